@@ -1,0 +1,49 @@
+"""thurbo: learn from inequalities with Thurstonian Boltzmann machines.
+
+Public names are loaded when first used (PEP 562), so that `import thurbo` costs neither JAX nor a
+dataframe library.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+# Where each public name lives; a submodule stands for itself.
+_HOME = {
+    "TBM": "thurbo.estimator",
+    "Schema": "thurbo.schema",
+    "Column": "thurbo.columns",
+    "Continuous": "thurbo.columns",
+    "Binary": "thurbo.columns",
+    "Ordinal": "thurbo.columns",
+    "Ignore": "thurbo.columns",
+    "ThurboError": "thurbo.errors",
+    "SchemaError": "thurbo.errors",
+    "InfeasibleEvidence": "thurbo.errors",
+    "NotTrusted": "thurbo.errors",
+    "ConvergenceWarning": "thurbo.errors",
+}
+_SUBMODULES = frozenset(
+    {"columns", "constraints", "datasets", "errors", "evidence", "inference", "learning", "rbm", "truncnorm"}
+)
+
+__all__ = ["__version__", *_HOME, *sorted(_SUBMODULES)]
+
+if TYPE_CHECKING:
+    from thurbo.columns import Binary, Column, Continuous, Ignore, Ordinal
+    from thurbo.errors import ConvergenceWarning, InfeasibleEvidence, NotTrusted, SchemaError, ThurboError
+    from thurbo.estimator import TBM
+    from thurbo.schema import Schema
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name in _SUBMODULES:
+        return import_module(f"thurbo.{name}")
+    raise AttributeError(f"module 'thurbo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,38 @@
+"""The shape vocabulary of the JAX side, as jaxtyping aliases; checked at run time in the test suite only.
+
+Dimensions: row (an instance), slot (a position in a row's list of sites), site, hidden, factor, cut.
+Without jaxtyping installed the aliases are plain arrays: shapes are then documentation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jax import Array
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int, Key, Shaped
+else:
+    try:
+        from jaxtyping import Bool, Float, Int, Key, Shaped
+    except ModuleNotFoundError:
+
+        class _Unchecked:
+            def __getitem__(self, item: Any) -> Any:
+                return Array
+
+        Bool = Float = Int = Key = Shaped = _Unchecked()
+
+PRNGKey = Key[Array, ""]
+
+Rows = Float[Array, "row slot"]  # a number per slot of every row
+RowsMask = Bool[Array, "row slot"]
+RowsCode = Int[Array, "row slot"]
+PerRow = Float[Array, " row"]
+Hidden = Float[Array, "row hidden"]  # h, or probabilities of h
+Factors = Float[Array, "row factor"]
+
+__all__ = [
+    "Array", "Bool", "Factors", "Float", "Hidden", "Int", "Key", "PRNGKey", "PerRow", "Rows", "RowsCode",
+    "RowsMask", "Shaped",
+]  # fmt: skip

@@ -1,0 +1,126 @@
+"""§3.1, Eq. (6): a binary answer says on which side of one cut its site lies.
+
+Idea: two values, the false one below the cut and the true one above it, whatever the user calls them.
+Promises `labels == (false, true)` after fit, and one learnable cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from thurbo.columns.base import Cells, LevelColumn, is_label, listing, plain, show, suggestion
+from thurbo.errors import SchemaError
+
+_AFFIRMATIVE = frozenset({"yes", "true", "y", "t", "1"})
+_OPPOSITE = {"yes": "no", "true": "false", "y": "n", "t": "f", "1": "0"}
+_OPPOSITE |= {negative: positive for positive, negative in _OPPOSITE.items()}
+
+
+@dataclass(frozen=True)
+class Binary(LevelColumn):
+    """Two values. `true` names the one above the cut; left out, it is inferred: True, 1, "yes", else the
+    larger. Fitted, `values` is (false, true); give it to name both.
+
+    Where the training cells show only one value, the other is its usual opposite (True and False, 1 and 0,
+    "Yes" and "No", in the same case), 0 for any other number, and "not ..." for any other text.
+    """
+
+    kind: ClassVar[str] = "binary"
+    true: Any = None
+    values: tuple[Any, Any] | None = field(default=None, kw_only=True)
+
+    def _check(self) -> None:
+        for value in (self.true, *(self.values or ())):
+            if value is not None and not is_label(value):
+                raise SchemaError(
+                    f"Binary value {show(value)} is no label", remedy="use text, a number or a boolean"
+                )
+        if self.values is not None and (len(self.values) != 2 or self.values[0] == self.values[1]):
+            raise SchemaError(
+                f"Binary values {listing(self.values)} are not two", remedy="give values=(false, true)"
+            )
+        if self.values is not None and self.true is not None and self.true != self.values[1]:
+            raise SchemaError(
+                f"Binary(true={show(self.true)}) contradicts values {listing(self.values)}",
+                remedy="give values=(false, true)",
+            )
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return self.values or ()
+
+    @property
+    def n_cuts(self) -> int:
+        return 1
+
+    def fit(self, cells: Cells) -> Self:
+        if self.values is not None:
+            return self
+        distinct, which = cells.factorise()
+        for place, value in enumerate(distinct):
+            if not is_label(value):
+                remedy = "turn the column into text, numbers or booleans first, or Ignore it"
+                raise cells.error(int((which == place).argmax()), f"{show(value)} cannot be a label", remedy)
+        if len(distinct) > 2:
+            raise cells.error(
+                int((which == 2).argmax()),
+                f"{show(distinct[2])} is one of {len(distinct)} values ({listing(map(show, distinct))}), "
+                "and a Binary column has two",
+                'merge values, use Ordinal(levels=[...]), or Binary(values=(false, true), unseen="missing")',
+            )
+        if self.true is not None and self.true not in distinct and len(distinct) == 2:
+            raise cells.error(
+                int((which >= 0).argmax()),
+                f"the values are {listing(map(show, distinct))}, and none is the true one, {show(self.true)}",
+                f"{suggestion(self.true, distinct)}say Binary(true=...) with one of the two",
+            )
+        return replace(self, true=None, values=false_and_true(distinct, self.true))
+
+    def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
+        near = suggestion(plain(value), self.labels) if isinstance(value, str) else ""
+        return cells.error(
+            position,
+            f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}",
+            f'{near}correct the cell, or let it count as missing with Binary(unseen="missing")',
+        )
+
+    def describe(self) -> str:
+        if self.values is not None:
+            return f"{self.values[0]} or {self.values[1]}"
+        return "one of two values" if self.true is None else f"{self.true} or not"
+
+
+def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
+    """The two values in order, the unseen one supplied."""
+    if not distinct:
+        distinct = [False if true is None else _opposite(true)]
+    if len(distinct) == 1:
+        only = distinct[0]
+        other = _opposite(only)
+        if true is not None and true not in (only, other):
+            other = true
+        distinct = [only, other]
+        if true is None:
+            true = other if _is_affirmative(other) else only
+    if true is None:
+        true = next((value for value in distinct if _is_affirmative(value)), None)
+    if true is None:
+        true = max(distinct, key=lambda value: (isinstance(value, str), value))
+    first, second = distinct
+    return (second, first) if first == true else (first, second)
+
+
+def _is_affirmative(value: Any) -> bool:
+    return value.casefold() in _AFFIRMATIVE if isinstance(value, str) else value == 1
+
+
+def _opposite(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        word = _OPPOSITE.get(value.casefold())
+        if word is None:
+            return f"not {value}"
+        return word.upper() if value.isupper() else word.capitalize() if value.istitle() else word
+    return type(value)(value == 0)

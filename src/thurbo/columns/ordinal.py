@@ -1,0 +1,95 @@
+"""§3.1, Eq. (7): an ordinal answer says between which two cuts its site lies; the cuts are learned (§5.2).
+
+Idea: the order of the levels is all that is used, never their distances.
+Promises `labels == levels` from lowest to highest, one cut between neighbours, and strict reading of labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from thurbo.columns.base import Cells, LevelColumn, is_label, listing, plain, show, suggestion
+from thurbo.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class Ordinal(LevelColumn):
+    """One of ordered `levels`, lowest first. Left out: the order of the frame's categories or numbers."""
+
+    kind: ClassVar[str] = "ordinal"
+    levels: tuple[Any, ...] | None = None
+
+    def _check(self) -> None:
+        if self.levels is None:
+            return
+        if not isinstance(self.levels, tuple):
+            raise SchemaError(
+                f"levels={self.levels!r} is not a list", remedy="give levels in order, lowest first"
+            )
+        for place, level in enumerate(self.levels):
+            if not is_label(level):
+                raise SchemaError(f"level {show(level)} is no label", remedy="use text, numbers or booleans")
+            if level in self.levels[:place]:
+                raise SchemaError(
+                    f"level {show(level)} stands twice in the levels", remedy="name each level once"
+                )
+        if len(self.levels) < 2:
+            raise SchemaError(
+                f"levels [{listing(map(show, self.levels))}] have no order",
+                remedy="give at least two levels, or use Ignore()",
+            )
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return self.levels or ()
+
+    def fit(self, cells: Cells) -> Self:
+        if self.levels is not None:
+            return self
+        if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
+            return replace(self, levels=cells.ordered_levels)
+        distinct, which = cells.factorise()
+        for place, value in enumerate(distinct):
+            if isinstance(value, str) or not is_label(value):
+                raise cells.error(
+                    int((which == place).argmax()),
+                    f"the order of values such as {show(value)} is not known",
+                    "say it: Ordinal(levels=[lowest, ..., highest])",
+                )
+        if len(distinct) < 2:
+            problem = (
+                f"the only value is {show(distinct[0])}"
+                if distinct
+                else "there are no values to take levels from"
+            )
+            raise SchemaError(
+                problem,
+                column=cells.name,
+                remedy="say Ordinal(levels=[lowest, ..., highest]), or use Ignore()",
+            )
+        return replace(self, levels=ordered_numbers(distinct))
+
+    def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
+        levels = listing(self.labels, " < ")
+        problem = f"level {show(value)} is not one of {levels}"
+        if isinstance(value, str) and value.strip() in map(str, self.labels):
+            return cells.error(
+                position, f"{problem}: it is text and the levels are numbers", "convert the column to numbers"
+            )
+        near = suggestion(plain(value), self.labels) if isinstance(value, str) else ""
+        return cells.error(
+            position,
+            problem,
+            f'{near}correct the cell, add it to Ordinal(levels=[...]), or use Ordinal(unseen="missing")',
+        )
+
+    def describe(self) -> str:
+        return listing(self.levels, " < ") if self.levels else "one of ordered levels"
+
+
+def ordered_numbers(distinct: list[Any]) -> tuple[Any, ...]:
+    """Numbers as levels; whole ones as integers, since missing cells turn a frame's integers into floats."""
+    if all(isinstance(value, float) and value.is_integer() for value in distinct):
+        distinct = [int(value) for value in distinct]
+    return tuple(sorted(distinct))

@@ -1,0 +1,6 @@
+"""§3 Evidence as inequalities: one file for each form of the domain Ω(e) = {x : b ≤ Ax ≤ c}, Eq. (5)."""
+
+from thurbo.constraints.base import Bounds, Constraint, Gauge, Region
+from thurbo.constraints.box import Box, BoxRegion, Levels
+
+__all__ = ["Bounds", "Box", "BoxRegion", "Constraint", "Gauge", "Levels", "Region"]

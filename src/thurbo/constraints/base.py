@@ -1,0 +1,73 @@
+"""§3 The contract of a constraint: where may each latent variable be, given all the others?
+
+A `Constraint` is data, in the units it was observed in. Together with the learned `Gauge` it becomes a `Region` of
+x-space, once per parameter update, so that no inner loop ever looks at cuts or scales again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from thurbo._typing import Array, Bool, Float, PerRow, Rows, RowsMask
+
+
+class Gauge(NamedTuple):
+    """How x is read at each site: the learnable numbers that stand between an observation and its inequality.
+
+    cuts   θ, increasing along the last axis, +∞ beyond the last cut of a site: Eqs (6), (7)
+    scale  x = z / scale for a measured z in standard units; 1 for level sites
+    """
+
+    cuts: Float[Array, "*site cut"]
+    scale: Float[Array, "*site"]
+
+
+class Bounds(NamedTuple):
+    """The interval of every slot given all the others, §4.2."""
+
+    lower: Rows
+    upper: Rows
+
+
+@runtime_checkable
+class Region(Protocol):
+    """One factor of the domain Ω(e) = {x : b ≤ Ax ≤ c}, Eq. (5), in latent units."""
+
+    @property
+    def n_colours(self) -> int:
+        """How many half-sweeps one Gibbs sweep takes; slots of one colour may be drawn at the same time."""
+
+    def bounds(self, x: Rows) -> Bounds:
+        """Interval of every slot given all the others, §4.2; lower = upper where a point fixes x."""
+
+    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        """log P(e | h), §4.4, for x ~ N(mean, deviation²), unit deviation by default; a point adds log φ."""
+
+    def mean(self, mean: Rows) -> Rows:
+        """E[x | x ∈ Ω] for x ~ N(mean, I): mean + ∂ log_mass / ∂ mean."""
+
+    def release(self, slots: RowsMask) -> Self:
+        """The same region, saying nothing about `slots`."""
+
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        """Whether each row's x satisfies its inequalities."""
+
+    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The paper's triple ⟨A, b, c⟩ of one row, on the host: the oracle of every test."""
+
+
+@runtime_checkable
+class Constraint(Protocol):
+    """What a batch of rows says, in the units it was observed in."""
+
+    @property
+    def observed(self) -> RowsMask:
+        """Slots about which the row says anything."""
+
+    def region(self, gauge: Gauge) -> Region:
+        """The inequalities on x under the current cuts and scales (already gathered by slot)."""
+
+    def release(self, slots: RowsMask) -> Self:
+        """The same constraint, saying nothing about `slots`."""

@@ -1,0 +1,132 @@
+"""§3.1 Boxed constraints: every variable confined on its own, A = I.
+
+`Box` is a measured number, interval or censored value; `Levels` a binary or ordinal answer between learned cuts.
+Both become a `BoxRegion`, whose sweep is exact in one colour (§4.1) and whose mass is a product of Φ differences.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo import truncnorm
+from thurbo._typing import Array, Bool, Float, Int, PerRow, Rows, RowsMask
+from thurbo.constraints.base import Bounds, Gauge
+
+
+class BoxRegion(NamedTuple):
+    """Ω(e) = Π_i [b_i, c_i] in latent units; a point is a flag, never a box that happens to be narrow."""
+
+    lower: Rows
+    upper: Rows
+    point: RowsMask
+    log_scale: Rows  # what a point's density loses when it is read in standard units
+
+    @property
+    def n_colours(self) -> int:
+        return 1
+
+    def bounds(self, x: Rows) -> Bounds:
+        """[b_i, c_i], whatever the others are."""
+        return Bounds(self.lower, self.upper)
+
+    def log_mass_by_slot(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> Rows:
+        """log[Φ((c−μ)/σ) − Φ((b−μ)/σ)] of every slot; log φ((b−μ)/σ) − log σ − log scale where it is a point."""
+        lower, upper, log_unit = self.lower, self.upper, self.log_scale
+        if deviation is not None:
+            mean, lower, upper = mean / deviation, _rescale(lower, deviation), _rescale(upper, deviation)
+            log_unit = log_unit + jnp.log(deviation)
+        # The inner `where`s keep each branch's gradient finite where the other one is taken.
+        box = truncnorm.log_mass(
+            mean, jnp.where(self.point, -jnp.inf, lower), jnp.where(self.point, jnp.inf, upper)
+        )
+        density = truncnorm.log_density(mean, jnp.where(self.point, lower, jnp.zeros_like(lower))) - log_unit
+        return jnp.where(self.point, density, box)
+
+    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        """log P(e | h) = Σ_i log[Φ(c_i − μ_i) − Φ(b_i − μ_i)], §4.4."""
+        return self.log_mass_by_slot(mean, deviation).sum(axis=-1)
+
+    def mean(self, mean: Rows) -> Rows:
+        """The truncated mean of §4.3; the value itself where it is a point."""
+        return truncnorm.mean(mean, self.lower, self.upper)
+
+    def release(self, slots: RowsMask) -> BoxRegion:
+        return BoxRegion(
+            jnp.where(slots, -jnp.inf, self.lower),
+            jnp.where(slots, jnp.inf, self.upper),
+            self.point & ~slots,
+            self.log_scale,
+        )
+
+    def intersect(self, other: BoxRegion) -> BoxRegion:
+        """Both boxes at once; a slot is a point if either says so."""
+        return BoxRegion(
+            jnp.maximum(self.lower, other.lower),
+            jnp.minimum(self.upper, other.upper),
+            self.point | other.point,
+            jnp.where(other.point, other.log_scale, self.log_scale),
+        )
+
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        return ((self.lower <= x) & (x <= self.upper)).all(axis=-1)
+
+    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """⟨A = I, b, c⟩ of the slots that are confined."""
+        lower, upper = np.asarray(self.lower[row]), np.asarray(self.upper[row])
+        confined = np.isfinite(lower) | np.isfinite(upper)
+        return np.eye(lower.shape[0])[confined], lower[confined], upper[confined]
+
+
+class Box(NamedTuple):
+    """A measured number (point), an interval or a censored value: b ≤ z ≤ c in standard units, x = z / scale."""
+
+    lower: Rows
+    upper: Rows
+    point: RowsMask
+
+    @property
+    def observed(self) -> RowsMask:
+        return self.point | (self.lower > -jnp.inf) | (self.upper < jnp.inf)
+
+    def region(self, gauge: Gauge) -> BoxRegion:
+        scale = jnp.broadcast_to(gauge.scale, self.lower.shape)
+        return BoxRegion(_rescale(self.lower, scale), _rescale(self.upper, scale), self.point, jnp.log(scale))
+
+    def release(self, slots: RowsMask) -> Box:
+        return Box(
+            jnp.where(slots, -jnp.inf, self.lower),
+            jnp.where(slots, jnp.inf, self.upper),
+            self.point & ~slots,
+        )
+
+
+def _rescale(value: Rows, scale: Rows) -> Rows:
+    """value / scale, with a zero gradient instead of 0 · ∞ where the value is infinite."""
+    finite = jnp.isfinite(value)
+    return jnp.where(finite, jnp.where(finite, value, jnp.zeros_like(value)) / scale, value)
+
+
+class Levels(NamedTuple):
+    """A binary or ordinal answer, Eqs (6) and (7): level l means θ_l ≤ x ≤ θ_{l+1}; code −1 says nothing."""
+
+    code: Int[Array, "row slot"]
+
+    @property
+    def observed(self) -> RowsMask:
+        return self.code >= 0
+
+    def region(self, gauge: Gauge) -> BoxRegion:
+        dtype = gauge.cuts.dtype
+        shape = self.code.shape
+        lower, upper = jnp.full(shape, -jnp.inf, dtype), jnp.full(shape, jnp.inf, dtype)
+        for cut in range(gauge.cuts.shape[-1]):  # selects fuse; a gather by code does not
+            threshold = jnp.broadcast_to(gauge.cuts[..., cut], shape)
+            lower = jnp.where(self.code == cut + 1, threshold, lower)
+            upper = jnp.where(self.code == cut, threshold, upper)
+        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype))
+
+    def release(self, slots: RowsMask) -> Levels:
+        return Levels(jnp.where(slots, jnp.full_like(self.code, -1), self.code))

@@ -1,0 +1,132 @@
+"""FiveThirtyEight's Star Wars survey, the bundled example; credit and licence (CC BY 4.0) in CREDITS.md.
+
+Idea: short readable names, levels in order, and a reason for every column that this version leaves out.
+Promises 1,186 rows as pandas or polars, read with the standard library, and the schema that fits them.
+"""
+
+from __future__ import annotations
+
+import csv
+from importlib.resources import files
+from typing import Any, Literal
+
+from thurbo.columns import Binary, Column, Ignore, Ordinal
+from thurbo.errors import ThurboError
+from thurbo.schema import Schema
+
+FILMS = (
+    "The Phantom Menace",
+    "Attack of the Clones",
+    "Revenge of the Sith",
+    "A New Hope",
+    "The Empire Strikes Back",
+    "Return of the Jedi",
+)
+CHARACTERS = (
+    "Han Solo",
+    "Luke Skywalker",
+    "Princess Leia Organa",
+    "Anakin Skywalker",
+    "Obi Wan Kenobi",
+    "Emperor Palpatine",
+    "Darth Vader",
+    "Lando Calrissian",
+    "Boba Fett",
+    "C-3P0",
+    "R2 D2",
+    "Jar Jar Binks",
+    "Padme Amidala",
+    "Yoda",
+)
+FAVOURABILITY = (
+    "Very unfavorably",
+    "Somewhat unfavorably",
+    "Neither favorably nor unfavorably (neutral)",
+    "Somewhat favorably",
+    "Very favorably",
+)
+AGES = ("18-29", "30-44", "45-60", "> 60")
+INCOMES = ("$0 - $24,999", "$25,000 - $49,999", "$50,000 - $99,999", "$100,000 - $149,999", "$150,000+")
+EDUCATIONS = (
+    "Less than high school degree",
+    "High school degree",
+    "Some college or Associate degree",
+    "Bachelor degree",
+    "Graduate degree",
+)
+
+_SEEN = tuple(f"seen: {film}" for film in FILMS)
+_RANK = tuple(f"rank: {film}" for film in FILMS)
+_EXTENDED = ("shot_first", "knows_expanded_universe", "fan_expanded_universe", "fan_star_trek")
+_PEOPLE = ("gender", "age", "income", "education", "region")
+_NAMES = ("respondent", "seen_any", "fan", *_SEEN, *_RANK, *CHARACTERS, *_EXTENDED, *_PEOPLE)
+
+
+def load_starwars(as_frame: Literal["pandas", "polars"] = "pandas") -> tuple[Any, Schema]:
+    """The survey as a frame, and its schema: 1,186 respondents by 38 columns, 29 of them in the model."""
+    columns = _read()
+    if as_frame == "pandas":
+        import pandas as pd
+
+        frame = pd.DataFrame({name: pd.Series(cells, dtype=_dtype(name)) for name, cells in columns.items()})
+        return frame, _schema()
+    if as_frame == "polars":
+        import polars as pl
+
+        return pl.DataFrame(columns), _schema()
+    raise ThurboError(f'as_frame={as_frame!r} is not understood; say "pandas" or "polars"')
+
+
+def _dtype(name: str) -> str:
+    if name in _SEEN:
+        return "boolean"
+    return "Int64" if name in _RANK or name == "respondent" else "object"
+
+
+def _read() -> dict[str, list[Any]]:
+    # Latin-1, for the Windows dashes and spaces in the header, which spans two rows.
+    text = files("thurbo.datasets").joinpath("starwars.csv").read_bytes().decode("latin-1")
+    answers = list(csv.reader(text.splitlines()))[2:]
+    columns: dict[str, list[Any]] = {
+        name: [answer.strip() or None for answer in column]
+        for name, column in zip(_NAMES, zip(*answers, strict=True), strict=True)
+    }
+    for name in ("respondent", *_RANK):
+        columns[name] = [None if answer is None else int(answer) for answer in columns[name]]
+    for name in CHARACTERS:
+        # "Unfamiliar" is no place on the scale from unfavourable to favourable, so it says nothing about it.
+        columns[name] = [None if answer == "Unfamiliar (N/A)" else answer for answer in columns[name]]
+    return columns | _ticks(columns)
+
+
+def _ticks(columns: dict[str, list[Any]]) -> dict[str, list[bool | None]]:
+    """Select-all boxes as true, false or missing.
+
+    An empty box means "not seen" only from someone who answered the question. 101 respondents have seen some
+    film but ticked none, and those who have seen none were never asked: for both, all six boxes are missing.
+    """
+    boxes = list(zip(*(columns[name] for name in _SEEN), strict=True))
+    answered = [seen == "Yes" and any(row) for seen, row in zip(columns["seen_any"], boxes, strict=True)]
+    return {
+        name: [bool(box) if asked else None for box, asked in zip(columns[name], answered, strict=True)]
+        for name in _SEEN
+    }
+
+
+def _schema() -> Schema:
+    yes_or_no = Binary(values=("No", "Yes"))
+    known: dict[str, Column] = {
+        "respondent": Ignore("an identifier"),
+        **dict.fromkeys(_SEEN, Binary(values=(False, True))),
+        **dict.fromkeys(
+            _RANK, Ignore("places of one ranking, not six numbers; rankings come in a later version")
+        ),
+        **dict.fromkeys(CHARACTERS, Ordinal(FAVOURABILITY)),
+        "shot_first": Ignore("three unordered answers; categories come in a later version"),
+        "gender": Binary(values=("Male", "Female")),
+        "age": Ordinal(AGES),
+        "income": Ordinal(INCOMES),
+        "education": Ordinal(EDUCATIONS),
+        "region": Ignore("nine unordered regions; categories come in a later version"),
+    }
+    return Schema({name: known.get(name, yes_or_no) for name in _NAMES})

@@ -1,0 +1,171 @@
+"""The demo: a real survey from table to page, in the order a newcomer would go.
+
+Load the bundled Star Wars survey, hide a tenth of its answers, fit, check the guesses, read the hidden units,
+fill in one respondent's gaps, write the page. Everything goes through the public interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.io.files import destination, write_atomically
+
+TITLE = "Star Wars: what 1,186 people think"
+SOURCE = "FiveThirtyEight, Star Wars survey (2014), licensed CC BY 4.0; column names shortened."
+SHARE_HIDDEN = 0.1
+# The questions most people ask the map about, films first.
+COLOUR_BY = ("fan", "seen: The Phantom Menace", "Jar Jar Binks", "Darth Vader", "gender", "age")
+
+
+class Found(NamedTuple):
+    """What the demo found: the report's summary, one respondent's filled gaps, and where the page is."""
+
+    summary: dict[str, Any]
+    respondent: dict[str, Any]
+    page: Path
+
+
+def run(
+    *,
+    n_hidden: int = 8,
+    max_epochs: int | None = None,
+    seed: int = 0,
+    output: str | PathLike[str] = "report.html",
+    progress: Callable[[str], None] | None = None,
+) -> Found:
+    """Fit the survey, check it, write the page to `output`; `progress` is told each stage."""
+    destination(output)  # before any work: a minute later is too late to learn that the directory is missing
+    from thurbo import report
+    from thurbo.datasets import load_starwars
+    from thurbo.estimator import TBM
+
+    say = progress or (lambda message: None)
+    say("Reading the survey")
+    frame, schema = load_starwars()
+    shown, hidden = hide(frame, schema, seed)
+    options = {} if max_epochs is None else {"max_epochs": max_epochs}
+    say(f"Fitting {n_hidden} hidden units to {len(frame):,} respondents")
+    model = TBM(schema, n_hidden=n_hidden, random_state=seed, verbose=progress is not None, **options).fit(
+        shown
+    )
+    say("Guessing the hidden answers")
+    held_out = check(model, frame, shown, hidden)
+    say("Drawing the map")
+    summary = report.summary(
+        model, frame, title=TITLE, source=SOURCE, colour_by=COLOUR_BY, held_out=held_out, seed=seed
+    )
+    respondent = fill_gaps(model, frame)
+    page = write_atomically(output, report.render(summary))
+    return Found(summary, respondent, page)
+
+
+def hide(frame: Any, schema: Any, seed: int) -> tuple[Any, dict[str, NDArray[np.bool_]]]:
+    """The frame with a tenth of the modelled answers blanked, and which ones they are, by column."""
+    rng = np.random.default_rng(seed)
+    shown, hidden = frame.copy(), {}
+    for name in schema.modelled:
+        hidden[name] = frame[name].notna().to_numpy() & (rng.random(len(frame)) < SHARE_HIDDEN)
+        shown[name] = frame[name].mask(hidden[name])
+    return shown, hidden
+
+
+def check(model: Any, frame: Any, shown: Any, hidden: Mapping[str, NDArray[np.bool_]]) -> dict[str, Any]:
+    """Accuracy and log score (nats) of the hidden answers, beside those of the shown answers' shares."""
+    truth = model.schema_.compile(frame)
+    known = model.schema_.compile(shown)
+    columns = []
+    for name, where in hidden.items():
+        n = int(where.sum())
+        if n == 0:
+            continue
+        code = truth[name].code[where, 0]
+        probability = np.asarray(model.predict_proba(shown, name), float)[where]
+        marginal = _shares(known[name].code[:, 0], probability.shape[1])
+        columns.append(
+            {
+                "column": name,
+                "n": n,
+                "accuracy": float(np.mean(probability.argmax(axis=1) == code)),
+                "accuracy_marginal": float(np.mean(marginal.argmax() == code)),
+                "log_score": float(np.mean(np.log(np.maximum(probability[np.arange(n), code], 1e-12)))),
+                "log_score_marginal": float(np.mean(np.log(marginal[code]))),
+            }
+        )
+    count = np.array([record["n"] for record in columns])
+    measures = ("accuracy", "accuracy_marginal", "log_score", "log_score_marginal")
+    overall = {key: float(np.average([record[key] for record in columns], weights=count)) for key in measures}
+    return {"n_cells": int(count.sum()), "share": SHARE_HIDDEN, **overall, "columns": columns}
+
+
+def _shares(code: NDArray[Any], n_levels: int) -> NDArray[np.float64]:
+    """Share of each level among the answers, with half an answer added to each so that none is impossible."""
+    count = np.bincount(code[code >= 0], minlength=n_levels) + 0.5
+    return count / count.sum()
+
+
+def fill_gaps(model: Any, frame: Any, most: int = 5) -> dict[str, Any]:
+    """One respondent who answered most questions but not all, with the model's answer to the others."""
+    names = list(model.schema_.modelled)
+    gaps = frame[names].isna().sum(axis=1).to_numpy()
+    place = int(np.flatnonzero((gaps >= 3) & (gaps <= most))[0])
+    row = frame.iloc[[place]]
+    filled = model.impute(row)
+    answers = []
+    for name in names:
+        if not row[name].isna().iloc[0]:
+            continue
+        labels = list(model.schema_[name].labels)
+        answer = filled[name].iloc[0]
+        probability = float(np.asarray(model.predict_proba(row, name))[0, labels.index(answer)])
+        answers.append({"column": name, "answer": str(answer), "probability": probability})
+    return {"row": place, "n_answered": len(names) - len(answers), "filled": answers}
+
+
+def tell(found: Found) -> None:
+    """Print what was found, for people, to standard output."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for text in story(found):
+        # Headings are the lines that stand out to the left and do not end a sentence.
+        heading = bool(text) and not text.startswith(" ") and not text.endswith(".")
+        console.print(Text(text, style="bold" if heading else ""))
+
+
+def story(found: Found, most_units: int = 5) -> list[str]:
+    """What was found, line by line."""
+    s, respondent = found.summary, found.respondent
+    data, fit, check = s["data"], s["fit"], s["held_out"]
+    took = "" if fit["seconds"] is None else f" in {fit['seconds']:.1f} s"
+    lines = [
+        s["title"],
+        f"{data['n_rows']:,} respondents, {data['n_columns']} questions, "
+        f"{data['share_missing']:.0%} of answers missing.",
+        f"{fit['n_hidden']} hidden units fitted by {fit['objective']}{took}, {fit['n_epochs']} epochs.",
+        "",
+        "The most telling hidden units: answers with the unit on, against off",
+    ]
+    for unit in sorted(s["units"], key=lambda unit: -unit["strength"])[:most_units]:
+        lines.append(f"  Unit {unit['unit']}, on in {unit['share']:.0%}. {unit['words']}.")
+        telling = sorted(unit["up"] + unit["down"], key=lambda e: -abs(e["standardised"]))
+        lines += [f"      {effect['words']}" for effect in telling[:3]]
+    lines += [
+        "",
+        "Can it be believed?",
+        f"  {check['n_cells']:,} answers were hidden before fitting. From the same person's other answers",
+        f"  {check['accuracy']:.0%} are guessed right; the most common answer is right for "
+        f"{check['accuracy_marginal']:.0%}.",
+        f"  Log score: {check['log_score']:.3f} nats an answer, against "
+        f"{check['log_score_marginal']:.3f} for the shares.",
+        "",
+        f"Respondent {respondent['row'] + 1} left {len(respondent['filled'])} questions open; the model says",
+    ]
+    lines += [f"  {a['column']}: {a['answer']} ({a['probability']:.0%} sure)" for a in respondent["filled"]]
+    return [*lines, "", f"The page with the map: {found.page}"]

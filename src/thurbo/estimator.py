@@ -1,0 +1,398 @@
+"""§6 TBM: the scikit-learn face of the Thurstonian Boltzmann machine.
+
+Thin: it turns tables into evidence, hands them to `learning` and `queries`, and turns answers back into tables in the
+user's own labels and units. The mathematics is elsewhere.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any, Literal, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from thurbo import packing, store
+from thurbo.columns import Column
+from thurbo.constraints import Gauge
+from thurbo.errors import SchemaError, ThurboError
+from thurbo.evidence import Evidence
+from thurbo.io import frames
+from thurbo.learning import initialise, monitor, trainer
+from thurbo.learning.plan import Plan
+from thurbo.queries import answers, predict, sample, score
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+
+EXACT_OBJECTIVE = 8  # hidden units up to which "auto" enumerates them
+AUTO_UPDATES = 3000  # gradient steps that "auto" epochs aim at
+Statistic = Literal["auto", "mode", "median", "mean"]
+
+
+class TBM(TransformerMixin, BaseEstimator):
+    """Thurstonian Boltzmann machine: one model of every column of a table, with holes anywhere.
+
+    x = α + W h + V z + ε, with binary hidden units h, Gaussian factors z and unit normal ε; every cell says where x lies.
+
+    Parameters
+    ----------
+    schema : Schema or mapping, optional
+        What each column is. By default it is inferred from the data.
+    n_hidden : int or "auto"
+        Number K of binary hidden units.
+    n_factors : int or "auto"
+        Number of Gaussian factors; "auto" is none for now.
+    unobserved : {"marginalize", "exclude"}
+        A missing cell is integrated over, or is no variable of that row's model at all.
+    objective : {"auto", "likelihood", "multi-prediction", "exact"}
+        What is maximised. "auto" enumerates few hidden units ("exact") and predicts hidden cells otherwise.
+    positive_phase, negative_phase : "auto" or the names of §5.1
+        "mean-field" or "gibbs"; "persistent" or "contrastive". Used by objective="likelihood".
+    n_negative_steps, n_chains : int
+        Rounds of Gibbs sampling an update, and number of persistent chains, in the negative phase.
+    sparsity_target, sparsity_weight : float
+        ρ and λ of §6: pull each row's hidden probabilities towards ρ.
+    weight_decay, max_norm : float
+        Shrinkage of weights per step and unit of learning rate; largest norm of a hidden unit's weights.
+    learn_cuts : bool
+        Learn the cuts between levels (§5.2), or keep those that the answers' own frequencies give.
+    optimizer, learning_rate, batch_size, max_epochs
+        "adam" or "sgd" and its settings.
+    random_state : int, RandomState or None
+        Same seed, same result.
+    verbose : bool or "auto"
+        Show a progress bar on standard error; "auto" does on a terminal.
+
+    Attributes
+    ----------
+    schema_, site_names_ : the fitted columns, and the name of each of the N sites
+    weights_ (N, K), loadings_ (N, factors), site_bias_ (N,), hidden_bias_ (K,) : W, V, α, γ of Eq. (2)
+    cuts_ : {column: increasing array}; scales_ : {column: (location, scale)} of measured columns
+    params_ : the same as arrays on the device; history_ : one dict per epoch
+    objective_, converged_, n_epochs_ : what was maximised, whether all went well, and for how long
+    """
+
+    def __init__(
+        self,
+        schema: Schema | dict[str, Column] | None = None,
+        *,
+        n_hidden: int | Literal["auto"] = "auto",
+        n_factors: int | Literal["auto"] = "auto",
+        unobserved: Literal["marginalize", "exclude"] = "marginalize",
+        objective: Literal["auto", "likelihood", "multi-prediction", "exact"] = "auto",
+        positive_phase: Literal["auto", "mean-field", "gibbs"] = "auto",
+        negative_phase: Literal["auto", "persistent", "contrastive"] = "auto",
+        n_negative_steps: int = 5,
+        n_chains: int = 1000,
+        sparsity_target: float = 0.1,
+        sparsity_weight: float = 0.0,
+        weight_decay: float = 1e-3,
+        max_norm: float | None = None,
+        learn_cuts: bool = True,
+        optimizer: Literal["adam", "sgd"] = "adam",
+        learning_rate: float = 1e-2,
+        batch_size: int | Literal["auto"] = "auto",
+        max_epochs: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        verbose: bool | int | Literal["auto"] = "auto",
+    ):
+        self.schema = schema
+        self.n_hidden = n_hidden
+        self.n_factors = n_factors
+        self.unobserved = unobserved
+        self.objective = objective
+        self.positive_phase = positive_phase
+        self.negative_phase = negative_phase
+        self.n_negative_steps = n_negative_steps
+        self.n_chains = n_chains
+        self.sparsity_target = sparsity_target
+        self.sparsity_weight = sparsity_weight
+        self.weight_decay = weight_decay
+        self.max_norm = max_norm
+        self.learn_cuts = learn_cuts
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Learn from a table: pandas, polars, arrow, a dict of columns or a 2-D array."""
+        table = frames.table(X)
+        if table.n_rows == 0:
+            raise SchemaError("the table has no rows", remedy="give at least one row to learn from")
+        schema = Schema.infer(table) if self.schema is None else Schema(dict(self.schema))
+        schema = schema.fit(table)
+        if schema.n_sites == 0:
+            raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
+        evidence = packing.pack(schema.compile(table).values(), self.unobserved)
+        weight = _row_weights(sample_weight, table.n_rows)
+        n_hidden, n_factors = self._sizes(table.n_rows, schema.n_sites)
+        plan = self._plan(n_hidden, n_factors)
+        key = jax.random.key(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        key_start, key_chains, key_fit = jax.random.split(key, 3)
+        state = self._start(key_start, key_chains, schema, evidence, weight, (n_hidden, n_factors), plan)
+        batch_size, max_epochs = self._lengths(table.n_rows)
+        with monitor.progress(max_epochs, self.verbose) as on_epoch:
+            fitted = trainer.fit(
+                key_fit,
+                state,
+                evidence,
+                jnp.asarray(weight, jnp.float32),
+                jnp.asarray(schema.n_cuts),
+                plan,
+                batch_size=batch_size,
+                max_epochs=max_epochs,
+                learning_rate=self.learning_rate,
+                on_epoch=on_epoch,
+            )
+        monitor.warn(fitted)
+        self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
+        self.n_features_in_ = len(table.names)
+        if table.kind != "numpy":
+            self.feature_names_in_ = np.asarray(table.names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _sizes(self, n_rows: int, n_sites: int) -> tuple[int, int]:
+        n_hidden = self.n_hidden
+        if n_hidden == "auto":
+            n_hidden = int(np.clip(min(n_sites, n_rows // 20), 2, 50))
+        n_factors = 0 if self.n_factors == "auto" else self.n_factors
+        if n_hidden < 0 or n_factors < 0:
+            raise ThurboError(f"n_hidden={n_hidden} and n_factors={n_factors} must not be negative")
+        return int(n_hidden), int(n_factors)
+
+    def _plan(self, n_hidden: int, n_factors: int) -> Plan:
+        objective = self.objective
+        if objective == "auto":
+            objective = "exact" if n_hidden <= EXACT_OBJECTIVE and n_factors == 0 else "multi-prediction"
+        positive = "mean-field" if self.positive_phase == "auto" else self.positive_phase
+        negative = self.negative_phase
+        if negative == "auto":
+            negative = "contrastive" if self.unobserved == "exclude" else "persistent"
+        if negative == "persistent" and self.unobserved == "exclude" and objective == "likelihood":
+            raise ThurboError(
+                'negative_phase="persistent" needs rows that share their sites; '
+                'use unobserved="marginalize", or negative_phase="contrastive"'
+            )
+        return Plan(
+            objective=objective,
+            unobserved=self.unobserved,
+            positive_phase=positive,
+            negative_phase=negative,
+            n_mean_field_steps=10 if objective == "likelihood" else 5,
+            n_negative_steps=self.n_negative_steps,
+            sparsity_target=self.sparsity_target,
+            sparsity_weight=self.sparsity_weight,
+            weight_decay=self.weight_decay,
+            max_norm=self.max_norm,
+            learn_cuts=self.learn_cuts,
+            optimizer=self.optimizer,
+        )
+
+    def _start(
+        self,
+        key: Any,
+        key_chains: Any,
+        schema: Schema,
+        evidence: Evidence,
+        weight: np.ndarray,
+        sizes: tuple[int, int],
+        plan: Plan,
+    ) -> trainer.TrainState:
+        codes = [np.asarray(c.code) for c in evidence.constraints if hasattr(c, "code")]
+        silent = np.full((evidence.n_rows, schema.n_sites), -1, np.int8)
+        cuts = initialise.starting_cuts(codes[0] if codes else silent, schema.n_cuts, weight)
+        learnable, centre = initialise.start(key, cuts, schema.n_cuts, *sizes, np.dtype(np.float32))
+        chains = jax.random.bernoulli(key_chains, 0.5, (self.n_chains, sizes[0])).astype(jnp.float32)
+        return trainer.initial_state(learnable, centre, chains, plan)
+
+    def _lengths(self, n_rows: int) -> tuple[int, int]:
+        batch_size = self.batch_size
+        if batch_size == "auto":
+            batch_size = 100 if n_rows < 20_000 else 500
+        batch_size = min(int(batch_size), n_rows)
+        max_epochs = self.max_epochs
+        if max_epochs == "auto":
+            max_epochs = int(np.clip(AUTO_UPDATES // -(-n_rows // batch_size), 20, 300))
+        return batch_size, int(max_epochs)
+
+    def _adopt(
+        self, schema: Schema, params: Params, objective: str, history: list[dict[str, float]], converged: bool
+    ) -> None:
+        """Take over a fitted model: after training, or from a file."""
+        self.schema_, self.params_ = schema, params
+        self.objective_, self.history_, self.converged_ = objective, history, converged
+        self.n_epochs_ = len(history)
+        self.site_names_ = list(schema.site_names)
+        self.weights_ = np.asarray(params.weights)
+        self.loadings_ = np.asarray(params.loadings)
+        self.site_bias_ = np.asarray(params.site_bias)
+        self.hidden_bias_ = np.asarray(params.hidden_bias)
+        cuts, scale = np.asarray(params.gauge.cuts), np.asarray(params.gauge.scale, np.float64)
+        self.cuts_, self.scales_ = {}, {}
+        for name, where in schema.slices.items():
+            column = schema[name]
+            if column.family == "levels":
+                self.cuts_[name] = cuts[where.start, : column.n_cuts]
+            elif column.family == "measured":
+                location, unit = column.location, column.scale  # type: ignore[attr-defined]
+                self.scales_[name] = (location, unit * float(scale[where.start]))
+
+    # ---- what rows say
+
+    def _evidence(self, X: Any) -> tuple[frames.Table, Evidence, np.ndarray]:
+        """A table as evidence, and what each row's points add to its log-density in the user's units."""
+        check_is_fitted(self, "params_")
+        names = None if hasattr(self, "feature_names_in_") else self.schema_.names
+        table = frames.table(X, names=names) if isinstance(X, np.ndarray) else frames.table(X)
+        if table.n_rows == 0:
+            raise SchemaError("the table has no rows", remedy="give at least one row")
+        blocks = self.schema_.compile(table)
+        jacobian = sum((block.log_jacobian for block in blocks.values()), np.zeros(table.n_rows))
+        return table, packing.pack(blocks.values(), self.unobserved), jacobian
+
+    def _how(self, method: str) -> predict.How:
+        if method == "auto":
+            method = "exact" if score.is_exact(self.params_) else "mean-field"
+        if method not in {"exact", "gibbs", "mean-field"}:
+            raise ThurboError(f'method "{method}" is not one of auto, exact, gibbs, mean-field')
+        if method == "exact" and self.params_.n_hidden > 16:
+            raise ThurboError(f"{self.params_.n_hidden} hidden units are too many to enumerate; use method='gibbs'")
+        return predict.How(method=method)  # type: ignore[arg-type]
+
+    def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
+        """P(h_k = 1 | e) of every row, or its log-odds; then the factor means, if there are factors."""
+        if output not in {"probability", "log_odds"}:
+            raise ThurboError(f'output "{output}" is not one of probability, log_odds')
+        _, evidence, _ = self._evidence(X)
+        how = self._how("auto")
+        found = packing.by_chunks(lambda rows: predict.features(self.params_, rows, how), evidence)
+        hidden = found.hidden if output == "probability" else found.log_odds
+        return np.concatenate([hidden, found.factors], axis=1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """hidden0, hidden1, … and factor0, … in the order of `transform`."""
+        check_is_fitted(self, "params_")
+        names = [f"hidden{k}" for k in range(self.params_.n_hidden)]
+        return np.asarray(names + [f"factor{f}" for f in range(self.params_.n_factors)], object)
+
+    def predict_proba(self, X: Any, column: str, method: str = "auto") -> np.ndarray:
+        """P(answer | all other cells of the row), one column per label of `schema_[column].labels`."""
+        _, evidence, _ = self._evidence(X)
+        return answers.probabilities(self.params_, self.schema_, evidence, column, self.unobserved, self._how(method))
+
+    def predict(self, X: Any, columns: Any = None, statistic: Statistic = "mode", method: str = "auto") -> Any:
+        """Each cell from all other cells of its row: a table of the same library, in the user's labels and units."""
+        table, evidence, _ = self._evidence(X)
+        names = list(self.schema_.modelled) if columns is None else list(np.atleast_1d(columns))
+        how = self._how(method)
+        found = {
+            name: answers.cells(self.params_, self.schema_, evidence, name, self.unobserved, how, statistic)
+            for name in names
+        }
+        return frames.build(X, found, rows=table.rows)
+
+    def impute(self, X: Any, statistic: Statistic = "auto", method: str = "auto") -> Any:
+        """The table with its missing cells filled in; cells that were there do not change.
+
+        "auto" takes the most probable label, and the median of a measured column.
+        """
+        table, evidence, _ = self._evidence(X)
+        how = self._how(method)
+        found = {
+            name: answers.cells(self.params_, self.schema_, evidence, name, self.unobserved, how, statistic)
+            for name in self.schema_.modelled
+            if table.cells(name).missing.any()
+        }
+        return frames.replace(X, found)
+
+    def sample(self, n: int = 1, random_state: Any = None) -> Any:
+        """`n` new rows from the model, as a table with the columns of the schema."""
+        check_is_fitted(self, "params_")
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        x = np.asarray(sample.latent(jax.random.key(seed), self.params_, n), np.float64)
+        return answers.table_from_latent(self.schema_, self.params_, x)
+
+    def score_samples(self, X: Any, return_se: bool = False) -> Any:
+        """log P(e) of every row in nats, in the user's units; with its standard error if asked (0 where exact)."""
+        _, evidence, jacobian = self._evidence(X)
+        value, error = score.score(self.params_, evidence)
+        return (value + jacobian, error) if return_se else value + jacobian
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log P(e) of the rows, in nats."""
+        return float(self.score_samples(X).mean())
+
+    def log_partition(self) -> tuple[float, float]:
+        """log Z over all sites with its (N/2) log 2π, and its standard error: 0.0 where it is exact."""
+        check_is_fitted(self, "params_")
+        return score.log_partition(self.params_)
+
+    # ---- files
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to one file: no code, no rows of the data."""
+        check_is_fitted(self, "params_")
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "schema"}
+        if not isinstance(settings["random_state"], (int, type(None))):
+            settings["random_state"] = None  # a generator's state is no part of the model
+        description = {
+            "settings": settings,
+            "schema": self.schema_.to_dict(),
+            "objective": self.objective_,
+            "history": self.history_,
+            "converged": self.converged_,
+            "n_features_in": self.n_features_in_,
+            "feature_names_in": None if not hasattr(self, "feature_names_in_") else list(self.feature_names_in_),
+        }
+        params = self.params_
+        arrays = {name: np.asarray(value) for name, value in params._asdict().items() if name != "gauge"}
+        arrays |= {name: np.asarray(value) for name, value in params.gauge._asdict().items()}
+        store.save(path, arrays, description)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a model that `save` wrote."""
+        arrays, description = store.load(path)
+        schema = Schema.from_dict(description["schema"])
+        model = cls(schema, **description["settings"])
+        device = {name: jnp.asarray(value) for name, value in arrays.items()}
+        gauge = Gauge(device.pop("cuts"), device.pop("scale"))
+        params = Params(gauge=gauge, **device)
+        model._adopt(schema, params, description["objective"], description["history"], description["converged"])
+        model.n_features_in_ = description["n_features_in"]
+        if description["feature_names_in"] is not None:
+            model.feature_names_in_ = np.asarray(description["feature_names_in"], object)
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """Weights of rows, scaled to mean one."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = np.asarray(sample_weight, np.float64)
+    if weight.shape != (n_rows,):
+        raise ThurboError(f"sample_weight has shape {weight.shape}; give one number for each of the {n_rows} rows")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise ThurboError(f"row {bad[0]}: sample_weight {weight[bad[0]]} is not a number of zero or more")
+    if weight.sum() == 0:
+        raise ThurboError("sample_weight is zero for every row; give at least one row a positive weight")
+    return weight / weight.mean()

@@ -1,0 +1,97 @@
+"""§3 Evidence: what a batch of rows says, as arrays over `[row, slot]`.
+
+Which sites the slots are, which of them belong to each row's model, and the constraints on them. A pytree, so a whole
+table lives on the device and a batch is an index into it.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from thurbo._typing import Array, Int, RowsMask
+from thurbo.constraints import Box, BoxRegion, Gauge, Levels
+from thurbo.rbm import Sites
+
+Unobserved = Literal["marginalize", "exclude"]
+Constraint = Box | Levels  # the forms known so far; each is one file in constraints/
+
+
+class Evidence(NamedTuple):
+    """Constraints on the slots of a batch of rows.
+
+    sites    which site each slot is; None where slot i is site i (a table)
+    present  slots that belong to the row's model, M; None means all of them. An unobserved slot that is present is
+             integrated over ("marginalize"); one that is absent is no variable of that row at all ("exclude")
+    """
+
+    constraints: tuple[Constraint, ...]
+    sites: Sites | None = None
+    present: RowsMask | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return jax.tree.leaves(self.constraints)[0].shape[0]
+
+    @property
+    def sites_shared(self) -> bool:
+        """Whether all rows have the same sites, as in a table."""
+        return self.sites is None or self.sites.ndim == 1
+
+    @property
+    def observed(self) -> RowsMask:
+        """Slots that are confined."""
+        seen = reduce(jnp.logical_or, (c.observed for c in self.constraints))
+        return seen if self.present is None else seen & self.present
+
+    @property
+    def free(self) -> RowsMask:
+        """Slots that belong to the model and are not confined: integrated over."""
+        free = ~reduce(jnp.logical_or, (c.observed for c in self.constraints))
+        return free if self.present is None else free & self.present
+
+    def region(self, gauge: Gauge) -> BoxRegion:
+        """Ω(e) under the current cuts and scales, gathered by slot."""
+        return reduce(BoxRegion.intersect, (c.region(gauge) for c in self.constraints))
+
+    def release(self, slots: RowsMask) -> Evidence:
+        """Leave these slots unconstrained: hidden cells under "marginalize"."""
+        return self._replace(constraints=tuple(c.release(slots) for c in self.constraints))
+
+    def drop(self, slots: RowsMask) -> Evidence:
+        """Take these slots out of each row's model: hidden cells under "exclude"."""
+        present = ~slots if self.present is None else self.present & ~slots
+        return self.release(slots)._replace(present=present)
+
+    def hide(self, slots: RowsMask, unobserved: Unobserved) -> Evidence:
+        """What is left when these cells are not known, under either reading of "unobserved"."""
+        return self.drop(slots) if unobserved == "exclude" else self.release(slots)
+
+    def row_axes(self) -> Evidence:
+        """Which leaves have a row axis, in the form `jax.vmap` asks for."""
+        return Evidence(
+            jax.tree.map(lambda _: 0, self.constraints),
+            None if self.sites_shared else 0,  # type: ignore[arg-type]
+            None if self.present is None else 0,  # type: ignore[arg-type]
+        )
+
+    def lift(self, sites_shared: bool) -> Evidence:
+        """A batch of one row from the evidence of that row alone, as seen inside `jax.vmap` over rows."""
+        add = lambda leaf: leaf[None]  # noqa: E731
+        return Evidence(
+            jax.tree.map(add, self.constraints),
+            self.sites if self.sites is None or sites_shared else add(self.sites),
+            None if self.present is None else add(self.present),
+        )
+
+    def rows(self, index: Int[Array, " batch"]) -> Evidence:
+        """The evidence of some rows, in that order."""
+        take = lambda leaf: jnp.take(leaf, index, axis=0)  # noqa: E731
+        return Evidence(
+            jax.tree.map(take, self.constraints),
+            self.sites if self.sites_shared else take(self.sites),
+            None if self.present is None else take(self.present),
+        )

@@ -1,0 +1,1 @@
+"""§4 Inference under linear constraints: sampling, mean-field, exact enumeration, probabilities of evidence."""

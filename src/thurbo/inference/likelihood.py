@@ -1,0 +1,132 @@
+"""§4.4, A.1.1, A.2.4 Probabilities of evidence: exact by enumeration where hidden units are few, estimated beyond.
+
+log P(e) = log Σ_h Ω(h) P(e | h) − log Σ_h Ω(h). With one or two Gaussian factors the sum runs over Gauss–Hermite nodes
+of z as well; with more, or with many hidden units, importance sampling from mean-field gives it with a standard error.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+
+from thurbo import rbm
+from thurbo._typing import Array, Float, PerRow, PRNGKey
+from thurbo.evidence import Evidence
+from thurbo.inference.gibbs import clamp
+from thurbo.inference.meanfield import MeanField
+from thurbo.rbm import LOG_2PI, Params
+
+MAX_ENUMERATED = 20  # hidden units; 2^20 states
+MAX_QUADRATURE_FACTORS = 2
+_STATES_AT_ONCE = 8  # states mapped together: enough to fill the vector units, few enough to stay in cache
+
+
+class HiddenStates(NamedTuple):
+    """Every joint state of the hidden layer, with the log-weight of its quadrature node (0 without factors)."""
+
+    h: Float[Array, "state hidden"]
+    z: Float[Array, "state factor"]
+    log_weight: Float[Array, " state"]
+
+
+def hidden_states(n_hidden: int, n_factors: int, dtype: np.dtype, n_nodes: int = 32) -> HiddenStates:
+    """All h ∈ {0,1}^K times the Gauss–Hermite nodes of z ~ N(0, I)."""
+    if n_hidden > MAX_ENUMERATED or n_factors > MAX_QUADRATURE_FACTORS:
+        raise ValueError(f"{n_hidden} hidden units and {n_factors} factors are too many to enumerate")
+    h = (np.arange(2**n_hidden)[:, None] >> np.arange(n_hidden)[None, :]) & 1
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    z, log_weight = np.zeros((1, 0)), np.zeros(1)
+    for _ in range(n_factors):
+        z = np.hstack([np.repeat(z, n_nodes, axis=0), np.tile(nodes[:, None], (len(z), 1))])
+        log_weight = np.repeat(log_weight, n_nodes) + np.tile(
+            np.log(weights / weights.sum()), len(log_weight)
+        )
+    return HiddenStates(
+        jnp.asarray(np.repeat(h, len(z), axis=0), dtype),
+        jnp.asarray(np.tile(z, (len(h), 1)), dtype),
+        jnp.asarray(np.tile(log_weight, len(h)), dtype),
+    )
+
+
+def log_joint(
+    params: Params, evidence: Evidence, states: HiddenStates
+) -> tuple[Float[Array, "state row"], Float[Array, "state rows_or_one"]]:
+    """log Ω(h) + log P(e | h, z) and log Ω(h), each with its node's weight, for every state and row."""
+    given = clamp(params, evidence)
+
+    def one(state: HiddenStates) -> tuple[PerRow, Float[Array, " rows_or_one"]]:
+        h, z = state.h[None, :], state.z[None, :]
+        mean = rbm.latent_mean(given.params, jnp.broadcast_to(h, (evidence.n_rows, h.shape[1])))
+        mean = mean + rbm.factor_shift(given.params, z)
+        # Without a mask and in a table every row shares the sites, so Ω(h) is one number.
+        shared = given.present is None and given.params.weights.ndim == 2
+        h_rows = h if shared else jnp.broadcast_to(h, (evidence.n_rows, h.shape[1]))
+        prior = rbm.log_omega(given.params, h_rows, given.present) + state.log_weight
+        return prior + given.region.log_mass(mean), prior
+
+    batch = min(_STATES_AT_ONCE, states.h.shape[0])
+    return jax.lax.map(jax.checkpoint(one), states, batch_size=batch)
+
+
+def log_evidence_exact(params: Params, evidence: Evidence) -> PerRow:
+    """log P(e) = log Σ_h Ω(h) P(e | h) − log Σ_h Ω(h), by enumeration."""
+    states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
+    joint, prior = log_joint(params, evidence, states)
+    return logsumexp(joint, axis=0) - logsumexp(prior, axis=0)
+
+
+def log_partition_exact(params: Params) -> Float[Array, ""]:
+    """log Z = (N/2) log 2π + log Σ_h Ω(h), A.1.1."""
+    states = hidden_states(params.n_hidden, 0, params.weights.dtype)
+    omega = jax.lax.map(
+        lambda h: rbm.log_omega(params, h[None, :])[0], states.h, batch_size=min(256, states.h.shape[0])
+    )
+    return logsumexp(omega) + 0.5 * params.site_bias.shape[0] * LOG_2PI
+
+
+def log_unnormalised_importance(
+    key: PRNGKey, params: Params, evidence: Evidence, proposal: MeanField, n_draws: int
+) -> tuple[PerRow, PerRow]:
+    """log Σ_h Ω(h) P(e | h), by importance sampling from mean-field: estimate and standard error, in nats.
+
+    The proposal's probabilities are kept away from 0 and 1 and its factor covariance widened, so that the weights
+    stay bounded. Every row uses the same random numbers: its answer does not depend on its neighbours.
+    """
+    given = clamp(params, evidence)
+    q = jnp.clip(proposal.hidden, 0.02, 0.98)
+    n_hidden, n_factors = params.n_hidden, params.n_factors
+    wide = jnp.sqrt(jnp.asarray(1.5, q.dtype))
+
+    def one(draw_key: PRNGKey) -> PerRow:
+        key_h, key_z = jax.random.split(draw_key)
+        h = (jax.random.uniform(key_h, (1, n_hidden), q.dtype) < q).astype(q.dtype)
+        log_q = (h * jnp.log(q) + (1.0 - h) * jnp.log1p(-q)).sum(-1)
+        log_w = rbm.log_omega(given.params, h, given.present) - log_q
+        mean = rbm.latent_mean(given.params, h)
+        if given.precision is not None:
+            noise = jnp.broadcast_to(jax.random.normal(key_z, (1, n_factors), q.dtype), (q.shape[0], n_factors))
+            spread = jax.vmap(
+                lambda c, e: jax.scipy.linalg.solve_triangular(c, e, lower=True, trans=1)
+            )(given.precision, noise)
+            z = proposal.factors + wide * spread
+            log_det = jnp.log(jnp.diagonal(given.precision, axis1=1, axis2=2)).sum(-1)
+            log_qz = -0.5 * (noise**2).sum(-1) + log_det - n_factors * jnp.log(wide)
+            log_w = log_w - 0.5 * (z**2).sum(-1) - log_qz
+            mean = mean + rbm.factor_shift(given.params, z)
+        return log_w + given.region.log_mass(mean)
+
+    log_w = jax.lax.map(one, jax.random.split(key, n_draws), batch_size=min(_STATES_AT_ONCE, n_draws))
+    return log_mean_exp(log_w)
+
+
+def log_mean_exp(log_w: Float[Array, "draw row"]) -> tuple[PerRow, PerRow]:
+    """log of the mean weight, and its standard error by the delta method."""
+    n = log_w.shape[0]
+    top = log_w.max(axis=0)
+    w = jnp.exp(log_w - top[None, :])
+    mean = w.mean(axis=0)
+    return top + jnp.log(mean), w.std(axis=0) / (mean * jnp.sqrt(jnp.asarray(n, w.dtype)))

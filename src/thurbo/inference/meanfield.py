@@ -1,0 +1,80 @@
+"""§4.3, A.1.2 Mean-field: q(h) q(z) q(x), with each region's own structure kept inside q(x).
+
+Slots that are free are integrated out, not clamped to their own mean: that would feed h back to itself. Deterministic,
+differentiable through a fixed number of damped steps, which is what multi-prediction training needs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from thurbo import rbm
+from thurbo._typing import Array, Factors, Float, Hidden, Rows
+from thurbo.evidence import Evidence
+from thurbo.inference.gibbs import clamp
+from thurbo.rbm import Params
+
+
+class MeanField(NamedTuple):
+    """q(h_k = 1), its log-odds, and the mean of z with the Cholesky factor of its precision."""
+
+    hidden: Hidden
+    log_odds: Hidden
+    factors: Factors
+    precision: Float[Array, "row factor factor"] | None
+
+
+def mean_field(params: Params, evidence: Evidence, n_steps: int, damping: float = 0.5) -> MeanField:
+    """Iterate q_k ← σ(γ_k + Σ_i W_ik x̂_i), x̂_i the mean of x_i within Ω, with free slots integrated out.
+
+    A free slot's share of the log-odds of h_k is W_ik (μ_i − W_ik (q_k − ½)): ½‖m(h)‖² differenced in h_k. Each step
+    keeps a share `damping` of the old log-odds, since all units move at once.
+    """
+    given = clamp(params, evidence)
+    seen = given.params
+    free = evidence.free.astype(params.weights.dtype)
+    self_coupling = rbm.to_units(seen.weights**2, free)
+
+    def one(_: int, state: tuple[Hidden, Factors]) -> tuple[Hidden, Factors]:
+        log_odds, z = state
+        q = jax.nn.sigmoid(log_odds)
+        mean = rbm.latent_mean(seen, q)
+        shift = rbm.factor_shift(seen, z)
+        x = given.region.mean(mean + shift)
+        if given.precision is not None:
+            z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.precision)
+        fresh = rbm.hidden_logits(seen, rbm.only(x - shift, given.present)) - (q - 0.5) * self_coupling
+        return damping * log_odds + (1.0 - damping) * fresh, z
+
+    rows = evidence.n_rows
+    base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
+    log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
+    z = jnp.zeros((rows, params.n_factors), params.weights.dtype)
+    for i in range(n_steps):  # unrolled: few steps, and reverse-mode needs them all
+        log_odds, z = one(i, (log_odds, z))
+    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.precision)
+
+
+def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows, Rows]:
+    """Mean and deviation of every slot's x under q: 1 + Σ_k W_ik² q_k (1 − q_k) + V_i Cov(z) V_iᵀ.
+
+    What one cell is predicted to be, with the uncertainty about h and z that a plug-in mean forgets.
+    """
+    seen = rbm.gather(params, slots_from.sites)
+    mean = rbm.latent_mean(seen, q.hidden) + rbm.factor_shift(seen, q.factors)
+    variance = 1.0 + rbm.to_slots(seen.weights**2, q.hidden * (1.0 - q.hidden))
+    if q.precision is not None:
+        variance = variance + factor_variance(seen, q.precision)
+    return mean, jnp.sqrt(variance)
+
+
+def factor_variance(seen: Params, precision: Float[Array, "row factor factor"]) -> Rows:
+    """V_i (I + V_oᵀV_o)⁻¹ V_iᵀ for every slot."""
+    loadings = seen.loadings
+    if loadings.ndim == 2:
+        loadings = jnp.broadcast_to(loadings, (precision.shape[0], *loadings.shape))
+    half = jax.vmap(lambda c, v: jax.scipy.linalg.solve_triangular(c, v.T, lower=True))(precision, loadings)
+    return (half * half).sum(axis=1)

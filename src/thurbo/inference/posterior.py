@@ -1,0 +1,131 @@
+"""§4.3 What the evidence of a row says about hidden units and other variables, by three methods under one name.
+
+`expectation` averages a function of the hidden state over P(h, z | e): "exact" sums over all states, "gibbs" averages
+over a chain, "mean-field" plugs in q with its variances. Each row's answer is the same whatever its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from thurbo import rbm
+from thurbo._typing import Array, Factors, Float, Hidden, PRNGKey, Rows
+from thurbo.evidence import Evidence
+from thurbo.inference import gibbs
+from thurbo.inference.likelihood import hidden_states, log_joint
+from thurbo.inference.meanfield import mean_field, predictive
+from thurbo.rbm import Params
+
+Method = Literal["exact", "gibbs", "mean-field"]
+
+
+class Belief(NamedTuple):
+    """One state, or summary of states, of the hidden layer as it bears on every slot: x_i ~ N(mean_i, deviation_i²)."""
+
+    hidden: Hidden  # h, or its probabilities
+    factors: Factors
+    mean: Rows
+    deviation: Rows
+
+
+Function = Callable[[Belief], Any]
+
+
+def expectation(
+    function: Function,
+    params: Params,
+    evidence: Evidence,
+    method: Method,
+    *,
+    n_steps: int = 30,
+    key: PRNGKey | None = None,
+    n_draws: int = 200,
+) -> Any:
+    """E[function(belief) | e] for every row, for a function that is an expectation given the hidden state."""
+    if method == "mean-field":
+        q = mean_field(params, evidence, n_steps)
+        return function(Belief(q.hidden, q.factors, *predictive(params, q, evidence)))
+    if method == "exact":
+        return _by_enumeration(function, params, evidence)
+    if key is None:
+        raise ValueError("method 'gibbs' needs a key")
+    return _by_gibbs(key, function, params, evidence, n_draws)
+
+
+def _belief(params: Params, h: Hidden, z: Factors) -> Belief:
+    mean = rbm.latent_mean(params, h) + rbm.factor_shift(params, z)
+    return Belief(h, z, mean, jnp.ones_like(mean))
+
+
+def state_weights(params: Params, evidence: Evidence) -> Float[Array, "state row"]:
+    """P(h, z | e) of every enumerated state."""
+    states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
+    joint, _ = log_joint(params, evidence, states)
+    return jnp.exp(joint - logsumexp(joint, axis=0, keepdims=True))
+
+
+def _by_enumeration(function: Function, params: Params, evidence: Evidence) -> Any:
+    states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
+    weights = state_weights(params, evidence)
+    seen = rbm.gather(params, evidence.sites)
+
+    def add(total: Any, item: tuple) -> tuple[Any, None]:
+        weight, h, z = item
+        rows = weight.shape[0]
+        value = function(
+            _belief(
+                seen, jnp.broadcast_to(h, (rows, h.shape[0])), jnp.broadcast_to(z, (rows, z.shape[0]))
+            )
+        )
+        scaled = jax.tree.map(lambda v: v * weight.reshape(-1, *(1,) * (v.ndim - 1)), value)
+        return jax.tree.map(jnp.add, total, scaled), None
+
+    rows = weights.shape[1]
+    like = jax.eval_shape(
+        lambda h, z: function(_belief(seen, jnp.tile(h, (rows, 1)), jnp.tile(z, (rows, 1)))),
+        states.h[:1],
+        states.z[:1],
+    )
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    total, _ = jax.lax.scan(add, zero, (weights, states.h, states.z))
+    return total
+
+
+def _by_gibbs(key: PRNGKey, function: Function, params: Params, evidence: Evidence, n_draws: int) -> Any:
+    """Average over one chain per row, after as many rounds unheard. Every row meets the same random numbers.
+
+    Mapping over rows with one key draws the noise once, for a single row: a row's answer then depends on nothing but
+    the row, and the random numbers cost next to nothing.
+    """
+
+    def of_row(row: Evidence) -> Any:
+        one = row.lift(evidence.sites_shared)
+        given = gibbs.clamp(params, one)
+        state = gibbs.start(jax.random.fold_in(key, 0), given, mean_field(params, one, 10).hidden)
+        state = gibbs.run(jax.random.fold_in(key, 1), state, given, n_draws)
+
+        def add(carry: tuple, i: Array) -> tuple[tuple, None]:
+            state, total = carry
+            state = gibbs.step(jax.random.fold_in(key, i), state, given)
+            # h given x and z is known in closed form, so its own statistic need not carry the noise of the draw.
+            shift = rbm.factor_shift(given.params, state.z)
+            h = jax.nn.sigmoid(rbm.hidden_logits(given.params, rbm.only(state.x - shift, given.present)))
+            belief = _belief(given.params, state.h, state.z)._replace(hidden=h)
+            return (state, jax.tree.map(jnp.add, total, function(belief))), None
+
+        like = jax.eval_shape(lambda: function(_belief(given.params, state.h, state.z)))
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+        (_, total), _ = jax.lax.scan(add, (state, zero), jnp.arange(2, n_draws + 2))
+        return jax.tree.map(lambda v: v[0] / n_draws, total)
+
+    return jax.vmap(of_row, in_axes=(evidence.row_axes(),))(evidence)
+
+
+def hidden_probability(belief: Belief) -> tuple[Hidden, Factors]:
+    """The features of a row: P(h_k = 1 | e) and the factor means."""
+    return belief.hidden, belief.factors

@@ -1,0 +1,399 @@
+"""The only file that knows pandas, polars, arrow and arrays: tables in, tables out, through narwhals.
+
+Idea: `table` reads any of them as named columns of cells; `build` and `replace` give back what came in.
+Promises that missing means one thing (None, NaN, NaT, NA, null), and that `replace` keeps all other cells.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.columns.base import BoolArray, Cells, suggestion
+from thurbo.errors import SchemaError
+
+# What a reader gives for one column: values, which are missing, and the frame's own order of levels.
+_Column = tuple[NDArray[Any], BoolArray, tuple[Any, ...] | None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of any library as named columns of cells; columns are read when asked for."""
+
+    names: tuple[str, ...]
+    n_rows: int
+    rows: NDArray[Any]  # [row] labels for messages: the pandas index, or positions from 0
+    kind: str
+    native: Any = field(repr=False)
+    read: Callable[[int], _Column] = field(repr=False)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Position of each column."""
+        return {name: place for place, name in enumerate(self.names)}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.places
+
+    def cells(self, name: str) -> Cells:
+        """The cells of one column."""
+        if name not in self.places:
+            remedy = f"{suggestion(name, self.names)}the table has {len(self.names)} other columns"
+            raise SchemaError("there is no such column", column=name, remedy=remedy)
+        values, missing, ordered_levels = self.read(self.places[name])
+        return Cells(name, values, missing, self.rows, ordered_levels)
+
+
+def kind(X: Any) -> str:
+    """Which library a table belongs to: "pandas", "polars", "pyarrow", "numpy" or "dict"."""
+    if isinstance(X, Table):
+        return X.kind
+    if isinstance(X, Mapping):
+        return "dict"
+    if isinstance(X, (np.ndarray, list, tuple)):
+        return "numpy"
+    # By name and not by isinstance, so that no library is imported only to be asked.
+    homes = {base.__module__.partition(".")[0] for base in type(X).__mro__}
+    return next((name for name in ("pandas", "polars", "pyarrow", "scipy") if name in homes), "other")
+
+
+def table(X: Any, names: Sequence[str] | None = None) -> Table:
+    """Read pandas, polars, a pyarrow Table, a 2-D array, a dict of columns or a list of rows.
+
+    `names` are for arrays and lists, x0, x1, ... by default; a table with its own names keeps them.
+    """
+    if isinstance(X, Table):
+        return X
+    library = kind(X)
+    if library == "scipy":
+        problem = f"sparse input ({type(X).__name__}) is not yet supported"
+        raise SchemaError(problem, remedy="pass a dense array: X.toarray()")
+    if library == "numpy":
+        return _from_array(X, names)
+    if library == "dict":
+        return _from_dict(X)
+    return _from_pandas(X) if library == "pandas" else _from_narwhals(X, library)
+
+
+def _checked(names: Sequence[Any]) -> tuple[str, ...]:
+    texts = [str(name) for name in names]
+    for name, count in Counter(texts).items():
+        if count > 1:
+            raise SchemaError(f"{count} columns have this name", column=name, remedy="rename the others")
+    return tuple(texts)
+
+
+def _from_dict(X: Mapping[Any, Any]) -> Table:
+    names = _checked(list(X))
+    columns = [_as_column(values, name) for name, values in zip(names, X.values(), strict=True)]
+    n_rows = len(columns[0]) if columns else 0
+    for name, column in zip(names, columns, strict=True):
+        if len(column) != n_rows:
+            problem = f'it has {len(column)} cells and "{names[0]}" has {n_rows}'
+            raise SchemaError(problem, column=name, remedy="give all columns the same length")
+    return Table(names, n_rows, np.arange(n_rows), "dict", X, lambda j: _read_array(columns[j]))
+
+
+def _as_column(values: Any, name: str) -> NDArray[Any]:
+    if isinstance(values, str) or not hasattr(values, "__len__"):
+        raise SchemaError("it is one value and not a list", column=name, remedy="give one cell per row")
+    array = values.to_numpy() if hasattr(values, "to_numpy") else values
+    if not isinstance(array, np.ndarray):
+        array = np.empty(len(values), object)
+        array[:] = list(values)
+    if array.ndim != 1:
+        raise SchemaError(f"it has {array.ndim} dimensions", column=name, remedy="give one cell per row")
+    return array
+
+
+def _from_array(X: Any, names: Sequence[str] | None) -> Table:
+    array = X if isinstance(X, np.ndarray) else _rows_to_array(X)
+    if array.ndim != 2:
+        # In scikit-learn's words, which its own checks of estimators look for.
+        remedy = "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if one row"
+        raise SchemaError(f"Expected 2D array, got {array.ndim}D array instead", remedy=remedy)
+    if array.dtype.kind == "c":
+        raise SchemaError("Complex data not supported", remedy="give real and imaginary parts as two columns")
+    if names is not None and len(names) != array.shape[1]:
+        problem = f"{len(names)} names were given for {array.shape[1]} columns"
+        raise SchemaError(problem, remedy="give one name per column")
+    texts = _checked(names if names is not None else [f"x{j}" for j in range(array.shape[1])])
+    return Table(texts, len(array), np.arange(len(array)), "numpy", X, lambda j: _read_array(array[:, j]))
+
+
+def _rows_to_array(X: Sequence[Any]) -> NDArray[Any]:
+    """Rows as an object array: NumPy's own reading would turn [1, "a"] into text."""
+    if not all(isinstance(row, (list, tuple, np.ndarray)) for row in X):
+        return np.empty(len(X), object)
+    array = np.empty((len(X), len(X[0]) if len(X) else 0), object)
+    for position, row in enumerate(X):
+        if len(row) != array.shape[1]:
+            problem = f"it has {len(row)} cells and row 0 has {array.shape[1]}"
+            raise SchemaError(problem, row=position, remedy="give rows of one length")
+        array[position, :] = row
+    return array
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or isinstance(value, (float, np.floating, np.datetime64, np.timedelta64)):
+        return value is None or bool(value != value)
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _read_array(array: NDArray[Any]) -> _Column:
+    missing, values = np.array(np.ma.getmaskarray(array)), np.asarray(array)
+    if values.dtype.kind == "f":
+        missing |= np.isnan(values)
+    elif values.dtype.kind in "mM":
+        missing |= np.isnat(values)
+    elif values.dtype.kind in "OT":
+        missing |= np.fromiter(map(_is_missing, values.tolist()), bool, len(values))
+        values = _narrowed(values, missing)
+    return values, missing, None
+
+
+def _narrowed(values: NDArray[Any], missing: BoolArray) -> NDArray[Any]:
+    """An object array of nothing but numbers or booleans, in the dtype a frame would have given it."""
+    types = set(map(type, values[~missing].tolist()))
+    if types and types <= {bool, np.bool_}:
+        return values if missing.any() else values.astype(bool)
+    if not types or not all(issubclass(each, (int, float, np.number)) for each in types) or bool in types:
+        return values
+    whole = all(issubclass(each, (int, np.integer)) for each in types) and not missing.any()
+    try:
+        return values.astype(np.int64) if whole else np.where(missing, np.nan, values).astype(np.float64)
+    except (OverflowError, TypeError):
+        return values  # numbers too large, or complex: for the column to refuse by name
+
+
+def _from_pandas(X: Any) -> Table:
+    if getattr(X, "ndim", None) != 2:
+        problem = f"a pandas {type(X).__name__} is not a table"
+        raise SchemaError(problem, remedy="pass a DataFrame, for instance series.to_frame()")
+    names = _checked(list(X.columns))
+    return Table(names, len(X), X.index.to_numpy(), "pandas", X, lambda j: _read_series(X.iloc[:, j]))
+
+
+def _from_narwhals(X: Any, library: str) -> Table:
+    import narwhals as nw
+
+    if library == "pyarrow" and hasattr(X, "column_names"):
+        _checked(X.column_names)
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError:
+        remedy = "pass pandas, polars, pyarrow, a 2-D array or a dict of columns"
+        remedy = "call .collect() first" if hasattr(X, "collect") else remedy
+        problem = f"{type(X).__module__}.{type(X).__name__} is not a table that can be read"
+        raise SchemaError(problem, remedy=remedy) from None
+    names = _checked(frame.columns)
+    rows = np.arange(len(frame))
+    return Table(names, len(frame), rows, library, X, lambda j: _read_series(frame.get_column(names[j])))
+
+
+def _read_series(native: Any) -> _Column:
+    import narwhals as nw
+
+    series = nw.from_native(native, series_only=True)
+    missing = np.array(series.is_null().to_numpy(), dtype=bool)
+    values = series.to_numpy()
+    if values.dtype.kind == "f":
+        missing |= np.isnan(values)
+    elif values.dtype.kind == "O" and series.dtype == nw.Object:
+        # It may hide NaN or NA that the library does not count, and plain numbers worth a dtype.
+        missing |= np.fromiter(map(_is_missing, values.tolist()), bool, len(values))
+        values = _narrowed(values, missing)
+    ordered = tuple(series.dtype.categories) if isinstance(series.dtype, nw.Enum) else None
+    arrow = series.to_native()
+    if getattr(getattr(arrow, "type", None), "ordered", False) and arrow.num_chunks:
+        ordered = tuple(arrow.unify_dictionaries().chunk(0).dictionary.to_pylist())
+    return values, missing, ordered
+
+
+def build(like: Any, data: Mapping[str, NDArray[Any]], rows: Any = None) -> Any:
+    """A new table of the library of `like`; a column that `like` has takes its dtype where nothing is lost.
+
+    A pandas frame takes its index from `rows`, or from `like` where the lengths agree. An array gives a 2-D
+    array: of numbers or booleans where all columns are such, otherwise of objects.
+    """
+    source = table(like)
+    columns = {name: np.asarray(values) for name, values in data.items()}
+    if source.kind == "dict":
+        return columns
+    if source.kind == "numpy":
+        stack = list(columns.values())
+        if any(column.dtype.kind not in "biuf" for column in stack):
+            stack = [column.astype(object) for column in stack]
+        return np.stack(stack, axis=1) if stack else np.empty((source.n_rows, 0))
+    if source.kind == "pandas":
+        return _build_pandas(source, columns, rows)
+    import narwhals as nw
+
+    own = nw.from_native(source.native, eager_only=True)
+    series = {
+        name: _new_series(own, name, values, own.get_column(name) if name in own.columns else None)
+        for name, values in columns.items()
+    }
+    return nw.from_dict(series, backend=own.implementation).to_native()
+
+
+def _build_pandas(source: Table, columns: dict[str, NDArray[Any]], rows: Any) -> Any:
+    import pandas as pd
+
+    frame = pd.DataFrame(columns, index=None if columns else source.native.index)
+    for name in columns:
+        if name in source:
+            frame[name] = _cast_pandas(frame[name], source.native.iloc[:, source.places[name]].dtype)
+    if rows is not None:
+        frame.index = pd.Index(rows)
+    elif len(frame) == source.n_rows:
+        frame.index = source.native.index
+    return frame
+
+
+def _cast_pandas(series: Any, dtype: Any) -> Any:
+    """The series in another dtype where no cell would change, otherwise as it is."""
+    known = series.notna()
+    if hasattr(dtype, "categories") and not series[known].isin(dtype.categories).all():
+        return series
+    try:
+        cast = series.astype(dtype)
+    except (TypeError, ValueError):
+        return series
+    if series.dtype.kind == "f" and getattr(dtype, "kind", "") == "f":
+        return cast
+    if not known.equals(cast.notna()):
+        return series
+    pairs = zip(cast[known].tolist(), series[known].tolist(), strict=True)
+    return cast if all(new == old for new, old in pairs) else series
+
+
+def replace(like: Any, data: Mapping[str, Any], where: Mapping[str, BoolArray] | None = None) -> Any:
+    """A copy of a table whose missing cells (or those of `where`) come from `data`; all other cells stay.
+
+    Dtypes stay where they can hold the new cells: categories, Enums, integers and booleans included.
+    """
+    source = table(like)
+    # Only what changes: a column without cells to replace is not rebuilt, and so cannot lose anything.
+    fresh = {}
+    for name, values in data.items():
+        mask = where[name] if where is not None and name in where else source.cells(name).missing
+        if np.any(mask):
+            fresh[name] = (np.asarray(mask, bool), np.asarray(values))
+    if source.kind == "dict":
+        native = source.native
+        return {**native, **{k: _fill_cells(native[k], *fresh[str(k)]) for k in native if str(k) in fresh}}
+    if source.kind == "numpy":
+        return _fill_array(source, fresh)
+    if source.kind == "pandas":
+        frame = source.native.copy()
+        for name, (mask, values) in fresh.items():
+            place = source.places[name]
+            frame.isetitem(place, _fill_pandas(frame.iloc[:, place], mask, values[mask]))
+        return frame
+    import narwhals as nw
+
+    own = nw.from_native(source.native, eager_only=True)
+    changed = [_fill_series(own, own.get_column(name), *pair) for name, pair in fresh.items()]
+    return own.with_columns(*changed).to_native() if changed else own.to_native()
+
+
+def _fill_cells(cells: Any, mask: BoolArray, values: NDArray[Any]) -> Any:
+    if not isinstance(cells, np.ndarray):
+        return [new if use else old for old, new, use in zip(cells, values.tolist(), mask, strict=True)]
+    filled = cells.astype(_common(cells.dtype, values[mask]))
+    filled[mask] = values[mask]
+    return filled
+
+
+def _fill_array(source: Table, fresh: Mapping[str, tuple[BoolArray, NDArray[Any]]]) -> Any:
+    is_array = isinstance(source.native, np.ndarray)
+    array = source.native.copy() if is_array else _rows_to_array(source.native)
+    for name, (mask, values) in fresh.items():
+        array = array.astype(_common(array.dtype, values[mask]), copy=False)
+        array[mask, source.places[name]] = values[mask]
+    return array if is_array else array.tolist()
+
+
+def _common(dtype: Any, values: NDArray[Any]) -> Any:
+    """A dtype that holds both, without turning numbers into text."""
+    if dtype.kind not in "biuf" or values.dtype.kind not in "biuf":
+        return dtype if dtype == values.dtype else np.dtype(object)
+    whole = values.dtype.kind == "f" and bool(np.all(values == np.floor(values)))
+    return dtype if dtype.kind == "f" or (dtype.kind in "iu" and whole) else np.result_type(dtype, values)
+
+
+def _fill_pandas(series: Any, mask: BoolArray, values: NDArray[Any]) -> Any:
+    """A pandas column with some cells replaced, in the first dtype that can hold them."""
+    import pandas as pd
+
+    is_number = values.dtype.kind in "biuf" and pd.api.types.is_numeric_dtype(series.dtype)
+    is_extension = pd.api.types.is_extension_array_dtype(series.dtype)
+    wider = pd.Float64Dtype() if is_extension else np.dtype(np.float64)
+    for dtype in (series.dtype, wider) if is_number else (series.dtype,):
+        fresh = _cast_pandas(pd.Series(values), dtype)
+        if fresh.dtype == dtype:
+            filled = series.astype(dtype)
+            filled.iloc[mask] = fresh.array
+            return filled
+    filled = series.astype(object)
+    filled.iloc[mask] = values.astype(object)
+    return filled
+
+
+def _new_series(own: Any, name: str, values: NDArray[Any], target: Any = None) -> Any:
+    """An array as a narwhals series, NaN as null, in the dtype of `target` where no cell would change."""
+    import narwhals as nw
+
+    _, missing, _ = _read_array(values)
+    listed = [None if gone else value for value, gone in zip(values.tolist(), missing, strict=True)]
+    unknown = nw.String if missing.all() else None  # a library cannot tell the dtype of nothing but nulls
+    dtype: Any = {"b": nw.Boolean, "f": nw.Float64}.get(values.dtype.kind, unknown)
+    series = nw.new_series(name, listed, dtype, backend=own.implementation)
+    if target is None or series.dtype == target.dtype:
+        return series
+    try:
+        cast = series.cast(target.dtype)
+    except Exception:  # each library has its own error for a cast it refuses
+        return series
+    both_float = cast.dtype.is_float() and series.dtype.is_float()
+    return cast if both_float or cast.to_list() == listed else series
+
+
+def _fill_series(own: Any, series: Any, mask: BoolArray, values: NDArray[Any]) -> Any:
+    """A polars or arrow column with some cells replaced, in its own dtype where that can hold them."""
+    import narwhals as nw
+
+    spread = np.full(len(mask), None, object)
+    spread[mask] = values[mask].tolist()
+    if hasattr(getattr(series.to_native(), "type", None), "index_type"):
+        return _fill_dictionary(series, spread)
+    fresh = _new_series(own, series.name, spread, series)
+    if fresh.dtype != series.dtype:
+        both_numbers = fresh.dtype.is_numeric() and series.dtype.is_numeric()
+        series = series.cast(nw.Float64 if both_numbers else nw.String)
+        fresh = fresh.cast(series.dtype)
+    keep = nw.new_series(series.name, (~mask).tolist(), nw.Boolean, backend=own.implementation)
+    return series.zip_with(keep, fresh).alias(series.name)
+
+
+def _fill_dictionary(series: Any, spread: NDArray[Any]) -> Any:
+    """An arrow dictionary column with cells replaced; its own order of values stays."""
+    import narwhals as nw
+    import pyarrow as pa
+
+    column = series.to_native().unify_dictionaries()
+    dictionary = column.chunks[0].dictionary.to_pylist()
+    cells = [old if new is None else new for old, new in zip(column.to_pylist(), spread, strict=True)]
+    dictionary += [value for value in dict.fromkeys(cells) if value is not None and value not in dictionary]
+    place = {value: index for index, value in enumerate(dictionary)}
+    indices = pa.array([None if cell is None else place[cell] for cell in cells], column.type.index_type)
+    values = pa.array(dictionary, column.type.value_type)
+    array = pa.DictionaryArray.from_arrays(indices, values, ordered=column.type.ordered)
+    return nw.from_native(pa.chunked_array([array]), series_only=True).alias(series.name)

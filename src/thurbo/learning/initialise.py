@@ -1,0 +1,120 @@
+"""§5 Where learning starts, and the coordinates it moves in.
+
+Cuts start at the quantiles of each answer's own frequencies, so that the untrained model is the independent one. The
+optimiser sees centred, unconstrained coordinates (`Learnable`); `fold` gives back the paper's α, W, γ, θ.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import ndtri
+
+from thurbo._typing import Array, Float, Int, PRNGKey
+from thurbo.constraints import Gauge
+from thurbo.rbm import Params
+
+
+class Learnable(NamedTuple):
+    """What the optimiser moves: x and h centred, cuts as a first cut and log-gaps, scales as logs."""
+
+    site_bias: Float[Array, " site"]
+    weights: Float[Array, "site hidden"]
+    hidden_bias: Float[Array, " hidden"]
+    loadings: Float[Array, "site factor"]
+    first_cut: Float[Array, " site"]
+    log_gaps: Float[Array, "site gap"]
+    log_scale: Float[Array, " site"]
+
+
+class Centre(NamedTuple):
+    """Running means of h and x in the data phase: the energy is written in h − c and x − d, then folded back."""
+
+    hidden: Float[Array, " hidden"]
+    site: Float[Array, " site"]
+
+
+def fold(learnable: Learnable, centre: Centre, n_cuts: Int[Array, " site"]) -> Params:
+    """α = a − W c, γ = g − Wᵀ d, θ_l = θ_1 + Σ gaps: the same model in the paper's parameters."""
+    return Params(
+        site_bias=learnable.site_bias - learnable.weights @ centre.hidden,
+        weights=learnable.weights,
+        hidden_bias=learnable.hidden_bias - centre.site @ learnable.weights,
+        loadings=learnable.loadings,
+        gauge=Gauge(_cuts(learnable, n_cuts), jnp.exp(learnable.log_scale)),
+        hidden_mean=centre.hidden,
+    )
+
+
+def recentre(learnable: Learnable, old: Centre, new: Centre) -> Learnable:
+    """Move the centre without moving the model."""
+    return learnable._replace(
+        site_bias=learnable.site_bias + learnable.weights @ (new.hidden - old.hidden),
+        hidden_bias=learnable.hidden_bias + (new.site - old.site) @ learnable.weights,
+    )
+
+
+def _cuts(learnable: Learnable, n_cuts: Int[Array, " site"]) -> Float[Array, "site cut"]:
+    first, gaps = learnable.first_cut[:, None], learnable.log_gaps
+    width = gaps.shape[1] + 1
+    if width == 1 and learnable.first_cut.size == 0:
+        return first
+    real_gap = jnp.arange(width - 1)[None, :] < n_cuts[:, None] - 1
+    steps = jnp.where(real_gap, jnp.exp(jnp.where(real_gap, gaps, jnp.zeros_like(gaps))), jnp.zeros_like(gaps))
+    cuts = first + jnp.concatenate([jnp.zeros_like(first), jnp.cumsum(steps, axis=1)], axis=1)
+    return jnp.where(jnp.arange(width)[None, :] < n_cuts[:, None], cuts, jnp.inf)
+
+
+def frequencies(code: np.ndarray, n_cuts: np.ndarray, row_weight: np.ndarray) -> np.ndarray:
+    """Weighted counts of every level at every site, [site, level], each level with half an answer added."""
+    n_sites = code.shape[1]
+    width = int(n_cuts.max(initial=0)) + 1
+    counts = np.zeros((n_sites, width))
+    for level in range(width):
+        counts[:, level] = row_weight @ (code == level)
+    return counts + 0.5 * (np.arange(width)[None, :] <= n_cuts[:, None])
+
+
+def starting_cuts(code: np.ndarray, n_cuts: np.ndarray, row_weight: np.ndarray) -> np.ndarray:
+    """θ_l = Φ⁻¹(share of answers at or below level l), [site, cut]; +∞ beyond a site's last cut."""
+    counts = frequencies(code, n_cuts, row_weight)
+    width = counts.shape[1] - 1
+    share = np.cumsum(counts, axis=1)[:, :width] / counts.sum(axis=1, keepdims=True).clip(1e-300)
+    return np.where(np.arange(width)[None, :] < n_cuts[:, None], ndtri(share.clip(1e-6, 1 - 1e-6)), np.inf)
+
+
+def start(
+    key: PRNGKey,
+    cuts: np.ndarray,
+    n_cuts: np.ndarray,
+    n_hidden: int,
+    n_factors: int,
+    dtype: np.dtype,
+    *,
+    hidden_rate: float = 0.5,
+    weight_scale: float = 0.1,
+) -> tuple[Learnable, Centre]:
+    """Small random weights around the independent model, hidden units at `hidden_rate`."""
+    n_sites = len(n_cuts)
+    key_w, key_v = jax.random.split(key)
+    width = max(cuts.shape[1], 1)
+    padded = np.full((n_sites, width), np.inf)
+    padded[:, : cuts.shape[1]] = cuts
+    first = np.where(np.isfinite(padded[:, 0]), padded[:, 0], 0.0)
+    with np.errstate(invalid="ignore"):
+        gaps = np.diff(padded, axis=1)
+    log_gaps = np.log(np.where(np.isfinite(gaps), gaps, 1.0).clip(1e-4))
+    learnable = Learnable(
+        site_bias=jnp.zeros(n_sites, dtype),
+        weights=weight_scale * jax.random.normal(key_w, (n_sites, n_hidden), dtype),
+        hidden_bias=jnp.full(n_hidden, np.log(hidden_rate / (1 - hidden_rate)), dtype),
+        loadings=weight_scale * jax.random.normal(key_v, (n_sites, n_factors), dtype),
+        first_cut=jnp.asarray(first, dtype),
+        log_gaps=jnp.asarray(log_gaps, dtype),
+        log_scale=jnp.zeros(n_sites, dtype),
+    )
+    centre = Centre(jnp.full(n_hidden, hidden_rate, dtype), jnp.zeros(n_sites, dtype))
+    return learnable, centre

@@ -1,0 +1,87 @@
+"""§5 What is maximised, as functions whose gradient by JAX is the gradient we want.
+
+`likelihood`: a surrogate with the gradient of Eq. (8), §5.2 (cuts) and A.2.2 (sparsity), given the states of both phases.
+`multi_prediction`: log-probability of hidden cells after a few mean-field steps from the others. `exact`: log P(e).
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from thurbo import rbm
+from thurbo._typing import Array, Float, Hidden, PerRow, PRNGKey, RowsMask
+from thurbo.evidence import Evidence
+from thurbo.inference.likelihood import log_evidence_exact
+from thurbo.inference.meanfield import factor_variance, mean_field, predictive
+from thurbo.learning.phases import Positive
+from thurbo.learning.plan import Plan
+from thurbo.rbm import Params
+
+
+def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow:
+    """E[log Ω(h) + log P(e | h, z)] at fixed q: its gradient is the data-dependent half of Eq. (8), and §5.2.
+
+    γᵀq + ½‖m_o(q)‖² + log P(x_o ∈ Ω | m(q) + Vz) + E_q ½‖m_f(h)‖² − ½ Σ_o V_i Cov(z) V_iᵀ, o observed, f free. By the
+    envelope theorem this is the gradient of the mean-field bound; for a draw of h it is Eq. (8) with x integrated out.
+    """
+    seen = rbm.gather(params, evidence.sites)
+    observed = evidence.observed
+    mean = rbm.latent_mean(seen, state.hidden)
+    value = state.hidden @ params.hidden_bias
+    value = value + 0.5 * (rbm.only(mean, observed) ** 2).sum(-1)
+    value = value + rbm.expected_log_omega(seen, state.hidden, evidence.free)
+    region = evidence.region(seen.gauge)
+    value = value + region.log_mass(mean + rbm.factor_shift(seen, state.factors))
+    if state.precision is not None:
+        spread = factor_variance(seen, jax.lax.stop_gradient(state.precision))
+        value = value - 0.5 * rbm.only(spread, observed).sum(-1)
+    return value
+
+
+def negative_part(
+    params: Params, evidence: Evidence, h: Hidden, plan: Plan
+) -> Float[Array, " chain"]:
+    """log Ω(h) at the states of the chains: its gradient is the data-independent half of Eq. (8)."""
+    if plan.negative_phase == "persistent":
+        return rbm.log_omega(params, h)
+    return rbm.log_omega(rbm.gather(params, evidence.sites), h, evidence.present)
+
+
+def sparsity(params: Params, evidence: Evidence, state: Positive, target: float) -> PerRow:
+    """Σ_k (ρ − q_k) (γ_k + Σ_i W_ik x̂_i), A.2.2: pulls each unit's log-odds towards a share ρ of rows."""
+    seen = rbm.gather(params, evidence.sites)
+    mean, shift = rbm.latent_mean(seen, state.hidden), rbm.factor_shift(seen, state.factors)
+    x = evidence.region(seen.gauge).mean(mean + shift) - shift
+    logits = rbm.hidden_logits(params._replace(weights=seen.weights), jax.lax.stop_gradient(rbm.only(x, evidence.present)))
+    return ((target - jax.lax.stop_gradient(state.hidden)) * logits).sum(-1)
+
+
+def hide(key: PRNGKey, observed: RowsMask) -> RowsMask:
+    """Which observed cells to hide: a random share of each row, between a tenth and nine tenths, at least one cell."""
+    key_share, key_cell = jax.random.split(key)
+    share = jax.random.uniform(key_share, (observed.shape[0], 1), minval=0.1, maxval=0.9)
+    dice = jnp.where(observed, jax.random.uniform(key_cell, observed.shape), jnp.inf)
+    return observed & (dice <= jnp.maximum(share, dice.min(axis=-1, keepdims=True)))
+
+
+def multi_prediction(
+    params: Params, evidence: Evidence, hidden: RowsMask, plan: Plan
+) -> tuple[PerRow, Hidden]:
+    """log P(hidden cells | the others) of each row at the mean-field prediction, and the posteriors it used."""
+    q = mean_field(params, evidence.hide(hidden, plan.unobserved), plan.n_mean_field_steps, plan.damping)
+    mean, deviation = predictive(params, q, evidence)
+    region = evidence.region(rbm.gather(params, evidence.sites).gauge)
+    return region.release(~hidden).log_mass(mean, deviation), q.hidden
+
+
+def exact(params: Params, evidence: Evidence) -> PerRow:
+    """log P(e) of each row, by enumeration of h."""
+    return log_evidence_exact(params, evidence)
+
+
+def reconstruction(params: Params, evidence: Evidence, state: Positive) -> PerRow:
+    """log P(e | q) of each row at its own posteriors (A.2.4's simpler companion): a figure to watch, not to maximise."""
+    seen = rbm.gather(params, evidence.sites)
+    mean = rbm.latent_mean(seen, state.hidden) + rbm.factor_shift(seen, state.factors)
+    return evidence.region(seen.gauge).log_mass(mean)

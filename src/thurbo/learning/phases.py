@@ -1,0 +1,51 @@
+"""§5.1 The two phases of the likelihood gradient, Eq. (8): statistics under the data, and under the model alone.
+
+Both end in states of the hidden layer only: x is integrated out given them, which is never noisier. The two are two
+instances of one thing, a hidden state to take ∂ log Ω at, with and without evidence.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+
+from thurbo import rbm
+from thurbo._typing import Array, Factors, Float, Hidden, PRNGKey
+from thurbo.evidence import Evidence
+from thurbo.inference import gibbs
+from thurbo.inference.meanfield import mean_field
+from thurbo.learning.plan import Plan
+from thurbo.rbm import Params
+
+
+class Positive(NamedTuple):
+    """Data-dependent state: probabilities of h (or a draw of h), z, and the precision of z where it is a mean."""
+
+    hidden: Hidden
+    factors: Factors
+    precision: Float[Array, "row factor factor"] | None
+
+
+def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Positive:
+    """P(h, z | e): mean-field, or a short Gibbs run that starts from it."""
+    q = mean_field(params, evidence, plan.n_mean_field_steps, plan.damping)
+    if plan.positive_phase == "mean-field":
+        return Positive(q.hidden, q.factors, q.precision)
+    given = gibbs.clamp(params, evidence)
+    key_start, key_run = jax.random.split(key)
+    state = gibbs.start(key_start, given, q.hidden)
+    state = gibbs.run(key_run, state, given, plan.n_positive_steps)
+    return Positive(state.h, state.z, None)
+
+
+def negative(
+    key: PRNGKey, params: Params, evidence: Evidence, start: Hidden, plan: Plan
+) -> Hidden:
+    """P(h) by `n_negative_steps` rounds without evidence: from the chains given, or from the data (contrastive)."""
+    if plan.negative_phase == "persistent":
+        return gibbs.prior_run(key, start, params, plan.n_negative_steps)
+    seen = rbm.gather(params, evidence.sites)
+    key_start, key_run = jax.random.split(key)
+    h = (jax.random.uniform(key_start, start.shape, start.dtype) < start).astype(start.dtype)
+    return gibbs.prior_run(key_run, h, seen, plan.n_negative_steps, evidence.present)

@@ -1,0 +1,42 @@
+"""§5, §6 How to learn: every choice of a fit in one frozen, hashable record, so that a plan compiles once.
+
+What changes while training runs (parameters, chains, rates) is in the state, never here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from thurbo.evidence import Unobserved
+
+Objective = Literal["likelihood", "multi-prediction", "exact"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Static choices of a fit.
+
+    objective           what is maximised: the evidence likelihood (§5) by two phases, the log-probability of hidden
+                        cells, or the likelihood by enumeration
+    unobserved          whether a missing cell is integrated over or no variable of that row at all
+    positive_phase      data-dependent statistics by mean-field or by Gibbs sampling started from it (§5.1)
+    negative_phase      data-independent statistics by shared persistent chains or by contrastive divergence (§5.1)
+    sparsity_*          ρ and λ of §6, A.2.2
+    """
+
+    objective: Objective = "multi-prediction"
+    unobserved: Unobserved = "marginalize"
+    positive_phase: Literal["mean-field", "gibbs"] = "mean-field"
+    negative_phase: Literal["persistent", "contrastive"] = "persistent"
+    n_mean_field_steps: int = 5
+    n_positive_steps: int = 5
+    n_negative_steps: int = 5
+    damping: float = 0.5
+    sparsity_target: float = 0.1
+    sparsity_weight: float = 0.0
+    weight_decay: float = 1e-3
+    max_norm: float | None = None
+    learn_cuts: bool = True
+    optimizer: Literal["adam", "sgd"] = "adam"
+    centring_rate: float = 0.05

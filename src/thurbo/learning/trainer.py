@@ -1,0 +1,239 @@
+"""§5 The training loop: batches of evidence in, parameters out.
+
+`update` is a pure step `(key, state, batch) → (state, info)`; `epoch` scans it over shuffled batches in one compiled
+program with the table on the device; `fit` is the host's loop around it, with history, checks and a progress bar.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from thurbo._typing import Array, Float, Hidden, Int, PerRow, PRNGKey
+from thurbo.evidence import Evidence
+from thurbo.inference.meanfield import mean_field
+from thurbo.learning import objective as objectives
+from thurbo.learning.initialise import Centre, Learnable, fold, recentre
+from thurbo.learning.phases import Positive, negative, positive
+from thurbo.learning.plan import Plan
+from thurbo.rbm import Params
+
+
+class TrainState(NamedTuple):
+    """All that changes while training."""
+
+    learnable: Learnable
+    centre: Centre
+    optimiser: Any
+    chains: Hidden  # persistent states of the negative phase
+    step: Int[Array, ""]
+
+
+class Info(NamedTuple):
+    """What one update saw: the objective per observed cell, mean activations, and the gradient's norm."""
+
+    objective: Float[Array, ""]
+    activation: Float[Array, " hidden"]
+    gradient_norm: Float[Array, ""]
+
+
+class Fitted(NamedTuple):
+    """What a fit leaves behind."""
+
+    params: Params
+    history: list[dict[str, float]]
+    converged: bool
+    problem: str | None
+
+
+def _optimiser(plan: Plan) -> optax.GradientTransformation:
+    """Direction of a step; its length is the rate, which the state carries so that a new rate compiles nothing."""
+    rule = optax.scale_by_adam() if plan.optimizer == "adam" else optax.trace(decay=0.9)
+    decayed = Learnable(*(name in {"weights", "loadings"} for name in Learnable._fields))
+    return optax.chain(rule, optax.add_decayed_weights(plan.weight_decay, mask=lambda _: decayed))
+
+
+def initial_state(learnable: Learnable, centre: Centre, chains: Hidden, plan: Plan) -> TrainState:
+    """The state before the first update."""
+    return TrainState(learnable, centre, _optimiser(plan).init(learnable), chains, jnp.zeros((), jnp.int32))
+
+
+def _loss(
+    learnable: Learnable,
+    centre: Centre,
+    n_cuts: Int[Array, " site"],
+    evidence: Evidence,
+    weight: PerRow,
+    chains: Hidden,
+    key: PRNGKey,
+    plan: Plan,
+) -> tuple[Float[Array, ""], tuple[Hidden, Hidden, Float[Array, ""]]]:
+    """Minus the objective per cell; with it the posteriors used, the moved chains, and the figure to report."""
+    params = fold(learnable, centre, n_cuts)
+    frozen = jax.lax.stop_gradient(params)
+    key_positive, key_negative, key_hide = jax.random.split(key, 3)
+    observed = evidence.observed
+    if plan.objective == "multi-prediction":
+        hidden = objectives.hide(key_hide, observed)
+        value, q = objectives.multi_prediction(params, evidence, hidden, plan)
+        cells = hidden.sum(-1).astype(weight.dtype)
+        state = Positive(jax.lax.stop_gradient(q), jnp.zeros((q.shape[0], params.n_factors), q.dtype), None)
+    else:
+        cells = observed.sum(-1).astype(weight.dtype)
+        if plan.objective == "exact":
+            value = objectives.exact(params, evidence)
+            field = mean_field(frozen, evidence, plan.n_mean_field_steps, plan.damping)
+            state = Positive(field.hidden, field.factors, None)
+        else:
+            state = jax.lax.stop_gradient(positive(key_positive, frozen, evidence, plan))
+            value = objectives.positive_part(params, evidence, state)
+    total_cells = jnp.maximum((weight * cells).sum(), 1.0)
+    reported = value
+    loss = -(weight * value).sum() / total_cells
+    if plan.objective == "likelihood":
+        start = chains if plan.negative_phase == "persistent" else state.hidden
+        chains = jax.lax.stop_gradient(negative(key_negative, frozen, evidence, start, plan))
+        omega = objectives.negative_part(params, evidence, chains, plan)
+        per_chain = weight if plan.negative_phase == "contrastive" else jnp.ones_like(omega)
+        loss = loss + (per_chain * omega).sum() / per_chain.sum() * weight.sum() / total_cells
+        reported = objectives.reconstruction(frozen, evidence, state)
+    if plan.sparsity_weight:
+        pull = objectives.sparsity(params, evidence, state, plan.sparsity_target)
+        loss = loss - plan.sparsity_weight * (weight * pull).sum() / total_cells
+    report = (weight * reported).sum() / total_cells
+    return loss, (state.hidden, chains, jax.lax.stop_gradient(report))
+
+
+def update(
+    key: PRNGKey,
+    state: TrainState,
+    evidence: Evidence,
+    weight: PerRow,
+    n_cuts: Int[Array, " site"],
+    rate: Float[Array, ""],
+    plan: Plan,
+) -> tuple[TrainState, Info]:
+    """One stochastic gradient step on a batch."""
+    grad, (q, chains, report) = jax.grad(_loss, has_aux=True)(
+        state.learnable, state.centre, n_cuts, evidence, weight, state.chains, key, plan
+    )
+    grad = _held_fixed(grad, n_cuts, plan)
+    with jax.numpy_dtype_promotion("standard"):  # optax mixes counts and floats
+        direction, optimiser = _optimiser(plan).update(grad, state.optimiser, state.learnable)
+    learnable = jax.tree.map(lambda p, d: p - rate * d, state.learnable, direction)
+    if plan.max_norm is not None:
+        norm = jnp.sqrt((learnable.weights**2).sum(axis=0, keepdims=True))
+        learnable = learnable._replace(
+            weights=learnable.weights * jnp.minimum(1.0, plan.max_norm / jnp.maximum(norm, 1e-12))
+        )
+    activation = (weight @ q) / jnp.maximum(weight.sum(), 1e-12)
+    # E[x] is a where E[h] is c, so the centred bias is its own centre.
+    centre = Centre(
+        state.centre.hidden + plan.centring_rate * (activation - state.centre.hidden), learnable.site_bias
+    )
+    learnable = recentre(learnable, state.centre, centre)
+    info = Info(report, activation, optax.tree_utils.tree_norm(grad))
+    return TrainState(learnable, centre, optimiser, chains, state.step + 1), info
+
+
+def _held_fixed(grad: Learnable, n_cuts: Int[Array, " site"], plan: Plan) -> Learnable:
+    """A level site's bias and cuts say the same thing, and so do a measured site's cuts: move only one of them."""
+    measured = (n_cuts == 0).astype(grad.site_bias.dtype)
+    move_bias = measured if plan.learn_cuts else jnp.ones_like(measured)
+    move_cuts = (1.0 - measured) * float(plan.learn_cuts)
+    return grad._replace(
+        site_bias=grad.site_bias * move_bias,
+        first_cut=grad.first_cut * move_cuts,
+        log_gaps=grad.log_gaps * move_cuts[:, None],
+        log_scale=grad.log_scale * measured,
+    )
+
+
+@partial(jax.jit, static_argnames=("plan", "batch_size"))
+def epoch(
+    key: PRNGKey,
+    state: TrainState,
+    evidence: Evidence,
+    row_weight: PerRow,
+    n_cuts: Int[Array, " site"],
+    peak_rate: Float[Array, ""],
+    total_steps: Int[Array, ""],
+    plan: Plan,
+    batch_size: int,
+) -> tuple[TrainState, Info]:
+    """One pass over all rows in random order; a last batch is filled up with rows of weight zero."""
+    n_rows = evidence.n_rows
+    n_batches = -(-n_rows // batch_size)
+    key_order, key_step = jax.random.split(key)
+    order = jnp.resize(jax.random.permutation(key_order, n_rows), (n_batches, batch_size))
+    fresh = (jnp.arange(n_batches * batch_size) < n_rows).reshape(n_batches, batch_size)
+
+    def body(state: TrainState, item: tuple) -> tuple[TrainState, Info]:
+        index, real, i = item
+        weight = jnp.take(row_weight, index) * real.astype(row_weight.dtype)
+        done = state.step.astype(peak_rate.dtype) / total_steps.astype(peak_rate.dtype)
+        rate = peak_rate * jnp.clip(2.0 * (1.0 - done), 0.0, 1.0)  # constant, then linear to zero
+        return update(jax.random.fold_in(key_step, i), state, evidence.rows(index), weight, n_cuts, rate, plan)
+
+    state, info = jax.lax.scan(body, state, (order, fresh, jnp.arange(n_batches)))
+    return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
+
+
+def fit(
+    key: PRNGKey,
+    state: TrainState,
+    evidence: Evidence,
+    row_weight: PerRow,
+    n_cuts: Int[Array, " site"],
+    plan: Plan,
+    *,
+    batch_size: int,
+    max_epochs: int,
+    learning_rate: float,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+) -> Fitted:
+    """Train for `max_epochs`; a fit that stops being finite ends at its last good epoch and says so.
+
+    An interrupt (Ctrl-C) ends training early and keeps what was learned.
+    """
+    n_batches = -(-evidence.n_rows // batch_size)
+    total = jnp.asarray(max_epochs * n_batches, jnp.int32)
+    rate = jnp.asarray(learning_rate, row_weight.dtype)
+    history: list[dict[str, float]] = []
+    good, problem, started = fold(state.learnable, state.centre, n_cuts), None, time.perf_counter()
+    try:
+        for number in range(max_epochs):
+            state, info = epoch(
+                jax.random.fold_in(key, number), state, evidence, row_weight, n_cuts, rate, total, plan, batch_size
+            )
+            record = {
+                "epoch": number + 1,
+                "objective": float(info.objective),
+                "gradient_norm": float(info.gradient_norm),
+                "activation": float(info.activation.mean()) if info.activation.size else 0.0,
+                "seconds": time.perf_counter() - started,
+            }
+            params = fold(state.learnable, state.centre, n_cuts)
+            if not _all_finite(record["objective"], params):
+                problem = f"training stopped being finite in epoch {number + 1}; the parameters are those before it"
+                break
+            good = params
+            history.append(record)
+            if on_epoch is not None:
+                on_epoch(record)
+    except KeyboardInterrupt:
+        problem = f"interrupted after {len(history)} of {max_epochs} epochs; the parameters are those reached"
+    return Fitted(good, history, problem is None, problem)
+
+
+def _all_finite(objective: float, params: Params) -> bool:
+    finite = jnp.isfinite(jnp.asarray(objective))
+    for leaf in (params.site_bias, params.weights, params.hidden_bias, params.loadings, params.gauge.scale):
+        finite = finite & jnp.isfinite(leaf).all()
+    return bool(finite & ~jnp.isnan(params.gauge.cuts).any())

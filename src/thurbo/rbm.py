@@ -1,0 +1,146 @@
+"""§2 The Gaussian RBM: binary hidden units h (and optional Gaussian factors z) over Gaussian variables x.
+
+Every conditional is a product over sites, so each function here is one matrix product and a few element-wise lines.
+The only file that gathers by site: above it nobody knows whether rows share their sites (dense) or not (ragged).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from thurbo import _runtime  # noqa: F401  (keeps compiled programs)
+from thurbo._typing import Array, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
+from thurbo.constraints.base import Gauge
+
+LOG_2PI = 1.8378770664093453
+
+Sites = Int[Array, " slot"] | Int[Array, "row slot"]
+
+
+class Params(NamedTuple):
+    """P(x, h, z) ∝ exp{−½‖x − Vz‖² + (α + Wh)ᵀ(x − Vz) + γᵀh − ½‖z‖²}, Eqs (1), (2) with factors z (§8).
+
+    Leading axes are sites, or `[row, slot]` once gathered by a row's own sites.
+    """
+
+    site_bias: Float[Array, "*site"]  # α
+    weights: Float[Array, "*site hidden"]  # W
+    hidden_bias: Float[Array, " hidden"]  # γ
+    loadings: Float[Array, "*site factor"]  # V; no factors gives the paper's model
+    gauge: Gauge  # cuts θ and scales
+    hidden_mean: Float[Array, " hidden"]  # E[h] over the data: where mean-field starts; no part of the density
+
+    @property
+    def n_hidden(self) -> int:
+        return self.weights.shape[-1]
+
+    @property
+    def n_factors(self) -> int:
+        return self.loadings.shape[-1]
+
+
+def gather(params: Params, sites: Sites | None) -> Params:
+    """The parameters as seen from the slots of each row; nothing to do where a table's slots are its sites."""
+    if sites is None:
+        return params
+    return params._replace(
+        site_bias=params.site_bias[sites],
+        weights=params.weights[sites],
+        loadings=params.loadings[sites],
+        gauge=Gauge(params.gauge.cuts[sites], params.gauge.scale[sites]),
+    )
+
+
+def to_slots(matrix: Float[Array, "*site unit"], values: Float[Array, "#row unit"]) -> Float[Array, "#row slot"]:
+    """Σ_k matrix_ik values_k for every slot of every row."""
+    return jnp.einsum("ik,rk->ri" if matrix.ndim == 2 else "rik,rk->ri", matrix, values)
+
+
+def to_units(matrix: Float[Array, "*site unit"], values: Rows) -> Float[Array, "row unit"]:
+    """Σ_i matrix_ik values_i for every unit of every row."""
+    return jnp.einsum("ik,ri->rk" if matrix.ndim == 2 else "rik,ri->rk", matrix, values)
+
+
+def only(values: Float[Array, "#row slot"], slots: RowsMask | None) -> Float[Array, "#row slot"]:
+    """`values` on these slots, zero elsewhere: how a slot that is no part of a row's model stays silent."""
+    return values if slots is None else jnp.where(slots, values, jnp.zeros((), values.dtype))
+
+
+def latent_mean(params: Params, h: Float[Array, "#row hidden"]) -> Float[Array, "#row slot"]:
+    """Mean of x without factors, Eq. (4): m_i(h) = α_i + Σ_k W_ik h_k."""
+    bias = params.site_bias if params.site_bias.ndim == 2 else params.site_bias[None, :]
+    return bias + to_slots(params.weights, h)
+
+
+def factor_shift(params: Params, z: Float[Array, "#row factor"]) -> Float[Array, "#row slot"]:
+    """What the factors add to the mean of x: Σ_f V_if z_f."""
+    if params.n_factors == 0:  # a contraction over nothing; spare the compiler the thought
+        slots = params.site_bias.shape[-1]
+        return jnp.zeros((z.shape[0], slots), params.weights.dtype)
+    return to_slots(params.loadings, z)
+
+
+def hidden_logits(params: Params, x: Rows) -> Hidden:
+    """Log-odds of each hidden unit, Eq. (3): γ_k + Σ_i W_ik x_i; with factors, x stands for x − Vz."""
+    return params.hidden_bias[None, :] + to_units(params.weights, x)
+
+
+def energy(params: Params, x: Rows, h: Hidden, z: Factors | None = None) -> PerRow:
+    """Eq. (2): Σ_i {½u_i² − (α_i + W_i h) u_i} − γᵀh + ½‖z‖², with u = x − Vz."""
+    u, prior = x, jnp.zeros(x.shape[0], x.dtype)
+    if z is not None:
+        u, prior = x - factor_shift(params, z), 0.5 * (z * z).sum(-1)
+    return (0.5 * u * u - latent_mean(params, h) * u).sum(-1) - h @ params.hidden_bias + prior
+
+
+def log_omega(
+    params: Params, h: Float[Array, "#row hidden"], present: RowsMask | None = None
+) -> Float[Array, " out"]:
+    """log Ω(h) = γᵀh + ½‖m(h)‖² over the sites present, A.1.1, without its constant (N/2) log 2π.
+
+    P(h) ∝ Ω(h). The factors integrate to one, so they leave it as it is.
+    """
+    mean = only(latent_mean(params, h), present)
+    return h @ params.hidden_bias + 0.5 * (mean * mean).sum(-1)
+
+
+def expected_log_omega(params: Params, q: Hidden, slots: RowsMask | None) -> PerRow:
+    """E_q[½‖m(h)‖²] over `slots` for independent h_k ~ Bernoulli(q_k): ½‖m(q)‖² + ½ Σ_ik W_ik² q_k (1 − q_k)."""
+    mean = only(latent_mean(params, q), slots)
+    spread = only(to_slots(params.weights**2, q * (1.0 - q)), slots)
+    return 0.5 * (mean * mean + spread).sum(-1)
+
+
+def sample_hidden(key: PRNGKey, params: Params, x: Rows) -> Hidden:
+    """h ~ P(h | x), Eq. (3)."""
+    logits = hidden_logits(params, x)
+    return (jax.random.uniform(key, logits.shape, logits.dtype) < jax.nn.sigmoid(logits)).astype(logits.dtype)
+
+
+def factor_precision(params: Params, observed: RowsMask) -> Float[Array, "row factor factor"]:
+    """Cholesky factor of I + Σ_{i observed} V_i V_iᵀ, the precision of z given x and h."""
+    v = params.loadings
+    seen = observed.astype(v.dtype)
+    gram = jnp.einsum("ri,if,ig->rfg" if v.ndim == 2 else "ri,rif,rig->rfg", seen, v, v)
+    return jnp.linalg.cholesky(gram + jnp.eye(params.n_factors, dtype=v.dtype)[None])
+
+
+def factor_mean(
+    params: Params, residual: Rows, precision: Float[Array, "row factor factor"]
+) -> Float[Array, "row factor"]:
+    """E[z | x, h] = (I + V_oᵀV_o)⁻¹ V_oᵀ (x_o − m_o(h)); `residual` is zero on what is not observed."""
+    return jax.vmap(lambda c, b: jax.scipy.linalg.cho_solve((c, True), b))(
+        precision, to_units(params.loadings, residual)
+    )
+
+
+def sample_factors(
+    key: PRNGKey, params: Params, residual: Rows, precision: Float[Array, "row factor factor"]
+) -> Float[Array, "row factor"]:
+    """z ~ N(E[z | x, h], (I + V_oᵀV_o)⁻¹)."""
+    noise = jax.random.normal(key, precision.shape[:2], precision.dtype)
+    spread = jax.vmap(lambda c, e: jax.scipy.linalg.solve_triangular(c, e, lower=True, trans=1))(precision, noise)
+    return factor_mean(params, residual, precision) + spread

@@ -1,0 +1,179 @@
+"""The summary as one HTML page: inline style, inline vector pictures, no script, nothing fetched.
+
+Pictures are drawn here as SVG path data, so they follow the page's colours, light or dark, and stay small.
+Every word that came from the user passes through Jinja's escaping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from thurbo.errors import ThurboError
+
+# From the lowest level to the highest, for light paper and for dark: told apart with any colour vision.
+_LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
+_DARK = ("#f2c879", "#ee9a77", "#dc84b4", "#ab92e6", "#7fb0f5")
+_MAP_WIDTH = 1000
+_MARGIN = 24
+
+
+def render(summary: Mapping[str, Any]) -> str:
+    """One self-contained HTML page that shows everything in the summary."""
+    try:
+        import jinja2
+    except ModuleNotFoundError as error:
+        raise ThurboError("the page needs jinja2; install it with: pip install 'thurbo[report]'") from error
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("thurbo.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(percent=percent, number=number, thousands=thousands, signed=signed)
+    return environment.get_template("page.html.j2").render(
+        s=summary,
+        map=_map_picture(summary["map"]),
+        thumbnails=_thumbnails(summary["map"], summary["units"]),
+        curve=_curve(summary["history"]),
+        swatches=palette,
+        widest=_widest_weight(summary["units"]),
+    )
+
+
+def percent(share: float | None) -> str:
+    """A share of one as a percentage without false precision."""
+    if share is None:
+        return "–"
+    if 0 < share < 0.005:
+        return "<1\u202f%"
+    if 0.995 <= share < 1:
+        return ">99\u202f%"
+    return f"{100 * share:.0f}\u202f%"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number with fixed decimals and a true minus sign."""
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "\u2212")
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """A number that always shows its sign."""
+    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "\u2212")
+
+
+def thousands(value: int) -> str:
+    """A count with a thin space between thousands."""
+    return f"{value:,}".replace(",", "\u2009")
+
+
+def palette(n: int) -> list[dict[str, str]]:
+    """Colours of n ordered groups, for light paper and for dark."""
+    return [{"light": _blend(_LIGHT, i, n), "dark": _blend(_DARK, i, n)} for i in range(n)]
+
+
+def _blend(anchors: Sequence[str], i: int, n: int) -> str:
+    place = (len(anchors) - 1) * (i / (n - 1) if n > 1 else 1.0)
+    low = min(int(place), len(anchors) - 2)
+    share = place - low
+    channels = [
+        round((1 - share) * int(anchors[low][c : c + 2], 16) + share * int(anchors[low + 1][c : c + 2], 16))
+        for c in (1, 3, 5)
+    ]
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def _points(layout: Mapping[str, Any]) -> tuple[list[tuple[int, int]], int]:
+    """Whole-number pixel positions of the map's points, and the height of the picture."""
+    xs, ys = layout["x"], layout["y"]
+    span = (max(ys) - min(ys)) if ys else 1.0
+    inner = _MAP_WIDTH - 2 * _MARGIN
+    height = round(max(span, 0.3) * inner + 2 * _MARGIN)
+    middle = (max(ys) + min(ys)) / 2 if ys else 0.0
+    return [
+        (round(_MAP_WIDTH / 2 + x * inner), round(height / 2 - (y - middle) * inner))
+        for x, y in zip(xs, ys, strict=True)
+    ], height
+
+
+def _dots(points: Iterable[tuple[int, int]]) -> str:
+    """Path data that draws a dot at each point: with round caps a line of no length is a disc."""
+    return "".join(f"M{x} {y}h0" for x, y in points)
+
+
+def _map_picture(layout: Mapping[str, Any]) -> dict[str, Any]:
+    points, height = _points(layout)
+    panels = []
+    for colouring in layout["colourings"]:
+        groups = colouring["groups"]
+        colours = palette(len(colouring["labels"]))
+        layers = [
+            {
+                "label": label,
+                "count": sum(group == code for group in groups),
+                "path": _dots(p for p, group in zip(points, groups, strict=True) if group == code),
+                **colours[code],
+            }
+            for code, label in enumerate(colouring["labels"])
+        ]
+        silent = [p for p, group in zip(points, groups, strict=True) if group is None]
+        panels.append(
+            {
+                "column": colouring["column"],
+                "layers": layers,
+                "missing": _dots(silent),
+                "n_missing": len(silent),
+            }
+        )
+    size = max(5.0, min(16.0, 320 / max(len(points), 1) ** 0.5))
+    return {
+        "width": _MAP_WIDTH,
+        "height": height,
+        "panels": panels,
+        "all": _dots(points),
+        "size": round(size, 1),
+    }
+
+
+def _thumbnails(layout: Mapping[str, Any], units: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """For each hidden unit, where on the map it is on."""
+    points, _ = _points(layout)
+    return {
+        unit["unit"]: _dots(
+            p for p, on in zip(points, layout["on"], strict=True) if on[unit["unit"] - 1] >= 0.5
+        )
+        for unit in units
+    }
+
+
+def _curve(
+    history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 200
+) -> dict[str, Any] | None:
+    """The training curve as a polyline in a box of the given size; None when there is nothing to draw."""
+    known = [(entry["epoch"], entry["objective"]) for entry in history if entry["objective"] is not None]
+    if len(known) < 2:
+        return None
+    (first, last), values = (known[0][0], known[-1][0]), [value for _, value in known]
+    low, high = min(values), max(values)
+    across, tall = (last - first) or 1, (high - low) or 1.0
+    corners = " ".join(
+        f"{width * (epoch - first) / across:.1f},{height * (1 - (value - low) / tall):.1f}"
+        for epoch, value in known
+    )
+    return {
+        "points": corners,
+        "width": width,
+        "height": height,
+        "low": low,
+        "high": high,
+        "first": first,
+        "last": last,
+        "end": values[-1],
+    }
+
+
+def _widest_weight(units: Sequence[Mapping[str, Any]]) -> float:
+    """The largest absolute weight of all units: bars in different cards then share one scale."""
+    return max((abs(w["weight"]) for unit in units for w in unit["weights"]), default=0.0) or 1.0

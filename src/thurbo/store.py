@@ -1,0 +1,65 @@
+"""A fitted model as one file: arrays and a description, no code, no rows of the data.
+
+The file is in the safetensors format, with the schema, settings and history as JSON in its header and a checksum over
+both. What is truncated, altered, foreign or newer is refused in one sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thurbo.errors import NotTrusted
+from thurbo.io.files import write_atomically
+
+FORMAT = 1
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], description: str) -> str:
+    digest = hashlib.sha256(description.encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def save(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], description: dict[str, Any]) -> None:
+    """Write arrays and description whole, or not at all."""
+    from safetensors.numpy import save as to_bytes
+
+    text = json.dumps(description, ensure_ascii=False)
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    header = {"format": f"thurbo {FORMAT}", "description": text, "sha256": _checksum(plain, text)}
+    write_atomically(path, to_bytes(plain, metadata=header))
+
+
+def load(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save` wrote; raises NotTrusted for anything else."""
+    from safetensors import SafetensorError, safe_open
+
+    file = Path(path)
+    if not file.is_file():
+        raise NotTrusted(f'there is no model file "{path}"; give the path that save() wrote')
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            header = opened.metadata() or {}
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise NotTrusted(f'"{path}" is not a whole thurbo model file ({error}); save the model again') from error
+    stamp = header.get("format", "")
+    if not stamp.startswith("thurbo "):
+        raise NotTrusted(f'"{path}" was not written by thurbo; give the path that save() wrote')
+    version = stamp.removeprefix("thurbo ")
+    if not version.isdigit() or int(version) > FORMAT:
+        raise NotTrusted(f'"{path}" has format {version}, newer than this thurbo reads ({FORMAT}); update thurbo')
+    text = header.get("description", "")
+    if _checksum(arrays, text) != header.get("sha256"):
+        raise NotTrusted(f'"{path}" was altered after it was saved (its checksum differs); save the model again')
+    return arrays, json.loads(text)

@@ -1,0 +1,305 @@
+"""§3: every column, through one table of cases: cells → inequalities → cells.
+
+Idea: what holds for one holds for all: missing stays missing, decoding undoes encoding, files lose nothing.
+Promises that errors name row, column, value and remedy.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from column_cases import CASES, Case, cells_of
+from thurbo.columns import KINDS, Binary, Block, Column, Continuous, Ignore, Ordinal, column_from_dict
+from thurbo.errors import SchemaError
+
+READING = [case for case in CASES if case.column.family != "none"]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+each_reading_case = pytest.mark.parametrize("case", READING, ids=lambda case: case.name)
+
+
+def inside(block: Block, cuts: tuple[float, ...]) -> np.ndarray:
+    """A latent value for each cell: the point itself, or the middle of its interval between cuts."""
+    if block.n_cuts == 0:
+        return np.where(block.point, block.lower, np.nan)
+    edges = np.concatenate([[cuts[0] - 2], cuts, [cuts[-1] + 2]])
+    middle = (edges[1:] + edges[:-1]) / 2
+    return np.where(block.code >= 0, middle[block.code], np.nan)
+
+
+def round_trip(case: Case, cells: Any) -> np.ndarray:
+    column = case.column.fit(cells)
+    block = column.encode(cells)
+    return column.decode(inside(block, case.cuts), np.asarray([case.cuts]), np.ones(len(block.sites)))
+
+
+def test_every_column_enters_the_table() -> None:
+    assert {type(case.column) for case in CASES} == set(KINDS.values())
+
+
+@each_case
+def test_block_is_well_formed(case: Case) -> None:
+    cells = cells_of(case.cells)
+    column = case.column.fit(cells)
+    block = column.encode(cells)
+    shape = (len(cells), len(column.sites))
+    assert block.sites == column.sites
+    assert block.n_cuts == column.n_cuts
+    assert block.lower.shape == block.upper.shape == block.point.shape == block.code.shape == shape
+    assert block.log_jacobian.shape == (len(cells),)
+    assert block.code.dtype == np.int32
+    assert np.all(block.lower <= block.upper)
+    assert np.all(block.code <= block.n_cuts)
+    assert np.all(np.isfinite(block.log_jacobian))
+    assert column.labels == case.labels
+    assert isinstance(column.describe(), str)
+    assert column.fit(cells) == column, "fitting twice changes nothing"
+
+
+@each_reading_case
+def test_missing_stays_missing_and_the_rest_is_observed(case: Case) -> None:
+    cells = cells_of(case.cells)
+    block = case.column.fit(cells).encode(cells)
+    np.testing.assert_array_equal(block.observed[:, 0], ~cells.missing)
+    assert np.all(block.log_jacobian[cells.missing] == 0)
+
+
+@each_reading_case
+def test_decode_undoes_encode(case: Case) -> None:
+    decoded = round_trip(case, cells_of(case.cells)).tolist()
+    for before, after in zip(case.cells, decoded, strict=True):
+        if before is None:
+            assert after is None or math.isnan(after)
+        elif case.exact:
+            assert after == before
+        else:
+            assert after == pytest.approx(before)
+
+
+@each_case
+def test_all_missing_column_says_nothing(case: Case) -> None:
+    fitted = case.column.fit(cells_of(case.cells))
+    assert not fitted.encode(cells_of([None] * 3)).observed.any()
+    if not (isinstance(case.column, Ordinal) and case.column.levels is None):
+        assert not case.column.fit(cells_of([None] * 3)).encode(cells_of([None])).observed.any()
+
+
+@each_case
+@pytest.mark.parametrize("fitted", [False, True])
+def test_dictionaries_lose_nothing(case: Case, fitted: bool) -> None:
+    column = case.column.fit(cells_of(case.cells)) if fitted else case.column
+    again = column_from_dict(json.loads(json.dumps(column.to_dict())))
+    assert again == column
+    assert hash(again) == hash(column)
+    assert list(map(type, again.labels)) == list(map(type, column.labels))
+    if fitted and column.sites:
+        before, after = column.encode(cells_of(case.cells)), again.encode(cells_of(case.cells))
+        np.testing.assert_array_equal(before.lower, after.lower)
+        np.testing.assert_array_equal(before.code, after.code)
+
+
+@each_reading_case
+def test_bad_cell_is_named(case: Case) -> None:
+    column = case.column.fit(cells_of(case.cells))
+    rows = [f"person {i}" for i in range(len(case.cells) + 1)]
+    with pytest.raises(SchemaError) as caught:
+        column.encode(cells_of([*case.cells, case.bad], "trust", rows))
+    message = str(caught.value)
+    for part in (f"row {rows[-1]}", 'column "trust"', *case.message, ";"):
+        assert part in message
+    assert caught.value.remedy
+
+
+@each_reading_case
+def test_unseen_counts_as_missing_where_asked(case: Case) -> None:
+    fitted = case.column.fit(cells_of(case.cells))
+    column = column_from_dict({**fitted.to_dict(), "unseen": "missing"})
+    assert column.encode(cells_of([case.bad, case.cells[0]])).observed[:, 0].tolist() == [False, True]
+
+
+BAD_SETTINGS: list[tuple[Any, tuple[str, ...]]] = [
+    (lambda: Continuous("square"), ("transform='square'", "rank-normal")),
+    (lambda: Ordinal(["a", "b", "a "]), ('level "a" stands twice',)),
+    (lambda: Ordinal([1, 2, 1.0]), ("stands twice",)),
+    (lambda: Ordinal(["a"]), ("at least two levels",)),
+    (lambda: Ordinal("abc"), ("not a list",)),
+    (lambda: Ordinal({"a": 1, "b": 2}), ("dictionary", "list")),
+    (lambda: Ordinal(["a", None]), ("level None",)),
+    (lambda: Ordinal(["a", "b"], unseen="drop"), ("unseen='drop'", '"missing"')),
+    (lambda: Binary(true=float("nan")), ("nan",)),
+    (lambda: Binary(values=("a", "a")), ("are not two",)),
+    (lambda: Binary("a", values=("a", "b")), ("contradicts",)),
+    (lambda: column_from_dict({"kind": "ordinall"}), ('"ordinall"', 'did you mean "ordinal"?')),
+    (lambda: column_from_dict({"kind": "ordinal", "level": [1, 2]}), ('"level"', 'did you mean "levels"?')),
+    (lambda: Continuous().encode(cells_of([1.0])), ("fit it first",)),
+    (lambda: Ordinal().encode(cells_of([1])), ('column "q"', "fit it first")),
+    (lambda: Ordinal().fit(cells_of(["a", "b"])), ("row 10", '"a"', "levels=")),
+    (lambda: Ordinal().fit(cells_of([4, 4])), ("only value is 4", "Ignore()")),
+    (lambda: Ordinal().fit(cells_of([None])), ("no values",)),
+    (lambda: Ordinal([1, 2]).encode(cells_of([1, "2"])), ("row 11", '"2"', "text", "numbers")),
+    (lambda: Binary().fit(cells_of(["a", "b", "a", "c"])), ("row 13", '"c"', "3 values", "Ordinal")),
+    (lambda: Binary(true="yes").fit(cells_of(["Yes", "No"])), ("row 10", '"yes"', 'did you mean "Yes"?')),
+    (lambda: Binary().fit(cells_of([["a"], ["b"]])), ("row 10", "collection")),
+    (lambda: Continuous("log").fit(cells_of([1.0, 0.0])), ("row 11", "0.0", "logarithm", "rank-normal")),
+    (lambda: Continuous().fit(cells_of([1, 10**400])), ("row 11", "not a number")),
+]
+
+
+@pytest.mark.parametrize(("make", "parts"), BAD_SETTINGS, ids=[parts[0] for _, parts in BAD_SETTINGS])
+def test_bad_input_is_explained(make: Any, parts: tuple[str, ...]) -> None:
+    with pytest.raises(SchemaError) as caught:
+        make()
+    assert all(part in str(caught.value) for part in parts), str(caught.value)
+    assert caught.value.remedy
+
+
+def test_dates_are_not_numbers() -> None:
+    cells = cells_of([None, None])
+    dates = np.asarray(["2020-01-01", "NaT"], "datetime64[D]")
+    dated = type(cells)("q", dates, np.isnat(dates), cells.rows)
+    with pytest.raises(SchemaError, match="2020-01-01 is a date"):
+        Continuous().fit(dated)
+
+
+@pytest.mark.parametrize("one", [1, 1.0, True, np.int64(1), np.float32(1), np.bool_(True), Decimal(1)])
+def test_one_is_one_however_it_is_stored(one: Any) -> None:
+    assert Ordinal([0, 1, 2]).encode(cells_of([one])).code.item() == 1
+    assert Binary().fit(cells_of([0, 1])).encode(cells_of([one])).code.item() == 1
+
+
+def test_levels_match_trimmed_text_and_short_floats() -> None:
+    assert Ordinal(["a ", "b"]).encode(cells_of([" a", "b\n"])).code[:, 0].tolist() == [0, 1]
+    values = np.asarray([0.1, 0.3], np.float32)
+    cells = type(cells_of([1]))("q", values, np.zeros(2, bool), np.arange(2))
+    assert Ordinal([0.1, 0.2, 0.3]).encode(cells).code[:, 0].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([True], (False, True)),
+        ([False], (False, True)),
+        ([0], (0, 1)),
+        ([5], (0, 5)),
+        ([2.5], (0.0, 2.5)),
+        (["No"], ("No", "Yes")),
+        (["y"], ("n", "y")),
+        (["blue"], ("not blue", "blue")),
+        (["blue", "red"], ("blue", "red")),
+        (["TRUE", "FALSE"], ("FALSE", "TRUE")),
+        ([1, 2], (2, 1)),
+        ([3, 2], (2, 3)),
+        ([], (False, True)),
+    ],
+)
+def test_binary_finds_its_true_value(values: list[Any], labels: tuple[Any, Any]) -> None:
+    fitted = Binary().fit(cells_of([*values, None]))
+    assert fitted.values == labels
+    assert list(map(type, fitted.labels)) == list(map(type, labels))
+
+
+@pytest.mark.parametrize(
+    ("column", "codes", "expected", "dtype"),
+    [
+        (Binary(values=(False, True)), [1, 0], [True, False], np.bool_),
+        (Binary(values=(False, True)), [1, -1], [True, None], object),
+        (Ordinal([1, 2]), [1, 0], [2, 1], np.int64),
+        (Ordinal([1, 2]), [1, -1], [2.0, math.nan], np.float64),
+        (Ordinal(["a", "b"]), [1, -1], ["b", None], object),
+        (Ordinal([1, "b"]), [1, 0], ["b", 1], object),
+    ],
+)
+def test_codes_become_labels_of_natural_dtype(
+    column: Any, codes: list[int], expected: list[Any], dtype: Any
+) -> None:
+    labels = column.from_codes(np.asarray(codes))
+    assert labels.dtype == dtype
+    np.testing.assert_equal(labels.tolist(), expected)
+
+
+@pytest.mark.parametrize("transform", [None, "log", "rank-normal"])
+def test_density_is_in_the_users_units(transform: Any) -> None:
+    """∫ φ(z(e)) |dz/de| de = 1 by quadrature over the user's units."""
+    rng = np.random.default_rng(0)
+    sample = np.exp(rng.normal(2.0, 0.5, 2000))
+    column = Continuous(transform).fit(cells_of(sample.tolist()))
+    z = np.linspace(-9, 9, 20001)
+    grid = column.to_user(z)
+    middle = (grid[1:] + grid[:-1]) / 2
+    block = column.encode(cells_of(middle.tolist()))
+    density = np.exp(-0.5 * block.lower[:, 0] ** 2 + block.log_jacobian) / math.sqrt(2 * math.pi)
+    assert np.sum(density * np.diff(grid)) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("n", [2, 3, 50, 5000])
+def test_rank_normal_is_increasing_bounded_and_normal(n: int) -> None:
+    sample = np.random.default_rng(n).standard_cauchy(n)
+    column = Continuous("rank-normal").fit(cells_of(sample.tolist()))
+    assert len(column.knots) <= 200
+    z = column.to_standard(np.sort(sample))
+    assert np.all(np.diff(z) > 0)
+    assert np.mean(z) == pytest.approx(0, abs=1e-9)
+    assert np.std(z) == pytest.approx(1, abs=1e-9)
+    if n >= 5000:
+        assert np.quantile(z, [0.025, 0.5, 0.975]) == pytest.approx([-1.96, 0, 1.96], abs=0.05)
+    beyond = np.asarray([sample.min() - 5, sample.max() + 5])
+    assert column.to_user(column.to_standard(beyond)) == pytest.approx(beyond)
+
+
+def test_decode_of_a_continuous_column_uses_the_learned_scale() -> None:
+    column = Continuous().fit(cells_of([0.0, 10.0]))
+    decoded = column.decode(np.asarray([[2.0], [np.nan]]), np.zeros((1, 0)), np.asarray([0.5]))
+    np.testing.assert_allclose(decoded, [10.0, np.nan])
+
+
+def test_columns_are_immutable_and_classes_are_closed() -> None:
+    with pytest.raises(AttributeError):
+        Ordinal([1, 2]).levels = (1,)  # type: ignore[misc]
+    assert issubclass(Ignore, Column)
+
+
+numbers = st.floats(-1e100, 1e100, allow_nan=False)
+
+
+@settings(max_examples=80, deadline=None)
+@given(values=st.lists(st.none() | numbers, min_size=1), transform=st.sampled_from([None, "rank-normal"]))
+def test_any_numbers_round_trip(values: list[float | None], transform: Any) -> None:
+    cells = cells_of(values)
+    column = Continuous(transform).fit(cells)
+    block = column.encode(cells)
+    present = np.asarray([value for value in values if value is not None], float)
+    assert np.all(np.isfinite(block.lower[block.point]))
+    assert np.all(np.isfinite(block.log_jacobian))
+    spread = np.ptp(present) if len(present) else 1.0
+    np.testing.assert_allclose(
+        column.to_user(block.lower[block.point]), present, rtol=1e-9, atol=1e-9 * max(spread, 1e-290)
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_any_levels_round_trip(data: Any) -> None:
+    label = st.text(max_size=8).map(str.strip) | st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6)
+    levels = data.draw(st.lists(label, min_size=2, max_size=8, unique=True))
+    values = data.draw(st.lists(st.none() | st.sampled_from(levels), min_size=1))
+    cuts = tuple(float(cut) for cut in np.arange(len(levels) - 1))
+    case = Case("any", Ordinal(levels), values, cuts)
+    for before, after in zip(values, round_trip(case, cells_of(values)).tolist(), strict=True):
+        assert after == before or (before is None and (after is None or math.isnan(after)))
+    assert column_from_dict(json.loads(json.dumps(case.column.to_dict()))) == case.column
+
+
+def test_a_million_rows_take_about_a_second() -> None:
+    words = np.asarray(["none", "some", "a lot"], object)[np.random.default_rng(0).integers(0, 3, 10**6)]
+    cells = type(cells_of([1]))("q", words, np.zeros(10**6, bool), np.arange(10**6))
+    start = time.perf_counter()
+    assert Ordinal(["none", "some", "a lot"]).encode(cells).observed.all()
+    assert time.perf_counter() - start < 5

@@ -1,0 +1,83 @@
+"""The bundled survey: what is in the file, and that its schema reads all of it.
+
+Idea: counts that can be checked against the published file by hand.
+Promises the same cells as pandas and as polars.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thurbo.columns import Binary, Ignore, Ordinal
+from thurbo.datasets import CHARACTERS, FILMS, load_starwars
+from thurbo.errors import ThurboError
+from thurbo.io import frames
+
+SEEN = [f"seen: {film}" for film in FILMS]
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def survey(request: Any) -> Any:
+    return load_starwars(request.param)
+
+
+def test_shape_and_names(survey: Any) -> None:
+    frame, schema = survey
+    assert frame.shape == (1186, 38)
+    assert frames.table(frame).names == schema.names
+    assert len(FILMS) == 6
+    assert len(CHARACTERS) == 14
+    assert schema.n_sites == 29
+
+
+def test_every_cell_is_read(survey: Any) -> None:
+    frame, schema = survey
+    source, blocks = frames.table(frame), schema.fit(frame).compile(frame)
+    for name in schema.modelled:
+        np.testing.assert_array_equal(blocks[name].observed[:, 0], ~source.cells(name).missing)
+
+
+def test_counts_of_the_published_file(survey: Any) -> None:
+    frame, schema = survey
+    blocks = schema.fit(frame).compile(frame)
+    code = {name: blocks[name].code[:, 0] for name in schema.modelled}
+    assert np.sum(code["seen_any"] == 1) == 936
+    assert np.sum(code["fan"] == 1) == 552
+    assert [np.sum(code[name] == 1) for name in SEEN] == [673, 571, 550, 607, 758, 738]
+    # 936 have seen a film, 835 of them ticked one or more: only their empty boxes say "not seen".
+    assert {int(np.sum(code[name] >= 0)) for name in SEEN} == {835}
+    assert np.bincount(code["Han Solo"] + 1).tolist() == [357 + 15, 1, 8, 44, 151, 610]
+    assert np.bincount(code["age"] + 1).tolist() == [140, 218, 268, 291, 269]
+    assert np.bincount(code["education"] + 1).tolist() == [150, 7, 105, 328, 321, 275]
+
+
+def test_schema_says_what_is_left_out_and_why() -> None:
+    _, schema = load_starwars()
+    left_out = [column for column in schema.values() if isinstance(column, Ignore)]
+    assert len(left_out) == 9
+    assert all(column.reason for column in left_out)
+    assert isinstance(schema["fan"], Binary)
+    assert all(isinstance(schema[name], Ordinal) and len(schema[name].labels) == 5 for name in CHARACTERS)
+
+
+def test_pandas_and_polars_agree() -> None:
+    first, second = (frames.table(load_starwars(library)[0]) for library in ("pandas", "polars"))
+    for name in first.names:
+        one, two = first.cells(name), second.cells(name)
+        np.testing.assert_array_equal(one.missing, two.missing)
+        assert one.values[~one.missing].tolist() == two.values[~two.missing].tolist()
+
+
+def test_unknown_library_is_refused() -> None:
+    with pytest.raises(ThurboError, match='"pandas" or "polars"'):
+        load_starwars("spark")  # type: ignore[arg-type]
+
+
+def test_credit_is_shipped() -> None:
+    credit = files("thurbo.datasets").joinpath("CREDITS.md").read_text(encoding="utf-8")
+    assert "FiveThirtyEight" in credit
+    assert "CC BY 4.0" in credit

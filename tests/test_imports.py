@@ -1,0 +1,191 @@
+"""Imports point one way, and importing stays light: the architecture page, held by walking the source.
+
+The table below is the architecture. A module that is not in it fails the test: add it, with its imports.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import thurbo
+
+SOURCE = Path(thurbo.__file__).parent
+
+# Each part of the library, and the parts it may import; everything may import errors.
+_MATHEMATICS = {"_typing", "_runtime", "truncnorm", "constraints", "rbm", "evidence"}
+_TABLES = {"columns", "io", "schema"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "_typing": set(),
+    "_runtime": set(),
+    # The mathematics, on the device.
+    "truncnorm": {"_typing", "_runtime"},
+    "constraints": {"_typing", "_runtime", "truncnorm"},
+    "rbm": {"_typing", "_runtime", "constraints"},  # for Gauge, the cuts and scales among its parameters
+    "evidence": {"_typing", "_runtime", "constraints", "rbm"},
+    "packing": {"_typing", "_runtime", "constraints", "rbm", "evidence"},
+    "inference": _MATHEMATICS | {"packing"},
+    "learning": _MATHEMATICS | {"packing", "inference"},
+    # Tables, on the host.
+    "columns": set(),
+    "io": {"columns"},
+    "schema": {"columns", "io"},
+    "datasets": _TABLES,
+    # Where the two meet, and what people see.
+    "queries": _MATHEMATICS | _TABLES | {"packing", "inference"},
+    "store": _TABLES | {"_typing", "_runtime", "constraints", "rbm"},
+    "estimator": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "queries", "store"},
+    "report": _TABLES | {"estimator"},
+    "demo": _TABLES | {"datasets", "estimator", "report"},
+    "cli": _TABLES | {"datasets", "estimator", "report", "demo"},
+}
+
+DEVICE_SIDE = {"truncnorm", "constraints", "rbm", "evidence", "packing", "inference", "learning"}
+HOST_SIDE = {"errors", "columns", "io", "schema", "datasets"}
+FRAMES = {"pandas", "polars", "narwhals", "pyarrow"}
+HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}
+# frames.py is the one file that knows dataframe libraries; a bundled survey has to come as somebody's frame.
+MAY_KNOW_FRAMES = {"thurbo.io.frames", "thurbo.datasets"}
+
+
+def _name(path: Path) -> str:
+    parts = ["thurbo", *path.relative_to(SOURCE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def _part(module: str) -> str:
+    """The row of the table a module belongs to: "thurbo.io.frames" is in "io"; the package itself is ""."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def _statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Import statements, late ones included; those for the type checker alone are no dependency."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield from _statements(ast.Module([other], []))
+        elif isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        else:
+            yield from _statements(child)
+
+
+@cache
+def _imports(module: str) -> frozenset[str]:
+    """Full names of what a module imports, `from thurbo import rbm` counted as thurbo.rbm."""
+    path = MODULES[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found = set()
+    for statement in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(statement, ast.Import):
+            found |= {alias.name for alias in statement.names}
+            continue
+        base = statement.module or ""
+        if statement.level:
+            parents = package.split(".")
+            base = ".".join([*parents[: len(parents) - statement.level + 1], *([base] if base else [])])
+        for alias in statement.names:
+            inner = f"{base}.{alias.name}"
+            found.add(inner if inner in MODULES else base)
+    return frozenset(found)
+
+
+def _inside(module: str) -> set[str]:
+    return {name for name in _imports(module) if name.split(".")[0] == "thurbo"}
+
+
+def _outside(module: str) -> set[str]:
+    return {top for name in _imports(module) if (top := name.split(".")[0]) != "thurbo"}
+
+
+@cache
+def _reach(module: str) -> frozenset[str]:
+    """All modules of thurbo that importing this one can bring in, packages on the way included."""
+    seen, waiting = set(), [module]
+    while waiting:
+        current = waiting.pop()
+        if current in seen or current not in MODULES:
+            continue
+        seen.add(current)
+        parent = current.rpartition(".")[0]
+        waiting += [*_inside(current), *([parent] if parent else [])]
+    return frozenset(seen)
+
+
+def test_the_table_itself_points_one_way() -> None:
+    assert list(TopologicalSorter(MAY_IMPORT).static_order())
+    assert {name for allowed in MAY_IMPORT.values() for name in allowed} <= set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m != "thurbo"])
+def test_imports_follow_the_table(module: str) -> None:
+    part = _part(module)
+    assert part in MAY_IMPORT, f"{module} is not in the table of parts: add it, with what it may import"
+    targets = {_part(name) for name in _inside(module)} - {"", part, "errors"}
+    assert targets <= MAY_IMPORT[part], (
+        f"{module} imports {sorted(targets - MAY_IMPORT[part])} against the layers"
+    )
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if _part(m) in HOST_SIDE])
+def test_the_host_side_never_reaches_jax(module: str) -> None:
+    through = {name for name in _reach(module) if _outside(name) & {"jax", "jaxlib", "optax"}}
+    assert not through, f"{module} reaches JAX through {sorted(through)}"
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if _part(m) in DEVICE_SIDE])
+def test_the_device_side_never_reaches_tables(module: str) -> None:
+    through = {name for name in _reach(module) if _outside(name) & FRAMES or _part(name) in _TABLES}
+    assert not through, f"{module} reaches tables through {sorted(through)}"
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_one_file_knows_dataframe_libraries(module: str) -> None:
+    known = _outside(module) & FRAMES
+    allowed = any(module == name or module.startswith(f"{name}.") for name in MAY_KNOW_FRAMES)
+    assert not known or allowed, f"{module} imports {sorted(known)}; ask thurbo.io.frames instead"
+
+
+def test_the_package_imports_nothing_of_its_own() -> None:
+    assert not _inside("thurbo")
+    assert _outside("thurbo") <= set(sys.stdlib_module_names)
+
+
+def _loaded_by(code: str) -> set[str]:
+    """The heavy libraries that are loaded once `code` has run in a fresh interpreter."""
+    tail = f"\nimport sys; print('loaded:', *(set(sys.modules) & {HEAVY!r}))"
+    done = subprocess.run([sys.executable, "-c", code + tail], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("loaded:")[2].split())
+
+
+def test_importing_thurbo_is_light() -> None:
+    assert _loaded_by("import thurbo; dir(thurbo); thurbo.__version__") == set()
+
+
+def test_asking_for_help_is_light() -> None:
+    code = (
+        "from thurbo.cli import main\ntry: main(['--help'])\nexcept SystemExit as done: assert done.code == 0"
+    )
+    assert _loaded_by(code) == set()
+    assert _loaded_by(code.replace("['--help']", "['demo', '--help']")) == set()
+
+
+def test_columns_and_schema_load_no_device_or_dataframe_library() -> None:
+    assert _loaded_by("import thurbo; thurbo.Schema, thurbo.Ordinal") <= {"narwhals"}
+
+
+def test_every_public_name_exists() -> None:
+    for name in thurbo.__all__:
+        assert getattr(thurbo, name) is not None

@@ -1,0 +1,279 @@
+"""The report on a stand-in for a fitted model: right by hand, user text escaped, nothing fetched."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thurbo.columns.base import Block
+from thurbo.errors import SchemaError
+from thurbo.report import embedding as embedding_module
+from thurbo.report import render, summary
+from thurbo.report.answers import Answers
+from thurbo.report.embedding import embed
+from thurbo.report.page import palette, percent
+from thurbo.report.units import describe_units
+
+LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
+
+
+class FakeSchema(dict):
+    """Columns by name; `compile` takes a dictionary of float arrays, NaN where missing."""
+
+    def compile(self, table: dict[str, np.ndarray]) -> dict[str, Block]:
+        return {name: self._block(name, np.asarray(table[name], float)) for name in self}
+
+    def _block(self, name: str, values: np.ndarray) -> Block:
+        block = Block.silent(len(values), n_cuts=max(len(self[name].labels) - 1, 0))
+        seen = ~np.isnan(values)
+        if self[name].family == "levels":
+            block.code[seen, 0] = values[seen]
+        else:
+            block.lower[seen, 0] = block.upper[seen, 0] = values[seen]
+            block.point[seen, 0] = True
+        return block
+
+
+def column(kind: str, labels: tuple[str, ...] = ()) -> SimpleNamespace:
+    return SimpleNamespace(
+        kind=kind,
+        family="levels" if labels else "measured",
+        labels=labels,
+        describe=lambda: kind,
+        decode=lambda x, cuts, scale: 100 + 10 * x[:, 0],
+    )
+
+
+class FakeModel:
+    """A fitted model whose hidden units are given: enough of TBM for the report."""
+
+    def __init__(self, schema: FakeSchema, log_odds: np.ndarray, weights: np.ndarray) -> None:
+        self.schema_, self._log_odds, self.weights_ = schema, log_odds, weights
+        self.site_names_ = list(schema)
+        self.history_ = [{"epoch": e, "objective": -2.0 + 1.0 / e, "seconds": 0.1 * e} for e in range(1, 21)]
+        self.objective_, self.converged_, self.n_epochs_ = "multi-prediction", True, 20
+
+    def transform(self, table: Any, output: str = "probability") -> np.ndarray:
+        return self._log_odds if output == "log_odds" else 1 / (1 + np.exp(-self._log_odds))
+
+
+def fake(n: int = 200, n_hidden: int = 3, seed: int = 0) -> tuple[FakeModel, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    h = rng.random((n, n_hidden)) < [0.7, 0.4, 0.2][:n_hidden]
+    schema = FakeSchema({"fan": column("binary", ("No", "Yes")), "age": column("continuous")})
+    schema |= {f"view of {who}": column("ordinal", LEVELS) for who in ("Han", "Leia", "Yoda", "Jar Jar")}
+    weights = rng.normal(0, 1.5, (len(schema), n_hidden))
+    x = h @ weights.T + rng.normal(size=(n, len(schema)))
+    table = {}
+    for i, (name, each) in enumerate(schema.items()):
+        if each.labels:
+            cuts = np.quantile(x[:, i], np.linspace(0, 1, len(each.labels) + 1)[1:-1])
+            table[name] = np.searchsorted(cuts, x[:, i]).astype(float)
+        else:
+            table[name] = x[:, i]
+        table[name][rng.random(n) < 0.1 * i] = np.nan
+    log_odds = np.where(h, 3.0, -3.0) + rng.normal(0, 0.5, h.shape)
+    return FakeModel(FakeSchema(schema), log_odds, weights), table
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    model, table = fake()
+    scores = {"accuracy": 0.7, "accuracy_marginal": 0.5, "log_score": -0.8, "log_score_marginal": -1.1}
+    held_out = {"n_cells": 90, "share": 0.1, **scores, "columns": [{"column": "fan", "n": 90, **scores}]}
+    return summary(model, table, title="Films & <fans>", held_out=held_out)
+
+
+def test_the_summary_is_plain(example: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(example, allow_nan=False)) == example
+
+
+def test_the_summary_counts_the_data(example: dict[str, Any]) -> None:
+    _, table = fake()
+    data = example["data"]
+    assert (data["n_rows"], data["n_columns"]) == (200, 6)
+    for record in data["columns"]:
+        values = table[record["name"]]
+        assert record["share_missing"] == pytest.approx(np.isnan(values).mean())
+        if record["labels"]:
+            assert sum(record["counts"]) == (~np.isnan(values)).sum()
+    age = next(record for record in data["columns"] if record["name"] == "age")
+    # The measured column is shown in the user's units, through decode.
+    assert age["quantiles"][2] == pytest.approx(100 + 10 * np.nanmedian(table["age"]))
+
+
+def test_the_fit_is_told(example: dict[str, Any]) -> None:
+    expected = {"n_hidden": 3, "n_sites": 6, "n_epochs": 20, "seconds": 2.0, "converged": True}
+    assert example["fit"] == {"objective": "multi-prediction", **expected}
+
+
+def test_differences_are_weighted_by_the_posterior() -> None:
+    values = np.array([1.0, 1, 1, 0, 0, 0, 0, 1, np.nan, 0, 1, 1, 0, 0])
+    on = np.linspace(0.95, 0.05, len(values))
+    unit = describe_units(
+        [Answers("a", "binary", ("No", "Yes"), values, "")], on[:, None], np.array([[1.5]]), ["a"]
+    )[0]
+    seen = ~np.isnan(values)
+    share_on = (on * values)[seen].sum() / on[seen].sum()
+    share_off = ((1 - on) * values)[seen].sum() / (1 - on)[seen].sum()
+    effect = (unit["up"] + unit["down"])[0]
+    assert (effect["share_on"], effect["share_off"]) == pytest.approx((share_on, share_off))
+    assert effect["difference"] == pytest.approx(share_on - share_off)
+    assert effect["weight"] == 1.5
+    assert unit["share"] == pytest.approx(on.mean())
+
+
+def test_a_scale_is_said_at_its_most_telling_cut() -> None:
+    # Off answers lie on the two lowest levels, on answers on the two highest: the cut between tells all.
+    values = np.array([0.0, 1] * 10 + [2.0, 3] * 10)
+    on = np.repeat([0.0, 1.0], 20)
+    labels = ("never", "rarely", "often", "always")
+    unit = describe_units([Answers("q", "ordinal", labels, values, "")], on[:, None], np.ones((1, 1)), ["q"])[
+        0
+    ]
+    assert unit["up"][0]["statement"] == "at least often"
+    assert (unit["up"][0]["share_on"], unit["up"][0]["share_off"]) == (1.0, 0.0)
+    assert unit["up"][0]["mean_on"] == 2.5
+    assert unit["words"] == "Higher on q"
+
+
+def test_units_come_most_shared_first_and_split_into_up_and_down(example: dict[str, Any]) -> None:
+    shares = [unit["share"] for unit in example["units"]]
+    assert shares == sorted(shares, reverse=True)
+    for unit in example["units"]:
+        assert all(e["difference"] > 0 for e in unit["up"])
+        assert all(e["difference"] < 0 for e in unit["down"])
+
+
+def test_a_unit_that_is_never_on_says_so_without_a_word_of_warning() -> None:
+    values = np.array([0.0, 1, 0, 1])
+    unit = describe_units(
+        [Answers("a", "binary", ("n", "y"), values, "")], np.zeros((4, 1)), np.ones((1, 1)), ["a"]
+    )[0]
+    assert (unit["up"], unit["down"], unit["share"]) == ([], [], 0.0)
+    assert unit["words"] == "No answer differs enough to tell"
+
+
+def test_the_map_can_be_coloured_as_asked() -> None:
+    model, table = fake(n=60)
+    chosen = summary(model, table, colour_by=["age", "fan"])["map"]["colourings"]
+    assert [c["column"] for c in chosen] == ["age", "fan"]
+    assert len(chosen[0]["labels"]) == 5  # fifths of a measured column
+    groups = np.array([np.nan if g is None else g for g in chosen[0]["groups"]], float)
+    assert np.array_equal(np.isnan(groups), np.isnan(table["age"]))
+    with pytest.raises(SchemaError, match="mood"):
+        summary(model, table, colour_by=["mood"])
+
+
+def test_a_large_table_is_mapped_in_part() -> None:
+    model, table = fake(n=200)
+    layout = summary(model, table, max_points=40)["map"]
+    assert (layout["n_points"], len(layout["x"]), len(layout["on"]), layout["n_rows"]) == (40, 40, 40, 200)
+
+
+@pytest.mark.parametrize("n_hidden", [1, 2, 5])
+def test_the_map_without_opentsne_is_principal_components(
+    n_hidden: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding_module, "find_spec", lambda name: None)
+    log_odds = np.random.default_rng(0).normal(size=(80, n_hidden))
+    plane, method = embed(log_odds)
+    assert method == "principal components"
+    assert plane.shape == (80, 2)
+    assert np.ptp(plane, axis=0).max() == pytest.approx(1.0)
+
+
+def test_the_map_is_the_same_every_time_and_keeps_groups_together() -> None:
+    pytest.importorskip("openTSNE")
+    rng = np.random.default_rng(0)
+    log_odds = np.concatenate([rng.normal(-6, 1, (60, 4)), rng.normal(6, 1, (60, 4))])
+    plane, method = embed(log_odds, seed=1)
+    again, _ = embed(log_odds, seed=1)
+    assert method == "t-SNE"
+    assert np.array_equal(plane, again)
+    middles = plane[:60].mean(axis=0), plane[60:].mean(axis=0)
+    assert np.linalg.norm(middles[0] - middles[1]) > 2 * max(plane[:60].std(), plane[60:].std())
+
+
+class _Page(HTMLParser):
+    """Collects what a browser would fetch or run, the ids, and whether tags close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [v or "" for k, v in attributes if k in {"src", "href", "srcset", "data", "action"}]
+        self.ids += [v or "" for k, v in attributes if k == "id"]
+        if tag not in {"meta", "input", "link", "br", "img"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_fetches_nothing(example: dict[str, Any]) -> None:
+    html = render(example)
+    page = _Page()
+    page.feed(html)
+    assert page.open == []
+    assert all(link.startswith("#") for link in page.links)
+    assert not {"script", "iframe", "link", "object", "embed"} & set(page.tags)
+    assert not re.search(r"url\(|@import|https?://", html)
+    assert len(page.ids) == len(set(page.ids))
+    assert html.count('role="img"') == html.count("aria-label=")
+
+
+def test_user_text_is_escaped() -> None:
+    nasty = "<script>alert('x')</script> & \"quotes\""
+    schema = FakeSchema({nasty: column("ordinal", ("a", nasty, "c"))})
+    rng = np.random.default_rng(0)
+    table = {nasty: rng.integers(0, 3, 80).astype(float)}
+    model = FakeModel(schema, np.where(table[nasty] > 1, 2.0, -2.0)[:, None], np.ones((1, 1)))
+    html = render(summary(model, table, title=nasty, rows_are=nasty))
+    assert "<script" not in html
+    assert "alert(&#39;x&#39;)" in html
+    page = _Page()
+    page.feed(html)
+    assert page.open == []
+
+
+def test_the_page_shows_what_the_summary_holds(example: dict[str, Any]) -> None:
+    html = render(example)
+    assert "Films &amp; &lt;fans&gt;" in html
+    for unit in example["units"]:
+        assert f"Unit {unit['unit']}<" in html
+        assert percent(unit["share"]) in html
+    assert "Can it be believed?" in html
+    assert "Can it be believed?" not in render(example | {"held_out": None})
+
+
+def test_a_fit_without_history_or_map_still_renders(example: dict[str, Any]) -> None:
+    assert "<polyline" not in render(example | {"history": []})
+    model, table = fake(n=3)
+    assert "No answer differs enough" in render(summary(model, table))
+
+
+def test_colours_are_distinct_and_shares_honest() -> None:
+    assert len({colour["light"] for colour in palette(7)}) == 7
+    assert [percent(s) for s in (0.0, 0.001, 0.5, 0.999, 1.0)] == [
+        "0\u202f%",
+        "<1\u202f%",
+        "50\u202f%",
+        ">99\u202f%",
+        "100\u202f%",
+    ]
