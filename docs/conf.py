@@ -1,14 +1,14 @@
 """How the documentation is built: `make docs`, warnings are errors.
 
-Pages are Markdown (MyST), the reference comes from docstrings, and the gallery runs every script in examples/.
+Pages are Markdown (MyST), the reference comes from docstrings, the gallery runs the scripts in examples/.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import sys
 import warnings
+from typing import Any
 
 import thurbo
 
@@ -34,6 +34,7 @@ python_maximum_signature_line_length = 88
 
 html_theme = "pydata_sphinx_theme"
 html_title = "thurbo"
+html_sidebars = {"**": []}  # five pages stand in the header; a side column would be empty
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
@@ -52,3 +53,44 @@ sphinx_gallery_conf = {
 }
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+
+def plain_docstrings(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Let docstrings stay plain text: what would be taken for markup is escaped, tables become lists."""
+    lines[:] = [_escaped(line) for line in _definitions(lines)]
+
+
+def _escaped(line: str) -> str:
+    """`weights_` is no link target and |x| no substitution, outside of `code`."""
+    parts = re.split(r"(`+[^`]*`+)", line)
+    return "".join(
+        part if i % 2 else re.sub(r"(?<=\w)_(?=\W|$)", r"\\_", part).replace("|", "\\|") for i, part in enumerate(parts)
+    )
+
+
+def _definitions(lines: list[str]) -> list[str]:
+    """Aligned `name   meaning` lines, with their continuations, as a definition list."""
+    done: list[str] = []
+    inside = False
+    for line in lines:
+        entry = re.match(r"([\w*]+) {2,}(\S.*)", line)
+        if entry:
+            done += ["", entry[1], f"    {entry[2]}"]
+            inside = True
+        elif inside and line.startswith(" "):
+            done.append(f"    {line.strip()}")
+        else:
+            done += ["", line] if inside and line else [line]
+            inside = False
+    return done
+
+
+def skip_borrowed(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn adds by itself: those docstrings point into its own pages."""
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing|set_output", name) else None
+
+
+def setup(app: Any) -> None:
+    """Connect the two hooks; after napoleon, which has to see docstrings as they were written."""
+    app.connect("autodoc-process-docstring", plain_docstrings, priority=900)
+    app.connect("autodoc-skip-member", skip_borrowed)

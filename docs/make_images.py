@@ -29,29 +29,31 @@ def draw_map(summary: dict[str, Any], columns: tuple[str, ...], path: Path) -> N
     layout = summary["map"]
     points = np.column_stack([layout["x"], layout["y"]])
     by_name = {colouring["column"]: colouring for colouring in layout["colourings"]}
-    figure, panels = plt.subplots(1, len(columns), figsize=(12, 4.7), facecolor=PAPER, layout="constrained")
+    size = (12.5, 12.5 / len(columns) * np.ptp(points[:, 1]) / np.ptp(points[:, 0]) + 0.75)
+    figure, panels = plt.subplots(1, len(columns), figsize=size, facecolor=PAPER, layout="constrained")
     for axes, name in zip(panels, columns, strict=True):
         colouring = by_name[name]
+        labels, colours = colouring["labels"], palette(len(colouring["labels"]))
         group = np.array([-1 if g is None else g for g in colouring["groups"]])
-        axes.scatter(*points[group == -1].T, s=7, color=FAINT, linewidths=0)
-        for code, (label, colour) in enumerate(
-            zip(colouring["labels"], palette(len(colouring["labels"])), strict=True)
-        ):
-            where = group == code
-            axes.scatter(*points[where].T, s=9, color=colour["light"], linewidths=0, alpha=0.85, label=label)
+        axes.scatter(*points[group == -1].T, s=6, color=FAINT, linewidths=0)
+        for code, colour in enumerate(colours):
+            # Between the two ends a scale explains itself.
+            label = labels[code] if code in {0, len(labels) - 1} else " "
+            where = points[group == code].T
+            axes.scatter(*where, s=8, color=colour["light"], linewidths=0, alpha=0.85, label=label)
         axes.set_title(name, loc="left", color=INK, fontsize=13, fontfamily="serif", fontweight="bold")
         axes.set_axis_off()
         axes.set_aspect("equal")
         axes.legend(
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.01),
-            ncols=2 if len(colouring["labels"]) > 2 else len(colouring["labels"]),
+            loc="upper left",
+            bbox_to_anchor=(-0.02, 0.0),
+            ncols=len(labels),
             frameon=False,
-            fontsize=8.5,
+            fontsize=9,
             labelcolor=INK,
-            handletextpad=0.1,
-            columnspacing=1.0,
-            markerscale=1.6,
+            handletextpad=0.0,
+            columnspacing=0.6,
+            markerscale=2.0,
         )
     figure.savefig(path, dpi=110, facecolor=PAPER, metadata={"Software": None})
     plt.close(figure)

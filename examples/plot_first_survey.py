@@ -2,13 +2,13 @@
 A first survey
 ==============
 
-From a table of answers to a map of the people who gave them: what is known about each question, what the model finds
-that they have in common, and where everybody stands.
+From a table of answers to a map of the people who gave them: what each question is, what the model finds that
+the answers have in common, and where everybody stands.
 """
 
 # %%
-# The bundled survey asked 1,186 people about Star Wars. Its schema says what each column is: two values, ordered
-# levels, or left out of the model, with the reason.
+# The bundled survey asked 1,186 people about Star Wars. Its schema says what each column is: two values,
+# ordered levels, or left out of the model, with the reason.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,11 +22,11 @@ print(schema)
 # %%
 # Six binary traits are to explain all answers. Gaps need no preparation: a missing cell says nothing.
 
-model = tb.TBM(schema, n_hidden=6, random_state=0).fit(frame)
+model = tb.TBM(schema, n_hidden=6, max_epochs=60, random_state=0).fit(frame)
 
 # %%
-# What has each trait to do with the answers? The summary compares those who have it with those who do not, weighting
-# everybody by the probability that they do.
+# What has each trait to do with the answers? The summary compares those who have it with those who do not,
+# weighting everybody by the probability that they do.
 
 summary = report.summary(model, frame, colour_by=["fan"])
 for unit in summary["units"]:
@@ -48,12 +48,11 @@ axes.legend(frameon=False)
 plt.show()
 
 # %%
-# One person's guess about another's answer: how sure is the model that somebody is a fan, from everything else they said?
+# How sure is the model that somebody is a fan, from everything else they said?
 
 probability = model.predict_proba(frame, "fan")[:, 1]
 known = frame["fan"].notna().to_numpy()
 is_fan = (frame["fan"] == "Yes").to_numpy()
-right = (probability[known] > 0.5) == is_fan[known]
-print(
-    f"Right for {right.mean():.0%} of those who answered; {max(is_fan[known].mean(), 1 - is_fan[known].mean()):.0%} by the majority."
-)
+right = ((probability > 0.5) == is_fan)[known].mean()
+majority = max(is_fan[known].mean(), 1 - is_fan[known].mean())
+print(f"Right for {right:.0%} of those who answered; the majority answer for {majority:.0%}.")

@@ -84,9 +84,7 @@ CASES = [
         ('level "alot" is not one of none < some < a lot', 'did you mean "a lot"?'),
     ),
     Case("number levels", Ordinal(), [3, 1, None, 7], (-1.0, 1.0), (1, 3, 7), 2, ("level 2", "1 < 3 < 7")),
-    Case(
-        "half levels", Ordinal([0.5, 1.0, 1.5]), [1.5, 0.5, None], (-1.0, 1.0), (0.5, 1.0, 1.5), 0.7, ("0.7",)
-    ),
+    Case("half levels", Ordinal([0.5, 1.0, 1.5]), [1.5, 0.5, None], (-1.0, 1.0), (0.5, 1.0, 1.5), 0.7, ("0.7",)),
     Case("left out", Ignore("an identifier"), [1, None, "x"]),
 ]
 

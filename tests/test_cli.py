@@ -57,9 +57,7 @@ def test_bad_arguments_get_one_sentence(
     assert words in err
 
 
-def test_an_unwritable_report_is_refused_before_any_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_report_is_refused_before_any_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run("demo", "--quiet", "--output", str(tmp_path / "no" / "report.html"), capsys=capsys)
     assert (status, out) == (2, "")
     assert "directory does not exist" in err

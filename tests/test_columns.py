@@ -217,9 +217,7 @@ def test_binary_finds_its_true_value(values: list[Any], labels: tuple[Any, Any])
         (Ordinal([1, "b"]), [1, 0], ["b", 1], object),
     ],
 )
-def test_codes_become_labels_of_natural_dtype(
-    column: Any, codes: list[int], expected: list[Any], dtype: Any
-) -> None:
+def test_codes_become_labels_of_natural_dtype(column: Any, codes: list[int], expected: list[Any], dtype: Any) -> None:
     labels = column.from_codes(np.asarray(codes))
     assert labels.dtype == dtype
     np.testing.assert_equal(labels.tolist(), expected)

@@ -43,10 +43,7 @@ each_library = pytest.mark.parametrize("library", MAKERS)
 
 def read(source: frames.Table, place: int) -> list[Any]:
     cells = source.cells(source.names[place])
-    return [
-        None if gone else plain(value)
-        for value, gone in zip(cells.values.tolist(), cells.missing, strict=True)
-    ]
+    return [None if gone else plain(value) for value, gone in zip(cells.values.tolist(), cells.missing, strict=True)]
 
 
 @each_library
@@ -118,11 +115,7 @@ def test_missing_is_missing_however_it_is_written(native: Any) -> None:
         pd.DataFrame({"q": pd.Categorical(["lo", None], ["lo", "mid", "hi"], ordered=True)}),
         pl.DataFrame({"q": ["lo", None]}, schema={"q": pl.Enum(["lo", "mid", "hi"])}),
         pa.table(
-            {
-                "q": pa.DictionaryArray.from_arrays(
-                    pa.array([0, None]), pa.array(["lo", "mid", "hi"]), ordered=True
-                )
-            }
+            {"q": pa.DictionaryArray.from_arrays(pa.array([0, None]), pa.array(["lo", "mid", "hi"]), ordered=True)}
         ),
     ],
     ids=["pandas", "polars", "pyarrow"],
@@ -141,10 +134,7 @@ def test_order_of_categories_is_read_and_kept(native: Any) -> None:
 
 def test_unordered_categories_have_no_order() -> None:
     assert frames.table(pd.DataFrame({"q": pd.Categorical(["a"])})).cells("q").ordered_levels is None
-    assert (
-        frames.table(pl.DataFrame({"q": ["a"]}, schema={"q": pl.Categorical})).cells("q").ordered_levels
-        is None
-    )
+    assert frames.table(pl.DataFrame({"q": ["a"]}, schema={"q": pl.Categorical})).cells("q").ordered_levels is None
 
 
 def test_arrays_keep_their_dtype_and_take_names() -> None:

@@ -133,9 +133,7 @@ def test_imports_follow_the_table(module: str) -> None:
     part = _part(module)
     assert part in MAY_IMPORT, f"{module} is not in the table of parts: add it, with what it may import"
     targets = {_part(name) for name in _inside(module)} - {"", part, "errors"}
-    assert targets <= MAY_IMPORT[part], (
-        f"{module} imports {sorted(targets - MAY_IMPORT[part])} against the layers"
-    )
+    assert targets <= MAY_IMPORT[part], f"{module} imports {sorted(targets - MAY_IMPORT[part])} against the layers"
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if _part(m) in HOST_SIDE])
@@ -175,9 +173,7 @@ def test_importing_thurbo_is_light() -> None:
 
 
 def test_asking_for_help_is_light() -> None:
-    code = (
-        "from thurbo.cli import main\ntry: main(['--help'])\nexcept SystemExit as done: assert done.code == 0"
-    )
+    code = "from thurbo.cli import main\ntry: main(['--help'])\nexcept SystemExit as done: assert done.code == 0"
     assert _loaded_by(code) == set()
     assert _loaded_by(code.replace("['--help']", "['demo', '--help']")) == set()
 

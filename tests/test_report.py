@@ -17,8 +17,8 @@ from thurbo.report import embedding as embedding_module
 from thurbo.report import render, summary
 from thurbo.report.answers import Answers
 from thurbo.report.embedding import embed
-from thurbo.report.page import palette, percent
-from thurbo.report.units import describe_units
+from thurbo.report.page import palette
+from thurbo.report.units import describe_units, percent
 
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 
@@ -116,9 +116,7 @@ def test_the_fit_is_told(example: dict[str, Any]) -> None:
 def test_differences_are_weighted_by_the_posterior() -> None:
     values = np.array([1.0, 1, 1, 0, 0, 0, 0, 1, np.nan, 0, 1, 1, 0, 0])
     on = np.linspace(0.95, 0.05, len(values))
-    unit = describe_units(
-        [Answers("a", "binary", ("No", "Yes"), values, "")], on[:, None], np.array([[1.5]]), ["a"]
-    )[0]
+    unit = describe_units([Answers("a", "binary", ("No", "Yes"), values, "")], on[:, None], np.array([[1.5]]), ["a"])[0]
     seen = ~np.isnan(values)
     share_on = (on * values)[seen].sum() / on[seen].sum()
     share_off = ((1 - on) * values)[seen].sum() / (1 - on)[seen].sum()
@@ -134,9 +132,7 @@ def test_a_scale_is_said_at_its_most_telling_cut() -> None:
     values = np.array([0.0, 1] * 10 + [2.0, 3] * 10)
     on = np.repeat([0.0, 1.0], 20)
     labels = ("never", "rarely", "often", "always")
-    unit = describe_units([Answers("q", "ordinal", labels, values, "")], on[:, None], np.ones((1, 1)), ["q"])[
-        0
-    ]
+    unit = describe_units([Answers("q", "ordinal", labels, values, "")], on[:, None], np.ones((1, 1)), ["q"])[0]
     assert unit["up"][0]["statement"] == "at least often"
     assert (unit["up"][0]["share_on"], unit["up"][0]["share_off"]) == (1.0, 0.0)
     assert unit["up"][0]["mean_on"] == 2.5
@@ -153,9 +149,7 @@ def test_units_come_most_shared_first_and_split_into_up_and_down(example: dict[s
 
 def test_a_unit_that_is_never_on_says_so_without_a_word_of_warning() -> None:
     values = np.array([0.0, 1, 0, 1])
-    unit = describe_units(
-        [Answers("a", "binary", ("n", "y"), values, "")], np.zeros((4, 1)), np.ones((1, 1)), ["a"]
-    )[0]
+    unit = describe_units([Answers("a", "binary", ("n", "y"), values, "")], np.zeros((4, 1)), np.ones((1, 1)), ["a"])[0]
     assert (unit["up"], unit["down"], unit["share"]) == ([], [], 0.0)
     assert unit["words"] == "No answer differs enough to tell"
 
@@ -178,9 +172,7 @@ def test_a_large_table_is_mapped_in_part() -> None:
 
 
 @pytest.mark.parametrize("n_hidden", [1, 2, 5])
-def test_the_map_without_opentsne_is_principal_components(
-    n_hidden: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_map_without_opentsne_is_principal_components(n_hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding_module, "find_spec", lambda name: None)
     log_odds = np.random.default_rng(0).normal(size=(80, n_hidden))
     plane, method = embed(log_odds)
@@ -271,9 +263,9 @@ def test_a_fit_without_history_or_map_still_renders(example: dict[str, Any]) -> 
 def test_colours_are_distinct_and_shares_honest() -> None:
     assert len({colour["light"] for colour in palette(7)}) == 7
     assert [percent(s) for s in (0.0, 0.001, 0.5, 0.999, 1.0)] == [
-        "0\u202f%",
-        "<1\u202f%",
-        "50\u202f%",
-        ">99\u202f%",
-        "100\u202f%",
+        "0\u00a0%",
+        "<1\u00a0%",
+        "50\u00a0%",
+        ">99\u00a0%",
+        "100\u00a0%",
     ]

@@ -25,9 +25,7 @@ from thurbo.errors import SchemaError
 from thurbo.schema import Schema
 
 FRAME = pd.DataFrame({"age": [30.5, 41.0, None], "fan": ["Yes", None, "No"], "trust": ["none", "some", None]})
-SCHEMA = Schema(
-    {"age": Continuous(), "fan": Binary(), "id": Ignore("x"), "trust": Ordinal(["none", "some", "a lot"])}
-)
+SCHEMA = Schema({"age": Continuous(), "fan": Binary(), "id": Ignore("x"), "trust": Ordinal(["none", "some", "a lot"])})
 
 INFERRED: list[tuple[Any, Column | type[Column], str]] = [
     ([True, False, None], Binary(true=True), "booleans"),

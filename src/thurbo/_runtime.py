@@ -18,10 +18,11 @@ def _cache_directory() -> Path:
 
 def keep_compiled_programs() -> None:
     """Turn JAX's persistent compilation cache on, unless it is set up already or THURBO_CACHE=off."""
-    if jax.config.jax_compilation_cache_dir or os.environ.get("THURBO_CACHE", "").lower() in {"off", "0", "no"}:
+    chosen = os.environ.get("THURBO_CACHE", "")
+    if chosen.lower() in {"off", "0", "no"} or getattr(jax.config, "jax_compilation_cache_dir", None):
         return
     try:
-        directory = Path(os.environ.get("THURBO_CACHE") or _cache_directory())
+        directory = Path(chosen or _cache_directory())
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
         return  # a read-only home costs speed, not correctness

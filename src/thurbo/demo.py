@@ -33,8 +33,8 @@ class Found(NamedTuple):
 
 def run(
     *,
-    n_hidden: int = 8,
-    max_epochs: int | None = None,
+    n_hidden: int = 6,
+    max_epochs: int = 100,
     seed: int = 0,
     output: str | PathLike[str] = "report.html",
     progress: Callable[[str], None] | None = None,
@@ -49,11 +49,9 @@ def run(
     say("Reading the survey")
     frame, schema = load_starwars()
     shown, hidden = hide(frame, schema, seed)
-    options = {} if max_epochs is None else {"max_epochs": max_epochs}
     say(f"Fitting {n_hidden} hidden units to {len(frame):,} respondents")
-    model = TBM(schema, n_hidden=n_hidden, random_state=seed, verbose=progress is not None, **options).fit(
-        shown
-    )
+    verbose = progress is not None
+    model = TBM(schema, n_hidden=n_hidden, max_epochs=max_epochs, random_state=seed, verbose=verbose).fit(shown)
     say("Guessing the hidden answers")
     held_out = check(model, frame, shown, hidden)
     say("Drawing the map")
@@ -141,31 +139,33 @@ def tell(found: Found) -> None:
 
 def story(found: Found, most_units: int = 5) -> list[str]:
     """What was found, line by line."""
+    from thurbo.report.units import percent
+
     s, respondent = found.summary, found.respondent
     data, fit, check = s["data"], s["fit"], s["held_out"]
     took = "" if fit["seconds"] is None else f" in {fit['seconds']:.1f} s"
     lines = [
         s["title"],
         f"{data['n_rows']:,} respondents, {data['n_columns']} questions, "
-        f"{data['share_missing']:.0%} of answers missing.",
+        f"{percent(data['share_missing'])} of answers missing.",
         f"{fit['n_hidden']} hidden units fitted by {fit['objective']}{took}, {fit['n_epochs']} epochs.",
         "",
         "The most telling hidden units: answers with the unit on, against off",
     ]
     for unit in sorted(s["units"], key=lambda unit: -unit["strength"])[:most_units]:
-        lines.append(f"  Unit {unit['unit']}, on in {unit['share']:.0%}. {unit['words']}.")
+        lines.append(f"  Unit {unit['unit']}, on in {percent(unit['share'])}. {unit['words']}.")
         telling = sorted(unit["up"] + unit["down"], key=lambda e: -abs(e["standardised"]))
         lines += [f"      {effect['words']}" for effect in telling[:3]]
     lines += [
         "",
         "Can it be believed?",
         f"  {check['n_cells']:,} answers were hidden before fitting. From the same person's other answers",
-        f"  {check['accuracy']:.0%} are guessed right; the most common answer is right for "
-        f"{check['accuracy_marginal']:.0%}.",
+        f"  {percent(check['accuracy'])} are guessed right; the most common answer is right for "
+        f"{percent(check['accuracy_marginal'])}.",
         f"  Log score: {check['log_score']:.3f} nats an answer, against "
         f"{check['log_score_marginal']:.3f} for the shares.",
         "",
         f"Respondent {respondent['row'] + 1} left {len(respondent['filled'])} questions open; the model says",
     ]
-    lines += [f"  {a['column']}: {a['answer']} ({a['probability']:.0%} sure)" for a in respondent["filled"]]
+    lines += [f"  {a['column']}: {a['answer']} ({percent(a['probability'])} sure)" for a in respondent["filled"]]
     return [*lines, "", f"The page with the map: {found.page}"]

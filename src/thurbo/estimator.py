@@ -17,8 +17,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thurbo import packing, store
-from thurbo.columns import Column
-from thurbo.constraints import Gauge
+from thurbo.columns import Column, LevelColumn, MeasuredColumn
+from thurbo.constraints import Gauge, Levels
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.evidence import Evidence
 from thurbo.io import frames
@@ -29,6 +29,7 @@ from thurbo.rbm import Params
 from thurbo.schema import Schema
 
 EXACT_OBJECTIVE = 8  # hidden units up to which "auto" enumerates them
+PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # of mean-field: as trained by multi-prediction, and otherwise
 AUTO_UPDATES = 3000  # gradient steps that "auto" epochs aim at
 Statistic = Literal["auto", "mode", "median", "mean"]
 
@@ -36,7 +37,7 @@ Statistic = Literal["auto", "mode", "median", "mean"]
 class TBM(TransformerMixin, BaseEstimator):
     """Thurstonian Boltzmann machine: one model of every column of a table, with holes anywhere.
 
-    x = α + W h + V z + ε, with binary hidden units h, Gaussian factors z and unit normal ε; every cell says where x lies.
+    x = α + W h + V z + ε, with binary hidden units h, Gaussian factors z, unit normal ε; each cell says where x lies.
 
     Parameters
     ----------
@@ -50,6 +51,9 @@ class TBM(TransformerMixin, BaseEstimator):
         A missing cell is integrated over, or is no variable of that row's model at all.
     objective : {"auto", "likelihood", "multi-prediction", "exact"}
         What is maximised. "auto" enumerates few hidden units ("exact") and predicts hidden cells otherwise.
+    likelihood_weight : float or "auto"
+        Share of the likelihood mixed into multi-prediction: it keeps the model generative while prediction makes it
+        sharp. "auto" is 0.1 where objective="auto" chose multi-prediction, otherwise 0.
     positive_phase, negative_phase : "auto" or the names of §5.1
         "mean-field" or "gibbs"; "persistent" or "contrastive". Used by objective="likelihood".
     n_negative_steps, n_chains : int
@@ -84,6 +88,7 @@ class TBM(TransformerMixin, BaseEstimator):
         n_factors: int | Literal["auto"] = "auto",
         unobserved: Literal["marginalize", "exclude"] = "marginalize",
         objective: Literal["auto", "likelihood", "multi-prediction", "exact"] = "auto",
+        likelihood_weight: float | Literal["auto"] = "auto",
         positive_phase: Literal["auto", "mean-field", "gibbs"] = "auto",
         negative_phase: Literal["auto", "persistent", "contrastive"] = "auto",
         n_negative_steps: int = 5,
@@ -105,6 +110,7 @@ class TBM(TransformerMixin, BaseEstimator):
         self.n_factors = n_factors
         self.unobserved = unobserved
         self.objective = objective
+        self.likelihood_weight = likelihood_weight
         self.positive_phase = positive_phase
         self.negative_phase = negative_phase
         self.n_negative_steps = n_negative_steps
@@ -155,7 +161,7 @@ class TBM(TransformerMixin, BaseEstimator):
             )
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
-        self.n_features_in_ = len(table.names)
+        self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
         if table.kind != "numpy":
             self.feature_names_in_ = np.asarray(table.names, object)
         elif hasattr(self, "feature_names_in_"):
@@ -167,7 +173,7 @@ class TBM(TransformerMixin, BaseEstimator):
         if n_hidden == "auto":
             n_hidden = int(np.clip(min(n_sites, n_rows // 20), 2, 50))
         n_factors = 0 if self.n_factors == "auto" else self.n_factors
-        if n_hidden < 0 or n_factors < 0:
+        if int(n_hidden) < 0 or int(n_factors) < 0:
             raise ThurboError(f"n_hidden={n_hidden} and n_factors={n_factors} must not be negative")
         return int(n_hidden), int(n_factors)
 
@@ -175,11 +181,15 @@ class TBM(TransformerMixin, BaseEstimator):
         objective = self.objective
         if objective == "auto":
             objective = "exact" if n_hidden <= EXACT_OBJECTIVE and n_factors == 0 else "multi-prediction"
+        share = self.likelihood_weight
+        if share == "auto":
+            share = 0.1 if self.objective == "auto" and objective == "multi-prediction" else 0.0
         positive = "mean-field" if self.positive_phase == "auto" else self.positive_phase
         negative = self.negative_phase
         if negative == "auto":
             negative = "contrastive" if self.unobserved == "exclude" else "persistent"
-        if negative == "persistent" and self.unobserved == "exclude" and objective == "likelihood":
+        uses_chains = objective == "likelihood" or share > 0
+        if negative == "persistent" and self.unobserved == "exclude" and uses_chains:
             raise ThurboError(
                 'negative_phase="persistent" needs rows that share their sites; '
                 'use unobserved="marginalize", or negative_phase="contrastive"'
@@ -187,9 +197,10 @@ class TBM(TransformerMixin, BaseEstimator):
         return Plan(
             objective=objective,
             unobserved=self.unobserved,
+            likelihood_weight=float(share),
             positive_phase=positive,
             negative_phase=negative,
-            n_mean_field_steps=10 if objective == "likelihood" else 5,
+            n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
             n_negative_steps=self.n_negative_steps,
             sparsity_target=self.sparsity_target,
             sparsity_weight=self.sparsity_weight,
@@ -209,7 +220,7 @@ class TBM(TransformerMixin, BaseEstimator):
         sizes: tuple[int, int],
         plan: Plan,
     ) -> trainer.TrainState:
-        codes = [np.asarray(c.code) for c in evidence.constraints if hasattr(c, "code")]
+        codes = [np.asarray(c.code) for c in evidence.constraints if isinstance(c, Levels)]
         silent = np.full((evidence.n_rows, schema.n_sites), -1, np.int8)
         cuts = initialise.starting_cuts(codes[0] if codes else silent, schema.n_cuts, weight)
         learnable, centre = initialise.start(key, cuts, schema.n_cuts, *sizes, np.dtype(np.float32))
@@ -217,14 +228,11 @@ class TBM(TransformerMixin, BaseEstimator):
         return trainer.initial_state(learnable, centre, chains, plan)
 
     def _lengths(self, n_rows: int) -> tuple[int, int]:
-        batch_size = self.batch_size
-        if batch_size == "auto":
-            batch_size = 100 if n_rows < 20_000 else 500
-        batch_size = min(int(batch_size), n_rows)
-        max_epochs = self.max_epochs
-        if max_epochs == "auto":
-            max_epochs = int(np.clip(AUTO_UPDATES // -(-n_rows // batch_size), 20, 300))
-        return batch_size, int(max_epochs)
+        usual = 100 if n_rows < 20_000 else 500
+        batch_size = min(usual if self.batch_size == "auto" else int(self.batch_size), n_rows)
+        n_batches = -(-n_rows // batch_size)
+        usual = int(np.clip(AUTO_UPDATES // n_batches, 20, 300))
+        return batch_size, usual if self.max_epochs == "auto" else int(self.max_epochs)
 
     def _adopt(
         self, schema: Schema, params: Params, objective: str, history: list[dict[str, float]], converged: bool
@@ -242,10 +250,10 @@ class TBM(TransformerMixin, BaseEstimator):
         self.cuts_, self.scales_ = {}, {}
         for name, where in schema.slices.items():
             column = schema[name]
-            if column.family == "levels":
+            if isinstance(column, LevelColumn):
                 self.cuts_[name] = cuts[where.start, : column.n_cuts]
-            elif column.family == "measured":
-                location, unit = column.location, column.scale  # type: ignore[attr-defined]
+            elif isinstance(column, MeasuredColumn):
+                location, unit = column.standard
                 self.scales_[name] = (location, unit * float(scale[where.start]))
 
     # ---- what rows say
@@ -268,7 +276,9 @@ class TBM(TransformerMixin, BaseEstimator):
             raise ThurboError(f'method "{method}" is not one of auto, exact, gibbs, mean-field')
         if method == "exact" and self.params_.n_hidden > 16:
             raise ThurboError(f"{self.params_.n_hidden} hidden units are too many to enumerate; use method='gibbs'")
-        return predict.How(method=method)  # type: ignore[arg-type]
+        # Prediction was trained through so many mean-field steps; more of them answer another question.
+        n_steps = PREDICTION_STEPS if self.objective_ == "multi-prediction" else CONVERGED_STEPS
+        return predict.How(method=method, n_steps=n_steps)  # type: ignore[arg-type]
 
     def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
         """P(h_k = 1 | e) of every row, or its log-odds; then the factor means, if there are factors."""
@@ -321,7 +331,7 @@ class TBM(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "params_")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         x = np.asarray(sample.latent(jax.random.key(seed), self.params_, n), np.float64)
-        return answers.table_from_latent(self.schema_, self.params_, x)
+        return frames.assemble(self.frame_kind_, answers.from_latent(self.schema_, self.params_, x))
 
     def score_samples(self, X: Any, return_se: bool = False) -> Any:
         """log P(e) of every row in nats, in the user's units; with its standard error if asked (0 where exact)."""
@@ -353,6 +363,7 @@ class TBM(TransformerMixin, BaseEstimator):
             "history": self.history_,
             "converged": self.converged_,
             "n_features_in": self.n_features_in_,
+            "frame_kind": self.frame_kind_,
             "feature_names_in": None if not hasattr(self, "feature_names_in_") else list(self.feature_names_in_),
         }
         params = self.params_
@@ -371,6 +382,7 @@ class TBM(TransformerMixin, BaseEstimator):
         params = Params(gauge=gauge, **device)
         model._adopt(schema, params, description["objective"], description["history"], description["converged"])
         model.n_features_in_ = description["n_features_in"]
+        model.frame_kind_ = description["frame_kind"]
         if description["feature_names_in"] is not None:
             model.feature_names_in_ = np.asarray(description["feature_names_in"], object)
         return model

@@ -29,8 +29,7 @@ def pack(blocks: Iterable[Block], unobserved: Unobserved, dtype: Any = np.float3
     constraints: list[Box | Levels] = []
     if (n_cuts == 0).any():
         lower, upper, point = (
-            np.concatenate([getattr(block, name) for block in blocks], axis=1)
-            for name in ("lower", "upper", "point")
+            np.concatenate([getattr(block, name) for block in blocks], axis=1) for name in ("lower", "upper", "point")
         )
         constraints.append(Box(jnp.asarray(lower, dtype), jnp.asarray(upper, dtype), jnp.asarray(point)))
     if (n_cuts > 0).any():

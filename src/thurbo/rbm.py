@@ -96,9 +96,7 @@ def energy(params: Params, x: Rows, h: Hidden, z: Factors | None = None) -> PerR
     return (0.5 * u * u - latent_mean(params, h) * u).sum(-1) - h @ params.hidden_bias + prior
 
 
-def log_omega(
-    params: Params, h: Float[Array, "#row hidden"], present: RowsMask | None = None
-) -> Float[Array, " out"]:
+def log_omega(params: Params, h: Float[Array, "#row hidden"], present: RowsMask | None = None) -> Float[Array, " out"]:
     """log Ω(h) = γᵀh + ½‖m(h)‖² over the sites present, A.1.1, without its constant (N/2) log 2π.
 
     P(h) ∝ Ω(h). The factors integrate to one, so they leave it as it is.

@@ -40,9 +40,7 @@ class Schema(Mapping[str, Column]):
                     "it is given a class", column=name, remedy=f"write {column.__name__}() with parentheses"
                 )
             if not isinstance(column, Column):
-                raise SchemaError(
-                    f"{column!r} is not a column", column=name, remedy="use for instance Continuous()"
-                )
+                raise SchemaError(f"{column!r} is not a column", column=name, remedy="use for instance Continuous()")
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
 
@@ -104,9 +102,7 @@ class Schema(Mapping[str, Column]):
     def site_names(self) -> tuple[str, ...]:
         """ "column", or "column.label" where a column has several sites."""
         return tuple(
-            f"{name}.{site}" if site else name
-            for name, column in self._columns.items()
-            for site in column.sites
+            f"{name}.{site}" if site else name for name, column in self._columns.items() for site in column.sites
         )
 
     @property
@@ -142,9 +138,7 @@ class Schema(Mapping[str, Column]):
         }
         return Schema(fitted, reasons=self._reasons)
 
-    def compile(
-        self, frame: Any, *, missing_columns: Literal["error", "silent"] = "error"
-    ) -> dict[str, Block]:
+    def compile(self, frame: Any, *, missing_columns: Literal["error", "silent"] = "error") -> dict[str, Block]:
         """What a table says about the sites: one block per column, in order of the schema.
 
         With `missing_columns="silent"` a column that the table lacks says nothing, as queries need.
@@ -181,9 +175,7 @@ class Schema(Mapping[str, Column]):
         columns, reasons = {}, {}
         for name, entry in state["columns"].items():
             if not isinstance(entry, Mapping):
-                raise SchemaError(
-                    f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."'
-                )
+                raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
             if "why" in entry:
                 reasons[name] = str(entry["why"])
             try:
@@ -206,9 +198,7 @@ class Schema(Mapping[str, Column]):
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SchemaError(f'"{path}" is not TOML: {error}', remedy="correct the file") from None
         except OSError as error:
-            raise SchemaError(
-                f'cannot read "{path}": {error.strerror or error}', remedy="check the name"
-            ) from None
+            raise SchemaError(f'cannot read "{path}": {error.strerror or error}', remedy="check the name") from None
 
     def _lines(self) -> list[tuple[str, str, str, str]]:
         return [
@@ -257,9 +247,7 @@ def _infer(cells: Cells, is_array: bool) -> tuple[Column, str]:
     if is_array and kind == "f":
         return Continuous(), "an array of floating-point numbers"
     if kind in "mM":
-        return Ignore(
-            "dates and times are not modelled"
-        ), "dates or times; turn them into a number to use them"
+        return Ignore("dates and times are not modelled"), "dates or times; turn them into a number to use them"
     if cells.ordered_levels is not None:
         return _infer_ordered(cells.ordered_levels)
     if kind in "iuf":

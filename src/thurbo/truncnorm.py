@@ -1,7 +1,7 @@
 """Unit-variance normals restricted to an interval [lower, upper]: draws, mass, moments (paper §4.1, A.5.2).
 
-Mirrored to the right of its mean, every interval needs one polynomial and its divided differences: no branches.
-Promises: relative precision and right derivatives in any tail at any width; no draw outside, no NaN, no infinity.
+Mirrored to the right of its mean, every interval takes one polynomial and its divided differences.
+Promises: relative precision and right derivatives in any tail, at any width; no draw outside, no NaN.
 
 Bounds may be infinite. NaN comes out only where lower > upper, the mean is infinite or an input is NaN.
 """
@@ -51,6 +51,7 @@ _TWICE_PHI_0 = math.sqrt(2.0 / math.pi)  # 2 φ(0), the hazard at 0
 _Interval = tuple[jax.Array, jax.Array, jax.Array]  # mean, lower, upper: one shape, one dtype
 
 
+@jax.jit
 def sample(key: jax.Array, mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> jax.Array:
     """One draw of x ~ N(mean, 1) | lower <= x <= upper for every element, by inverting log Q.
 
@@ -71,26 +72,25 @@ def sample(key: jax.Array, mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) 
     goes_left = signed < 0.0
     inner = jnp.abs(signed)
     outer = jnp.where(goes_left, left_rest, right_rest) + jnp.where(goes_left, from_left, from_right) * total
-    # target = -log(1 - inner) = -log(outer): what keeps its digits, plus what rounding 1 - inner lost
-    is_inner = inner < 0.5
-    rounded = 1.0 - inner
-    target = jnp.where(is_inner, inner - (1.0 - rounded), 0.0) - jnp.log(jnp.where(is_inner, rounded, outer))
-
+    target = _minus_log1p_minus(inner, outer)
     t = _solve(origin, target, steps=1 if single else 4)
     sign = jnp.where(goes_left, -interval.sign, interval.sign)
     return _confine(interval.anchor + sign * t, m, lo, hi)
 
 
+@jax.jit
 def log_mass(mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> jax.Array:
     """Log probability of the interval, log(Φ(upper - mean) - Φ(lower - mean)); -inf where lower == upper."""
     return _log_mass(*_arrays(mean, lower, upper))
 
 
+@jax.jit
 def mean(mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> jax.Array:
     """Conditional expectation E[x | lower <= x <= upper] of x ~ N(mean, 1); lower if lower == upper."""
     return _moments(*_arrays(mean, lower, upper)).mean
 
 
+@jax.jit
 def variance(mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> jax.Array:
     """Conditional variance Var[x | lower <= x <= upper] = d E[x | ...]/d mean; 0 where lower == upper."""
     return _moments(*_arrays(mean, lower, upper)).variance
@@ -106,9 +106,7 @@ def log_density(mean: ArrayLike, value: ArrayLike) -> jax.Array:
 def _arrays(*values: ArrayLike) -> list[jax.Array]:
     dtype = jnp.result_type(float, *values)
     if dtype not in (jnp.float32, jnp.float64):
-        raise TypeError(
-            f"truncated normals are computed in float32 or float64, not {dtype}: convert the arguments"
-        )
+        raise TypeError(f"truncated normals are computed in float32 or float64, not {dtype}: convert the arguments")
     return list(jnp.broadcast_arrays(*(jnp.asarray(value, dtype) for value in values)))
 
 
@@ -176,8 +174,7 @@ class _Tail(NamedTuple):
 
     def log_survival(self) -> jax.Array:
         """Λ = -log R, to full relative precision down to t = 0."""
-        rounded = 1.0 + self.e
-        return self.a + (jnp.log(rounded) + (self.e - (rounded - 1.0)) * self.g)
+        return self.a + _minus_log1p_minus(self.e * self.g)
 
 
 def _origin(c: jax.Array, slopes: tuple[float, ...]) -> _Origin:
@@ -212,6 +209,16 @@ def _uniform(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> tuple[jax.Ar
     return jnp.where(is_low, small, 1.0 - small), jnp.where(is_low, 1.0 - small, small)
 
 
+def _minus_log1p_minus(x: jax.Array, rest: jax.Array | None = None) -> jax.Array:
+    """-log(1 - x) for 0 <= x < 1; beyond one half from rest = 1 - x where that is known better."""
+    rounded = 1.0 - x
+    lost = x - (1.0 - rounded)  # XLA keeps this order; it would simplify (1 + x) - 1
+    if rest is None:
+        return lost - jnp.log(rounded)
+    is_small = x < 0.5
+    return jnp.where(is_small, lost, 0.0) - jnp.log(jnp.where(is_small, rounded, rest))
+
+
 def _solve(origin: _Origin, target: jax.Array, steps: int) -> jax.Array:
     """The t with Λ = log Q(c) - log Q(c + t) = target."""
 
@@ -222,16 +229,16 @@ def _solve(origin: _Origin, target: jax.Array, steps: int) -> jax.Array:
     excess = rough_excess(origin.y)
     hazard = origin.c + excess
     # Λ = hazard·t + κ t²/2 with κ between 2/π and 1. This κ is fitted so that one step leaves at most 4e-6 of
-    # Λ for every c and every target up to 23, the largest that 32 random bits can ask for.
-    first = target / hazard
-    ratio = first / hazard
-    kappa = 1.0 - excess * excess * (0.392 - 0.0049 * ratio)
-    t = 2.0 * first / (1.0 + jnp.sqrt(1.0 + 2.0 * kappa * ratio))
+    # Λ for every c and every target up to 23, the largest that 32 random bits can ask for. Should the square
+    # overflow, the step starts at 0, and is then exact.
+    y_square = origin.y * origin.y
+    kappa = 1.0 - excess * excess * (0.392 - 0.0077 * (y_square * y_square) * target)
+    t = 2.0 * target / (hazard + jnp.sqrt(hazard * hazard + 2.0 * kappa * target))
     for _ in range(steps):
         tail = _beyond(origin, t)
         excess = rough_excess(tail.y)
-        newton = (tail.log_survival() - target) / (origin.c + t + excess)
-        t = t - newton * (1.0 + 0.5 * excess * newton)  # Halley's step, since Λ''/Λ' = δ
+        error = tail.log_survival() - target
+        t = t - error / (origin.c + t + excess - 0.5 * excess * error)  # Halley's step, since Λ''/Λ' = δ
     return t
 
 
@@ -286,7 +293,7 @@ def _survival_beyond(t: jax.Array, high: jax.Array, low: jax.Array, origin: _Ori
 
 
 class _Moments(NamedTuple):
-    """What derivatives are made of; densities and distances are 0 at infinite bounds, densities if lo == hi."""
+    """What derivatives are made of; densities are 0 at infinite bounds and if lo == hi."""
 
     at_lower: jax.Array  # φ(lower - mean)/mass
     at_upper: jax.Array  # φ(upper - mean)/mass
@@ -306,7 +313,7 @@ def _moments(m: jax.Array, lo: jax.Array, hi: jax.Array) -> _Moments:
     far = _beyond(origin, reach)
     rest, right = far.survival()
     _, left = _beyond(origin, jnp.abs(a)).survival()
-    is_point = width <= 0.0
+    is_point = (lo == hi) | (width <= 0.0)  # the second where the width underflows
     total = jnp.where(is_point, 1.0, jnp.where(is_tail, right, left + right))
 
     excess, spread = _excess_moments(slopes, origin.y, origin.s)
@@ -324,7 +331,7 @@ def _moments(m: jax.Array, lo: jax.Array, hi: jax.Array) -> _Moments:
     around_shift = -near * jnp.expm1(-0.5 * width * (a + b))
     around_variance = 1.0 + a * near - b * distant - around_shift * around_shift
     # In a narrow interval all of these cancel, and a power series does not.
-    limit = 1.0 if single else 0.25
+    limit = 0.9 if single else 0.25
     half = jnp.minimum(0.5 * width, 2.0)
     middle = jnp.where(is_tail, c + 0.5 * width, 0.5 * (a + b))
     is_narrow = (middle * half <= limit) & (half <= limit)
@@ -332,9 +339,7 @@ def _moments(m: jax.Array, lo: jax.Array, hi: jax.Array) -> _Moments:
 
     shift = jnp.where(is_tail, tail_shift, around_shift)
     shift = jnp.where(is_narrow, jnp.where(is_tail, half, middle) - half * tilt, shift)
-    spread = jnp.where(
-        is_narrow, half * half * tilt_slope, jnp.where(is_tail, tail_variance, around_variance)
-    )
+    spread = jnp.where(is_narrow, half * half * tilt_slope, jnp.where(is_tail, tail_variance, around_variance))
     is_mirrored, is_improper = sign < 0.0, _is_improper(m, lo, hi)
     near, distant = (jnp.where(is_point, 0.0, density) for density in (near, distant))
     to_near, to_distant = jnp.where(is_tail, shift, shift - a), reach - shift
@@ -390,7 +395,7 @@ def _excess_moments(slopes: tuple[float, ...], y: jax.Array, s: jax.Array) -> tu
 
 
 def _narrow_series(order: int) -> list[list[float]]:
-    """The f_ij of F(κ, q) = Σ f_ij κ^(2i+1) q^j = -E[r], for r in [-1, 1] with density ∝ exp(-κ r - q r²/2)."""
+    """The f_ij of F(κ, q) = Σ f_ij κ^(2i+1) q^j = -E[r], r in [-1, 1] of density ∝ exp(-κ r - q r²/2)."""
     top, bottom = {}, {}
     for i in range(order + 1):
         for j in range(order + 1 - i):
@@ -399,13 +404,11 @@ def _narrow_series(order: int) -> list[list[float]]:
             bottom[i, j] = curvature / (math.factorial(2 * i) * (2 * i + 2 * j + 1))
     ratio: dict[tuple[int, int], Fraction] = {}
     for i, j in sorted(top, key=sum):  # bottom[0, 0] is 1
-        ratio[i, j] = top[i, j] - sum(
-            ratio[k, n] * bottom[i - k, j - n] for k, n in ratio if k <= i and n <= j
-        )
+        ratio[i, j] = top[i, j] - sum(ratio[k, n] * bottom[i - k, j - n] for k, n in ratio if k <= i and n <= j)
     return [[float(ratio[i, j]) for j in range(order + 1 - i)] for i in range(order + 1)]
 
 
-_NARROW = _narrow_series(6)
+_NARROW = _narrow_series(7)
 
 
 def _narrow_tilt(kappa: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:

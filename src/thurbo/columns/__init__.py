@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thurbo.columns.base import Block, Cells, Column, LevelColumn, suggestion
+from thurbo.columns.base import Block, Cells, Column, LevelColumn, MeasuredColumn, suggestion
 from thurbo.columns.binary import Binary
 from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Ignore
@@ -26,6 +26,7 @@ __all__ = [
     "Continuous",
     "Ignore",
     "LevelColumn",
+    "MeasuredColumn",
     "Ordinal",
     "column_from_dict",
 ]

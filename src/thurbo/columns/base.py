@@ -102,14 +102,10 @@ class Cells:
         except TypeError:
             position = next(i for i in observed if not _is_hashable(self.values[i]))
             problem = f"{show(self.values[position])} is a collection, not one value"
-            raise self.error(
-                int(position), problem, "give the column one value per cell, or Ignore it"
-            ) from None
+            raise self.error(int(position), problem, "give the column one value per cell, or Ignore it") from None
         merged: dict[Any, int] = {}
         place = [merged.setdefault(plain(value), len(merged)) for value in index]
-        code[observed] = np.asarray(place, np.int32)[
-            np.fromiter(map(index.__getitem__, listed), np.intp, len(listed))
-        ]
+        code[observed] = np.asarray(place, np.int32)[np.fromiter(map(index.__getitem__, listed), np.intp, len(listed))]
         return list(merged), code
 
 
@@ -253,6 +249,30 @@ def _immutable(value: Any, name: str) -> Any:
     if isinstance(value, Iterable):
         return tuple(plain(entry) for entry in value)
     return plain(value)
+
+
+@dataclass(frozen=True)
+class MeasuredColumn(Column):
+    """A cell about one number e, read in standard units z = (T(e) − location) / scale; x = z / (learned scale)."""
+
+    family: ClassVar[Literal["levels", "measured", "none"]] = "measured"
+    location: float | None = field(default=None, kw_only=True)
+    scale: float | None = field(default=None, kw_only=True)
+
+    @abstractmethod
+    def to_user(self, z: FloatArray) -> FloatArray:
+        """Numbers in the user's units of standard ones: T⁻¹(location + scale z)."""
+
+    @property
+    def standard(self) -> tuple[float, float]:
+        """Location and scale, once fitted."""
+        if self.location is None or self.scale is None:
+            raise SchemaError(f"{type(self).__name__} does not know its location and scale yet", remedy="fit it first")
+        return self.location, self.scale
+
+    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """The number that x stands for."""
+        return self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
 
 
 @dataclass(frozen=True)

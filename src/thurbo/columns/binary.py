@@ -33,13 +33,9 @@ class Binary(LevelColumn):
     def _check(self) -> None:
         for value in (self.true, *(self.values or ())):
             if value is not None and not is_label(value):
-                raise SchemaError(
-                    f"Binary value {show(value)} is no label", remedy="use text, a number or a boolean"
-                )
+                raise SchemaError(f"Binary value {show(value)} is no label", remedy="use text, a number or a boolean")
         if self.values is not None and (len(self.values) != 2 or self.values[0] == self.values[1]):
-            raise SchemaError(
-                f"Binary values {listing(self.values)} are not two", remedy="give values=(false, true)"
-            )
+            raise SchemaError(f"Binary values {listing(self.values)} are not two", remedy="give values=(false, true)")
         if self.values is not None and self.true is not None and self.true != self.values[1]:
             raise SchemaError(
                 f"Binary(true={show(self.true)}) contradicts values {listing(self.values)}",

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, BoolArray, Cells, Column, FloatArray, show
+from thurbo.columns.base import Block, BoolArray, Cells, FloatArray, MeasuredColumn, show
 from thurbo.errors import SchemaError
 
 TRANSFORMS = (None, "log", "rank-normal")
@@ -21,17 +20,14 @@ _MOST_KNOTS = 200
 
 
 @dataclass(frozen=True)
-class Continuous(Column):
+class Continuous(MeasuredColumn):
     """A number, standardised after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores).
 
     With `unseen="missing"` a cell that is no finite number, or that "log" cannot take, counts as missing.
     """
 
     kind: ClassVar[str] = "continuous"
-    family: ClassVar[Literal["levels", "measured", "none"]] = "measured"
     transform: Literal["log", "rank-normal"] | None = None
-    location: float | None = field(default=None, kw_only=True)
-    scale: float | None = field(default=None, kw_only=True)
     knots: tuple[float, ...] = field(default=(), kw_only=True)  # rank-normal: numbers in the user's units ...
     scores: tuple[float, ...] = field(default=(), kw_only=True)  # ... and the normal score of each
 
@@ -42,9 +38,7 @@ class Continuous(Column):
             )
         increasing = all(np.all(np.diff(values) > 0) for values in (self.knots, self.scores))
         if len(self.knots) != len(self.scores) or not increasing:
-            raise SchemaError(
-                "knots and scores are not two increasing lists of one length", remedy="fit the column"
-            )
+            raise SchemaError("knots and scores are not two increasing lists of one length", remedy="fit the column")
         if self.scale is not None and not self.scale > 0:
             raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
 
@@ -67,33 +61,28 @@ class Continuous(Column):
         block.log_jacobian[~bad] = self.log_derivative(numbers[~bad])
         return block
 
-    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        return self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
-
     def describe(self) -> str:
         return "a number" if self.transform is None else f"a number, by its {self.transform} value"
 
     def to_standard(self, numbers: FloatArray) -> FloatArray:
         """Standard units of numbers in the user's: z = (T(e) − location) / scale."""
-        location, scale = self._standard()
+        location, scale = self.standard
         return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
 
     def to_user(self, z: FloatArray) -> FloatArray:
         """Numbers in the user's units of standard ones: T⁻¹(location + scale z)."""
-        location, scale = self._standard()
+        location, scale = self.standard
         transformed = location + scale * np.asarray(z, np.float64)
         if self.transform == "log":
             with np.errstate(over="ignore"):
                 return np.exp(transformed)
         if self.transform == "rank-normal":
-            return _piecewise_linear(
-                transformed, self.scores, self.knots, _tail_slopes(self.knots, self.scores, True)
-            )
+            return _piecewise_linear(transformed, self.scores, self.knots, _tail_slopes(self.knots, self.scores, True))
         return transformed
 
     def log_derivative(self, numbers: FloatArray) -> FloatArray:
         """log |dz/de| at numbers in the user's units."""
-        _, scale = self._standard()
+        _, scale = self.standard
         numbers = np.asarray(numbers, np.float64)
         if self.transform == "log":
             return -np.log(numbers) - np.log(scale)
@@ -109,11 +98,6 @@ class Continuous(Column):
         if self.transform == "rank-normal":
             return _piecewise_linear(numbers, self.knots, self.scores, _tail_slopes(self.knots, self.scores))
         return numbers
-
-    def _standard(self) -> tuple[float, float]:
-        if self.location is None or self.scale is None:
-            raise SchemaError("Continuous does not know its location and scale yet", remedy="fit it first")
-        return self.location, self.scale
 
     def _numbers(self, cells: Cells) -> tuple[FloatArray, BoolArray]:
         """Cells as numbers, and which of them say nothing; raises at the first cell that is no number."""
@@ -136,9 +120,7 @@ class Continuous(Column):
             if cells.values.dtype.kind in "mM" or hasattr(value, "isoformat"):
                 remedy = "turn dates and times into numbers, for instance days since the first"
                 return cells.error(position, f"value {show(value)} is a date or time, not a number", remedy)
-            return cells.error(
-                position, f"value {show(value)} is not a number", f"correct the cell, {escape}"
-            )
+            return cells.error(position, f"value {show(value)} is not a number", f"correct the cell, {escape}")
         return cells.error(
             position,
             f'value {show(value)} has no logarithm, and the column is Continuous(transform="log")',
@@ -199,9 +181,7 @@ def _normal_scores(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
     return knots[apart].astype(np.float64), scores
 
 
-def _tail_slopes(
-    knots: tuple[float, ...], scores: tuple[float, ...], inverse: bool = False
-) -> tuple[float, float]:
+def _tail_slopes(knots: tuple[float, ...], scores: tuple[float, ...], inverse: bool = False) -> tuple[float, float]:
     """Slopes beyond the end knots: of secants over the outermost unit of score, which noise moves little."""
     x, y = np.asarray(knots), np.asarray(scores)
     if len(x) < 2:

@@ -24,16 +24,12 @@ class Ordinal(LevelColumn):
         if self.levels is None:
             return
         if not isinstance(self.levels, tuple):
-            raise SchemaError(
-                f"levels={self.levels!r} is not a list", remedy="give levels in order, lowest first"
-            )
+            raise SchemaError(f"levels={self.levels!r} is not a list", remedy="give levels in order, lowest first")
         for place, level in enumerate(self.levels):
             if not is_label(level):
                 raise SchemaError(f"level {show(level)} is no label", remedy="use text, numbers or booleans")
             if level in self.levels[:place]:
-                raise SchemaError(
-                    f"level {show(level)} stands twice in the levels", remedy="name each level once"
-                )
+                raise SchemaError(f"level {show(level)} stands twice in the levels", remedy="name each level once")
         if len(self.levels) < 2:
             raise SchemaError(
                 f"levels [{listing(map(show, self.levels))}] have no order",
@@ -59,9 +55,7 @@ class Ordinal(LevelColumn):
                 )
         if len(distinct) < 2:
             problem = (
-                f"the only value is {show(distinct[0])}"
-                if distinct
-                else "there are no values to take levels from"
+                f"the only value is {show(distinct[0])}" if distinct else "there are no values to take levels from"
             )
             raise SchemaError(
                 problem,

@@ -69,5 +69,8 @@ class Constraint(Protocol):
     def region(self, gauge: Gauge) -> Region:
         """The inequalities on x under the current cuts and scales (already gathered by slot)."""
 
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        """log P(e | h) of every row for every one of many means, where all rows share their sites."""
+
     def release(self, slots: RowsMask) -> Self:
         """The same constraint, saying nothing about `slots`."""

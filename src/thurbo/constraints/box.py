@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -39,9 +40,7 @@ class BoxRegion(NamedTuple):
             mean, lower, upper = mean / deviation, _rescale(lower, deviation), _rescale(upper, deviation)
             log_unit = log_unit + jnp.log(deviation)
         # The inner `where`s keep each branch's gradient finite where the other one is taken.
-        box = truncnorm.log_mass(
-            mean, jnp.where(self.point, -jnp.inf, lower), jnp.where(self.point, jnp.inf, upper)
-        )
+        box = truncnorm.log_mass(mean, jnp.where(self.point, -jnp.inf, lower), jnp.where(self.point, jnp.inf, upper))
         density = truncnorm.log_density(mean, jnp.where(self.point, lower, jnp.zeros_like(lower))) - log_unit
         return jnp.where(self.point, density, box)
 
@@ -95,6 +94,11 @@ class Box(NamedTuple):
         scale = jnp.broadcast_to(gauge.scale, self.lower.shape)
         return BoxRegion(_rescale(self.lower, scale), _rescale(self.upper, scale), self.point, jnp.log(scale))
 
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        region = self.region(gauge)
+        one = jax.checkpoint(lambda mean: region.log_mass(mean[None, :]))
+        return jax.lax.map(one, means, batch_size=min(8, means.shape[0]))
+
     def release(self, slots: RowsMask) -> Box:
         return Box(
             jnp.where(slots, -jnp.inf, self.lower),
@@ -127,6 +131,21 @@ class Levels(NamedTuple):
             lower = jnp.where(self.code == cut + 1, threshold, lower)
             upper = jnp.where(self.code == cut, threshold, upper)
         return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype))
+
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        """One table of log-probabilities per state, slot and level serves every row: the sum is a matrix product."""
+        cuts = gauge.cuts
+        ends = jnp.full((cuts.shape[0], 1), jnp.inf, cuts.dtype)
+        lower, upper = jnp.concatenate([-ends, cuts], axis=1), jnp.concatenate([cuts, ends], axis=1)
+        real = lower < jnp.inf  # beyond a site's last level both ends are +∞
+        table = truncnorm.log_mass(
+            means[:, :, None], jnp.where(real, lower, -jnp.inf)[None], jnp.where(real, upper, jnp.inf)[None]
+        )
+        level = jnp.arange(lower.shape[1]).astype(self.code.dtype)
+        answered = (self.code[:, :, None] == level[None, None, :]).astype(table.dtype)
+        # A level that underflows has log-probability −∞; 0 · ∞ in the product would spoil every other answer.
+        table = jnp.maximum(table, jnp.finfo(table.dtype).min / 1e6)
+        return jnp.einsum("hil,ril->hr", table, answered)
 
     def release(self, slots: RowsMask) -> Levels:
         return Levels(jnp.where(slots, jnp.full_like(self.code, -1), self.code))

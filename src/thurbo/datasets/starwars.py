@@ -118,9 +118,7 @@ def _schema() -> Schema:
     known: dict[str, Column] = {
         "respondent": Ignore("an identifier"),
         **dict.fromkeys(_SEEN, Binary(values=(False, True))),
-        **dict.fromkeys(
-            _RANK, Ignore("places of one ranking, not six numbers; rankings come in a later version")
-        ),
+        **dict.fromkeys(_RANK, Ignore("places of one ranking, not six numbers; rankings come in a later version")),
         **dict.fromkeys(CHARACTERS, Ordinal(FAVOURABILITY)),
         "shot_first": Ignore("three unordered answers; categories come in a later version"),
         "gender": Binary(values=("Male", "Female")),

@@ -88,10 +88,6 @@ def prior_step(key: PRNGKey, h: Hidden, params: Params, present: RowsMask | None
     return rbm.sample_hidden(key_h, params, rbm.only(x, present))
 
 
-def prior_run(
-    key: PRNGKey, h: Hidden, params: Params, n_steps: int, present: RowsMask | None = None
-) -> Hidden:
+def prior_run(key: PRNGKey, h: Hidden, params: Params, n_steps: int, present: RowsMask | None = None) -> Hidden:
     """`n_steps` rounds under the model alone: the negative phase of §5.1, and what `sample` draws from."""
-    return jax.lax.fori_loop(
-        0, n_steps, lambda i, s: prior_step(jax.random.fold_in(key, i), s, params, present), h
-    )
+    return jax.lax.fori_loop(0, n_steps, lambda i, s: prior_step(jax.random.fold_in(key, i), s, params, present), h)

@@ -42,9 +42,7 @@ def hidden_states(n_hidden: int, n_factors: int, dtype: np.dtype, n_nodes: int =
     z, log_weight = np.zeros((1, 0)), np.zeros(1)
     for _ in range(n_factors):
         z = np.hstack([np.repeat(z, n_nodes, axis=0), np.tile(nodes[:, None], (len(z), 1))])
-        log_weight = np.repeat(log_weight, n_nodes) + np.tile(
-            np.log(weights / weights.sum()), len(log_weight)
-        )
+        log_weight = np.repeat(log_weight, n_nodes) + np.tile(np.log(weights / weights.sum()), len(log_weight))
     return HiddenStates(
         jnp.asarray(np.repeat(h, len(z), axis=0), dtype),
         jnp.asarray(np.tile(z, (len(h), 1)), dtype),
@@ -56,20 +54,33 @@ def log_joint(
     params: Params, evidence: Evidence, states: HiddenStates
 ) -> tuple[Float[Array, "state row"], Float[Array, "state rows_or_one"]]:
     """log Ω(h) + log P(e | h, z) and log Ω(h), each with its node's weight, for every state and row."""
-    given = clamp(params, evidence)
+    seen = rbm.gather(params, evidence.sites)
+    if evidence.sites_shared:
+        return _log_joint_of_table(seen, evidence, states)
+    region = evidence.region(seen.gauge)
 
-    def one(state: HiddenStates) -> tuple[PerRow, Float[Array, " rows_or_one"]]:
-        h, z = state.h[None, :], state.z[None, :]
-        mean = rbm.latent_mean(given.params, jnp.broadcast_to(h, (evidence.n_rows, h.shape[1])))
-        mean = mean + rbm.factor_shift(given.params, z)
-        # Without a mask and in a table every row shares the sites, so Ω(h) is one number.
-        shared = given.present is None and given.params.weights.ndim == 2
-        h_rows = h if shared else jnp.broadcast_to(h, (evidence.n_rows, h.shape[1]))
-        prior = rbm.log_omega(given.params, h_rows, given.present) + state.log_weight
-        return prior + given.region.log_mass(mean), prior
+    def one(state: HiddenStates) -> tuple[PerRow, PerRow]:
+        h = jnp.broadcast_to(state.h, (evidence.n_rows, state.h.shape[0]))
+        z = jnp.broadcast_to(state.z, (evidence.n_rows, state.z.shape[0]))
+        prior = rbm.log_omega(seen, h, evidence.present) + state.log_weight
+        return prior + region.log_mass(rbm.latent_mean(seen, h) + rbm.factor_shift(seen, z)), prior
 
-    batch = min(_STATES_AT_ONCE, states.h.shape[0])
-    return jax.lax.map(jax.checkpoint(one), states, batch_size=batch)
+    return jax.lax.map(jax.checkpoint(one), states, batch_size=min(_STATES_AT_ONCE, states.h.shape[0]))
+
+
+def _log_joint_of_table(
+    seen: Params, evidence: Evidence, states: HiddenStates
+) -> tuple[Float[Array, "state row"], Float[Array, "state rows_or_one"]]:
+    """The same where rows share their sites: each state has one mean for all rows."""
+    mean = rbm.latent_mean(seen, states.h)
+    linear = (states.h @ seen.hidden_bias + states.log_weight)[:, None]
+    if evidence.present is None:
+        prior = linear + 0.5 * (mean * mean).sum(-1, keepdims=True)
+    else:
+        prior = linear + 0.5 * (mean * mean) @ evidence.present.astype(mean.dtype).T
+    mean = mean + rbm.factor_shift(seen, states.z)
+    mass = sum(c.log_mass_of_states(mean, seen.gauge) for c in evidence.constraints)
+    return prior + mass, prior
 
 
 def log_evidence_exact(params: Params, evidence: Evidence) -> PerRow:
@@ -109,9 +120,9 @@ def log_unnormalised_importance(
         mean = rbm.latent_mean(given.params, h)
         if given.precision is not None:
             noise = jnp.broadcast_to(jax.random.normal(key_z, (1, n_factors), q.dtype), (q.shape[0], n_factors))
-            spread = jax.vmap(
-                lambda c, e: jax.scipy.linalg.solve_triangular(c, e, lower=True, trans=1)
-            )(given.precision, noise)
+            spread = jax.vmap(lambda c, e: jax.scipy.linalg.solve_triangular(c, e, lower=True, trans=1))(
+                given.precision, noise
+            )
             z = proposal.factors + wide * spread
             log_det = jnp.log(jnp.diagonal(given.precision, axis1=1, axis2=2)).sum(-1)
             log_qz = -0.5 * (noise**2).sum(-1) + log_det - n_factors * jnp.log(wide)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from thurbo import rbm
-from thurbo._typing import Array, Factors, Float, Hidden, PRNGKey, Rows
+from thurbo._typing import Array, Factors, Float, Hidden, PerRow, PRNGKey, Rows
 from thurbo.evidence import Evidence
 from thurbo.inference import gibbs
 from thurbo.inference.likelihood import hidden_states, log_joint
@@ -46,7 +46,11 @@ def expectation(
     key: PRNGKey | None = None,
     n_draws: int = 200,
 ) -> Any:
-    """E[function(belief) | e] for every row, for a function that is an expectation given the hidden state."""
+    """E[function(belief) | e] for every row, of a function that is itself an expectation given the hidden state.
+
+    The function works row by row on whatever rows it is given, and knows nothing else about them: in a table it is
+    asked once per state of the hidden layer, not once per row.
+    """
     if method == "mean-field":
         q = mean_field(params, evidence, n_steps)
         return function(Belief(q.hidden, q.factors, *predictive(params, q, evidence)))
@@ -73,24 +77,19 @@ def _by_enumeration(function: Function, params: Params, evidence: Evidence) -> A
     states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
     weights = state_weights(params, evidence)
     seen = rbm.gather(params, evidence.sites)
+    if evidence.sites_shared:  # a state means the same in every row: ask once per state, then average
+        by_state = function(_belief(seen, states.h, states.z))
+        return jax.tree.map(lambda value: jnp.einsum("hr,h...->r...", weights, value), by_state)
+
+    def of_state(weight: PerRow, h: Float[Array, " hidden"], z: Float[Array, " factor"]) -> Any:
+        rows = weight.shape[0]
+        belief = _belief(seen, jnp.broadcast_to(h, (rows, h.shape[0])), jnp.broadcast_to(z, (rows, z.shape[0])))
+        return jax.tree.map(lambda v: v * weight.reshape(-1, *(1,) * (v.ndim - 1)), function(belief))
 
     def add(total: Any, item: tuple) -> tuple[Any, None]:
-        weight, h, z = item
-        rows = weight.shape[0]
-        value = function(
-            _belief(
-                seen, jnp.broadcast_to(h, (rows, h.shape[0])), jnp.broadcast_to(z, (rows, z.shape[0]))
-            )
-        )
-        scaled = jax.tree.map(lambda v: v * weight.reshape(-1, *(1,) * (v.ndim - 1)), value)
-        return jax.tree.map(jnp.add, total, scaled), None
+        return jax.tree.map(jnp.add, total, of_state(*item)), None
 
-    rows = weights.shape[1]
-    like = jax.eval_shape(
-        lambda h, z: function(_belief(seen, jnp.tile(h, (rows, 1)), jnp.tile(z, (rows, 1)))),
-        states.h[:1],
-        states.z[:1],
-    )
+    like = jax.eval_shape(of_state, weights[0], states.h[0], states.z[0])
     zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
     total, _ = jax.lax.scan(add, zero, (weights, states.h, states.z))
     return total

@@ -46,9 +46,7 @@ def _replace(final: Path, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(
-                stream.fileno()
-            )  # else a crash after the rename could leave an empty file under the name
+            os.fsync(stream.fileno())  # else a crash after the rename could leave an empty file under the name
         os.chmod(temporary, _permissions(final))
         os.replace(temporary, final)
     except BaseException:  # an interrupt too must not leave the temporary file behind

@@ -1,6 +1,6 @@
 """§5 What is maximised, as functions whose gradient by JAX is the gradient we want.
 
-`likelihood`: a surrogate with the gradient of Eq. (8), §5.2 (cuts) and A.2.2 (sparsity), given the states of both phases.
+`likelihood`: a surrogate with the gradient of Eq. (8), §5.2 (cuts), A.2.2 (sparsity), given the states of both phases.
 `multi_prediction`: log-probability of hidden cells after a few mean-field steps from the others. `exact`: log P(e).
 """
 
@@ -13,7 +13,7 @@ from thurbo import rbm
 from thurbo._typing import Array, Float, Hidden, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import log_evidence_exact
-from thurbo.inference.meanfield import factor_variance, mean_field, predictive
+from thurbo.inference.meanfield import MeanField, factor_variance, mean_field, predictive
 from thurbo.learning.phases import Positive
 from thurbo.learning.plan import Plan
 from thurbo.rbm import Params
@@ -39,9 +39,7 @@ def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow
     return value
 
 
-def negative_part(
-    params: Params, evidence: Evidence, h: Hidden, plan: Plan
-) -> Float[Array, " chain"]:
+def negative_part(params: Params, evidence: Evidence, h: Hidden, plan: Plan) -> Float[Array, " chain"]:
     """log Ω(h) at the states of the chains: its gradient is the data-independent half of Eq. (8)."""
     if plan.negative_phase == "persistent":
         return rbm.log_omega(params, h)
@@ -53,7 +51,9 @@ def sparsity(params: Params, evidence: Evidence, state: Positive, target: float)
     seen = rbm.gather(params, evidence.sites)
     mean, shift = rbm.latent_mean(seen, state.hidden), rbm.factor_shift(seen, state.factors)
     x = evidence.region(seen.gauge).mean(mean + shift) - shift
-    logits = rbm.hidden_logits(params._replace(weights=seen.weights), jax.lax.stop_gradient(rbm.only(x, evidence.present)))
+    logits = rbm.hidden_logits(
+        params._replace(weights=seen.weights), jax.lax.stop_gradient(rbm.only(x, evidence.present))
+    )
     return ((target - jax.lax.stop_gradient(state.hidden)) * logits).sum(-1)
 
 
@@ -65,14 +65,12 @@ def hide(key: PRNGKey, observed: RowsMask) -> RowsMask:
     return observed & (dice <= jnp.maximum(share, dice.min(axis=-1, keepdims=True)))
 
 
-def multi_prediction(
-    params: Params, evidence: Evidence, hidden: RowsMask, plan: Plan
-) -> tuple[PerRow, Hidden]:
-    """log P(hidden cells | the others) of each row at the mean-field prediction, and the posteriors it used."""
+def multi_prediction(params: Params, evidence: Evidence, hidden: RowsMask, plan: Plan) -> tuple[PerRow, MeanField]:
+    """log P(hidden cells | the others) of each row at the mean-field prediction, and that mean-field."""
     q = mean_field(params, evidence.hide(hidden, plan.unobserved), plan.n_mean_field_steps, plan.damping)
     mean, deviation = predictive(params, q, evidence)
     region = evidence.region(rbm.gather(params, evidence.sites).gauge)
-    return region.release(~hidden).log_mass(mean, deviation), q.hidden
+    return region.release(~hidden).log_mass(mean, deviation), q
 
 
 def exact(params: Params, evidence: Evidence) -> PerRow:
@@ -81,7 +79,7 @@ def exact(params: Params, evidence: Evidence) -> PerRow:
 
 
 def reconstruction(params: Params, evidence: Evidence, state: Positive) -> PerRow:
-    """log P(e | q) of each row at its own posteriors (A.2.4's simpler companion): a figure to watch, not to maximise."""
+    """log P(e | q) of each row at its own posteriors (simpler than A.2.4): a figure to watch, not to maximise."""
     seen = rbm.gather(params, evidence.sites)
     mean = rbm.latent_mean(seen, state.hidden) + rbm.factor_shift(seen, state.factors)
     return evidence.region(seen.gauge).log_mass(mean)

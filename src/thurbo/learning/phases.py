@@ -39,9 +39,7 @@ def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Po
     return Positive(state.h, state.z, None)
 
 
-def negative(
-    key: PRNGKey, params: Params, evidence: Evidence, start: Hidden, plan: Plan
-) -> Hidden:
+def negative(key: PRNGKey, params: Params, evidence: Evidence, start: Hidden, plan: Plan) -> Hidden:
     """P(h) by `n_negative_steps` rounds without evidence: from the chains given, or from the data (contrastive)."""
     if plan.negative_phase == "persistent":
         return gibbs.prior_run(key, start, params, plan.n_negative_steps)

@@ -29,6 +29,7 @@ class Plan:
     unobserved: Unobserved = "marginalize"
     positive_phase: Literal["mean-field", "gibbs"] = "mean-field"
     negative_phase: Literal["persistent", "contrastive"] = "persistent"
+    likelihood_weight: float = 0.0
     n_mean_field_steps: int = 5
     n_positive_steps: int = 5
     n_negative_steps: int = 5

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from thurbo._typing import Array, Float, Hidden, Int, PerRow, PRNGKey
+from thurbo._typing import Array, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
 from thurbo.inference.meanfield import mean_field
 from thurbo.learning import objective as objectives
@@ -55,13 +55,36 @@ class Fitted(NamedTuple):
 def _optimiser(plan: Plan) -> optax.GradientTransformation:
     """Direction of a step; its length is the rate, which the state carries so that a new rate compiles nothing."""
     rule = optax.scale_by_adam() if plan.optimizer == "adam" else optax.trace(decay=0.9)
-    decayed = Learnable(*(name in {"weights", "loadings"} for name in Learnable._fields))
-    return optax.chain(rule, optax.add_decayed_weights(plan.weight_decay, mask=lambda _: decayed))
+
+    def decayed(learnable: Any) -> Any:
+        return learnable._replace(**{name: name in {"weights", "loadings"} for name in Learnable._fields})
+
+    return optax.chain(rule, optax.add_decayed_weights(plan.weight_decay, mask=decayed))
 
 
 def initial_state(learnable: Learnable, centre: Centre, chains: Hidden, plan: Plan) -> TrainState:
     """The state before the first update."""
     return TrainState(learnable, centre, _optimiser(plan).init(learnable), chains, jnp.zeros((), jnp.int32))
+
+
+class _Batch(NamedTuple):
+    """A batch of evidence with the weight of each row and the weighted number of observed cells."""
+
+    evidence: Evidence
+    weight: PerRow
+    cells: Float[Array, ""]
+
+
+class _Loss(NamedTuple):
+    """What an update needs beside the loss: posteriors used, chains as they moved on, the figure to report."""
+
+    hidden: Hidden
+    chains: Hidden
+    report: Float[Array, ""]
+
+
+def _count(weight: PerRow, slots: RowsMask) -> Float[Array, ""]:
+    return jnp.maximum((weight * slots.sum(-1).astype(weight.dtype)).sum(), 1.0)
 
 
 def _loss(
@@ -73,41 +96,59 @@ def _loss(
     chains: Hidden,
     key: PRNGKey,
     plan: Plan,
-) -> tuple[Float[Array, ""], tuple[Hidden, Hidden, Float[Array, ""]]]:
-    """Minus the objective per cell; with it the posteriors used, the moved chains, and the figure to report."""
+) -> tuple[Float[Array, ""], _Loss]:
+    """Minus the objective per cell."""
     params = fold(learnable, centre, n_cuts)
-    frozen = jax.lax.stop_gradient(params)
-    key_positive, key_negative, key_hide = jax.random.split(key, 3)
-    observed = evidence.observed
-    if plan.objective == "multi-prediction":
-        hidden = objectives.hide(key_hide, observed)
-        value, q = objectives.multi_prediction(params, evidence, hidden, plan)
-        cells = hidden.sum(-1).astype(weight.dtype)
-        state = Positive(jax.lax.stop_gradient(q), jnp.zeros((q.shape[0], params.n_factors), q.dtype), None)
-    else:
-        cells = observed.sum(-1).astype(weight.dtype)
-        if plan.objective == "exact":
-            value = objectives.exact(params, evidence)
-            field = mean_field(frozen, evidence, plan.n_mean_field_steps, plan.damping)
-            state = Positive(field.hidden, field.factors, None)
-        else:
-            state = jax.lax.stop_gradient(positive(key_positive, frozen, evidence, plan))
-            value = objectives.positive_part(params, evidence, state)
-    total_cells = jnp.maximum((weight * cells).sum(), 1.0)
-    reported = value
-    loss = -(weight * value).sum() / total_cells
+    batch = _Batch(evidence, weight, _count(weight, evidence.observed))
+    key_hide, key_contrast = jax.random.split(key)
     if plan.objective == "likelihood":
-        start = chains if plan.negative_phase == "persistent" else state.hidden
-        chains = jax.lax.stop_gradient(negative(key_negative, frozen, evidence, start, plan))
-        omega = objectives.negative_part(params, evidence, chains, plan)
-        per_chain = weight if plan.negative_phase == "contrastive" else jnp.ones_like(omega)
-        loss = loss + (per_chain * omega).sum() / per_chain.sum() * weight.sum() / total_cells
-        reported = objectives.reconstruction(frozen, evidence, state)
+        loss, state, chains = _contrast(key_contrast, params, batch, chains, plan)
+        report = (weight * objectives.reconstruction(params, evidence, state)).sum() / batch.cells
+    else:
+        loss, state = (
+            _exact(params, batch, plan) if plan.objective == "exact" else _prediction(key_hide, params, batch, plan)
+        )
+        report = -loss
+        if plan.likelihood_weight:
+            contrast, _, chains = _contrast(key_contrast, params, batch, chains, plan)
+            loss = loss + plan.likelihood_weight * contrast
     if plan.sparsity_weight:
         pull = objectives.sparsity(params, evidence, state, plan.sparsity_target)
-        loss = loss - plan.sparsity_weight * (weight * pull).sum() / total_cells
-    report = (weight * reported).sum() / total_cells
-    return loss, (state.hidden, chains, jax.lax.stop_gradient(report))
+        loss = loss - plan.sparsity_weight * (weight * pull).sum() / batch.cells
+    return loss, jax.lax.stop_gradient(_Loss(state.hidden, chains, report))
+
+
+def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
+    """Minus log P(e), by enumeration; mean-field only says how active the hidden units are."""
+    value = objectives.exact(params, batch.evidence)
+    frozen = jax.lax.stop_gradient(params)
+    q = mean_field(frozen, batch.evidence, plan.n_mean_field_steps, plan.damping)
+    return -(batch.weight * value).sum() / batch.cells, Positive(q.hidden, q.factors, None)
+
+
+def _prediction(key: PRNGKey, params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
+    """Minus log P(hidden cells | the others), per hidden cell."""
+    hidden = objectives.hide(key, batch.evidence.observed)
+    value, q = objectives.multi_prediction(params, batch.evidence, hidden, plan)
+    state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None)
+    return -(batch.weight * value).sum() / _count(batch.weight, hidden), state
+
+
+def _contrast(
+    key: PRNGKey, params: Params, batch: _Batch, chains: Hidden, plan: Plan
+) -> tuple[Float[Array, ""], Positive, Hidden]:
+    """A surrogate of minus log P(e) with the gradient of Eq. (8): positive phase less negative phase."""
+    key_positive, key_negative = jax.random.split(key)
+    frozen, evidence, weight = jax.lax.stop_gradient(params), batch.evidence, batch.weight
+    state = positive(key_positive, frozen, evidence, plan)
+    value = objectives.positive_part(params, evidence, state)
+    start = chains if plan.negative_phase == "persistent" else state.hidden
+    moved = negative(key_negative, frozen, evidence, start, plan)
+    omega = objectives.negative_part(params, evidence, moved, plan)
+    per_chain = weight if plan.negative_phase == "contrastive" else jnp.ones_like(omega)
+    model = (per_chain * omega).sum() / jnp.maximum(per_chain.sum(), 1e-12) * weight.sum()
+    chains = moved if plan.negative_phase == "persistent" else chains
+    return (model - (weight * value).sum()) / batch.cells, state, chains
 
 
 def update(
@@ -117,10 +158,11 @@ def update(
     weight: PerRow,
     n_cuts: Int[Array, " site"],
     rate: Float[Array, ""],
+    slowing: Float[Array, ""],
     plan: Plan,
 ) -> tuple[TrainState, Info]:
-    """One stochastic gradient step on a batch."""
-    grad, (q, chains, report) = jax.grad(_loss, has_aux=True)(
+    """One stochastic gradient step on a batch; `slowing` falls to zero at the end of training, as the rate does."""
+    grad, seen = jax.grad(_loss, has_aux=True)(
         state.learnable, state.centre, n_cuts, evidence, weight, state.chains, key, plan
     )
     grad = _held_fixed(grad, n_cuts, plan)
@@ -132,14 +174,15 @@ def update(
         learnable = learnable._replace(
             weights=learnable.weights * jnp.minimum(1.0, plan.max_norm / jnp.maximum(norm, 1e-12))
         )
-    activation = (weight @ q) / jnp.maximum(weight.sum(), 1e-12)
+    activation = (weight @ seen.hidden) / jnp.maximum(weight.sum(), 1e-12)
     # E[x] is a where E[h] is c, so the centred bias is its own centre.
     centre = Centre(
-        state.centre.hidden + plan.centring_rate * (activation - state.centre.hidden), learnable.site_bias
+        state.centre.hidden + slowing * plan.centring_rate * (activation - state.centre.hidden),
+        learnable.site_bias,
     )
     learnable = recentre(learnable, state.centre, centre)
-    info = Info(report, activation, optax.tree_utils.tree_norm(grad))
-    return TrainState(learnable, centre, optimiser, chains, state.step + 1), info
+    info = Info(seen.report, activation, optax.tree_utils.tree_norm(grad))
+    return TrainState(learnable, centre, optimiser, seen.chains, state.step + 1), info
 
 
 def _held_fixed(grad: Learnable, n_cuts: Int[Array, " site"], plan: Plan) -> Learnable:
@@ -178,8 +221,9 @@ def epoch(
         index, real, i = item
         weight = jnp.take(row_weight, index) * real.astype(row_weight.dtype)
         done = state.step.astype(peak_rate.dtype) / total_steps.astype(peak_rate.dtype)
-        rate = peak_rate * jnp.clip(2.0 * (1.0 - done), 0.0, 1.0)  # constant, then linear to zero
-        return update(jax.random.fold_in(key_step, i), state, evidence.rows(index), weight, n_cuts, rate, plan)
+        slowing = jnp.clip(2.0 * (1.0 - done), 0.0, 1.0)  # constant, then linear to zero
+        batch, key_i = evidence.rows(index), jax.random.fold_in(key_step, i)
+        return update(key_i, state, batch, weight, n_cuts, slowing * peak_rate, slowing, plan)
 
     state, info = jax.lax.scan(body, state, (order, fresh, jnp.arange(n_batches)))
     return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
@@ -210,7 +254,15 @@ def fit(
     try:
         for number in range(max_epochs):
             state, info = epoch(
-                jax.random.fold_in(key, number), state, evidence, row_weight, n_cuts, rate, total, plan, batch_size
+                jax.random.fold_in(key, number),
+                state,
+                evidence,
+                row_weight,
+                n_cuts,
+                rate,
+                total,
+                plan,
+                batch_size,
             )
             record = {
                 "epoch": number + 1,

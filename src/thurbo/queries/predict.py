@@ -24,8 +24,8 @@ from thurbo.inference.posterior import Belief, Method, expectation, hidden_proba
 from thurbo.packing import by_chunks
 from thurbo.rbm import Params
 
-GRID_POINTS = 161
-GRID_REACH = 5.0  # deviations either side of the mean
+GRID_POINTS = 513
+GRID_REACH = 5.0  # deviations beyond the outermost means
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,15 @@ def features(params: Params, evidence: Evidence, how: How) -> Features:
             jnp.where(on, -jnp.inf, joint[:, :, None]), axis=0
         )
         return Features(jax.nn.sigmoid(log_odds), log_odds, jnp.zeros((evidence.n_rows, 0), params.weights.dtype))
-    hidden, factors = expectation(
-        hidden_probability, params, evidence, how.method, key=how.key(), n_draws=how.n_draws
-    )
+    hidden, factors = expectation(hidden_probability, params, evidence, how.method, key=how.key(), n_draws=how.n_draws)
     clipped = jnp.clip(hidden, 1e-6, 1.0 - 1e-6)
     return Features(hidden, jnp.log(clipped) - jnp.log1p(-clipped), factors)
 
 
 @partial(jax.jit, static_argnames=("how",))
-def _level_probabilities(params: Params, evidence: Evidence, site: Int[Array, ""], how: How) -> Float[Array, "row level"]:
+def _level_probabilities(
+    params: Params, evidence: Evidence, site: Int[Array, ""], how: How
+) -> Float[Array, "row level"]:
     cuts = params.gauge.cuts[site]
     lower = jnp.concatenate([jnp.full(1, -jnp.inf, cuts.dtype), cuts])
     upper = jnp.concatenate([cuts, jnp.full(1, jnp.inf, cuts.dtype)])
@@ -87,42 +87,33 @@ def _level_probabilities(params: Params, evidence: Evidence, site: Int[Array, ""
         )
         return jnp.where(real[None, :], jnp.exp(mass), jnp.zeros_like(mass))
 
-    return expectation(
-        function, params, evidence, how.method, n_steps=how.n_steps, key=how.key(), n_draws=how.n_draws
-    )
+    return expectation(function, params, evidence, how.method, n_steps=how.n_steps, key=how.key(), n_draws=how.n_draws)
 
 
 @partial(jax.jit, static_argnames=("how",))
-def _measured(
-    params: Params, evidence: Evidence, site: Int[Array, ""], how: How
-) -> tuple[PerRow, PerRow, Float[Array, "row grid"]]:
-    """Mean and deviation of x at a site, and its distribution function on the grid around them."""
-    ask = partial(
-        expectation,
-        params=params,
-        evidence=evidence,
-        method=how.method,
-        n_steps=how.n_steps,
-        key=how.key(),
-        n_draws=how.n_draws,
-    )
+def _moments(params: Params, evidence: Evidence, site: Int[Array, ""], how: How) -> tuple[PerRow, PerRow]:
+    """Mean and deviation of x at a site."""
 
-    def moments(belief: Belief) -> tuple[PerRow, PerRow]:
+    def function(belief: Belief) -> tuple[PerRow, PerRow]:
         mean, deviation = belief.mean[:, site], belief.deviation[:, site]
         return mean, deviation**2 + mean**2
 
-    first, second = ask(moments)
-    spread = jnp.sqrt(jnp.maximum(second - first**2, 1e-12))
-    grid = first[:, None] + spread[:, None] * _grid(spread.dtype)[None, :]
-
-    def distribution(belief: Belief) -> Float[Array, "row grid"]:
-        return ndtr((grid - belief.mean[:, site, None]) / belief.deviation[:, site, None])
-
-    return first, spread, ask(distribution)
+    first, second = expectation(
+        function, params, evidence, how.method, n_steps=how.n_steps, key=how.key(), n_draws=how.n_draws
+    )
+    return first, jnp.sqrt(jnp.maximum(second - first**2, 1e-12))
 
 
-def _grid(dtype: np.dtype) -> Float[Array, " grid"]:
-    return jnp.linspace(-GRID_REACH, GRID_REACH, GRID_POINTS, dtype=dtype)
+@partial(jax.jit, static_argnames=("how",))
+def _distribution(
+    params: Params, evidence: Evidence, site: Int[Array, ""], grid: Float[Array, " grid"], how: How
+) -> Float[Array, "row grid"]:
+    """P(x ≤ ·) at a site, on one grid for all rows."""
+
+    def function(belief: Belief) -> Float[Array, "row grid"]:
+        return ndtr((grid[None, :] - belief.mean[:, site, None]) / belief.deviation[:, site, None])
+
+    return expectation(function, params, evidence, how.method, n_steps=how.n_steps, key=how.key(), n_draws=how.n_draws)
 
 
 def level_probabilities(params: Params, evidence: Evidence, site: int, n_levels: int, how: How) -> np.ndarray:
@@ -134,34 +125,34 @@ def level_probabilities(params: Params, evidence: Evidence, site: int, n_levels:
 
 
 class Measured(NamedTuple):
-    """The predicted distribution of one measured site in standard units: a grid [row, g] and P(z ≤ grid)."""
+    """The predicted distribution of one measured site in standard units: a grid and P(z ≤ grid) by row."""
 
-    mean: np.ndarray
-    deviation: np.ndarray
-    grid: np.ndarray
-    distribution: np.ndarray
+    mean: np.ndarray  # [row]
+    deviation: np.ndarray  # [row]
+    grid: np.ndarray  # [point]
+    distribution: np.ndarray  # [row, point]
 
     def quantile(self, level: float) -> np.ndarray:
         """z with P(z ≤ ·) = level, by interpolation on the grid."""
         rows = np.arange(len(self.mean))
-        above = np.clip((self.distribution < level).sum(axis=1), 1, self.grid.shape[1] - 1)
+        above = np.clip((self.distribution < level).sum(axis=1), 1, len(self.grid) - 1)
         low, high = self.distribution[rows, above - 1], self.distribution[rows, above]
         share = np.clip((level - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
-        return self.grid[rows, above - 1] + share * (self.grid[rows, above] - self.grid[rows, above - 1])
+        return self.grid[above - 1] + share * (self.grid[above] - self.grid[above - 1])
 
     def mode(self) -> np.ndarray:
         """Where the density is highest."""
-        steps = np.diff(self.distribution, axis=1)
-        best = steps.argmax(axis=1)
-        rows = np.arange(len(self.mean))
-        return 0.5 * (self.grid[rows, best] + self.grid[rows, best + 1])
+        best = np.diff(self.distribution, axis=1).argmax(axis=1)
+        return 0.5 * (self.grid[best] + self.grid[best + 1])
 
 
 def measured(params: Params, evidence: Evidence, site: int, how: How) -> Measured:
     """The distribution of one measured site given the evidence of each row, in standard units."""
     where = jnp.asarray(site, jnp.int32)
-    mean, spread, distribution = by_chunks(lambda rows: _measured(params, rows, where, how), evidence)
+    mean, spread = by_chunks(lambda rows: _moments(params, rows, where, how), evidence)
+    grid = np.linspace((mean - GRID_REACH * spread).min(), (mean + GRID_REACH * spread).max(), GRID_POINTS)
+    points = jnp.asarray(grid, params.weights.dtype)
+    distribution = by_chunks(lambda rows: _distribution(params, rows, where, points, how), evidence)
+    distribution = np.maximum.accumulate(np.asarray(distribution, np.float64), axis=1)
     scale = float(params.gauge.scale[site])
-    mean, spread = scale * np.asarray(mean, np.float64), scale * np.asarray(spread, np.float64)
-    grid = mean[:, None] + spread[:, None] * np.linspace(-GRID_REACH, GRID_REACH, GRID_POINTS)
-    return Measured(mean, spread, grid, np.maximum.accumulate(distribution, axis=1).astype(np.float64))
+    return Measured(scale * mean.astype(np.float64), scale * spread.astype(np.float64), scale * grid, distribution)

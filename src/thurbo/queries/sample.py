@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 
 from thurbo import rbm
 from thurbo._typing import Float, PRNGKey

@@ -1,7 +1,7 @@
 """§4.4, A.1.1 log P(e) of rows: exact by enumeration for few hidden units, with a standard error beyond.
 
-Beyond, log P(e) = log Σ_h Ω(h) P(e | h) − log Z: the first by importance sampling from mean-field, the second by annealed
-importance sampling. Both use fixed random numbers, so a row's score depends on the row alone.
+Beyond, log P(e) = log Σ_h Ω(h) P(e | h) − log Z: the first by importance sampling from mean-field, the second by
+annealed importance sampling. Both use fixed random numbers, so a row's score depends on the row alone.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def is_exact(params: Params) -> bool:
 
 
 @partial(jax.jit, static_argnames=("n_draws", "n_steps"))
-def _importance(
-    key: PRNGKey, params: Params, evidence: Evidence, n_draws: int, n_steps: int
-) -> tuple[PerRow, PerRow]:
+def _importance(key: PRNGKey, params: Params, evidence: Evidence, n_draws: int, n_steps: int) -> tuple[PerRow, PerRow]:
     q = mean_field(params, evidence, n_steps)
     return log_unnormalised_importance(key, params, evidence, q, n_draws)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from thurbo.errors import ThurboError
+from thurbo.report.units import percent
 
 # From the lowest level to the highest, for light paper and for dark: told apart with any colour vision.
 _LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
@@ -43,17 +44,6 @@ def render(summary: Mapping[str, Any]) -> str:
     )
 
 
-def percent(share: float | None) -> str:
-    """A share of one as a percentage without false precision."""
-    if share is None:
-        return "–"
-    if 0 < share < 0.005:
-        return "<1\u202f%"
-    if 0.995 <= share < 1:
-        return ">99\u202f%"
-    return f"{100 * share:.0f}\u202f%"
-
-
 def number(value: float | None, digits: int = 2) -> str:
     """A number with fixed decimals and a true minus sign."""
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "\u2212")
@@ -65,8 +55,8 @@ def signed(value: float | None, digits: int = 2) -> str:
 
 
 def thousands(value: int) -> str:
-    """A count with a thin space between thousands."""
-    return f"{value:,}".replace(",", "\u2009")
+    """A count with a comma between thousands."""
+    return f"{value:,}"
 
 
 def palette(n: int) -> list[dict[str, str]]:
@@ -141,16 +131,12 @@ def _thumbnails(layout: Mapping[str, Any], units: Sequence[Mapping[str, Any]]) -
     """For each hidden unit, where on the map it is on."""
     points, _ = _points(layout)
     return {
-        unit["unit"]: _dots(
-            p for p, on in zip(points, layout["on"], strict=True) if on[unit["unit"] - 1] >= 0.5
-        )
+        unit["unit"]: _dots(p for p, on in zip(points, layout["on"], strict=True) if on[unit["unit"] - 1] >= 0.5)
         for unit in units
     }
 
 
-def _curve(
-    history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 200
-) -> dict[str, Any] | None:
+def _curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 200) -> dict[str, Any] | None:
     """The training curve as a polyline in a box of the given size; None when there is nothing to draw."""
     known = [(entry["epoch"], entry["objective"]) for entry in history if entry["objective"] is not None]
     if len(known) < 2:
@@ -159,8 +145,7 @@ def _curve(
     low, high = min(values), max(values)
     across, tall = (last - first) or 1, (high - low) or 1.0
     corners = " ".join(
-        f"{width * (epoch - first) / across:.1f},{height * (1 - (value - low) / tall):.1f}"
-        for epoch, value in known
+        f"{width * (epoch - first) / across:.1f},{height * (1 - (value - low) / tall):.1f}" for epoch, value in known
     )
     return {
         "points": corners,

@@ -18,6 +18,13 @@ from thurbo.report.answers import Answers, FloatArray, read_answers
 from thurbo.report.embedding import embed
 from thurbo.report.units import describe_units
 
+# What a fit maximises, as people say it.
+_OBJECTIVES = {
+    "exact": "exact likelihood",
+    "likelihood": "likelihood by sampling",
+    "multi-prediction": "multi-prediction",
+}
+
 
 def summary(
     model: Any,
@@ -82,7 +89,7 @@ def _data(answers: Sequence[Answers], n_rows: int) -> dict[str, Any]:
 def _fit(model: Any) -> dict[str, Any]:
     n_sites, n_hidden = np.shape(model.weights_)
     return {
-        "objective": str(model.objective_),
+        "objective": _OBJECTIVES.get(model.objective_, str(model.objective_)),
         "n_hidden": int(n_hidden),
         "n_sites": int(n_sites),
         "n_epochs": int(model.n_epochs_),

@@ -6,7 +6,7 @@ Each difference is said as a share of respondents ("78 % at least Somewhat, agai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,7 @@ def describe_units(
                 "words": _headline(up, down),
                 "strength": max((abs(e["standardised"]) for e in telling), default=0.0),
                 "weights": [
-                    {"site": str(site), "weight": float(w)}
-                    for site, w in zip(site_names, weights[:, k], strict=True)
+                    {"site": str(site), "weight": float(w)} for site, w in zip(site_names, weights[:, k], strict=True)
                 ],
             }
         )
@@ -70,7 +69,7 @@ def _effect(answers: Answers, on: FloatArray) -> dict[str, Any] | None:
         "mean_off": mean_off,
         "difference": mean_on - mean_off,
         "standardised": (mean_on - mean_off) / float(values.std()),
-        "words": f"{answers.name}: {_percent(share_on)} {statement}, against {_percent(share_off)}",
+        "words": f"{answers.name}: {percent(share_on)} {statement}, against {percent(share_off)}",
     }
 
 
@@ -105,11 +104,17 @@ def _belongs(site: str, column: str) -> bool:
 def _headline(up: Sequence[dict[str, Any]], down: Sequence[dict[str, Any]]) -> str:
     parts = []
     if up:
-        parts.append("higher on " + _listing([e["column"] for e in up[:3]]))
+        parts.append("higher on " + _listing([_subject(e) for e in up[:3]]))
     if down:
-        parts.append("lower on " + _listing([e["column"] for e in down[:3]]))
+        parts.append("lower on " + _listing([_subject(e) for e in down[:3]]))
     words = "; ".join(parts) or "no answer differs enough to tell"
     return words[0].upper() + words[1:]
+
+
+def _subject(effect: Mapping[str, Any]) -> str:
+    """What is higher or lower: the column, with its upper value where that is no plain yes."""
+    named = effect["kind"] == "binary" and effect["statement"].lower() not in {"yes", "true", "1"}
+    return f"{effect['column']} ({effect['statement']})" if named else str(effect["column"])
 
 
 def _listing(names: Sequence[str]) -> str:
@@ -118,5 +123,12 @@ def _listing(names: Sequence[str]) -> str:
     return ", ".join(names[:-1]) + " and " + names[-1]
 
 
-def _percent(share: float) -> str:
+def percent(share: float | None) -> str:
+    """A share of one as a percentage without false precision."""
+    if share is None:
+        return "–"
+    if 0 < share < 0.005:
+        return "<1\u00a0%"
+    if 0.995 <= share < 1:
+        return ">99\u00a0%"
     return f"{100 * share:.0f}\u00a0%"
