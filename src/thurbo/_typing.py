@@ -30,9 +30,10 @@ RowsMask = Bool[Array, "row slot"]
 RowsCode = Int[Array, "row slot"]
 PerRow = Float[Array, " row"]
 Hidden = Float[Array, "row hidden"]  # h, or probabilities of h
+Chains = Float[Array, "chain hidden"]  # states of the negative phase
 Factors = Float[Array, "row factor"]
 
 __all__ = [
-    "Array", "Bool", "Factors", "Float", "Hidden", "Int", "Key", "PRNGKey", "PerRow", "Rows", "RowsCode",
+    "Array", "Bool", "Chains", "Factors", "Float", "Hidden", "Int", "Key", "PRNGKey", "PerRow", "Rows", "RowsCode",
     "RowsMask", "Shaped",
 ]  # fmt: skip

@@ -6,6 +6,9 @@ user's own labels and units. The mathematics is elsewhere.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -18,9 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from thurbo import packing, store
 from thurbo.columns import Column, LevelColumn, MeasuredColumn
+from thurbo.columns.base import plain
 from thurbo.constraints import Gauge, Levels
-from thurbo.errors import SchemaError, ThurboError
+from thurbo.errors import NotTrusted, SchemaError, ThurboError
 from thurbo.evidence import Evidence
+from thurbo.inference.likelihood import MAX_QUADRATURE_FACTORS
 from thurbo.io import frames
 from thurbo.learning import initialise, monitor, trainer
 from thurbo.learning.plan import Plan
@@ -31,6 +36,17 @@ from thurbo.schema import Schema
 EXACT_OBJECTIVE = 8  # hidden units up to which "auto" enumerates them
 PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # of mean-field: as trained by multi-prediction, and otherwise
 AUTO_UPDATES = 3000  # gradient steps that "auto" epochs aim at
+MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units, a factor counting as five (its nodes)
+CHOICES = {
+    "unobserved": ("marginalize", "exclude"),
+    "objective": ("auto", "likelihood", "multi-prediction", "exact"),
+    "positive_phase": ("auto", "mean-field", "gibbs"),
+    "negative_phase": ("auto", "persistent", "contrastive"),
+    "optimizer": ("adam", "sgd"),
+}
+SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_chains": 1, "batch_size": 1, "max_epochs": 0}
+NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
+MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight")
 Statistic = Literal["auto", "mode", "median", "mean"]
 
 
@@ -131,11 +147,11 @@ class TBM(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Learn from a table: pandas, polars, arrow, a dict of columns or a 2-D array."""
+        _check_settings(self.get_params(deep=False))
         table = frames.table(X)
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row to learn from")
-        schema = Schema.infer(table) if self.schema is None else Schema(dict(self.schema))
-        schema = schema.fit(table)
+        schema = self._schema(table).fit(table)
         if schema.n_sites == 0:
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
         evidence = packing.pack(schema.compile(table).values(), self.unobserved)
@@ -156,7 +172,7 @@ class TBM(TransformerMixin, BaseEstimator):
                 plan,
                 batch_size=batch_size,
                 max_epochs=max_epochs,
-                learning_rate=self.learning_rate,
+                learning_rate=float(self.learning_rate),
                 on_epoch=on_epoch,
             )
         monitor.warn(fitted)
@@ -168,19 +184,30 @@ class TBM(TransformerMixin, BaseEstimator):
             del self.feature_names_in_
         return self
 
+    def _schema(self, table: frames.Table) -> Schema:
+        if self.schema is None:
+            return Schema.infer(table)
+        if isinstance(self.schema, Schema):
+            return self.schema
+        if not isinstance(self.schema, Mapping):
+            raise ThurboError(f"schema={self.schema!r} is not a schema; give a Schema or a dict of columns")
+        return Schema(self.schema)
+
     def _sizes(self, n_rows: int, n_sites: int) -> tuple[int, int]:
         n_hidden = self.n_hidden
         if n_hidden == "auto":
             n_hidden = int(np.clip(min(n_sites, n_rows // 20), 2, 50))
         n_factors = 0 if self.n_factors == "auto" else self.n_factors
-        if int(n_hidden) < 0 or int(n_factors) < 0:
-            raise ThurboError(f"n_hidden={n_hidden} and n_factors={n_factors} must not be negative")
         return int(n_hidden), int(n_factors)
 
     def _plan(self, n_hidden: int, n_factors: int) -> Plan:
         objective = self.objective
         if objective == "auto":
             objective = "exact" if n_hidden <= EXACT_OBJECTIVE and n_factors == 0 else "multi-prediction"
+        if objective == "exact" and not _can_enumerate(n_hidden, n_factors, "objective"):
+            raise ThurboError(
+                f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use objective="auto"'
+            )
         share = self.likelihood_weight
         if share == "auto":
             share = 0.1 if self.objective == "auto" and objective == "multi-prediction" else 0.0
@@ -201,11 +228,11 @@ class TBM(TransformerMixin, BaseEstimator):
             positive_phase=positive,
             negative_phase=negative,
             n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
-            n_negative_steps=self.n_negative_steps,
-            sparsity_target=self.sparsity_target,
-            sparsity_weight=self.sparsity_weight,
-            weight_decay=self.weight_decay,
-            max_norm=self.max_norm,
+            n_negative_steps=int(self.n_negative_steps),
+            sparsity_target=float(self.sparsity_target),
+            sparsity_weight=float(self.sparsity_weight),
+            weight_decay=float(self.weight_decay),
+            max_norm=None if self.max_norm is None else float(self.max_norm),
             learn_cuts=self.learn_cuts,
             optimizer=self.optimizer,
         )
@@ -224,7 +251,7 @@ class TBM(TransformerMixin, BaseEstimator):
         silent = np.full((evidence.n_rows, schema.n_sites), -1, np.int8)
         cuts = initialise.starting_cuts(codes[0] if codes else silent, schema.n_cuts, weight)
         learnable, centre = initialise.start(key, cuts, schema.n_cuts, *sizes, np.dtype(np.float32))
-        chains = jax.random.bernoulli(key_chains, 0.5, (self.n_chains, sizes[0])).astype(jnp.float32)
+        chains = jax.random.bernoulli(key_chains, 0.5, (int(self.n_chains), sizes[0])).astype(jnp.float32)
         return trainer.initial_state(learnable, centre, chains, plan)
 
     def _lengths(self, n_rows: int) -> tuple[int, int]:
@@ -261,8 +288,13 @@ class TBM(TransformerMixin, BaseEstimator):
     def _evidence(self, X: Any) -> tuple[frames.Table, Evidence, np.ndarray]:
         """A table as evidence, and what each row's points add to its log-density in the user's units."""
         check_is_fitted(self, "params_")
-        names = None if hasattr(self, "feature_names_in_") else self.schema_.names
-        table = frames.table(X, names=names) if isinstance(X, np.ndarray) else frames.table(X)
+        table = frames.table(X)
+        if table.kind == "numpy":  # an array has no names: its columns are those of the fit, in order
+            if len(table.names) != self.n_features_in_:
+                # In scikit-learn's words, which its own checks of estimators look for.
+                problem = f"X has {len(table.names)} features, but TBM is expecting {self.n_features_in_} features"
+                raise SchemaError(f"{problem} as input", remedy="give the columns of the table it was fitted to")
+            table = frames.table(X, names=getattr(self, "feature_names_in_", None))
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
         blocks = self.schema_.compile(table)
@@ -274,8 +306,11 @@ class TBM(TransformerMixin, BaseEstimator):
             method = "exact" if score.is_exact(self.params_) else "mean-field"
         if method not in {"exact", "gibbs", "mean-field"}:
             raise ThurboError(f'method "{method}" is not one of auto, exact, gibbs, mean-field')
-        if method == "exact" and self.params_.n_hidden > 16:
-            raise ThurboError(f"{self.params_.n_hidden} hidden units are too many to enumerate; use method='gibbs'")
+        n_hidden, n_factors = self.params_.n_hidden, self.params_.n_factors
+        if method == "exact" and not _can_enumerate(n_hidden, n_factors, "method"):
+            raise ThurboError(
+                f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use method="gibbs"'
+            )
         # Prediction was trained through so many mean-field steps; more of them answer another question.
         n_steps = PREDICTION_STEPS if self.objective_ == "multi-prediction" else CONVERGED_STEPS
         return predict.How(method=method, n_steps=n_steps)  # type: ignore[arg-type]
@@ -304,13 +339,13 @@ class TBM(TransformerMixin, BaseEstimator):
     def predict(self, X: Any, columns: Any = None, statistic: Statistic = "mode", method: str = "auto") -> Any:
         """Each cell from all other cells of its row: a table of the same library, in the user's labels and units."""
         table, evidence, _ = self._evidence(X)
-        names = list(self.schema_.modelled) if columns is None else list(np.atleast_1d(columns))
+        names = list(self.schema_.modelled) if columns is None else np.atleast_1d(columns).tolist()
         how = self._how(method)
         found = {
             name: answers.cells(self.params_, self.schema_, evidence, name, self.unobserved, how, statistic)
             for name in names
         }
-        return frames.build(X, found, rows=table.rows)
+        return frames.build(table, found)
 
     def impute(self, X: Any, statistic: Statistic = "auto", method: str = "auto") -> Any:
         """The table with its missing cells filled in; cells that were there do not change.
@@ -324,13 +359,15 @@ class TBM(TransformerMixin, BaseEstimator):
             for name in self.schema_.modelled
             if table.cells(name).missing.any()
         }
-        return frames.replace(X, found)
+        return frames.replace(table, found)
 
     def sample(self, n: int = 1, random_state: Any = None) -> Any:
         """`n` new rows from the model, as a table with the columns of the schema."""
         check_is_fitted(self, "params_")
+        if not isinstance(n, Integral) or int(n) < 0:
+            raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        x = np.asarray(sample.latent(jax.random.key(seed), self.params_, n), np.float64)
+        x = np.asarray(sample.latent(jax.random.key(seed), self.params_, int(n)), np.float64)
         return frames.assemble(self.frame_kind_, answers.from_latent(self.schema_, self.params_, x))
 
     def score_samples(self, X: Any, return_se: bool = False) -> Any:
@@ -353,7 +390,7 @@ class TBM(TransformerMixin, BaseEstimator):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file: no code, no rows of the data."""
         check_is_fitted(self, "params_")
-        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "schema"}
+        settings = {name: plain(value) for name, value in self.get_params(deep=False).items() if name != "schema"}
         if not isinstance(settings["random_state"], (int, type(None))):
             settings["random_state"] = None  # a generator's state is no part of the model
         description = {
@@ -375,11 +412,25 @@ class TBM(TransformerMixin, BaseEstimator):
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a model that `save` wrote."""
         arrays, description = store.load(path)
+        try:
+            return cls._rebuilt(arrays, description)
+        except (KeyError, TypeError, ValueError) as error:  # whole and unaltered, but not what `save` writes
+            raise NotTrusted(f'"{path}" does not hold a model that this thurbo knows ({error}); fit again') from error
+
+    @classmethod
+    def _rebuilt(cls, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> Self:
         schema = Schema.from_dict(description["schema"])
         model = cls(schema, **description["settings"])
         device = {name: jnp.asarray(value) for name, value in arrays.items()}
         gauge = Gauge(device.pop("cuts"), device.pop("scale"))
         params = Params(gauge=gauge, **device)
+        sites, hidden, factors = schema.n_sites, params.hidden_bias.shape, params.loadings.shape[1:]
+        n_cuts = max(int(schema.n_cuts.max(initial=0)), 1)
+        expected = Params(
+            (sites,), (sites, *hidden), hidden, (sites, *factors), Gauge((sites, n_cuts), (sites,)), hidden
+        )
+        if jax.tree.map(np.shape, params) != expected or (len(hidden), len(factors)) != (1, 1):
+            raise ValueError("its arrays do not fit its schema")
         model._adopt(schema, params, description["objective"], description["history"], description["converged"])
         model.n_features_in_ = description["n_features_in"]
         model.frame_kind_ = description["frame_kind"]
@@ -395,11 +446,39 @@ class TBM(TransformerMixin, BaseEstimator):
         return tags
 
 
+def _can_enumerate(n_hidden: int, n_factors: int, by: str) -> bool:
+    return n_factors <= MAX_QUADRATURE_FACTORS and n_hidden + 5 * n_factors <= MOST_ENUMERATED[by]
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
+    """Refuse what no fit can mean, before any work: each setting by its name."""
+    for name, known in CHOICES.items():
+        if settings[name] not in known:
+            raise ThurboError(f"{name}={settings[name]!r} is not one of {', '.join(known)}")
+    for name, smallest in SMALLEST.items():
+        value = settings[name]
+        if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= smallest:
+            continue
+        if name not in MAY_BE_AUTO or value != "auto":
+            auto = ' or "auto"' if name in MAY_BE_AUTO else ""
+            raise ThurboError(f"{name}={value!r} is not a whole number of at least {smallest}{auto}")
+    for name in ("learning_rate", "max_norm", *NOT_NEGATIVE):
+        value = settings[name]
+        if (name == "max_norm" and value is None) or (name in MAY_BE_AUTO and value == "auto"):
+            continue
+        may_be_zero = name in NOT_NEGATIVE
+        if not isinstance(value, Real) or not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
+            raise ThurboError(f"{name}={value!r} is not a number {'of at least' if may_be_zero else 'above'} 0")
+
+
 def _row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     """Weights of rows, scaled to mean one."""
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = np.asarray(sample_weight, np.float64)
+    try:
+        weight = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError):
+        raise ThurboError("sample_weight holds something that is no number; give one number for each row") from None
     if weight.shape != (n_rows,):
         raise ThurboError(f"sample_weight has shape {weight.shape}; give one number for each of the {n_rows} rows")
     bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))

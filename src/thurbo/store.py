@@ -21,8 +21,8 @@ from thurbo.io.files import write_atomically
 FORMAT = 1
 
 
-def _checksum(arrays: Mapping[str, np.ndarray], description: str) -> str:
-    digest = hashlib.sha256(description.encode())
+def _checksum(arrays: Mapping[str, np.ndarray], stamp: str, description: str) -> str:
+    digest = hashlib.sha256(f"{stamp}\n{description}".encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
@@ -36,7 +36,8 @@ def save(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], descriptio
 
     text = json.dumps(description, ensure_ascii=False)
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    header = {"format": f"thurbo {FORMAT}", "description": text, "sha256": _checksum(plain, text)}
+    stamp = f"thurbo {FORMAT}"
+    header = {"format": stamp, "description": text, "sha256": _checksum(plain, stamp, text)}
     write_atomically(path, to_bytes(plain, metadata=header))
 
 
@@ -57,9 +58,9 @@ def load(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, An
     if not stamp.startswith("thurbo "):
         raise NotTrusted(f'"{path}" was not written by thurbo; give the path that save() wrote')
     version = stamp.removeprefix("thurbo ")
-    if not version.isdigit() or int(version) > FORMAT:
+    if not version.isdecimal() or int(version) > FORMAT:
         raise NotTrusted(f'"{path}" has format {version}, newer than this thurbo reads ({FORMAT}); update thurbo')
     text = header.get("description", "")
-    if _checksum(arrays, text) != header.get("sha256"):
+    if _checksum(arrays, stamp, text) != header.get("sha256"):
         raise NotTrusted(f'"{path}" was altered after it was saved (its checksum differs); save the model again')
     return arrays, json.loads(text)

@@ -6,7 +6,7 @@ x-space, once per parameter update, so that no inner loop ever looks at cuts or 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class Region(Protocol):
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I): mean + ∂ log_mass / ∂ mean."""
 
-    def release(self, slots: RowsMask) -> Self:
+    def release(self, slots: RowsMask) -> Region:
         """The same region, saying nothing about `slots`."""
 
     def contains(self, x: Rows) -> Bool[Array, " row"]:
@@ -72,5 +72,5 @@ class Constraint(Protocol):
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """log P(e | h) of every row for every one of many means, where all rows share their sites."""
 
-    def release(self, slots: RowsMask) -> Self:
+    def release(self, slots: RowsMask) -> Constraint:
         """The same constraint, saying nothing about `slots`."""

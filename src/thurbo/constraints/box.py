@@ -35,13 +35,13 @@ class BoxRegion(NamedTuple):
 
     def log_mass_by_slot(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> Rows:
         """log[Φ((c−μ)/σ) − Φ((b−μ)/σ)] of every slot; log φ((b−μ)/σ) − log σ − log scale where it is a point."""
-        lower, upper, log_unit = self.lower, self.upper, self.log_scale
+        value, (lower, upper), log_unit = self.lower, self._boxes(), self.log_scale
         if deviation is not None:
-            mean, lower, upper = mean / deviation, _rescale(lower, deviation), _rescale(upper, deviation)
-            log_unit = log_unit + jnp.log(deviation)
-        # The inner `where`s keep each branch's gradient finite where the other one is taken.
-        box = truncnorm.log_mass(mean, jnp.where(self.point, -jnp.inf, lower), jnp.where(self.point, jnp.inf, upper))
-        density = truncnorm.log_density(mean, jnp.where(self.point, lower, jnp.zeros_like(lower))) - log_unit
+            value, lower, upper = (_rescale(bound, deviation) for bound in (value, lower, upper))
+            mean, log_unit = mean / deviation, log_unit + jnp.log(deviation)
+        box = truncnorm.log_mass(mean, lower, upper)
+        # The inner `where` keeps the density's gradient finite where there is no point.
+        density = truncnorm.log_density(mean, jnp.where(self.point, value, jnp.zeros_like(value))) - log_unit
         return jnp.where(self.point, density, box)
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
@@ -50,7 +50,12 @@ class BoxRegion(NamedTuple):
 
     def mean(self, mean: Rows) -> Rows:
         """The truncated mean of §4.3; the value itself where it is a point."""
-        return truncnorm.mean(mean, self.lower, self.upper)
+        lower, upper = self._boxes()
+        return jnp.where(self.point, self.lower, truncnorm.mean(mean, lower, upper))
+
+    def _boxes(self) -> tuple[Rows, Rows]:
+        """Bounds with points left open, so that neither a value nor a gradient of the box's formula meets them."""
+        return jnp.where(self.point, -jnp.inf, self.lower), jnp.where(self.point, jnp.inf, self.upper)
 
     def release(self, slots: RowsMask) -> BoxRegion:
         return BoxRegion(

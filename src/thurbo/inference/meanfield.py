@@ -38,7 +38,7 @@ def mean_field(params: Params, evidence: Evidence, n_steps: int, damping: float 
     free = evidence.free.astype(params.weights.dtype)
     self_coupling = rbm.to_units(seen.weights**2, free)
 
-    def one(_: int, state: tuple[Hidden, Factors]) -> tuple[Hidden, Factors]:
+    def one(state: tuple[Hidden, Factors], _: None) -> tuple[tuple[Hidden, Factors], None]:
         log_odds, z = state
         q = jax.nn.sigmoid(log_odds)
         mean = rbm.latent_mean(seen, q)
@@ -47,14 +47,13 @@ def mean_field(params: Params, evidence: Evidence, n_steps: int, damping: float 
         if given.precision is not None:
             z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.precision)
         fresh = rbm.hidden_logits(seen, rbm.only(x - shift, given.present)) - (q - 0.5) * self_coupling
-        return damping * log_odds + (1.0 - damping) * fresh, z
+        return (damping * log_odds + (1.0 - damping) * fresh, z), None
 
     rows = evidence.n_rows
     base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
     log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
     z = jnp.zeros((rows, params.n_factors), params.weights.dtype)
-    for i in range(n_steps):  # unrolled: few steps, and reverse-mode needs them all
-        log_odds, z = one(i, (log_odds, z))
+    (log_odds, z), _ = jax.lax.scan(one, (log_odds, z), None, length=n_steps)
     return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.precision)
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from thurbo import rbm
-from thurbo._typing import PerRow, PRNGKey, RowsMask
+from thurbo._typing import Array, PerRow, PRNGKey, RowsMask
 from thurbo.inference.likelihood import log_mean_exp
 from thurbo.rbm import LOG_2PI, Params
 
@@ -34,7 +34,7 @@ def log_partition_ais(
     mask = None if present is None else jnp.tile(present, (n_chains, 1))  # chains of a row are rows apart
     taus = jnp.linspace(0.0, 1.0, n_temperatures + 1, dtype=dtype)
 
-    def advance(s: int, carry: tuple) -> tuple:
+    def advance(s: Array, carry: tuple) -> tuple:
         h, log_w = carry
         tau, step = taus[s + 1], taus[s + 1] - taus[s]
         log_w = log_w + step * (rbm.log_omega(params, h, mask) - h @ base)

@@ -274,12 +274,12 @@ def _cast_pandas(series: Any, dtype: Any) -> Any:
     return cast if all(new == old for new, old in pairs) else series
 
 
-def assemble(library: str, data: Mapping[str, NDArray[Any]]) -> Any:
+def assemble(library: Any, data: Mapping[str, NDArray[Any]]) -> Any:
     """A new table of a library known by name, as `kind` gives it; rows are numbered from 0."""
     import narwhals as nw
 
     if library in {"pandas", "polars", "pyarrow"}:
-        return nw.from_dict(dict(data), backend=nw.Implementation.from_backend(library)).to_native()
+        return nw.from_dict(dict(data), backend=library).to_native()
     return build({} if library == "dict" else np.empty((0, 0)), data)
 
 

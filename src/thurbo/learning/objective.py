@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from thurbo import rbm
-from thurbo._typing import Array, Float, Hidden, PerRow, PRNGKey, RowsMask
+from thurbo._typing import Array, Chains, Float, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import log_evidence_exact
 from thurbo.inference.meanfield import MeanField, factor_variance, mean_field, predictive
@@ -39,7 +39,7 @@ def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow
     return value
 
 
-def negative_part(params: Params, evidence: Evidence, h: Hidden, plan: Plan) -> Float[Array, " chain"]:
+def negative_part(params: Params, evidence: Evidence, h: Chains, plan: Plan) -> Float[Array, " chain"]:
     """log Ω(h) at the states of the chains: its gradient is the data-independent half of Eq. (8)."""
     if plan.negative_phase == "persistent":
         return rbm.log_omega(params, h)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 
 from thurbo import rbm
-from thurbo._typing import Array, Factors, Float, Hidden, PRNGKey
+from thurbo._typing import Array, Chains, Factors, Float, Hidden, PRNGKey
 from thurbo.evidence import Evidence
 from thurbo.inference import gibbs
 from thurbo.inference.meanfield import mean_field
@@ -39,7 +39,7 @@ def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Po
     return Positive(state.h, state.z, None)
 
 
-def negative(key: PRNGKey, params: Params, evidence: Evidence, start: Hidden, plan: Plan) -> Hidden:
+def negative(key: PRNGKey, params: Params, evidence: Evidence, start: Chains, plan: Plan) -> Chains:
     """P(h) by `n_negative_steps` rounds without evidence: from the chains given, or from the data (contrastive)."""
     if plan.negative_phase == "persistent":
         return gibbs.prior_run(key, start, params, plan.n_negative_steps)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from thurbo._typing import Array, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
+from thurbo._typing import Array, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
 from thurbo.inference.meanfield import mean_field
 from thurbo.learning import objective as objectives
@@ -31,7 +31,7 @@ class TrainState(NamedTuple):
     learnable: Learnable
     centre: Centre
     optimiser: Any
-    chains: Hidden  # persistent states of the negative phase
+    chains: Chains  # persistent states of the negative phase
     step: Int[Array, ""]
 
 
@@ -62,7 +62,7 @@ def _optimiser(plan: Plan) -> optax.GradientTransformation:
     return optax.chain(rule, optax.add_decayed_weights(plan.weight_decay, mask=decayed))
 
 
-def initial_state(learnable: Learnable, centre: Centre, chains: Hidden, plan: Plan) -> TrainState:
+def initial_state(learnable: Learnable, centre: Centre, chains: Chains, plan: Plan) -> TrainState:
     """The state before the first update."""
     return TrainState(learnable, centre, _optimiser(plan).init(learnable), chains, jnp.zeros((), jnp.int32))
 
@@ -79,7 +79,7 @@ class _Loss(NamedTuple):
     """What an update needs beside the loss: posteriors used, chains as they moved on, the figure to report."""
 
     hidden: Hidden
-    chains: Hidden
+    chains: Chains
     report: Float[Array, ""]
 
 
@@ -93,7 +93,7 @@ def _loss(
     n_cuts: Int[Array, " site"],
     evidence: Evidence,
     weight: PerRow,
-    chains: Hidden,
+    chains: Chains,
     key: PRNGKey,
     plan: Plan,
 ) -> tuple[Float[Array, ""], _Loss]:
@@ -135,8 +135,8 @@ def _prediction(key: PRNGKey, params: Params, batch: _Batch, plan: Plan) -> tupl
 
 
 def _contrast(
-    key: PRNGKey, params: Params, batch: _Batch, chains: Hidden, plan: Plan
-) -> tuple[Float[Array, ""], Positive, Hidden]:
+    key: PRNGKey, params: Params, batch: _Batch, chains: Chains, plan: Plan
+) -> tuple[Float[Array, ""], Positive, Chains]:
     """A surrogate of minus log P(e) with the gradient of Eq. (8): positive phase less negative phase."""
     key_positive, key_negative = jax.random.split(key)
     frozen, evidence, weight = jax.lax.stop_gradient(params), batch.evidence, batch.weight

@@ -1,0 +1,105 @@
+"""Small models and evidence in both languages: the oracle's and thurbo's."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from tests.oracle import Model
+from thurbo.constraints import Box, Gauge, Levels
+from thurbo.evidence import Evidence
+from thurbo.rbm import Params
+
+UNOBSERVED = ("marginalize", "exclude")
+
+
+def make_params(seed=0, n_sites=6, n_hidden=3, n_factors=0, size=0.7, dtype=np.float64) -> Params:
+    """Half of the sites measured with a scale of their own, the others with one to three cuts."""
+    rng = np.random.default_rng(seed)
+    n_cuts = n_cuts_of(n_sites)
+    cuts = np.full((n_sites, 3), np.inf)
+    for i, count in enumerate(n_cuts):
+        cuts[i, :count] = np.sort(rng.normal(size=count))
+    scale = np.where(n_cuts == 0, rng.uniform(0.5, 1.5, n_sites), 1.0)
+    as_array = lambda value: jnp.asarray(value, dtype)  # noqa: E731
+    return Params(
+        site_bias=as_array(0.3 * rng.normal(size=n_sites)),
+        weights=as_array(size * rng.normal(size=(n_sites, n_hidden))),
+        hidden_bias=as_array(0.5 * rng.normal(size=n_hidden)),
+        loadings=as_array(0.6 * rng.normal(size=(n_sites, n_factors))),
+        gauge=Gauge(as_array(cuts), as_array(scale)),
+        hidden_mean=as_array(np.full(n_hidden, 0.5)),
+    )
+
+
+def n_cuts_of(n_sites: int) -> np.ndarray:
+    return np.arange(n_sites) % 4
+
+
+def to_oracle(params: Params) -> Model:
+    return Model(
+        *(np.asarray(a, np.float64) for a in (params.site_bias, params.weights, params.hidden_bias, params.loadings))
+    )
+
+
+def make_evidence(
+    params: Params, seed=1, n_rows=5, missing=0.3, unobserved="marginalize", points_only=False
+) -> Evidence:
+    """Points and intervals on measured sites, levels elsewhere, holes everywhere."""
+    rng = np.random.default_rng(seed)
+    n_sites, dtype = params.site_bias.shape[0], params.weights.dtype
+    n_cuts = np.isfinite(np.asarray(params.gauge.cuts)).sum(axis=1)
+    shape = (n_rows, n_sites)
+    seen = rng.random(shape) >= missing
+    measured = seen & (n_cuts == 0)
+    centre, width = rng.normal(size=shape), rng.uniform(0.1, 2.0, shape)
+    point = measured & ((rng.random(shape) < 0.5) | points_only)
+    lower = np.where(point, centre, np.where(rng.random(shape) < 0.3, -np.inf, centre - width))
+    upper = np.where(point, centre, np.where((rng.random(shape) < 0.3) & np.isfinite(lower), np.inf, centre + width))
+    lower, upper = np.where(measured, lower, -np.inf), np.where(measured, upper, np.inf)
+    code = np.where(seen & (n_cuts > 0), rng.integers(0, np.maximum(n_cuts, 1) + 1, shape), -1)
+    present = jnp.asarray(measured | (code >= 0)) if unobserved == "exclude" else None
+    box = Box(jnp.asarray(lower, dtype), jnp.asarray(upper, dtype), jnp.asarray(point))
+    return Evidence((box, Levels(jnp.asarray(code, jnp.int32))), None, present)
+
+
+def rows_for_oracle(params: Params, evidence: Evidence):
+    """(lower, upper, point, present) of every row, in latent units, from the definitions of Eqs (6), (7)."""
+    box, levels = evidence.constraints
+    cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
+    for r in range(evidence.n_rows):
+        lower, upper = np.asarray(box.lower[r], np.float64) / scale, np.asarray(box.upper[r], np.float64) / scale
+        for i, level in enumerate(np.asarray(levels.code[r])):
+            if level >= 0:
+                ends = np.concatenate([[-np.inf], cuts[i], [np.inf]])
+                lower[i], upper[i] = ends[level], ends[level + 1]
+        present = np.ones(len(lower), bool) if evidence.present is None else np.asarray(evidence.present[r])
+        yield lower, upper, np.asarray(box.point[r]), present
+
+
+def log_scale_of_points(params: Params, evidence: Evidence) -> np.ndarray:
+    """Σ log scale over the points of each row: density in x less density in standard units."""
+    point = np.asarray(evidence.constraints[0].point)
+    return point @ np.log(np.asarray(params.gauge.scale, np.float64))
+
+
+def as_ragged(evidence: Evidence, rng: np.random.Generator, n_sites: int, extra: int = 0) -> Evidence:
+    """The same rows with slots shuffled row by row, and `extra` absent slots of arbitrary sites at the end."""
+    n_rows = evidence.n_rows
+    order = np.stack([rng.permutation(n_sites) for _ in range(n_rows)])
+    pad = rng.integers(0, n_sites, (n_rows, extra))
+
+    def shuffled(leaf, filler):
+        leaf = np.take_along_axis(np.asarray(leaf), order, axis=1)
+        return jnp.asarray(np.concatenate([leaf, np.full((n_rows, extra), filler, leaf.dtype)], axis=1))
+
+    box, levels = evidence.constraints
+    present = np.ones((n_rows, n_sites), bool) if evidence.present is None else evidence.present
+    return Evidence(
+        (
+            Box(shuffled(box.lower, -np.inf), shuffled(box.upper, np.inf), shuffled(box.point, False)),
+            Levels(shuffled(levels.code, -1)),
+        ),
+        jnp.asarray(np.concatenate([order, pad], axis=1), jnp.int32),
+        shuffled(present, False),
+    )

@@ -1,0 +1,295 @@
+"""§5: gradients of every objective against enumeration and differences; centring; the training loop."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from tests.small import UNOBSERVED, as_ragged, make_evidence, make_params, n_cuts_of
+from thurbo.constraints import Gauge
+from thurbo.inference.likelihood import hidden_states, log_evidence_exact
+from thurbo.inference.meanfield import mean_field
+from thurbo.inference.posterior import state_weights
+from thurbo.learning import initialise, objective, phases, trainer
+from thurbo.learning.phases import Positive
+from thurbo.learning.plan import Plan
+
+N_CUTS = jnp.asarray(n_cuts_of(6))
+
+
+def trainable(params):
+    """The parts of Params that learning moves, as a flat vector and back; cuts that do not exist are left out."""
+    cuts = np.asarray(params.gauge.cuts)
+    real = np.isfinite(cuts)
+    shapes = [params.site_bias, params.weights, params.hidden_bias, params.loadings]
+    sizes = np.cumsum([leaf.size for leaf in shapes] + [int(real.sum())])
+
+    def pack(p):
+        parts = [p.site_bias, p.weights, p.hidden_bias, p.loadings, p.gauge.cuts[real], p.gauge.scale]
+        return jnp.concatenate([part.ravel() for part in parts])
+
+    def unpack(flat):
+        a, w, g, v, c, s = jnp.split(flat, sizes)
+        gauge = Gauge(jnp.full(cuts.shape, jnp.inf).at[real].set(c), s)
+        return params._replace(
+            site_bias=a, weights=w.reshape(params.weights.shape), hidden_bias=g, gauge=gauge,
+            loadings=v.reshape(params.loadings.shape),
+        )  # fmt: skip
+
+    return pack(params), unpack
+
+
+def by_differences(function, at, step=1e-6):
+    """Central differences, one coordinate at a time."""
+    function = jax.jit(function)
+    steps = np.eye(len(at)) * step
+    return np.array([(float(function(at + s)) - float(function(at - s))) / (2 * step) for s in steps])
+
+
+@pytest.mark.parametrize("ragged", [False, True], ids=["dense", "ragged"])
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+def test_exact_objective_has_the_gradient_of_log_evidence(unobserved, ragged):
+    params = make_params(n_factors=1)
+    evidence = make_evidence(params, unobserved=unobserved)
+    if ragged:
+        evidence = as_ragged(evidence, np.random.default_rng(0), 6, extra=2)
+    at, unpack = trainable(params)
+    value = lambda flat: objective.exact(unpack(flat), evidence).sum()  # noqa: E731
+    np.testing.assert_allclose(jax.jit(jax.grad(value))(at), by_differences(value, at), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+def test_likelihood_surrogate_at_exact_states_has_the_exact_gradient(unobserved):
+    """Eq. (8), §5.2: Σ_h P(h|e) ∂positive(h) − Σ_h P(h) ∂negative(h) = ∂ log P(e), to rounding."""
+    params = make_params()
+    evidence = make_evidence(params, unobserved=unobserved)
+    plan = Plan(negative_phase="contrastive" if unobserved == "exclude" else "persistent", unobserved=unobserved)
+    states = hidden_states(3, 0, np.dtype(float)).h
+    weights = state_weights(params, evidence)
+    blank = evidence.release(jnp.ones((5, 6), bool))
+    prior = state_weights(params, blank)  # P(h) of each row's own model
+    at, unpack = trainable(params)
+
+    def surrogate(flat):
+        p, total = unpack(flat), 0.0
+        for s, h in enumerate(states):
+            rows = jnp.broadcast_to(h, (5, 3))
+            total = (
+                total
+                + (weights[s] * objective.positive_part(p, evidence, Positive(rows, jnp.zeros((5, 0)), None))).sum()
+            )
+            total = total - (prior[s] * objective.negative_part(p, evidence, rows, plan)).sum()
+        return total
+
+    ours = jax.jit(jax.grad(surrogate))(at)
+    exact = jax.jit(jax.grad(lambda flat: log_evidence_exact(unpack(flat), evidence).sum()))(at)
+    np.testing.assert_allclose(ours, exact, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize("n_factors", [0, 1])
+def test_sampled_phases_give_the_gradient_on_average(unobserved, n_factors):
+    """Both phases by Gibbs sampling, long enough to forget their start: z-scores of the mean gradient."""
+    params = make_params(n_factors=n_factors, size=0.5)
+    evidence = make_evidence(params, n_rows=3, unobserved=unobserved)
+    plan = Plan(
+        objective="likelihood", unobserved=unobserved, positive_phase="gibbs", n_positive_steps=60, n_negative_steps=60,
+        negative_phase="contrastive" if unobserved == "exclude" else "persistent",
+    )  # fmt: skip
+    copies, repeats = 200, 200
+    many = evidence.rows(jnp.tile(jnp.arange(3), copies))
+    at, unpack = trainable(params)
+
+    @jax.jit
+    def one(key):
+        key_p, key_n = jax.random.split(key)
+        state = phases.positive(key_p, params, many, plan)
+        start = state.hidden if unobserved == "exclude" else jnp.zeros((3 * copies, 3))
+        h = phases.negative(key_n, params, many, start, plan)
+        value = lambda flat: (  # noqa: E731
+            objective.positive_part(unpack(flat), many, state).mean()
+            - objective.negative_part(unpack(flat), many, h, plan).mean()
+        )
+        return jax.grad(value)(at)
+
+    draws = np.asarray(jax.lax.map(one, jax.random.split(jax.random.key(0), repeats)))
+    exact = jax.jit(jax.grad(lambda flat: log_evidence_exact(unpack(flat), evidence).mean()))(at)
+    error = draws.std(axis=0) / np.sqrt(repeats)
+    moves = error > 1e-9
+    z = (draws.mean(axis=0) - np.asarray(exact))[moves] / error[moves]
+    assert 2 * norm.sf(np.abs(z)).min() * z.size > 2e-5
+    np.testing.assert_allclose(draws.mean(axis=0)[~moves], np.asarray(exact)[~moves], atol=1e-8)
+
+
+@pytest.mark.parametrize("n_factors", [0, 1])
+def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
+    """Envelope theorem: ∂positive at the fixed point is the total derivative of the bound through mean-field."""
+    params = make_params(n_factors=n_factors)
+    evidence = make_evidence(params)
+    at, unpack = trainable(params)
+
+    def bound(flat):
+        p = unpack(flat)
+        q = mean_field(p, evidence, 200)
+        state = Positive(q.hidden, q.factors, q.precision)
+        entropy = -(q.hidden * jnp.log(q.hidden) + (1 - q.hidden) * jnp.log1p(-q.hidden)).sum()
+        value = objective.positive_part(p, evidence, state).sum() + entropy
+        if q.precision is not None:  # entropy of q(z), and the prior's share of it
+            covariance = jax.vmap(lambda c: jnp.linalg.inv(c @ c.T))(q.precision)
+            value = value - jnp.log(jnp.diagonal(q.precision, axis1=1, axis2=2)).sum()
+            value = value - 0.5 * ((q.factors**2).sum() + jnp.trace(covariance, axis1=1, axis2=2).sum())
+        return value
+
+    q = jax.lax.stop_gradient(mean_field(params, evidence, 200))
+    state = Positive(q.hidden, q.factors, q.precision)
+    ours = jax.grad(lambda flat: objective.positive_part(unpack(flat), evidence, state).sum())(at)
+    np.testing.assert_allclose(ours, by_differences(bound, at), rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize("n_factors", [0, 2])
+def test_multi_prediction_has_the_gradient_of_its_value(unobserved, n_factors):
+    params = make_params(n_factors=n_factors)
+    evidence = make_evidence(params, unobserved=unobserved)
+    hidden = objective.hide(jax.random.key(0), evidence.observed)
+    plan = Plan(unobserved=unobserved)
+    at, unpack = trainable(params)
+    value = lambda flat: objective.multi_prediction(unpack(flat), evidence, hidden, plan)[0].sum()  # noqa: E731
+    np.testing.assert_allclose(jax.jit(jax.grad(value))(at), by_differences(value, at), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+def test_multi_prediction_is_exact_for_one_hidden_unit_up_to_its_normal_prediction(unobserved):
+    """K = 1, one cell hidden at a time: the converged prediction of a cell against enumeration.
+
+    What remains is that a mixture of two normals is read as one normal: small where the two are close.
+    """
+    params = make_params(n_hidden=1, size=0.4)
+    evidence = make_evidence(params, unobserved=unobserved, missing=0.2, n_rows=8)
+    plan = Plan(unobserved=unobserved, n_mean_field_steps=60)
+    observed = np.asarray(evidence.observed)
+    for i in range(6):
+        hidden = jnp.asarray(observed & (np.arange(6)[None, :] == i))
+        ours, _ = objective.multi_prediction(params, evidence, hidden, plan)
+        rest = evidence.hide(hidden, unobserved)
+        # P(cell | rest) by enumeration: Σ_h P(h | rest) P(cell | h)
+        weights = state_weights(params, rest)
+        own = evidence.region(params.gauge).release(~hidden)
+        means = params.site_bias[None, :] + hidden_states(1, 0, np.dtype(float)).h @ params.weights.T
+        mass = jnp.stack([own.log_mass(mean[None, :]) for mean in means])
+        exact = jnp.log((weights * jnp.exp(mass)).sum(axis=0))
+        np.testing.assert_allclose(ours, exact, atol=0.02)
+
+
+def test_hidden_cells_are_observed_cells_and_at_least_one():
+    rng = np.random.default_rng(0)
+    observed = jnp.asarray(rng.random((500, 7)) < 0.4)
+    hidden = np.asarray(objective.hide(jax.random.key(1), observed))
+    some = np.asarray(observed).any(axis=1)
+    assert not (hidden & ~np.asarray(observed)).any()
+    assert hidden[some].any(axis=1).all()
+
+
+def test_sparsity_pulls_log_odds_towards_the_target():
+    """A.2.2: the gradient with respect to γ_k is Σ_rows (ρ − q_k)."""
+    params = make_params()
+    evidence = make_evidence(params)
+    q = mean_field(params, evidence, 30)
+    state = Positive(q.hidden, q.factors, None)
+    slope = jax.grad(lambda p: objective.sparsity(p, evidence, state, 0.1).sum())(params)
+    np.testing.assert_allclose(slope.hidden_bias, (0.1 - q.hidden).sum(axis=0), rtol=1e-10)
+
+
+def _started(plan, n_hidden=3, n_factors=0, dtype=np.float32, n_chains=64, seed=0):
+    rng = np.random.default_rng(seed)
+    code = np.where(n_cuts_of(6) > 0, rng.integers(0, n_cuts_of(6) + 1, (50, 6)), -1)
+    cuts = initialise.starting_cuts(code, n_cuts_of(6), np.ones(50))
+    learnable, centre = initialise.start(jax.random.key(seed), cuts, n_cuts_of(6), n_hidden, n_factors, np.dtype(dtype))
+    chains = jnp.zeros((n_chains, n_hidden), dtype)
+    return trainer.initial_state(learnable, centre, chains, plan)
+
+
+def test_starting_cuts_give_the_answers_own_frequencies():
+    code = np.array([[0], [0], [1], [2]])
+    cuts = initialise.starting_cuts(code, np.array([2]), np.ones(4))
+    shares = np.diff(np.concatenate([[0], norm.cdf(cuts[0]), [1]]))
+    np.testing.assert_allclose(shares, (np.array([2, 1, 1]) + 0.5) / 5.5, rtol=1e-10)
+    weighted = initialise.starting_cuts(code, np.array([2]), np.array([1.0, 1.0, 2.0, 4.0]))
+    assert norm.cdf(weighted[0, 0]) == pytest.approx(2.5 / 9.5)
+
+
+def test_folding_gives_increasing_cuts_and_recentring_moves_nothing():
+    state = _started(Plan(), dtype=np.float64)
+    params = initialise.fold(state.learnable, state.centre, N_CUTS)
+    cuts = np.asarray(params.gauge.cuts)
+    for row, count in zip(cuts, n_cuts_of(6), strict=True):
+        assert (np.diff(row[:count]) > 0).all()
+        assert np.isinf(row[count:]).all()
+    rng = np.random.default_rng(0)
+    new = initialise.Centre(jnp.asarray(rng.random(3)), jnp.asarray(rng.normal(size=6)))
+    moved = initialise.fold(initialise.recentre(state.learnable, state.centre, new), new, N_CUTS)
+    np.testing.assert_allclose(moved.site_bias, params.site_bias, atol=1e-12)
+    np.testing.assert_allclose(moved.hidden_bias, params.hidden_bias, atol=1e-12)
+
+
+@pytest.mark.parametrize("learn_cuts", [True, False])
+def test_one_of_bias_and_cuts_stays_where_it_was(learn_cuts):
+    plan = Plan(learn_cuts=learn_cuts, weight_decay=0.0)
+    state = _started(plan)
+    params = make_params(dtype=np.float32)
+    evidence = make_evidence(params, n_rows=50)
+    rate = jnp.asarray(0.01, jnp.float32)
+    update = jax.jit(trainer.update, static_argnames="plan")
+    after, _ = update(
+        jax.random.key(0), state, evidence, jnp.ones(50, jnp.float32), N_CUTS, rate, jnp.ones((), jnp.float32), plan
+    )
+    centred = after.learnable.site_bias - after.learnable.weights @ (after.centre.hidden - state.centre.hidden)
+    level = np.asarray(N_CUTS) > 0
+    moved = np.abs(np.asarray(after.learnable.first_cut - state.learnable.first_cut)) > 0
+    np.testing.assert_array_equal(moved, level & learn_cuts)
+    shifted = np.abs(np.asarray(centred - state.learnable.site_bias)) > 1e-7
+    np.testing.assert_array_equal(shifted, ~level | (not learn_cuts))
+    scaled = np.abs(np.asarray(after.learnable.log_scale)) > 0
+    np.testing.assert_array_equal(scaled, ~level)
+
+
+def test_rows_of_weight_zero_and_the_last_short_batch_change_nothing():
+    """A batch filled up with rows of weight zero has the gradient of the batch without them."""
+    plan = Plan(objective="exact")
+    state = _started(plan, dtype=np.float64)
+    evidence = make_evidence(make_params(), n_rows=8)
+    args = (state.learnable, state.centre, N_CUTS)
+    grad = jax.jit(jax.grad(trainer._loss, has_aux=True), static_argnames="plan")
+    padded, _ = grad(
+        *args, evidence, jnp.asarray([1.0] * 5 + [0.0] * 3), state.chains.astype(float), jax.random.key(0), plan=plan
+    )
+    short, _ = grad(
+        *args, evidence.rows(jnp.arange(5)), jnp.ones(5), state.chains.astype(float), jax.random.key(0), plan=plan
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), padded, short)
+
+
+def test_an_epoch_compiles_once():
+    plan = Plan(n_mean_field_steps=2)
+    evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
+    before = trainer.epoch._cache_size()
+    for seed in range(3):
+        fitted = trainer.fit(
+            jax.random.key(seed), _started(plan, seed=seed), evidence, jnp.ones(50, jnp.float32), N_CUTS, plan,
+            batch_size=20, max_epochs=2 + seed, learning_rate=10.0 ** -(2 + seed),
+        )  # fmt: skip
+        assert fitted.converged
+    assert trainer.epoch._cache_size() == before + 1
+
+
+def test_a_fit_that_diverges_keeps_its_last_good_parameters_and_says_so():
+    plan = Plan(objective="likelihood", optimizer="sgd", n_mean_field_steps=2)
+    evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
+    fitted = trainer.fit(
+        jax.random.key(0), _started(plan), evidence, jnp.ones(50, jnp.float32), N_CUTS, plan,
+        batch_size=25, max_epochs=5, learning_rate=1e30,
+    )  # fmt: skip
+    assert not fitted.converged
+    assert "finite" in fitted.problem
+    assert all(np.isfinite(leaf).all() for leaf in (fitted.params.weights, fitted.params.site_bias))

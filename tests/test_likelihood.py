@@ -1,0 +1,106 @@
+"""§4.4, A.1.1: log P(e), P(h | e) and log Z against brute force, for both readings of "unobserved"."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from tests import oracle
+from tests.small import (
+    UNOBSERVED,
+    as_ragged,
+    log_scale_of_points,
+    make_evidence,
+    make_params,
+    rows_for_oracle,
+    to_oracle,
+)
+from thurbo.inference.likelihood import log_evidence_exact, log_partition_exact, log_unnormalised_importance
+from thurbo.inference.meanfield import mean_field
+from thurbo.inference.partition import log_partition_ais
+from thurbo.inference.posterior import expectation, hidden_probability
+from thurbo.rbm import LOG_2PI
+
+
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize("n_factors", [0, 1])
+def test_log_evidence_and_posterior_by_enumeration(unobserved, n_factors):
+    params = make_params(n_factors=n_factors, n_sites=5 if n_factors else 6)
+    evidence = make_evidence(params, unobserved=unobserved)
+    model = to_oracle(params)
+    rows = list(rows_for_oracle(params, evidence))
+    expected = [oracle.log_evidence(model, *row) for row in rows] - log_scale_of_points(params, evidence)
+    # With factors the oracle integrates a multivariate normal, to about 1e-6; without, both are exact.
+    tolerance = 2e-5 if n_factors else 1e-10
+    np.testing.assert_allclose(log_evidence_exact(params, evidence), expected, atol=tolerance)
+    hidden, _ = expectation(hidden_probability, params, evidence, "exact")
+    np.testing.assert_allclose(hidden, [oracle.posterior(model, *row) for row in rows], atol=tolerance)
+
+
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+def test_probabilities_of_all_evidence_sum_to_one(unobserved):
+    """Over every combination of levels of three sites, Σ_e P(e) = 1."""
+    params = make_params(n_sites=4)
+    codes = np.array([[-1, a, b, c] for a in range(2) for b in range(3) for c in range(4)])
+    evidence = make_evidence(params, n_rows=len(codes), missing=1.0)
+    box, levels = evidence.constraints
+    present = jnp.asarray(codes >= 0) if unobserved == "exclude" else None
+    evidence = evidence._replace(
+        constraints=(box, levels._replace(code=jnp.asarray(codes, jnp.int32))), present=present
+    )
+    assert float(jnp.exp(log_evidence_exact(params, evidence)).sum()) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+def test_ragged_rows_have_the_same_probability(unobserved):
+    params = make_params(n_factors=1)
+    evidence = make_evidence(params, unobserved=unobserved)
+    ragged = as_ragged(evidence, np.random.default_rng(0), 6, extra=3)
+    np.testing.assert_allclose(log_evidence_exact(params, ragged), log_evidence_exact(params, evidence), rtol=1e-10)
+    ours = expectation(hidden_probability, params, ragged, "exact")
+    np.testing.assert_allclose(ours[0], expectation(hidden_probability, params, evidence, "exact")[0], atol=1e-10)
+
+
+def test_float32_agrees_with_float64():
+    params = make_params()
+    evidence = make_evidence(params, n_rows=20)
+    small = jax.tree.map(lambda a: a.astype(jnp.float32) if a.dtype == jnp.float64 else a, (params, evidence))
+    assert log_evidence_exact(*small).dtype == jnp.float32
+    np.testing.assert_allclose(log_evidence_exact(*small), log_evidence_exact(params, evidence), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize("n_factors", [0, 1])
+def test_importance_sampling_agrees_within_its_own_error(unobserved, n_factors):
+    params = make_params(n_factors=n_factors)
+    evidence = make_evidence(params, unobserved=unobserved, n_rows=20)
+    estimate, error = log_unnormalised_importance(
+        jax.random.key(0), params, evidence, mean_field(params, evidence, 30), 4000
+    )
+    # The normaliser is taken exactly here: only the numerator is estimated.
+    exact = log_evidence_exact(params, evidence) + _log_normaliser(params, evidence)
+    z = (np.asarray(estimate) - np.asarray(exact)) / np.asarray(error)
+    assert 2 * norm.sf(np.abs(z)).min() * len(z) > 2e-5
+    assert np.max(error) < 0.1
+
+
+def _log_normaliser(params, evidence):
+    model = to_oracle(params)
+    rows = rows_for_oracle(params, evidence)
+    return np.array([np.logaddexp.reduce([model.log_omega(h, present) for h in model.states]) for *_, present in rows])
+
+
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
+def test_annealed_importance_sampling_agrees_with_enumeration(unobserved):
+    params = make_params(n_hidden=6, size=0.8)
+    if unobserved == "marginalize":
+        estimate, error = log_partition_ais(jax.random.key(1), params, 500, 300)
+        exact = np.array([float(log_partition_exact(params))])
+    else:
+        evidence = make_evidence(params, unobserved=unobserved)
+        estimate, error = log_partition_ais(jax.random.key(1), params, 500, 300, evidence.present)
+        exact = _log_normaliser(params, evidence) + 0.5 * np.asarray(evidence.present).sum(1) * LOG_2PI
+    z = (np.asarray(estimate) - exact) / np.asarray(error)
+    assert 2 * norm.sf(np.abs(z)).min() * len(z) > 2e-5
+    assert np.max(error) < 0.1
