@@ -421,16 +421,21 @@ class TBM(TransformerMixin, BaseEstimator):
     def _rebuilt(cls, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> Self:
         schema = Schema.from_dict(description["schema"])
         model = cls(schema, **description["settings"])
+        sites, hidden = (schema.n_sites,), arrays["hidden_bias"].shape
+        shapes = {
+            "site_bias": sites,
+            "weights": sites + hidden,
+            "hidden_bias": hidden[:1],
+            "loadings": sites + arrays["loadings"].shape[1:2],
+            "hidden_mean": hidden,
+            "cuts": (*sites, max(int(schema.n_cuts.max(initial=0)), 1)),
+            "scale": sites,
+        }
+        if {name: array.shape for name, array in arrays.items()} != shapes:
+            raise ValueError("its arrays do not fit its schema")
         device = {name: jnp.asarray(value) for name, value in arrays.items()}
         gauge = Gauge(device.pop("cuts"), device.pop("scale"))
         params = Params(gauge=gauge, **device)
-        sites, hidden, factors = schema.n_sites, params.hidden_bias.shape, params.loadings.shape[1:]
-        n_cuts = max(int(schema.n_cuts.max(initial=0)), 1)
-        expected = Params(
-            (sites,), (sites, *hidden), hidden, (sites, *factors), Gauge((sites, n_cuts), (sites,)), hidden
-        )
-        if jax.tree.map(np.shape, params) != expected or (len(hidden), len(factors)) != (1, 1):
-            raise ValueError("its arrays do not fit its schema")
         model._adopt(schema, params, description["objective"], description["history"], description["converged"])
         model.n_features_in_ = description["n_features_in"]
         model.frame_kind_ = description["frame_kind"]

@@ -62,10 +62,10 @@ def _cuts(learnable: Learnable, n_cuts: Int[Array, " site"]) -> Float[Array, "si
     width = gaps.shape[1] + 1
     if width == 1 and learnable.first_cut.size == 0:
         return first
-    real_gap = jnp.arange(width - 1)[None, :] < n_cuts[:, None] - 1
+    real_gap = jnp.arange(width - 1, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None] - 1
     steps = jnp.where(real_gap, jnp.exp(jnp.where(real_gap, gaps, jnp.zeros_like(gaps))), jnp.zeros_like(gaps))
     cuts = first + jnp.concatenate([jnp.zeros_like(first), jnp.cumsum(steps, axis=1)], axis=1)
-    return jnp.where(jnp.arange(width)[None, :] < n_cuts[:, None], cuts, jnp.inf)
+    return jnp.where(jnp.arange(width, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None], cuts, jnp.inf)
 
 
 def frequencies(code: np.ndarray, n_cuts: np.ndarray, row_weight: np.ndarray) -> np.ndarray:
