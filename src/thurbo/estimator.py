@@ -313,7 +313,7 @@ class TBM(TransformerMixin, BaseEstimator):
             )
         # Prediction was trained through so many mean-field steps; more of them answer another question.
         n_steps = PREDICTION_STEPS if self.objective_ == "multi-prediction" else CONVERGED_STEPS
-        return predict.How(method=method, n_steps=n_steps)  # type: ignore[arg-type]
+        return predict.How(method=method, n_steps=n_steps, unobserved=self.unobserved)  # type: ignore[arg-type]
 
     def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
         """P(h_k = 1 | e) of every row, or its log-odds; then the factor means, if there are factors."""
@@ -334,17 +334,14 @@ class TBM(TransformerMixin, BaseEstimator):
     def predict_proba(self, X: Any, column: str, method: str = "auto") -> np.ndarray:
         """P(answer | all other cells of the row), one column per label of `schema_[column].labels`."""
         _, evidence, _ = self._evidence(X)
-        return answers.probabilities(self.params_, self.schema_, evidence, column, self.unobserved, self._how(method))
+        return answers.probabilities(self.params_, self.schema_, evidence, column, self._how(method))
 
     def predict(self, X: Any, columns: Any = None, statistic: Statistic = "mode", method: str = "auto") -> Any:
         """Each cell from all other cells of its row: a table of the same library, in the user's labels and units."""
         table, evidence, _ = self._evidence(X)
         names = list(self.schema_.modelled) if columns is None else np.atleast_1d(columns).tolist()
         how = self._how(method)
-        found = {
-            name: answers.cells(self.params_, self.schema_, evidence, name, self.unobserved, how, statistic)
-            for name in names
-        }
+        found = {name: answers.cells(self.params_, self.schema_, evidence, name, how, statistic) for name in names}
         return frames.build(table, found)
 
     def impute(self, X: Any, statistic: Statistic = "auto", method: str = "auto") -> Any:
@@ -355,7 +352,7 @@ class TBM(TransformerMixin, BaseEstimator):
         table, evidence, _ = self._evidence(X)
         how = self._how(method)
         found = {
-            name: answers.cells(self.params_, self.schema_, evidence, name, self.unobserved, how, statistic)
+            name: answers.cells(self.params_, self.schema_, evidence, name, how, statistic)
             for name in self.schema_.modelled
             if table.cells(name).missing.any()
         }
@@ -367,7 +364,7 @@ class TBM(TransformerMixin, BaseEstimator):
         if not isinstance(n, Integral) or int(n) < 0:
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        x = np.asarray(sample.latent(jax.random.key(seed), self.params_, int(n)), np.float64)
+        x = sample.draw(jax.random.key(seed), self.params_, int(n))
         return frames.assemble(self.frame_kind_, answers.from_latent(self.schema_, self.params_, x))
 
     def score_samples(self, X: Any, return_se: bool = False) -> Any:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from thurbo._typing import Array, Int, RowsMask
 from thurbo.constraints import Box, BoxRegion, Gauge, Levels
@@ -87,9 +88,9 @@ class Evidence(NamedTuple):
             None if self.present is None else add(self.present),
         )
 
-    def rows(self, index: Int[Array, " batch"]) -> Evidence:
+    def rows(self, index: Int[Array, " batch"] | np.ndarray) -> Evidence:
         """The evidence of some rows, in that order."""
-        take = lambda leaf: jnp.take(leaf, index, axis=0)  # noqa: E731
+        take = lambda leaf: leaf[index]  # noqa: E731  (on the host or on the device)
         return Evidence(
             jax.tree.map(take, self.constraints),
             self.sites if self.sites_shared else take(self.sites),

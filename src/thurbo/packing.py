@@ -43,13 +43,17 @@ def pack(blocks: Iterable[Block], unobserved: Unobserved, dtype: Any = np.float3
 
 
 def by_chunks(function: Callable[..., Any], evidence: Evidence, *rowwise: Any) -> Any:
-    """Apply `function(evidence, *rowwise)` to all rows, a padded chunk at a time; NumPy arrays by row come back."""
+    """Apply `function(evidence, *rowwise)` to all rows, a padded chunk at a time; NumPy arrays by row come back.
+
+    Chunks are cut on the host: a table of a new length then compiles nothing at all.
+    """
+    evidence, rowwise = jax.tree.map(np.asarray, (evidence, rowwise))
     n_rows, largest = evidence.n_rows, ROW_BUCKETS[-1]
     parts = []
     for begin in range(0, n_rows, largest):
         count = min(largest, n_rows - begin)
         bucket = next(size for size in ROW_BUCKETS if size >= count)
-        index = jnp.asarray(np.r_[begin : begin + count, np.full(bucket - count, begin)], jnp.int32)
-        chunk = function(evidence.rows(index), *(jnp.take(leaf, index, axis=0) for leaf in rowwise))
+        index = np.r_[begin : begin + count, np.full(bucket - count, begin)]
+        chunk = function(evidence.rows(index), *(leaf[index] for leaf in rowwise))
         parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], chunk))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)

@@ -97,7 +97,10 @@ class Box(NamedTuple):
 
     def region(self, gauge: Gauge) -> BoxRegion:
         scale = jnp.broadcast_to(gauge.scale, self.lower.shape)
-        return BoxRegion(_rescale(self.lower, scale), _rescale(self.upper, scale), self.point, jnp.log(scale))
+        lower = _rescale(self.lower, scale)
+        # One division for a point: two might round apart, and lower > upper is no interval.
+        upper = jnp.where(self.point, lower, _rescale(self.upper, scale))
+        return BoxRegion(lower, upper, self.point, jnp.log(scale))
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         region = self.region(gauge)

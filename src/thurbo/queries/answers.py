@@ -5,23 +5,21 @@ Where the numbers of `predict` and `sample` meet the columns that know what they
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 
 from thurbo.columns import Column, LevelColumn, MeasuredColumn
 from thurbo.errors import ThurboError
-from thurbo.evidence import Evidence, Unobserved
+from thurbo.evidence import Evidence
 from thurbo.queries import predict
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
 
-def without(evidence: Evidence, where: slice, n_sites: int, unobserved: Unobserved) -> Evidence:
-    """The evidence of every row but for one column's own cell."""
-    own = np.zeros((1, n_sites), bool)
-    own[:, where] = True
-    slots = jnp.broadcast_to(jnp.asarray(own), (evidence.n_rows, n_sites))
-    return evidence.hide(slots, unobserved)
+def _target(schema: Schema, name: str) -> predict.Target:
+    where = schema.slices[name]
+    own = np.zeros(schema.n_sites, bool)
+    own[where] = True
+    return predict.target(where.start, own)
 
 
 def _column(schema: Schema, name: str) -> Column:
@@ -38,41 +36,28 @@ def _levels(schema: Schema, name: str) -> LevelColumn:
     return column
 
 
-def probabilities(
-    params: Params, schema: Schema, evidence: Evidence, name: str, unobserved: Unobserved, how: predict.How
-) -> np.ndarray:
+def probabilities(params: Params, schema: Schema, evidence: Evidence, name: str, how: predict.How) -> np.ndarray:
     """P(label | all other cells of the row): [row, label]."""
-    column, where = _levels(schema, name), schema.slices[name]
-    rest = without(evidence, where, schema.n_sites, unobserved)
-    return predict.level_probabilities(params, rest, where.start, len(column.labels), how)
+    column = _levels(schema, name)
+    return predict.level_probabilities(params, evidence, _target(schema, name), len(column.labels), how)
 
 
 def cells(
-    params: Params,
-    schema: Schema,
-    evidence: Evidence,
-    name: str,
-    unobserved: Unobserved,
-    how: predict.How,
-    statistic: str,
+    params: Params, schema: Schema, evidence: Evidence, name: str, how: predict.How, statistic: str
 ) -> np.ndarray:
     """One value per row for a column, given all its other cells."""
     if statistic not in {"auto", "mode", "median", "mean"}:
         raise ThurboError(f'statistic "{statistic}" is not one of auto, mode, median, mean')
-    column, where = _column(schema, name), schema.slices[name]
+    column = _column(schema, name)
     if isinstance(column, LevelColumn):
-        chances = probabilities(params, schema, evidence, name, unobserved, how)
-        return _label(column, chances, statistic)
+        return _label(column, probabilities(params, schema, evidence, name, how), statistic)
     assert isinstance(column, MeasuredColumn)
-    rest = without(evidence, where, schema.n_sites, unobserved)
-    found = predict.measured(params, rest, where.start, how)
+    found = predict.measured(params, evidence, _target(schema, name), how)
     if statistic == "mode":
         return column.to_user(found.mode())
     if statistic in {"auto", "median"}:
         return column.to_user(found.quantile(0.5))
-    steps = np.diff(found.distribution, axis=1)
-    values = column.to_user(0.5 * (found.grid[1:] + found.grid[:-1]))
-    return steps @ values / steps.sum(axis=1)
+    return found.average(column.to_user)
 
 
 def _label(column: LevelColumn, chances: np.ndarray, statistic: str) -> np.ndarray:

@@ -6,9 +6,10 @@ mean. Both are expectations over the hidden state, by whichever method `How` nam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,15 +17,15 @@ import numpy as np
 from jax.scipy.special import logsumexp, ndtr
 
 from thurbo import truncnorm
-from thurbo._typing import Array, Factors, Float, Hidden, Int, PerRow, PRNGKey
-from thurbo.evidence import Evidence
+from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PerRow, PRNGKey
+from thurbo.evidence import Evidence, Unobserved
 from thurbo.inference.likelihood import hidden_states, log_joint
 from thurbo.inference.meanfield import mean_field
-from thurbo.inference.posterior import Belief, Method, expectation, hidden_probability
+from thurbo.inference.posterior import Belief, Function, Method, expectation, hidden_probability
 from thurbo.packing import by_chunks
 from thurbo.rbm import Params
 
-GRID_POINTS = 513
+GRID_POINTS = 1025
 GRID_REACH = 5.0  # deviations beyond the outermost means
 
 
@@ -35,6 +36,7 @@ class How:
     method: Method = "mean-field"
     n_steps: int = 30
     n_draws: int = 500
+    unobserved: Unobserved = "marginalize"
     seed: int = 0
 
     def key(self) -> PRNGKey:
@@ -69,14 +71,31 @@ def features(params: Params, evidence: Evidence, how: How) -> Features:
     return Features(hidden, jnp.log(clipped) - jnp.log1p(-clipped), factors)
 
 
+class Target(NamedTuple):
+    """The site that is asked about, and the slots of its column, whose own cell is not to be used."""
+
+    site: Int[Array, ""]
+    own: Bool[Array, " slot"]
+
+
+def target(site: int, own: np.ndarray) -> Target:
+    """A question in the form the compiled programs take: new sites compile nothing."""
+    return Target(jnp.asarray(site, jnp.int32), jnp.asarray(own))
+
+
+def _ask(function: Function, params: Params, evidence: Evidence, about: Target, how: How) -> Any:
+    """E[function | all other cells of the row]."""
+    slots = jnp.broadcast_to(about.own, (evidence.n_rows, about.own.shape[0]))
+    rest = evidence.hide(slots, how.unobserved)
+    return expectation(function, params, rest, how.method, n_steps=how.n_steps, key=how.key(), n_draws=how.n_draws)
+
+
 @partial(jax.jit, static_argnames=("how",))
-def _level_probabilities(
-    params: Params, evidence: Evidence, site: Int[Array, ""], how: How
-) -> Float[Array, "row level"]:
-    cuts = params.gauge.cuts[site]
-    lower = jnp.concatenate([jnp.full(1, -jnp.inf, cuts.dtype), cuts])
-    upper = jnp.concatenate([cuts, jnp.full(1, jnp.inf, cuts.dtype)])
-    real = jnp.isfinite(lower) | (lower == -jnp.inf)  # beyond a site's last level both ends are +∞
+def _level_probabilities(params: Params, evidence: Evidence, about: Target, how: How) -> Float[Array, "row level"]:
+    cuts, site = params.gauge.cuts[about.site], about.site
+    end = jnp.full(1, jnp.inf, cuts.dtype)
+    lower, upper = jnp.concatenate([-end, cuts]), jnp.concatenate([cuts, end])
+    real = lower < jnp.inf  # beyond a site's last level both ends are +∞
 
     def function(belief: Belief) -> Float[Array, "row level"]:
         mean, deviation = belief.mean[:, site, None], belief.deviation[:, site, None]
@@ -87,39 +106,26 @@ def _level_probabilities(
         )
         return jnp.where(real[None, :], jnp.exp(mass), jnp.zeros_like(mass))
 
-    return expectation(function, params, evidence, how.method, n_steps=how.n_steps, key=how.key(), n_draws=how.n_draws)
+    return _ask(function, params, evidence, about, how)
 
 
 @partial(jax.jit, static_argnames=("how",))
-def _moments(params: Params, evidence: Evidence, site: Int[Array, ""], how: How) -> tuple[PerRow, PerRow]:
-    """Mean and deviation of x at a site."""
+def _measured(
+    params: Params, evidence: Evidence, about: Target, grid: Float[Array, " grid"], how: How
+) -> tuple[PerRow, Float[Array, "row grid"]]:
+    """E[x] at a site, and P(x ≤ ·) on one grid for all rows."""
+    site = about.site
 
-    def function(belief: Belief) -> tuple[PerRow, PerRow]:
+    def function(belief: Belief) -> tuple[PerRow, Float[Array, "row grid"]]:
         mean, deviation = belief.mean[:, site], belief.deviation[:, site]
-        return mean, deviation**2 + mean**2
+        return mean, ndtr((grid[None, :] - mean[:, None]) / deviation[:, None])
 
-    first, second = expectation(
-        function, params, evidence, how.method, n_steps=how.n_steps, key=how.key(), n_draws=how.n_draws
-    )
-    return first, jnp.sqrt(jnp.maximum(second - first**2, 1e-12))
+    return _ask(function, params, evidence, about, how)
 
 
-@partial(jax.jit, static_argnames=("how",))
-def _distribution(
-    params: Params, evidence: Evidence, site: Int[Array, ""], grid: Float[Array, " grid"], how: How
-) -> Float[Array, "row grid"]:
-    """P(x ≤ ·) at a site, on one grid for all rows."""
-
-    def function(belief: Belief) -> Float[Array, "row grid"]:
-        return ndtr((grid[None, :] - belief.mean[:, site, None]) / belief.deviation[:, site, None])
-
-    return expectation(function, params, evidence, how.method, n_steps=how.n_steps, key=how.key(), n_draws=how.n_draws)
-
-
-def level_probabilities(params: Params, evidence: Evidence, site: int, n_levels: int, how: How) -> np.ndarray:
-    """P(level | evidence) of one level site for every row: [row, level], each row summing to one."""
-    where = jnp.asarray(site, jnp.int32)
-    raw = by_chunks(lambda rows: _level_probabilities(params, rows, where, how), evidence)
+def level_probabilities(params: Params, evidence: Evidence, about: Target, n_levels: int, how: How) -> np.ndarray:
+    """P(level | all other cells) of one level site for every row: [row, level], each row summing to one."""
+    raw = by_chunks(lambda rows: _level_probabilities(params, rows, about, how), evidence)
     raw = np.asarray(raw, np.float64)[:, :n_levels]
     return raw / raw.sum(axis=1, keepdims=True)
 
@@ -128,7 +134,6 @@ class Measured(NamedTuple):
     """The predicted distribution of one measured site in standard units: a grid and P(z ≤ grid) by row."""
 
     mean: np.ndarray  # [row]
-    deviation: np.ndarray  # [row]
     grid: np.ndarray  # [point]
     distribution: np.ndarray  # [row, point]
 
@@ -141,18 +146,33 @@ class Measured(NamedTuple):
         return self.grid[above - 1] + share * (self.grid[above] - self.grid[above - 1])
 
     def mode(self) -> np.ndarray:
-        """Where the density is highest."""
-        best = np.diff(self.distribution, axis=1).argmax(axis=1)
-        return 0.5 * (self.grid[best] + self.grid[best + 1])
+        """Where the density is highest: the top of a parabola through the three highest steps of the grid."""
+        density = np.diff(self.distribution, axis=1)
+        best = density.argmax(axis=1).clip(1, density.shape[1] - 2)
+        rows = np.arange(len(self.mean))
+        left, top, right = (density[rows, best + step] for step in (-1, 0, 1))
+        bend = left - 2.0 * top + right
+        shift = np.where(bend < 0, 0.5 * (left - right) / np.where(bend < 0, bend, -1.0), 0.0).clip(-1.0, 1.0)
+        width = self.grid[1] - self.grid[0]
+        return 0.5 * (self.grid[best] + self.grid[best + 1]) + shift * width
+
+    def average(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """E[function(z)] by the midpoint rule on the grid."""
+        steps = np.diff(self.distribution, axis=1)
+        return steps @ function(0.5 * (self.grid[1:] + self.grid[:-1])) / steps.sum(axis=1)
 
 
-def measured(params: Params, evidence: Evidence, site: int, how: How) -> Measured:
-    """The distribution of one measured site given the evidence of each row, in standard units."""
-    where = jnp.asarray(site, jnp.int32)
-    mean, spread = by_chunks(lambda rows: _moments(params, rows, where, how), evidence)
-    grid = np.linspace((mean - GRID_REACH * spread).min(), (mean + GRID_REACH * spread).max(), GRID_POINTS)
+def measured(params: Params, evidence: Evidence, about: Target, how: How) -> Measured:
+    """The distribution of one measured site given all other cells of each row, in standard units.
+
+    The grid holds every value the model can expect there, so it depends on the model and not on the rows asked.
+    """
+    site = int(about.site)
+    weights, bias = np.asarray(params.weights[site], np.float64), float(params.site_bias[site])
+    reach = GRID_REACH * np.sqrt(1.0 + float((params.loadings[site] ** 2).sum()))
+    grid = np.linspace(bias + weights.clip(max=0).sum() - reach, bias + weights.clip(min=0).sum() + reach, GRID_POINTS)
     points = jnp.asarray(grid, params.weights.dtype)
-    distribution = by_chunks(lambda rows: _distribution(params, rows, where, points, how), evidence)
+    mean, distribution = by_chunks(lambda rows: _measured(params, rows, about, points, how), evidence)
     distribution = np.maximum.accumulate(np.asarray(distribution, np.float64), axis=1)
     scale = float(params.gauge.scale[site])
-    return Measured(scale * mean.astype(np.float64), scale * spread.astype(np.float64), scale * grid, distribution)
+    return Measured(scale * mean.astype(np.float64), scale * grid, distribution)

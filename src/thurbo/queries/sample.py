@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 import jax
+import numpy as np
 
 from thurbo import rbm
 from thurbo._typing import Float, PRNGKey
@@ -16,6 +17,13 @@ from thurbo.inference.likelihood import hidden_states
 from thurbo.rbm import Params
 
 EXACT_HIDDEN = 12
+SMALLEST_DRAW = 64
+
+
+def draw(key: PRNGKey, params: Params, n_rows: int) -> np.ndarray:
+    """x ~ P(x), [row, site]; drawn in powers of two, so that asking for one row more compiles nothing."""
+    bucket = max(SMALLEST_DRAW, 1 << max(n_rows - 1, 0).bit_length())
+    return np.asarray(latent(key, params, bucket), np.float64)[:n_rows]
 
 
 @partial(jax.jit, static_argnames=("n_rows", "n_steps"))
