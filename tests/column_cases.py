@@ -6,12 +6,31 @@ Promises that a new data type is tested by one new line here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from thurbo.columns import Binary, Cells, Column, Continuous, Ignore, Ordinal
+from thurbo.columns import (
+    Binary,
+    Block,
+    Categorical,
+    Cells,
+    Column,
+    Continuous,
+    Ignore,
+    Inequality,
+    MultiSelect,
+    Ordinal,
+    Ranking,
+    at_least,
+    at_most,
+    between,
+    one_of,
+    prefers,
+    top_set,
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +43,26 @@ class Case:
     bad: Any = None  # a cell that must be refused ...
     message: tuple[str, ...] = ()  # ... with these parts, beside row and column
     exact: bool = True  # decoding gives the same values, not only near ones
+    parts: dict[str, list[Any]] = field(default_factory=dict)  # where several columns are one question
+    loose: bool = False  # cells say less than a full answer, so decoding adds to them
+
+    @property
+    def frame(self) -> dict[str, list[Any]]:
+        """The columns of a table that the case stands for."""
+        return self.parts or {"q": self.cells}
+
+    @property
+    def answered(self) -> list[bool]:
+        """Which rows hold any answer."""
+        return [any(cell is not None for cell in row) for row in zip(*self.frame.values(), strict=True)]
+
+    def read(self, extra: Any = None, name: str = "q", rows: Any = None) -> Cells:
+        """The cells, with one more under the question's own name if there is one."""
+        more = [] if extra is None else [extra]
+        cells = cells_of([*self.cells, *more], name, rows)
+        empty = [None] * len(more)
+        parts = {part: cells_of([*values, *empty], part, cells.rows) for part, values in self.parts.items()}
+        return replace(cells, parts=parts)
 
 
 CASES = [
@@ -84,15 +123,183 @@ CASES = [
         ('level "alot" is not one of none < some < a lot', 'did you mean "a lot"?'),
     ),
     Case("number levels", Ordinal(), [3, 1, None, 7], (-1.0, 1.0), (1, 3, 7), 2, ("level 2", "1 < 3 < 7")),
+    Case(
+        "intervals of numbers",
+        Continuous(),
+        [1.0, between(0, 2), None, at_least(3), at_most(5.5), 2.0],
+        bad=one_of(1, 2),
+        message=("one_of(1, 2)", "number"),
+        loose=True,
+    ),
+    Case(
+        "intervals of levels",
+        Ordinal(["none", "some", "a lot"]),
+        [at_least("some"), "none", None, between("none", "some"), one_of("some", "a lot"), at_most("none")],
+        (-1.0, 1.0),
+        ("none", "some", "a lot"),
+        one_of("none", "a lot"),
+        ("one_of(none, a lot)", "in between"),
+        loose=True,
+    ),
     Case("half levels", Ordinal([0.5, 1.0, 1.5]), [1.5, 0.5, None], (-1.0, 1.0), (0.5, 1.0, 1.5), 0.7, ("0.7",)),
+    Case(
+        "categories",
+        Categorical(),
+        ["b", None, "a", "c"],
+        labels=("a", "b", "c"),
+        bad="B ",
+        message=('category "B" is not one of a, b, c', 'did you mean "b"?'),
+    ),
+    Case("number categories", Categorical(), [3, 1, None], labels=(1, 3), bad=2, message=("category 2",)),
+    Case(
+        "named categories", Categorical(["x", "y", "z"]), ["z", None], labels=("x", "y", "z"), bad="w", message=('"w"',)
+    ),
+    Case(
+        "sets of categories",
+        Categorical(["a", "b", "c"]),
+        ["a", ["a", "b"], {"b", "c"}, ("c",), None, one_of("a", "c"), top_set("b", "a")],
+        labels=("a", "b", "c"),
+        bad=["a", "d"],
+        message=('category "d"',),
+        loose=True,
+    ),
+    Case(
+        "one of some categories",
+        Categorical(["a", "b", "c"], sets="one-of"),
+        [["a"], ["c", "b"], None, top_set("b", "a")],
+        labels=("a", "b", "c"),
+        bad=[],
+        message=("empty set",),
+        loose=True,
+    ),
+    Case(
+        "lists of options",
+        MultiSelect(),
+        [["b", "a"][::-1], [], None, ["c"]],
+        (0.0,),
+        ("a", "b", "c"),
+        ["bb"],
+        ('option "bb" is not one of a, b, c', 'did you mean "b"?'),
+    ),
+    Case("text options", MultiSelect(), ["a;b", "", None, "c"], (0.5,), ("a", "b", "c"), "a; d", ('option "d"',)),
+    Case("one option", MultiSelect([7]), [[7], [], None], (0.0,), (7,), [8], ("option 8",)),
+    Case(
+        "options by column",
+        MultiSelect(columns={"red": "r", "blue": "b"}),
+        [None] * 4,
+        (0.0,),
+        ("red", "blue"),
+        "green",
+        ('option "green"',),
+        parts={"r": [True, False, None, False], "b": [False, True, None, False]},
+    ),
+    Case(
+        "options by label or blank",
+        MultiSelect(columns={"red": "r mark", "blue": "b mark"}),
+        [None] * 4,
+        (0.0,),
+        ("red", "blue"),
+        prefers("red", "blue"),
+        ("red > blue", "options"),
+        parts={"r mark": ["red", None, None, "red"], "b mark": [None, "blue!", None, "blue!"]},
+    ),
+    Case(
+        "text rankings",
+        Ranking(),
+        ["a > c > b", "b > a > c", None],
+        labels=("a", "b", "c"),
+        bad="a > bb",
+        message=('item "bb" is not one of a, b, c', 'did you mean "b"?'),
+    ),
+    Case(
+        "list rankings",
+        Ranking(["a", "b", "c", 4]),
+        [[["a"], [4], ["c"]], None, [["b"], ["a"]]],
+        labels=("a", "b", "c", 4),
+        bad=["a", ["b", "a"]],
+        message=('item "a" is ranked twice',),
+    ),
+    Case(
+        "rankings with ties",
+        Ranking(["a", "b", "c", "d"], unranked="last"),
+        ["a > b = c > d", None, ["a", ["c", "d"]], prefers("a", "b"), top_set("a", "d"), "c = d"],
+        labels=("a", "b", "c", "d"),
+        bad=between(1, 2),
+        message=("between(1, 2)", "order"),
+        loose=True,
+    ),
+    Case(
+        "ranks",
+        Ranking(ranks={"a": "first column", "b": "second column", "c": "third column"}),
+        [None] * 3,
+        labels=("a", "b", "c"),
+        bad="a > z",
+        message=('item "z"',),
+        parts={"first column": [1, 2, None], "second column": [3, 1, None], "third column": [2, None, None]},
+    ),
+    Case(
+        "scores",
+        Ranking(scores={"a": "s a", 2: "s 2"}),
+        [None] * 3,
+        labels=("a", 2),
+        bad="a > a",
+        message=("ranked twice",),
+        parts={"s a": [1, 2, None], "s 2": [2, 1, None]},
+    ),
+    Case(
+        "places",
+        Ranking(["a", "b", "c"], places=["first", "second", "third"]),
+        [None] * 3,
+        labels=("a", "b", "c"),
+        bad=["a", "e"],
+        message=('item "e"',),
+        parts={"first": ["a", "c", None], "second": ["b", "a", None], "third": ["c", "b", None]},
+    ),
+    Case("inequalities", Inequality(), [[({"a": 1, "b": -1}, ">=", 0)], None]),
     Case("left out", Ignore("an identifier"), [1, None, "x"]),
 ]
 
 
 def cells_of(values: list[Any], name: str = "q", rows: Any = None) -> Cells:
     """Cells straight from Python values, rows named from 10 on unless told."""
-    missing = np.asarray([value is None for value in values], bool)
+    missing = np.asarray([value is None or (isinstance(value, float) and value != value) for value in values], bool)
     array = np.empty(len(values), object)
-    array[:] = values
+    for place, value in enumerate(values):
+        array[place] = value
     labels = np.arange(10, 10 + len(values)) if rows is None else np.asarray(rows)
     return Cells(name, array, missing, labels)
+
+
+def inside(block: Block, cuts: tuple[float, ...]) -> np.ndarray:
+    """Latent values that satisfy a block: a point or middle of an interval, the middle between cuts, the tiers."""
+    if block.n_cuts == 0:
+        ends = np.clip(block.lower, -9, 9), np.clip(block.upper, -9, 9)
+        alone = np.where(block.point, block.lower, np.where(block.observed, sum(ends) / 2, np.nan))
+        return np.where(block.tier >= 0, block.tier.astype(float), alone)
+    edges = np.concatenate([[cuts[0] - 2], cuts, [cuts[-1] + 2]])
+    middle = (edges[1:] + edges[:-1]) / 2
+    return np.where(block.code >= 0, middle[block.code], np.nan)
+
+
+def decoded(column: Column, block: Block, cuts: tuple[float, ...]) -> dict[str, Any]:
+    """The columns of a table that latent values inside a block stand for."""
+    n_sites = len(block.sites)
+    own = np.tile(np.asarray(cuts, float)[None, :], (n_sites, 1))
+    found = column.decode_columns("q", inside(block, cuts), own, np.ones(n_sites))
+    return {name: values.tolist() for name, values in found.items()}
+
+
+def round_trip(case: Case) -> dict[str, Any]:
+    column = case.column.fit(case.read())
+    return decoded(column, column.encode(case.read()), case.cuts)
+
+
+def is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def several(column: Column, **parts: list[Any]) -> Block:
+    """A column that is made of several, fitted and encoded."""
+    n_rows = len(next(iter(parts.values())))
+    cells = replace(cells_of([None] * n_rows), parts={name: cells_of(values, name) for name, values in parts.items()})
+    return column.fit(cells).encode(cells)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,28 +18,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from column_cases import CASES, Case, cells_of
-from thurbo.columns import KINDS, Binary, Block, Column, Continuous, Ignore, Ordinal, column_from_dict
+from tests.column_cases import CASES, Case, cells_of, decoded, inside, is_missing, round_trip, several
+from thurbo.columns import (
+    KINDS,
+    Binary,
+    Categorical,
+    Column,
+    Continuous,
+    Ignore,
+    Inequality,
+    MultiSelect,
+    Ordinal,
+    Ranking,
+    at_least,
+    at_most,
+    between,
+    column_from_dict,
+    one_of,
+    prefers,
+)
 from thurbo.errors import SchemaError
 
 READING = [case for case in CASES if case.column.family != "none"]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 each_reading_case = pytest.mark.parametrize("case", READING, ids=lambda case: case.name)
-
-
-def inside(block: Block, cuts: tuple[float, ...]) -> np.ndarray:
-    """A latent value for each cell: the point itself, or the middle of its interval between cuts."""
-    if block.n_cuts == 0:
-        return np.where(block.point, block.lower, np.nan)
-    edges = np.concatenate([[cuts[0] - 2], cuts, [cuts[-1] + 2]])
-    middle = (edges[1:] + edges[:-1]) / 2
-    return np.where(block.code >= 0, middle[block.code], np.nan)
-
-
-def round_trip(case: Case, cells: Any) -> np.ndarray:
-    column = case.column.fit(cells)
-    block = column.encode(cells)
-    return column.decode(inside(block, case.cuts), np.asarray([case.cuts]), np.ones(len(block.sites)))
 
 
 def test_every_column_enters_the_table() -> None:
@@ -47,71 +50,107 @@ def test_every_column_enters_the_table() -> None:
 
 @each_case
 def test_block_is_well_formed(case: Case) -> None:
-    cells = cells_of(case.cells)
+    cells = case.read()
     column = case.column.fit(cells)
     block = column.encode(cells)
     shape = (len(cells), len(column.sites))
     assert block.sites == column.sites
     assert block.n_cuts == column.n_cuts
-    assert block.lower.shape == block.upper.shape == block.point.shape == block.code.shape == shape
-    assert block.log_jacobian.shape == (len(cells),)
-    assert block.code.dtype == np.int32
+    arrays = (block.lower, block.upper, block.point, block.code, block.code_high, block.tier, block.observed)
+    assert {array.shape for array in arrays} == {shape}
+    assert block.log_jacobian.shape == block.one_of.shape == (len(cells),)
+    assert block.code.dtype == block.code_high.dtype == block.tier.dtype == np.int32
     assert np.all(block.lower <= block.upper)
-    assert np.all(block.code <= block.n_cuts)
+    assert np.all(block.code <= block.code_high)
+    assert np.all(block.code_high <= block.n_cuts)
+    assert np.all((block.code >= 0) == (block.code_high >= 0))
+    for tiers in block.tier:
+        assert set(tiers[tiers >= 0].tolist()) == set(range(tiers.max(initial=-1) + 1)), "consecutive from 0"
+    assert np.all(block.observed <= block.takes_part)
     assert np.all(np.isfinite(block.log_jacobian))
     assert column.labels == case.labels
     assert isinstance(column.describe(), str)
     assert column.fit(cells) == column, "fitting twice changes nothing"
+    assert set(column.source_columns("q")) <= set(case.frame)
+
+
+@each_case
+def test_families_agree_with_what_blocks_hold(case: Case) -> None:
+    column = case.column.fit(case.read())
+    block = column.encode(case.read())
+    assert block.has_tiers == (column.family == "utility")
+    assert (block.n_cuts > 0) == (column.family == "levels")
+    assert (column.family == "measured") or not block.point.any()
+    if column.sites != ("",) and column.sites:
+        assert column.sites == tuple(map(str, column.labels))
 
 
 @each_reading_case
 def test_missing_stays_missing_and_the_rest_is_observed(case: Case) -> None:
-    cells = cells_of(case.cells)
+    cells = case.read()
     block = case.column.fit(cells).encode(cells)
-    np.testing.assert_array_equal(block.observed[:, 0], ~cells.missing)
-    assert np.all(block.log_jacobian[cells.missing] == 0)
+    assert block.takes_part.any(axis=1).tolist() == case.answered
+    assert np.all(block.log_jacobian[~np.asarray(case.answered)] == 0)
 
 
 @each_reading_case
 def test_decode_undoes_encode(case: Case) -> None:
-    decoded = round_trip(case, cells_of(case.cells)).tolist()
-    for before, after in zip(case.cells, decoded, strict=True):
-        if before is None:
-            assert after is None or math.isnan(after)
-        elif case.exact:
-            assert after == before
-        else:
-            assert after == pytest.approx(before)
+    after = round_trip(case)
+    assert set(after) == set(case.frame)
+    for name, values in case.frame.items():
+        for old, new in zip(values, after[name], strict=True):
+            if old is None:
+                assert is_missing(new)
+            elif case.loose:
+                assert not is_missing(new)
+            else:
+                assert new == (old if case.exact else pytest.approx(old))
+
+
+@each_reading_case
+def test_what_is_decoded_says_what_was_encoded(case: Case) -> None:
+    """Latent values inside Ω(e) decode to cells whose own Ω holds them."""
+    column = case.column.fit(case.read())
+    block = column.encode(case.read())
+    x, after = inside(block, case.cuts), decoded(column, block, case.cuts)
+    empty = [None] * len(x)
+    cells = cells_of(after.get("q", empty))
+    again = column.encode(replace(cells, parts={n: cells_of(v, n) for n, v in after.items() if n != "q"}))
+    for tiers, values in zip(again.tier, x, strict=True):
+        for a, b in np.argwhere((tiers[:, None] > tiers[None, :]) & (tiers >= 0)):
+            assert values[a] >= values[b] or np.isnan(values[b])
+    known = (block.code >= 0) & (again.code >= 0)
+    assert np.all((block.code <= again.code)[known] & (again.code <= block.code_high)[known])
 
 
 @each_case
 def test_all_missing_column_says_nothing(case: Case) -> None:
-    fitted = case.column.fit(cells_of(case.cells))
-    assert not fitted.encode(cells_of([None] * 3)).observed.any()
-    if not (isinstance(case.column, Ordinal) and case.column.levels is None):
-        assert not case.column.fit(cells_of([None] * 3)).encode(cells_of([None])).observed.any()
+    fitted = case.column.fit(case.read())
+    assert not fitted.encode(cells_of([None] * 3)).takes_part.any()
+    if case.column.labels or case.column.family == "measured":
+        assert not case.column.fit(cells_of([None] * 3)).encode(cells_of([None])).takes_part.any()
 
 
 @each_case
 @pytest.mark.parametrize("fitted", [False, True])
 def test_dictionaries_lose_nothing(case: Case, fitted: bool) -> None:
-    column = case.column.fit(cells_of(case.cells)) if fitted else case.column
+    column = case.column.fit(case.read()) if fitted else case.column
     again = column_from_dict(json.loads(json.dumps(column.to_dict())))
     assert again == column
     assert hash(again) == hash(column)
     assert list(map(type, again.labels)) == list(map(type, column.labels))
     if fitted and column.sites:
-        before, after = column.encode(cells_of(case.cells)), again.encode(cells_of(case.cells))
-        np.testing.assert_array_equal(before.lower, after.lower)
-        np.testing.assert_array_equal(before.code, after.code)
+        before, after = column.encode(case.read()), again.encode(case.read())
+        for name in ("lower", "upper", "code", "code_high", "tier", "one_of"):
+            np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
 
 
 @each_reading_case
 def test_bad_cell_is_named(case: Case) -> None:
-    column = case.column.fit(cells_of(case.cells))
+    column = case.column.fit(case.read())
     rows = [f"person {i}" for i in range(len(case.cells) + 1)]
     with pytest.raises(SchemaError) as caught:
-        column.encode(cells_of([*case.cells, case.bad], "trust", rows))
+        column.encode(case.read(case.bad, "trust", rows))
     message = str(caught.value)
     for part in (f"row {rows[-1]}", 'column "trust"', *case.message, ";"):
         assert part in message
@@ -120,9 +159,13 @@ def test_bad_cell_is_named(case: Case) -> None:
 
 @each_reading_case
 def test_unseen_counts_as_missing_where_asked(case: Case) -> None:
-    fitted = case.column.fit(cells_of(case.cells))
+    """What a column cannot read says nothing; items that it knows may still be read."""
+    fitted = case.column.fit(case.read())
     column = column_from_dict({**fitted.to_dict(), "unseen": "missing"})
-    assert column.encode(cells_of([case.bad, case.cells[0]])).observed[:, 0].tolist() == [False, True]
+    block = column.encode(case.read(case.bad))
+    assert block.takes_part[:-1].any(axis=1).tolist() == case.answered
+    if case.column.sites == ("",):
+        assert not block.observed[-1].any()
 
 
 BAD_SETTINGS: list[tuple[Any, tuple[str, ...]]] = [
@@ -150,10 +193,58 @@ BAD_SETTINGS: list[tuple[Any, tuple[str, ...]]] = [
     (lambda: Binary().fit(cells_of([["a"], ["b"]])), ("row 10", "collection")),
     (lambda: Continuous("log").fit(cells_of([1.0, 0.0])), ("row 11", "0.0", "logarithm", "rank-normal")),
     (lambda: Continuous().fit(cells_of([1, 10**400])), ("row 11", "not a number")),
+    (lambda: Continuous("log").fit(cells_of([1.0, at_most(0)])), ("row 11", "at_most(0)", "positive")),
+    (lambda: Continuous().fit(cells_of([between("a", "b")])), ("row 10", "text")),
+    (lambda: Ordinal(["a", "b"]).encode(cells_of([at_least("c")])), ("row 10", '"c"', "a < b")),
+    (lambda: Ordinal([1, 2]).encode(cells_of([at_least(3)])), ("row 10", "at_least(3)", "none of 1 < 2")),
+    (lambda: Ordinal([1, 2]).encode(cells_of([prefers(1, 2)])), ("row 10", "1 > 2", "between")),
+    (lambda: Binary(values=(0, 1)).encode(cells_of([one_of(0, 2)])), ("row 10", "value 2", "neither 0 nor 1")),
+    (lambda: Binary(values=(0, 1)).encode(cells_of([at_least(0)])), ("row 10", "at_least(0)", "one_of")),
+    (lambda: Categorical(["a"]), ("fewer than two",)),
+    (lambda: Categorical("ab"), ("not a list",)),
+    (lambda: Categorical([1, "1"]), ('"1" stands twice',)),
+    (lambda: Categorical(["a", "b"], sets="all"), ("sets='all'", '"one-of"')),
+    (lambda: Categorical().fit(cells_of(["a", ["a"]])), ('column "q"', 'only category is "a"')),
+    (lambda: Categorical().fit(cells_of([None])), ("no category",)),
+    (lambda: Categorical().encode(cells_of(["a"])), ("fit it first",)),
+    (lambda: Categorical(["a", "b"]).encode(cells_of([between(1, 2)])), ("between(1, 2)", "one_of")),
+    (lambda: Categorical(["a", "b"]).encode(cells_of([{"a": 1}])), ("row 10", "is not one of a, b")),
+    (lambda: MultiSelect(sep=""), ("separates nothing",)),
+    (lambda: MultiSelect(["a", "a"]), ('"a" stands twice',)),
+    (lambda: MultiSelect(columns=["a", "b"]), ("columns", "no dictionary")),
+    (lambda: MultiSelect(columns={"a": "x", "b": "x"}), ('column "x" twice',)),
+    (lambda: MultiSelect(["b"], columns={"a": "x"}), ("not those of columns",)),
+    (lambda: MultiSelect(["a"], blank="?"), ("blank='?'", "unasked")),
+    (lambda: MultiSelect().fit(cells_of([[], None])), ("no cell names an option",)),
+    (lambda: MultiSelect().encode(cells_of([[]])), ("fit it first",)),
+    (lambda: MultiSelect(["a"]).encode(cells_of([{"a": "maybe"}])), ("row 10", '"maybe"', "True")),
+    (lambda: several(MultiSelect(columns={"a": "x"}), x=[0, 1, 2]), ('column "x"', "0, 1, 2", "ticked or not")),
+    (lambda: several(MultiSelect(columns={"a": "x"}, values=((0, 1),)), x=[0, 7]), ("row 11", 'column "x"', "value 7")),
+    (lambda: Ranking(["a", "b"], unranked="first"), ("unranked='first'", '"last"')),
+    (lambda: Ranking(ranks={"a": "x", "b": "y"}, scores={"a": "x", "b": "y"}), ("ranks and scores",)),
+    (lambda: Ranking(["a", "c"], ranks={"a": "x", "b": "y"}), ("a, c", "a, b", "leave items out")),
+    (lambda: Ranking(ranks={"a": "x"}), ("fewer than two",)),
+    (lambda: Ranking(places=["x", "x"]), ("twice",)),
+    (lambda: Ranking(ranks=["x", "y"]), ("no dictionary",)),
+    (lambda: Ranking().fit(cells_of(["a", None])), ('only item is "a"',)),
+    (lambda: Ranking(["a", "b"]).encode(cells_of(["a >"])), ("row 10", 'item "" is not one of a, b')),
+    (lambda: Ranking(["a", "b"]).encode(cells_of([[prefers("a", "c")]])), ("row 10", 'item "c"')),
+    (lambda: several(Ranking(ranks={"a": "x", "b": "y"}), x=[1, 2], y=[1, "2nd"]), ("row 11", 'column "y"', '"2nd"')),
+    (lambda: several(Ranking(scores={"a": "x", "b": "y"}), x=[1.0], y=[math.inf]), ("row 10", "score inf", '"b"')),
+    (lambda: several(Ranking("ab", places=["x"]), x=["a"]), ("not a list",)),
+    (lambda: several(Ranking(["a", "b"], places=["x", "y"]), x=["a"], y=["a"]), ('column "y"', "better place")),
+    (lambda: several(Ranking(["a", "b"], places=["x", "y"]), x=["a"], y=["A"]), ('column "y"', '"A"', 'mean "a"?')),
+    (lambda: Inequality().encode(cells_of(["a > b"])), ("row 10", '"a > b"', ">=")),
+    (lambda: Inequality().encode(cells_of([[({"a": 1}, ">=")]])), ("row 10", "no inequality")),
+    (lambda: Inequality().encode(cells_of([[({"a": 1}, "==", 0)]])), ('"=="', "equation")),
+    (lambda: Inequality().encode(cells_of([[({"a": math.nan}, ">=", 0)]])), ("coefficient nan",)),
+    (lambda: Inequality().encode(cells_of([[({"a": 1}, ">=", "b")]])), ('bound "b"',)),
+    (lambda: Inequality().encode(cells_of([[({"a": 0}, ">=", 1)]])), ("names no site",)),
+    (lambda: Inequality().encode(cells_of([[({"a": 1}, "in", (1, 1))]])), ("a point",)),
 ]
 
 
-@pytest.mark.parametrize(("make", "parts"), BAD_SETTINGS, ids=[parts[0] for _, parts in BAD_SETTINGS])
+@pytest.mark.parametrize(("make", "parts"), BAD_SETTINGS, ids=[parts[-1] for _, parts in BAD_SETTINGS])
 def test_bad_input_is_explained(make: Any, parts: tuple[str, ...]) -> None:
     with pytest.raises(SchemaError) as caught:
         make()
@@ -290,7 +381,7 @@ def test_any_levels_round_trip(data: Any) -> None:
     values = data.draw(st.lists(st.none() | st.sampled_from(levels), min_size=1))
     cuts = tuple(float(cut) for cut in np.arange(len(levels) - 1))
     case = Case("any", Ordinal(levels), values, cuts)
-    for before, after in zip(values, round_trip(case, cells_of(values)).tolist(), strict=True):
+    for before, after in zip(values, round_trip(case)["q"], strict=True):
         assert after == before or (before is None and (after is None or math.isnan(after)))
     assert column_from_dict(json.loads(json.dumps(case.column.to_dict()))) == case.column
 

@@ -64,6 +64,26 @@ def test_schema_says_what_is_left_out_and_why() -> None:
     assert all(isinstance(schema[name], Ordinal) and len(schema[name].labels) == 5 for name in CHARACTERS)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_everything_is_in_the_model(library: Any) -> None:
+    frame, schema = load_starwars(library, everything=True)
+    assert [name for name, column in schema.items() if isinstance(column, Ignore)] == ["respondent"]
+    read = {source for sources in schema.source_columns.values() for source in sources}
+    assert {"respondent", *read} == set(frames.table(frame).names)
+    fitted = schema.fit(frame)
+    assert fitted.n_sites == 23 + 6 + 6 + 3 + 9
+    blocks = fitted.compile(frame)
+    assert (blocks["seen"].code == 1).sum(axis=0).tolist() == [673, 571, 550, 607, 758, 738]
+    assert blocks["films"].observed.any(axis=1).sum() == 836
+    tier = blocks["films"].tier
+    rank = frames.table(frame).cells("rank: The Empire Strikes Back")
+    best = (tier >= 0).all(axis=1) & (np.where(rank.missing, 0, rank.values) == 1)
+    assert np.all(tier[best, FILMS.index("The Empire Strikes Back")] == 5)
+    assert blocks["shot_first"].observed[:, 0].sum() == 325 + 197 + 306
+    assert (blocks["shot_first"].tier == 1).sum(axis=0).tolist() == [325, 197, 306]
+    assert blocks["region"].observed[:, 0].sum() == 1043
+
+
 def test_pandas_and_polars_agree() -> None:
     first, second = (frames.table(load_starwars(library)[0]) for library in ("pandas", "polars"))
     for name in first.names:

@@ -271,7 +271,7 @@ def test_methods_agree(model: tb.TBM, frame: pd.DataFrame) -> None:
     """Gibbs against enumeration by a t-test over independent chains; mean-field in the limit of weak weights."""
     some = frame.iloc[:16].assign(trust=None)
     exact = model.predict_proba(some, "trust", method="exact")[:, 0]
-    _, evidence, _ = model._evidence(some)
+    evidence = model._read(some).evidence
     cut = jnp.asarray(model.cuts_["trust"][0])
 
     def lowest(belief: Belief) -> jax.Array:

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from tests.small import UNOBSERVED, as_ragged, make_evidence, make_params, n_cuts_of
-from thurbo.constraints import Gauge
+from thurbo.constraints import Gauge, Levels
+from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import hidden_states, log_evidence_exact
 from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
@@ -15,7 +16,7 @@ from thurbo.learning import initialise, objective, phases, trainer
 from thurbo.learning.phases import Positive
 from thurbo.learning.plan import Plan
 
-N_CUTS = jnp.asarray(n_cuts_of(6))
+LAYOUT = initialise.Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
 
 
 def trainable(params):
@@ -152,7 +153,7 @@ def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
 def test_multi_prediction_has_the_gradient_of_its_value(unobserved, n_factors):
     params = make_params(n_factors=n_factors)
     evidence = make_evidence(params, unobserved=unobserved)
-    hidden = objective.hide(jax.random.key(0), evidence.observed)
+    hidden = objective.hide(jax.random.key(0), evidence)
     plan = Plan(unobserved=unobserved)
     at, unpack = trainable(params)
     value = lambda flat: objective.multi_prediction(unpack(flat), evidence, hidden, plan)[0].sum()  # noqa: E731
@@ -184,11 +185,15 @@ def test_multi_prediction_is_exact_for_one_hidden_unit_up_to_its_normal_predicti
 
 def test_hidden_cells_are_observed_cells_and_at_least_one():
     rng = np.random.default_rng(0)
-    observed = jnp.asarray(rng.random((500, 7)) < 0.4)
-    hidden = np.asarray(objective.hide(jax.random.key(1), observed))
-    some = np.asarray(observed).any(axis=1)
-    assert not (hidden & ~np.asarray(observed)).any()
-    assert hidden[some].any(axis=1).all()
+    code = jnp.asarray(np.where(rng.random((500, 7)) < 0.4, 0, -1), jnp.int32)
+    observed = np.asarray(code) >= 0
+    some = observed.any(axis=1)
+    for cells in (None, jnp.asarray([0, 1, 2, 2, 2, 5, 6])):
+        hidden = np.asarray(objective.hide(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
+        assert not (hidden & ~observed).any()
+        assert hidden[some].any(axis=1).all()
+    together = observed[:, 2:5].all(axis=1)
+    assert (hidden[together, 2:5].std(axis=1) == 0).all()
 
 
 def test_sparsity_pulls_log_odds_towards_the_target():
@@ -221,14 +226,14 @@ def test_starting_cuts_give_the_answers_own_frequencies():
 
 def test_folding_gives_increasing_cuts_and_recentring_moves_nothing():
     state = _started(Plan(), dtype=np.float64)
-    params = initialise.fold(state.learnable, state.centre, N_CUTS)
+    params = initialise.fold(state.learnable, state.centre, LAYOUT)
     cuts = np.asarray(params.gauge.cuts)
     for row, count in zip(cuts, n_cuts_of(6), strict=True):
         assert (np.diff(row[:count]) > 0).all()
         assert np.isinf(row[count:]).all()
     rng = np.random.default_rng(0)
     new = initialise.Centre(jnp.asarray(rng.random(3)), jnp.asarray(rng.normal(size=6)))
-    moved = initialise.fold(initialise.recentre(state.learnable, state.centre, new), new, N_CUTS)
+    moved = initialise.fold(initialise.recentre(state.learnable, state.centre, new), new, LAYOUT)
     np.testing.assert_allclose(moved.site_bias, params.site_bias, atol=1e-12)
     np.testing.assert_allclose(moved.hidden_bias, params.hidden_bias, atol=1e-12)
 
@@ -242,10 +247,10 @@ def test_one_of_bias_and_cuts_stays_where_it_was(learn_cuts):
     rate = jnp.asarray(0.01, jnp.float32)
     update = jax.jit(trainer.update, static_argnames="plan")
     after, _ = update(
-        jax.random.key(0), state, evidence, jnp.ones(50, jnp.float32), N_CUTS, rate, jnp.ones((), jnp.float32), plan
+        jax.random.key(0), state, evidence, jnp.ones(50, jnp.float32), LAYOUT, rate, jnp.ones((), jnp.float32), plan
     )
     centred = after.learnable.site_bias - after.learnable.weights @ (after.centre.hidden - state.centre.hidden)
-    level = np.asarray(N_CUTS) > 0
+    level = n_cuts_of(6) > 0
     moved = np.abs(np.asarray(after.learnable.first_cut - state.learnable.first_cut)) > 0
     np.testing.assert_array_equal(moved, level & learn_cuts)
     shifted = np.abs(np.asarray(centred - state.learnable.site_bias)) > 1e-7
@@ -259,7 +264,7 @@ def test_rows_of_weight_zero_and_the_last_short_batch_change_nothing():
     plan = Plan(objective="exact")
     state = _started(plan, dtype=np.float64)
     evidence = make_evidence(make_params(), n_rows=8)
-    args = (state.learnable, state.centre, N_CUTS)
+    args = (state.learnable, state.centre, LAYOUT)
     grad = jax.jit(jax.grad(trainer._loss, has_aux=True), static_argnames="plan")
     padded, _ = grad(
         *args, evidence, jnp.asarray([1.0] * 5 + [0.0] * 3), state.chains.astype(float), jax.random.key(0), plan=plan
@@ -276,7 +281,7 @@ def test_an_epoch_compiles_once():
     before = trainer.epoch._cache_size()
     for seed in range(3):
         fitted = trainer.fit(
-            jax.random.key(seed), _started(plan, seed=seed), evidence, jnp.ones(50, jnp.float32), N_CUTS, plan,
+            jax.random.key(seed), _started(plan, seed=seed), evidence, jnp.ones(50, jnp.float32), LAYOUT, plan,
             batch_size=20, max_epochs=2 + seed, learning_rate=10.0 ** -(2 + seed),
         )  # fmt: skip
         assert fitted.converged
@@ -287,7 +292,7 @@ def test_a_fit_that_diverges_keeps_its_last_good_parameters_and_says_so():
     plan = Plan(objective="likelihood", optimizer="sgd", n_mean_field_steps=2)
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
     fitted = trainer.fit(
-        jax.random.key(0), _started(plan), evidence, jnp.ones(50, jnp.float32), N_CUTS, plan,
+        jax.random.key(0), _started(plan), evidence, jnp.ones(50, jnp.float32), LAYOUT, plan,
         batch_size=25, max_epochs=5, learning_rate=1e30,
     )  # fmt: skip
     assert not fitted.converged

@@ -69,7 +69,7 @@ def true_score(params, kinds, table):
             for (n, c), kind in zip(schema.items(), kinds, strict=True)
         }
     )
-    evidence = pack(schema.compile(table).values(), "marginalize", np.float64)
+    evidence = pack(schema.compile(table).values(), schema.families, "marginalize", np.float64)
     return by_chunks(lambda rows: jax.jit(log_evidence_exact)(params, rows), evidence).sum() / float(
         evidence.observed.sum()
     )

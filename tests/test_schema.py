@@ -19,8 +19,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from column_cases import CASES, cells_of
-from thurbo.columns import Binary, Column, Continuous, Ignore, Ordinal
+from tests.column_cases import CASES
+from thurbo.columns import (
+    Binary,
+    Categorical,
+    Column,
+    Continuous,
+    Ignore,
+    Inequality,
+    MultiSelect,
+    Ordinal,
+    Ranking,
+    between,
+    one_of,
+    prefers,
+)
 from thurbo.errors import SchemaError
 from thurbo.schema import Schema
 
@@ -37,13 +50,23 @@ INFERRED: list[tuple[Any, Column | type[Column], str]] = [
     ([1.5, 2.5, 3.5], Continuous(), "3 distinct"),
     (list(range(11)), Continuous(), "identifiers"),
     ([*range(11), 10], Continuous(), "11 distinct"),
-    (["a", "b", "c"], Ignore, "no order"),
+    (["a", "b", "c"], Categorical(["a", "b", "c"]), "no order"),
+    ([f"text {i}" for i in range(21)], Ignore, "too many"),
+    (["a > b > c", "b > a", "c > a = b"], Ranking(["a", "b", "c"]), "guess"),
+    (["x > 1", "y", "see > above"], Categorical, "no order"),
+    ([[["a"], ["b"]], [["b"]]], Ranking(["a", "b"], form="lists"), "guess"),
+    ([["a", "b"], []], MultiSelect(["a", "b"], form="list"), "guess"),
+    ([[], []], Ignore, "no cell names an option"),
+    ([between(1, 2), 1.5, 2.5, 7.0], Continuous(), "3 distinct"),
+    ([between(1, 2), None], Continuous(), "intervals"),
+    ([prefers("a", "b"), None], Ranking, "preferences"),
+    ([one_of("a", "b"), one_of("b", "c")], Categorical, "categories"),
     (["a", 1, 2], Ignore, "together"),
     ([None, None], Ignore, "no value"),
     ([4, 4], Ignore, "only value is 4"),
     (["a", "a"], Ignore, 'only value is "a"'),
     ([pd.Timestamp("2020"), None], Ignore, "dates"),
-    ([[1], [2]], Ignore, "lists"),
+    ([[1], [2]], MultiSelect([1, 2], form="list"), "lists"),
     (pd.Categorical(["a", None], ["c", "b", "a"], ordered=True), Ordinal(["c", "b", "a"]), "3 levels"),
     (pd.Categorical(["a", None], ["b", "a"], ordered=True), Binary(true="a"), "two levels"),
     (pd.Categorical(["x", "y"]), Binary(true="y"), "two values"),
@@ -57,12 +80,6 @@ def test_infer(values: Any, expected: Column | type[Column], reason: str) -> Non
     assert isinstance(schema["q"], expected) if isinstance(expected, type) else schema["q"] == expected
     assert reason in schema.reasons["q"]
     assert schema.fit(frame).compile(frame)["q"].observed.shape[0] == len(frame)
-
-
-def test_infer_says_that_categories_come_later() -> None:
-    schema = Schema.infer(pl.DataFrame({"q": ["a", "b", "c"]}))
-    assert "later version" in schema["q"].describe()
-    assert "later version" in str(schema)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +147,66 @@ def test_compile_ignores_other_columns_and_can_be_silent() -> None:
     assert silent["trust"].n_cuts == 2
 
 
+SURVEY = pd.DataFrame(
+    {
+        "r1": [1, 2, None],
+        "r2": [2, 1, None],
+        "ticked a": [1, 0, None],
+        "ticked b": [0, 0, None],
+        "party": ["Red", None, "Green"],
+        "income": [10.0, 20.0, 40.0],
+        "also": [[({"party.Red": 1, "films.A": -1}, ">=", 0)], None, [({"income": 2, "films.B": 1}, "<=", 60)]],
+    }
+)
+QUESTIONS = Schema(
+    {
+        "films": Ranking(ranks={"A": "r1", "B": "r2"}),
+        "seen": MultiSelect(columns={"a": "ticked a", "b": "ticked b"}),
+        "party": Categorical(),
+        "income": Continuous(),
+        "also": Inequality(),
+    }
+)
+
+
+def test_a_question_may_be_made_of_several_columns() -> None:
+    schema = QUESTIONS.fit(SURVEY)
+    assert schema.site_names == ("films.A", "films.B", "seen.a", "seen.b", "party.Green", "party.Red", "income")
+    assert schema.n_cuts.tolist() == [0, 0, 1, 1, 0, 0, 0]
+    assert schema.is_measured.tolist() == [False] * 6 + [True]
+    assert schema.is_utility.tolist() == [True, True, False, False, True, True, False]
+    assert schema.modelled == ("films", "seen", "party", "income")
+    assert schema.source_columns["films"] == ("r1", "r2")
+    assert schema.source_columns["party"] == ("party",)
+    blocks = schema.compile(SURVEY)
+    assert list(blocks) == list(schema)
+    assert blocks["films"].tier.tolist() == [[1, 0], [0, 1], [-1, -1]]
+    assert blocks["seen"].code.tolist() == [[1, 0], [0, 0], [-1, -1]]
+    assert blocks["party"].tier.tolist() == [[0, 1], [-1, -1], [1, 0]]
+
+
+def test_inequalities_are_checked_and_brought_to_standard_units() -> None:
+    schema = QUESTIONS.fit(SURVEY)
+    first, second = schema.linear_rows(schema.compile(SURVEY))
+    assert (first[0], first[1].tolist(), first[2].tolist(), first[3:]) == (0, [5, 0], [1.0, -1.0], (0.0, np.inf))
+    location, scale = schema["income"].standard  # type: ignore[attr-defined]
+    assert second[:2] == (2, pytest.approx([6, 1]))
+    np.testing.assert_allclose(second[2], [2 * scale, 1.0])
+    assert second[3:] == (-np.inf, pytest.approx(60 - 2 * location))
+
+
+def test_a_question_of_several_columns_can_be_silent_or_asked_by_its_name() -> None:
+    schema = QUESTIONS.fit(SURVEY)
+    silent = schema.compile({"r2": [1, 2]}, missing_columns="silent")
+    assert silent["films"].tier.tolist() == [[-1, 0], [-1, 0]]
+    assert not silent["seen"].observed.any()
+    assert silent["also"].linear == ()
+    asked = {"films": ["B > A", prefers("A", "B")], "seen": [["a"], {"b": True}]}
+    blocks = schema.compile(asked, missing_columns="silent")
+    assert blocks["films"].tier.tolist() == [[0, 1], [1, 0]]
+    assert blocks["seen"].code.tolist() == [[1, 0], [-1, 1]]
+
+
 BAD: list[tuple[Any, tuple[str, ...]]] = [
     (
         lambda: SCHEMA.fit(FRAME.rename(columns={"trust": "Trust"})),
@@ -143,6 +220,32 @@ BAD: list[tuple[Any, tuple[str, ...]]] = [
     (lambda: Schema.from_dict({}), ("no columns",)),
     (lambda: Schema.from_dict({"columns": {"a": 3}}), ('column "a"', "kind")),
     (lambda: Schema.from_dict({"columns": {"a": {"kind": "x"}}}), ('column "a"', '"x"', "continuous")),
+    (
+        lambda: QUESTIONS.fit(SURVEY.rename(columns={"r2": "R2"})),
+        ('column "r2"', '"films" needs', 'did you mean "R2"?'),
+    ),
+    (
+        lambda: Schema({"a": Continuous(), "b": Ranking(ranks={"x": "a", "y": "c"})}),
+        ('column "a"', 'both "a" and "b" read it'),
+    ),
+    (
+        lambda: QUESTIONS.fit(SURVEY).compile(SURVEY.assign(also=[[({"films.a": 1}, ">=", 0)], None, None])),
+        ("row 0", 'column "also"', 'no site is called "films.a"', 'did you mean "films.A"?'),
+    ),
+    (
+        lambda: (
+            Schema({"v": Continuous("log"), "s": Inequality()})
+            .fit({"v": [1.0, 2.0], "s": [None, None]})
+            .compile({"v": [1.0, 2.0], "s": [None, [({"v": 1}, ">=", 1)]]})
+        ),
+        ("row 1", 'column "s"', "log value"),
+    ),
+    (
+        lambda: Schema({"v.a": Binary(values=(0, 1)), "v": Categorical(["a", "b"]), "s": Inequality()}).compile(
+            {"v.a": [0], "v": ["a"], "s": [[({"v.a": 1}, ">=", 1)]]}
+        ),
+        ("row 0", "more than one site"),
+    ),
     (lambda: Schema.from_toml("/nowhere/at/all.toml"), ("/nowhere/at/all.toml",)),
 ]
 
@@ -162,14 +265,14 @@ def test_bad_file_is_explained(tmp_path: Path) -> None:
 
 
 def test_every_column_goes_to_a_file_and_back(tmp_path: Path) -> None:
-    columns = {case.name: case.column for case in CASES}
-    fitted = {f"{case.name} fitted": case.column.fit(cells_of(case.cells)) for case in CASES}
-    schema = Schema({**columns, **fitted}, reasons={"numbers": 'a "why"\nin two lines'})
-    schema.to_toml(tmp_path / "schema.toml")
-    again = Schema.from_toml(tmp_path / "schema.toml")
-    assert again == schema
-    assert again.reasons == schema.reasons
-    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    for fitted in (False, True):
+        columns = {case.name: case.column.fit(case.read()) if fitted else case.column for case in CASES}
+        schema = Schema(columns, reasons={"numbers": 'a "why"\nin two lines'})
+        schema.to_toml(tmp_path / "schema.toml")
+        again = Schema.from_toml(tmp_path / "schema.toml")
+        assert again == schema
+        assert again.reasons == schema.reasons
+        assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

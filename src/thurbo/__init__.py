@@ -17,7 +17,17 @@ _HOME = {
     "Continuous": "thurbo.columns",
     "Binary": "thurbo.columns",
     "Ordinal": "thurbo.columns",
+    "Categorical": "thurbo.columns",
+    "MultiSelect": "thurbo.columns",
+    "Ranking": "thurbo.columns",
+    "Inequality": "thurbo.columns",
     "Ignore": "thurbo.columns",
+    "between": "thurbo.columns",
+    "at_least": "thurbo.columns",
+    "at_most": "thurbo.columns",
+    "one_of": "thurbo.columns",
+    "top_set": "thurbo.columns",
+    "prefers": "thurbo.columns",
     "ThurboError": "thurbo.errors",
     "SchemaError": "thurbo.errors",
     "InfeasibleEvidence": "thurbo.errors",
@@ -31,7 +41,23 @@ _SUBMODULES = frozenset(
 __all__ = ["__version__", *_HOME, *sorted(_SUBMODULES)]
 
 if TYPE_CHECKING:
-    from thurbo.columns import Binary, Column, Continuous, Ignore, Ordinal
+    from thurbo.columns import (
+        Binary,
+        Categorical,
+        Column,
+        Continuous,
+        Ignore,
+        Inequality,
+        MultiSelect,
+        Ordinal,
+        Ranking,
+        at_least,
+        at_most,
+        between,
+        one_of,
+        prefers,
+        top_set,
+    )
     from thurbo.errors import ConvergenceWarning, InfeasibleEvidence, NotTrusted, SchemaError, ThurboError
     from thurbo.estimator import TBM
     from thurbo.schema import Schema

@@ -7,10 +7,10 @@ user's own labels and units. The mathematics is elsewhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +20,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thurbo import packing, store
-from thurbo.columns import Column, LevelColumn, MeasuredColumn
-from thurbo.columns.base import plain
+from thurbo.columns import Block, Column, LevelColumn, MeasuredColumn
+from thurbo.columns.cells import plain
+from thurbo.columns.statements import parse_given
 from thurbo.constraints import Gauge, Levels
 from thurbo.errors import NotTrusted, SchemaError, ThurboError
 from thurbo.evidence import Evidence
@@ -48,6 +49,17 @@ SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_chains": 1,
 NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
 MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight")
 Statistic = Literal["auto", "mode", "median", "mean"]
+
+
+Given = Mapping[str, Any] | Sequence[str] | str | None
+
+
+class Asked(NamedTuple):
+    """A table of a query: as it came, what each column says, and the evidence."""
+
+    table: frames.Table
+    blocks: dict[str, Block]
+    evidence: Evidence
 
 
 class TBM(TransformerMixin, BaseEstimator):
@@ -154,13 +166,14 @@ class TBM(TransformerMixin, BaseEstimator):
         schema = self._schema(table).fit(table)
         if schema.n_sites == 0:
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
-        evidence = packing.pack(schema.compile(table).values(), self.unobserved)
+        blocks = schema.compile(table)
+        evidence = packing.pack(blocks.values(), schema.families, self.unobserved)
         weight = _row_weights(sample_weight, table.n_rows)
         n_hidden, n_factors = self._sizes(table.n_rows, schema.n_sites)
         plan = self._plan(n_hidden, n_factors)
         key = jax.random.key(int(check_random_state(self.random_state).randint(2**31 - 1)))
         key_start, key_chains, key_fit = jax.random.split(key, 3)
-        state = self._start(key_start, key_chains, schema, evidence, weight, (n_hidden, n_factors), plan)
+        state = self._start(key_start, key_chains, schema, blocks, evidence, weight, (n_hidden, n_factors), plan)
         batch_size, max_epochs = self._lengths(table.n_rows)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
             fitted = trainer.fit(
@@ -168,7 +181,7 @@ class TBM(TransformerMixin, BaseEstimator):
                 state,
                 evidence,
                 jnp.asarray(weight, jnp.float32),
-                jnp.asarray(schema.n_cuts),
+                initialise.Layout(jnp.asarray(schema.n_cuts), jnp.asarray(schema.is_measured)),
                 plan,
                 batch_size=batch_size,
                 max_epochs=max_epochs,
@@ -242,6 +255,7 @@ class TBM(TransformerMixin, BaseEstimator):
         key: Any,
         key_chains: Any,
         schema: Schema,
+        blocks: dict[str, Block],
         evidence: Evidence,
         weight: np.ndarray,
         sizes: tuple[int, int],
@@ -250,7 +264,9 @@ class TBM(TransformerMixin, BaseEstimator):
         codes = [np.asarray(c.code) for c in evidence.constraints if isinstance(c, Levels)]
         silent = np.full((evidence.n_rows, schema.n_sites), -1, np.int8)
         cuts = initialise.starting_cuts(codes[0] if codes else silent, schema.n_cuts, weight)
-        learnable, centre = initialise.start(key, cuts, schema.n_cuts, *sizes, np.dtype(np.float32))
+        tiers = np.concatenate([block.tier for block in blocks.values() if block.sites], axis=1)
+        bias = initialise.starting_utilities(tiers, schema.site_columns, weight)
+        learnable, centre = initialise.start(key, cuts, schema.n_cuts, *sizes, np.dtype(np.float32), site_bias=bias)
         chains = jax.random.bernoulli(key_chains, 0.5, (int(self.n_chains), sizes[0])).astype(jnp.float32)
         return trainer.initial_state(learnable, centre, chains, plan)
 
@@ -285,8 +301,8 @@ class TBM(TransformerMixin, BaseEstimator):
 
     # ---- what rows say
 
-    def _evidence(self, X: Any) -> tuple[frames.Table, Evidence, np.ndarray]:
-        """A table as evidence, and what each row's points add to its log-density in the user's units."""
+    def _read(self, X: Any, given: Given = None) -> Asked:
+        """A table, with `given` in the place of some columns' cells, as evidence."""
         check_is_fitted(self, "params_")
         table = frames.table(X)
         if table.kind == "numpy":  # an array has no names: its columns are those of the fit, in order
@@ -297,9 +313,10 @@ class TBM(TransformerMixin, BaseEstimator):
             table = frames.table(X, names=getattr(self, "feature_names_in_", None))
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
-        blocks = self.schema_.compile(table)
-        jacobian = sum((block.log_jacobian for block in blocks.values()), np.zeros(table.n_rows))
-        return table, packing.pack(blocks.values(), self.unobserved), jacobian
+        if given is not None and not isinstance(given, Mapping):
+            given = dict(parse_given(text, self.schema_) for text in np.atleast_1d(given).tolist())
+        blocks = self.schema_.compile(table, given=given)
+        return Asked(table, blocks, packing.pack(blocks.values(), self.schema_.families, self.unobserved))
 
     def _how(self, method: str) -> predict.How:
         if method == "auto":
@@ -319,8 +336,7 @@ class TBM(TransformerMixin, BaseEstimator):
         """P(h_k = 1 | e) of every row, or its log-odds; then the factor means, if there are factors."""
         if output not in {"probability", "log_odds"}:
             raise ThurboError(f'output "{output}" is not one of probability, log_odds')
-        _, evidence, _ = self._evidence(X)
-        how = self._how("auto")
+        evidence, how = self._read(X).evidence, self._how("auto")
         found = packing.by_chunks(lambda rows: predict.features(self.params_, rows, how), evidence)
         hidden = found.hidden if output == "probability" else found.log_odds
         return np.concatenate([hidden, found.factors], axis=1)
@@ -331,32 +347,50 @@ class TBM(TransformerMixin, BaseEstimator):
         names = [f"hidden{k}" for k in range(self.params_.n_hidden)]
         return np.asarray(names + [f"factor{f}" for f in range(self.params_.n_factors)], object)
 
-    def predict_proba(self, X: Any, column: str, method: str = "auto") -> np.ndarray:
-        """P(answer | all other cells of the row), one column per label of `schema_[column].labels`."""
-        _, evidence, _ = self._evidence(X)
+    def predict_proba(self, X: Any, column: str, given: Given = None, method: str = "auto") -> np.ndarray:
+        """P(answer | all other cells of the row), one column per label of `schema_[column].labels`.
+
+        `given` sets cells of other columns in every row: {"age": at_least(45)}, or conditions as text, "age >= 45".
+        Of a ranking it is P(best of all), of options P(ticked).
+        """
+        evidence = self._read(X, given).evidence
         return answers.probabilities(self.params_, self.schema_, evidence, column, self._how(method))
 
-    def predict(self, X: Any, columns: Any = None, statistic: Statistic = "mode", method: str = "auto") -> Any:
+    def predict(
+        self,
+        X: Any,
+        columns: Any = None,
+        statistic: Statistic = "mode",
+        given: Given = None,
+        method: str = "auto",
+    ) -> Any:
         """Each cell from all other cells of its row: a table of the same library, in the user's labels and units."""
-        table, evidence, _ = self._evidence(X)
+        asked, how = self._read(X, given), self._how(method)
         names = list(self.schema_.modelled) if columns is None else np.atleast_1d(columns).tolist()
-        how = self._how(method)
-        found = {name: answers.cells(self.params_, self.schema_, evidence, name, how, statistic) for name in names}
-        return frames.build(table, found)
+        found: dict[str, np.ndarray] = {}
+        for name in names:
+            found |= answers.cells(self.params_, self.schema_, asked.evidence, name, how, statistic)
+        return frames.build(asked.table, found)
 
     def impute(self, X: Any, statistic: Statistic = "auto", method: str = "auto") -> Any:
-        """The table with its missing cells filled in; cells that were there do not change.
+        """The table with its missing answers filled in; cells that were there do not change.
 
-        "auto" takes the most probable label, and the median of a measured column.
+        "auto" takes the most probable label, and the median of a measured column. An answer that is spread over several
+        columns of the table (a ranking, options) is filled in where the whole of it is missing.
         """
-        table, evidence, _ = self._evidence(X)
-        how = self._how(method)
-        found = {
-            name: answers.cells(self.params_, self.schema_, evidence, name, how, statistic)
-            for name in self.schema_.modelled
-            if table.cells(name).missing.any()
-        }
-        return frames.replace(table, found)
+        asked, how = self._read(X), self._how(method)
+        found: dict[str, np.ndarray] = {}
+        where: dict[str, np.ndarray] = {}
+        for name in self.schema_.modelled:
+            sources = self.schema_[name].source_columns(name)
+            gaps = {source: asked.table.cells(source).missing for source in sources}
+            if sources != (name,):
+                unanswered = ~asked.blocks[name].takes_part.any(axis=1)
+                gaps = {source: missing & unanswered for source, missing in gaps.items()}
+            if any(missing.any() for missing in gaps.values()):
+                found |= answers.cells(self.params_, self.schema_, asked.evidence, name, how, statistic)
+                where |= gaps
+        return frames.replace(asked.table, found, where)
 
     def sample(self, n: int = 1, random_state: Any = None) -> Any:
         """`n` new rows from the model, as a table with the columns of the schema."""
@@ -369,9 +403,10 @@ class TBM(TransformerMixin, BaseEstimator):
 
     def score_samples(self, X: Any, return_se: bool = False) -> Any:
         """log P(e) of every row in nats, in the user's units; with its standard error if asked (0 where exact)."""
-        _, evidence, jacobian = self._evidence(X)
-        value, error = score.score(self.params_, evidence)
-        return (value + jacobian, error) if return_se else value + jacobian
+        asked = self._read(X)
+        value, error = score.score(self.params_, asked.evidence)
+        value = value + sum(block.log_jacobian for block in asked.blocks.values())
+        return (value, error) if return_se else value
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log P(e) of the rows, in nats."""

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Int, RowsMask
-from thurbo.constraints import Box, BoxRegion, Gauge, Levels
+from thurbo.constraints import Box, BoxRegion, Gauge, JointRegion, Levels, OneOf, Order, Region
 from thurbo.rbm import Sites
 
 Unobserved = Literal["marginalize", "exclude"]
-Constraint = Box | Levels  # the forms known so far; each is one file in constraints/
+Constraint = Box | Levels | Order | OneOf  # the forms known so far; each is one file in constraints/
 
 
 class Evidence(NamedTuple):
@@ -27,11 +27,14 @@ class Evidence(NamedTuple):
     sites    which site each slot is; None where slot i is site i (a table)
     present  slots that belong to the row's model, M; None means all of them. An unobserved slot that is present is
              integrated over ("marginalize"); one that is absent is no variable of that row at all ("exclude")
+    cells    which slots stand or fall together when answers are hidden: the utilities of one category's column; None
+             where each slot is a cell of its own
     """
 
     constraints: tuple[Constraint, ...]
     sites: Sites | None = None
     present: RowsMask | None = None
+    cells: Int[Array, " slot"] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -54,9 +57,13 @@ class Evidence(NamedTuple):
         free = ~reduce(jnp.logical_or, (c.observed for c in self.constraints))
         return free if self.present is None else free & self.present
 
-    def region(self, gauge: Gauge) -> BoxRegion:
-        """Ω(e) under the current cuts and scales, gathered by slot."""
-        return reduce(BoxRegion.intersect, (c.region(gauge) for c in self.constraints))
+    def region(self, gauge: Gauge) -> Region:
+        """Ω(e) under the current cuts and scales, gathered by slot: all boxes as one, and the orders beside them."""
+        regions = [c.region(gauge) for c in self.constraints]
+        boxes = [region for region in regions if isinstance(region, BoxRegion)]
+        coupled = [region for region in regions if not isinstance(region, BoxRegion)]
+        parts = ([reduce(BoxRegion.intersect, boxes)] if boxes else []) + coupled
+        return parts[0] if len(parts) == 1 else JointRegion(tuple(parts))
 
     def release(self, slots: RowsMask) -> Evidence:
         """Leave these slots unconstrained: hidden cells under "marginalize"."""
@@ -77,6 +84,7 @@ class Evidence(NamedTuple):
             jax.tree.map(lambda _: 0, self.constraints),
             None if self.sites_shared else 0,  # type: ignore[arg-type]
             None if self.present is None else 0,  # type: ignore[arg-type]
+            None,
         )
 
     def lift(self, sites_shared: bool) -> Evidence:
@@ -86,6 +94,7 @@ class Evidence(NamedTuple):
             jax.tree.map(add, self.constraints),
             self.sites if self.sites is None or sites_shared else add(self.sites),
             None if self.present is None else add(self.present),
+            self.cells,
         )
 
     def rows(self, index: Int[Array, " batch"] | np.ndarray) -> Evidence:
@@ -95,4 +104,5 @@ class Evidence(NamedTuple):
             jax.tree.map(take, self.constraints),
             self.sites if self.sites_shared else take(self.sites),
             None if self.present is None else take(self.present),
+            self.cells,
         )

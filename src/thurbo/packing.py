@@ -13,8 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo.constraints import Box, Levels
-from thurbo.evidence import Evidence, Unobserved
+from thurbo._typing import Array
+from thurbo.constraints import Box, Levels, OneOf, Order
+from thurbo.constraints.order import shape_of
+from thurbo.errors import ThurboError
+from thurbo.evidence import Constraint, Evidence, Unobserved
 
 if TYPE_CHECKING:
     from thurbo.columns.base import Block
@@ -22,24 +25,80 @@ if TYPE_CHECKING:
 ROW_BUCKETS = (16, 128, 1024)
 
 
-def pack(blocks: Iterable[Block], unobserved: Unobserved, dtype: Any = np.float32) -> Evidence:
-    """One table as evidence: slot i is site i. Under "exclude" a row's model has only the sites it speaks of."""
-    blocks = [block for block in blocks if block.sites]
-    n_cuts = np.concatenate([np.full(len(block.sites), block.n_cuts) for block in blocks])
-    constraints: list[Box | Levels] = []
-    if (n_cuts == 0).any():
-        lower, upper, point = (
-            np.concatenate([getattr(block, name) for block in blocks], axis=1) for name in ("lower", "upper", "point")
+def pack(blocks: Iterable[Block], families: Iterable[str], unobserved: Unobserved, dtype: Any = np.float32) -> Evidence:
+    """One table as evidence: slot i is site i. Under "exclude" a row's model has only the sites it speaks of.
+
+    Which constraints there are follows from the families of the columns, not from what the cells happen to say.
+    """
+    kept = [(block, family) for block, family in zip(blocks, families, strict=True) if block.sites]
+    blocks = [block for block, _ in kept]
+    if any(block.linear for block in blocks):
+        first = next(line for block in blocks for line in block.linear)
+        raise ThurboError(
+            f"row {first.row}: {' and '.join(first.coefficients)} are compared beyond one order of their own column; "
+            "such statements come in a later version, leave them out for now"
         )
+    held = {family for _, family in kept}
+    constraints: list[Constraint] = []
+    if "measured" in held:
+        lower, upper, point = (_beside(blocks, name) for name in ("lower", "upper", "point"))
         constraints.append(Box(jnp.asarray(lower, dtype), jnp.asarray(upper, dtype), jnp.asarray(point)))
-    if (n_cuts > 0).any():
-        code = np.concatenate([block.code for block in blocks], axis=1)
-        smallest = np.int8 if n_cuts.max() < 127 else np.int32
-        constraints.append(Levels(jnp.asarray(code.astype(smallest))))
-    present = None
-    if unobserved == "exclude":
-        present = jnp.asarray(np.concatenate([block.observed for block in blocks], axis=1))
-    return Evidence(tuple(constraints), None, present)
+    if "levels" in held:
+        constraints.append(_levels(blocks))
+    if "utility" in held:
+        constraints += _orders(kept)
+    present = jnp.asarray(_beside(blocks, "takes_part")) if unobserved == "exclude" else None
+    return Evidence(tuple(constraints), None, present, _cells(kept))
+
+
+def _beside(blocks: list[Block], name: str) -> np.ndarray:
+    return np.concatenate([getattr(block, name) for block in blocks], axis=1)
+
+
+def _levels(blocks: list[Block]) -> Levels:
+    code, high = _beside(blocks, "code"), _beside(blocks, "code_high")
+    smallest = np.int8 if max(block.n_cuts for block in blocks) < 127 else np.int32
+    several = None if np.array_equal(code, high) else jnp.asarray(high.astype(smallest))
+    return Levels(jnp.asarray(code.astype(smallest)), several)
+
+
+def _cells(kept: list[tuple[Block, str]]) -> Array | None:
+    """The utilities of one column are one cell; every other slot is a cell of its own."""
+    if all(family != "utility" for _, family in kept):
+        return None
+    first, cells = 0, []
+    for block, family in kept:
+        own = np.arange(first, first + len(block.sites))
+        cells.append(np.full_like(own, first) if family == "utility" else own)
+        first += len(block.sites)
+    return jnp.asarray(np.concatenate(cells), jnp.int32)
+
+
+def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
+    """Columns of about as many labels share one constraint, padded to a power of two: few shapes, few programs."""
+    groups: dict[int, list[tuple[Block, int]]] = {}
+    first = 0
+    for block, family in kept:
+        n_labels = len(block.sites)
+        if family == "utility":
+            groups.setdefault(max(4, 1 << (n_labels - 1).bit_length()), []).append((block, first))
+        first += n_labels
+    constraints: list[Constraint] = []
+    for size, members in sorted(groups.items()):
+        shape = (len(members[0][0].tier), len(members), size)
+        tier = np.full(shape, -1, np.int32)
+        one_of = np.zeros(shape[:2], bool)
+        slots = np.full(shape[1:], -1)
+        for place, (block, begin) in enumerate(members):
+            n_labels = len(block.sites)
+            tier[:, place, :n_labels], one_of[:, place] = block.tier, block.one_of
+            slots[place, :n_labels] = np.arange(begin, begin + n_labels)
+        where = tuple(map(tuple, slots.tolist()))
+        plain = np.where(one_of[:, :, None], -1, tier)
+        constraints.append(Order(jnp.asarray(plain), where, first, *shape_of(plain)))
+        if one_of.any():
+            constraints.append(OneOf(jnp.asarray(np.where(one_of[:, :, None], tier, -1)), where, first))
+    return constraints
 
 
 def by_chunks(function: Callable[..., Any], evidence: Evidence, *rowwise: Any) -> Any:

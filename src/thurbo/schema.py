@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -16,16 +17,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from thurbo.columns import Binary, Block, Cells, Column, Continuous, Ignore, Ordinal, column_from_dict
-from thurbo.columns.base import BoolArray, IntArray, is_label, listing, show, suggestion
-from thurbo.columns.binary import false_and_true
-from thurbo.columns.ordinal import ordered_numbers
+from thurbo.columns import Block, Cells, Column, Continuous, LinearRow, MeasuredColumn, column_from_dict
+from thurbo.columns.cells import BoolArray, FloatArray, IntArray, listing, show, suggestion
+from thurbo.columns.guess import guess
 from thurbo.errors import SchemaError
 from thurbo.io.frames import Table, table
 
 _HEADER = ("column", "type", "a cell is", "why")
-_MOST_LEVELS = 10
-_LATER = "unordered categories come in a later version of thurbo"
 
 
 class Schema(Mapping[str, Column]):
@@ -43,6 +41,7 @@ class Schema(Mapping[str, Column]):
                 raise SchemaError(f"{column!r} is not a column", column=name, remedy="use for instance Continuous()")
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
+        _check_sources(self._columns)
 
     def __getitem__(self, name: str) -> Column:
         try:
@@ -116,9 +115,24 @@ class Schema(Mapping[str, Column]):
         return np.asarray([self._columns[name].n_cuts for name in self.site_columns], np.int32)
 
     @property
+    def families(self) -> tuple[str, ...]:
+        """Family of each column, in order: what form its evidence has."""
+        return tuple(column.family for column in self._columns.values())
+
+    @property
     def is_measured(self) -> BoolArray:
-        """Which sites are measured numbers, whose scale is learned; the others are levels: [site]."""
+        """Which sites are measured numbers, whose scale is learned; not levels or utilities: [site]."""
         return np.asarray([self._columns[name].family == "measured" for name in self.site_columns], bool)
+
+    @property
+    def is_utility(self) -> BoolArray:
+        """Which sites are utilities, which an order compares: [site]."""
+        return np.asarray([self._columns[name].family == "utility" for name in self.site_columns], bool)
+
+    @property
+    def source_columns(self) -> dict[str, tuple[str, ...]]:
+        """Columns of the table that hold the answers to each question; none for one that is left out."""
+        return {name: column.source_columns(name) for name, column in self._columns.items()}
 
     @classmethod
     def infer(cls, frame: Any) -> Schema:
@@ -126,38 +140,108 @@ class Schema(Mapping[str, Column]):
         source = table(frame)
         columns, reasons = {}, {}
         for name in source.names:
-            columns[name], reasons[name] = _infer(source.cells(name), source.kind == "numpy")
+            columns[name], reasons[name] = guess(source.cells(name), source.kind == "numpy")
         return cls(columns, reasons=reasons)
 
     def fit(self, frame: Any) -> Schema:
         """The schema with every column fitted to the cells of a table."""
         source = table(frame)
         fitted = {
-            name: column.fit(self._cells(source, name)) if column.sites else column
+            name: column.fit(self._cells(source, name)) if column.source_columns(name) else column
             for name, column in self._columns.items()
         }
         return Schema(fitted, reasons=self._reasons)
 
-    def compile(self, frame: Any, *, missing_columns: Literal["error", "silent"] = "error") -> dict[str, Block]:
+    def compile(
+        self,
+        frame: Any,
+        *,
+        missing_columns: Literal["error", "silent"] = "error",
+        given: Mapping[str, Any] | None = None,
+    ) -> dict[str, Block]:
         """What a table says about the sites: one block per column, in order of the schema.
 
-        With `missing_columns="silent"` a column that the table lacks says nothing, as queries need.
+        With `missing_columns="silent"` a column that the table lacks says nothing, as queries need. `given` puts one
+        cell, a value or a statement, in the place of a column's own in every row.
         """
+        given = given or {}
+        for name in given:
+            self[name]  # an unknown column is refused here, with the names there are
         source = table(frame)
-        blocks = {}
+        blocks, homes = {}, self._homes()
         for name, column in self._columns.items():
-            if not column.sites or (missing_columns == "silent" and name not in source):
+            reads = {name, *column.source_columns(name)} if column.source_columns(name) else set()
+            if name in given:
+                cell = np.full(source.n_rows, None, object)
+                cell[:] = [given[name]] * source.n_rows
+                blocks[name] = column.encode(Cells(name, cell, np.zeros(source.n_rows, bool), source.rows))
+                continue
+            if not reads or (missing_columns == "silent" and not any(each in source for each in reads)):
                 blocks[name] = column.silent(source.n_rows)
-            else:
-                blocks[name] = column.encode(self._cells(source, name))
+                continue
+            block = column.encode(self._cells(source, name, missing_columns))
+            linear = tuple(self._standard(row, source.rows[row.row], name, homes) for row in block.linear)
+            blocks[name] = replace(block, linear=linear) if linear else block
         return blocks
 
-    def _cells(self, source: Table, name: str) -> Cells:
-        if name not in source:
+    def linear_rows(self, blocks: Mapping[str, Block]) -> list[tuple[int, IntArray, FloatArray, float, float]]:
+        """Inequalities that couple sites, of all blocks: row, sites, coefficients, lower and upper."""
+        place = {site: index for index, site in enumerate(self.site_names)}
+        return [
+            (
+                each.row,
+                np.asarray([place[site] for site in each.coefficients], np.int32),
+                np.asarray(list(each.coefficients.values()), np.float64),
+                each.lower,
+                each.upper,
+            )
+            for block in blocks.values()
+            for each in block.linear
+        ]
+
+    def _homes(self) -> dict[str, list[str]]:
+        """Columns of each site by its name: more than one where names are ambiguous."""
+        homes: dict[str, list[str]] = {}
+        for site, name in zip(self.site_names, self.site_columns, strict=True):
+            homes.setdefault(site, []).append(name)
+        return homes
+
+    def _standard(self, each: LinearRow, row: Any, name: str, homes: Mapping[str, list[str]]) -> LinearRow:
+        """An inequality with its sites checked, and measured ones from the user's units to standard ones."""
+        coefficients, shift = {}, 0.0
+        for site, coefficient in each.coefficients.items():
+            if len(homes.get(site, ())) != 1:
+                many = "more than one site" if site in homes else "no site"
+                remedy = f"{suggestion(site, homes)}the sites are {listing(homes)}"
+                raise SchemaError(f"{many} is called {show(site)}", row=row, column=name, remedy=remedy)
+            column = self._columns[homes[site][0]]
+            unit = 1.0
+            if isinstance(column, MeasuredColumn):
+                if isinstance(column, Continuous) and column.transform is not None:
+                    problem = f'"{site}" is modelled by its {column.transform} value, which no sum can use'
+                    remedy = "use Continuous() without transform, or between(...) in its own cell"
+                    raise SchemaError(problem, row=row, column=name, remedy=remedy)
+                location, unit = column.standard
+                shift += coefficient * location
+            coefficients[site] = coefficient * unit
+        return LinearRow(each.row, coefficients, each.lower - shift, each.upper - shift)
+
+    def _cells(self, source: Table, name: str, missing_columns: Literal["error", "silent"] = "error") -> Cells:
+        """The cells of a question: its own, and those of the columns it is made of."""
+        wanted = self._columns[name].source_columns(name)
+        lacking = [each for each in wanted if each not in source]
+        if lacking and missing_columns == "error" and not (wanted != (name,) and name in source):
             left = [other for other in source.names if other not in self._columns]
-            remedy = f"{suggestion(name, left or source.names)}the table has {listing(source.names)}"
-            raise SchemaError("the table lacks this column of the schema", column=name, remedy=remedy)
-        return source.cells(name)
+            remedy = f"{suggestion(lacking[0], left or source.names)}the table has {listing(source.names)}"
+            question = "" if wanted == (name,) else f', which "{name}" needs'
+            raise SchemaError(f"the table lacks this column of the schema{question}", column=lacking[0], remedy=remedy)
+        if wanted == (name,):
+            return source.cells(name)
+        parts = {each: source.cells(each) for each in wanted if each in source}
+        if name in source:
+            return replace(source.cells(name), parts=parts)
+        nothing = np.full(source.n_rows, None, object)
+        return Cells(name, nothing, np.ones(source.n_rows, bool), source.rows, parts=parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON or TOML: {"columns": {name: {"kind": ..., ..., "why": reason}}}."""
@@ -232,71 +316,24 @@ class _UnknownColumnError(SchemaError, KeyError):
         return str(self.args[0])
 
 
+def _check_sources(columns: Mapping[str, Column]) -> None:
+    """Refuse one column of the table that is read as two questions: its cells would count twice."""
+    reader: dict[str, str] = {}
+    for name, column in columns.items():
+        sources = column.source_columns(name)
+        for source in {*sources, name} if sources else ():
+            if reader.setdefault(source, name) != name:
+                problem = f'both "{reader[source]}" and "{name}" read it'
+                raise SchemaError(problem, column=source, remedy="leave one of them out of the schema")
+
+
 def _shortened(text: str, most: int = 72) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= most else f"{flat[: most - 3]}..."
 
 
-def _infer(cells: Cells, is_array: bool) -> tuple[Column, str]:
-    """What a column looks like, and why; an array's dtype is taken at its word."""
-    kind = cells.values.dtype.kind
-    if cells.missing.all() and not (is_array and kind in "bf"):
-        return Ignore("it is empty"), "there is no value"
-    if kind == "b":
-        return Binary(true=True), "booleans"
-    if is_array and kind == "f":
-        return Continuous(), "an array of floating-point numbers"
-    if kind in "mM":
-        return Ignore("dates and times are not modelled"), "dates or times; turn them into a number to use them"
-    if cells.ordered_levels is not None:
-        return _infer_ordered(cells.ordered_levels)
-    if kind in "iuf":
-        distinct = np.unique(cells.values[~cells.missing]).tolist()
-        if len(distinct) > 2:
-            return _infer_numbers(distinct, cells)
-    try:
-        distinct, _ = cells.factorise()
-    except SchemaError:
-        return Ignore("its cells are collections"), "cells hold lists or sets"
-    if not all(map(is_label, distinct)):
-        strange = next(value for value in distinct if not is_label(value))
-        reason = f"values such as {show(strange)} are neither text, finite numbers nor booleans"
-        return Ignore("its values cannot be read"), reason
-    if all(isinstance(value, bool) for value in distinct):
-        return Binary(true=True), "booleans"
-    if len(distinct) == 1:
-        return Ignore("it is constant"), f"the only value is {show(distinct[0])}"
-    if len(distinct) == 2:
-        false, true = false_and_true(distinct, None)
-        return Binary(true=true), f"two values, {show(false)} and {show(true)}"
-    if any(isinstance(value, str) for value in distinct):
-        text = all(isinstance(value, str) for value in distinct)
-        what = f"{len(distinct)} values of text" if text else "text and numbers together"
-        return Ignore(_LATER), f"{what}, no order given; if ordered, say Ordinal(levels=[...])"
-    return _infer_numbers(distinct, cells)
-
-
-def _infer_ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
-    if len(levels) < 2:
-        return Ignore("it has one level"), "an ordered category with fewer than two levels"
-    if len(levels) == 2:
-        return Binary(true=levels[1]), "an ordered category with two levels"
-    return Ordinal(levels), f"an ordered category with {len(levels)} levels"
-
-
-def _infer_numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
-    whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
-    if whole and len(distinct) <= _MOST_LEVELS:
-        reason = f"a guess: only {len(distinct)} whole numbers; say Continuous() if distances matter"
-        return Ordinal(ordered_numbers(distinct)), reason
-    reason = f"numbers, {len(distinct)} distinct"
-    if whole and len(distinct) == int((~cells.missing).sum()):
-        reason += "; each occurs once: say Ignore() if they are identifiers"
-    return Continuous(), reason
-
-
 def _toml(state: dict[str, Any]) -> str:
-    """TOML by hand, for the few shapes a schema has: tables of text, numbers, booleans and lists of them."""
+    """TOML by hand, for the few shapes a schema has: text, numbers, booleans, lists and tables of them."""
     lines = ["# thurbo schema: one table per column, in order"]
     for name, entry in state["columns"].items():
         lines += ["", f"[columns.{_toml_value(name)}]"]
@@ -306,6 +343,8 @@ def _toml(state: dict[str, Any]) -> str:
 
 
 def _toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml_value(key)} = {_toml_value(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml_value, value))}]"
     if isinstance(value, str):

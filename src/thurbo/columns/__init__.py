@@ -8,27 +8,49 @@ from __future__ import annotations
 
 from typing import Any
 
-from thurbo.columns.base import Block, Cells, Column, LevelColumn, MeasuredColumn, suggestion
+from thurbo.columns.base import Block, Column, LevelColumn, LinearRow, MeasuredColumn
 from thurbo.columns.binary import Binary
+from thurbo.columns.categorical import Categorical
+from thurbo.columns.cells import Cells, suggestion
 from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Ignore
+from thurbo.columns.inequality import Inequality
+from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ordinal import Ordinal
+from thurbo.columns.ranking import Ranking
+from thurbo.columns.statements import Statement, at_least, at_most, between, one_of, parse_given, prefers, top_set
+from thurbo.columns.utility import UtilityColumn
 from thurbo.errors import SchemaError
 
-KINDS: dict[str, type[Column]] = {column.kind: column for column in (Continuous, Binary, Ordinal, Ignore)}
+_ALL = (Continuous, Binary, Ordinal, Categorical, MultiSelect, Ranking, Inequality, Ignore)
+KINDS: dict[str, type[Column]] = {column.kind: column for column in _ALL}
 
 __all__ = [
     "KINDS",
     "Binary",
     "Block",
+    "Categorical",
     "Cells",
     "Column",
     "Continuous",
     "Ignore",
+    "Inequality",
     "LevelColumn",
+    "LinearRow",
     "MeasuredColumn",
+    "MultiSelect",
     "Ordinal",
+    "Ranking",
+    "Statement",
+    "UtilityColumn",
+    "at_least",
+    "at_most",
+    "between",
     "column_from_dict",
+    "one_of",
+    "parse_given",
+    "prefers",
+    "top_set",
 ]
 
 

@@ -6,124 +6,59 @@ A new data type is one new file beside this one, and one line in the table of ca
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from decimal import Decimal
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.columns.cells import (
+    BoolArray,
+    Cells,
+    FloatArray,
+    IntArray,
+    Refused,
+    collection,
+    is_label,
+    listing,
+    plain,
+    show,
+    suggestion,
+)
+from thurbo.columns.statements import Statement
 from thurbo.errors import SchemaError
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int32]
-BoolArray = NDArray[np.bool_]
+Family = Literal["levels", "measured", "utility", "none"]
+
+# A field of Block that is left out is a read-only view which says nothing and takes no memory.
+_SAYS_NOTHING: Any = None
 
 
-def plain(value: Any) -> Any:
-    """The Python bool, int, float or str behind a label; text is trimmed, any other object stays itself."""
-    if isinstance(value, str):
-        return str(value).strip()
-    if isinstance(value, np.floating) and value.dtype.itemsize < 8:
-        # The shortest decimal that rounds to it, so that a float32 0.1 still is the level 0.1.
-        return float(str(value))
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    return value
+class LinearRow(NamedTuple):
+    """One inequality of one row, Eq. (5): lower ≤ Σ coefficient · site ≤ upper.
 
+    Sites go by their full names, "column" or "column.label". Until `Schema.compile` has seen it a measured site is in
+    the user's units; from then on in standard units z, as in `Block.lower`.
+    """
 
-def is_label(value: Any) -> bool:
-    """Whether a value can be a label: text, a finite number or a boolean, which a file can hold."""
-    return isinstance(value, (bool, int, str)) or (isinstance(value, float) and bool(np.isfinite(value)))
-
-
-def show(value: Any) -> str:
-    """A value as messages print it: text in quotes, and nothing too long to read."""
-    text = f'"{value}"' if isinstance(value, str) else str(plain(value))
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def listing(values: Iterable[Any], separator: str = ", ", most: int = 12) -> str:
-    """Labels in a row for messages and tables, the middle left out where there are many."""
-    words = [str(value) for value in values]
-    if len(words) > most:
-        words = [*words[: most // 2], "...", *words[-(most // 3) :]]
-    return separator.join(words)
-
-
-def suggestion(value: object, known: Iterable[object]) -> str:
-    """A remedy that begins with the nearest known name, or nothing where none is near."""
-    names = {str(name).casefold(): str(name) for name in known}
-    near = difflib.get_close_matches(str(value).casefold(), names, n=1)
-    return f'did you mean "{names[near[0]]}"? ' if near else ""
-
-
-@dataclass(frozen=True)
-class Cells:
-    """One column of a table: values in the user's terms, which are missing, and how rows are called."""
-
-    name: str
-    values: NDArray[Any]  # [row]; what stands in a missing cell is never read
-    missing: BoolArray  # [row]
-    rows: NDArray[Any]  # [row] labels for error messages
-    ordered_levels: tuple[Any, ...] | None = None  # the frame's own order: ordered categorical, Enum
-
-    def __len__(self) -> int:
-        return len(self.missing)
-
-    def error(self, position: int, problem: str, remedy: str) -> SchemaError:
-        """The error of one cell, with its row and column named."""
-        return SchemaError(problem, row=self.rows[position], column=self.name, remedy=remedy)
-
-    def factorise(self) -> tuple[list[Any], IntArray]:
-        """Distinct values as plain Python ones, and which of them each row holds (−1 where missing)."""
-        observed = np.flatnonzero(~self.missing)
-        present = self.values[observed]
-        code = np.full(len(self), -1, np.int32)
-        if present.dtype.kind == "b":
-            # Without a sort: black-and-white images are many columns of booleans.
-            found = [value for value in (False, True) if np.any(present == value)]
-            code[observed] = present if len(found) == 2 else 0
-            return found, code
-        if present.dtype.kind in "iuf":
-            numbers, inverse = np.unique(present, return_inverse=True)
-            code[observed] = inverse
-            is_short = numbers.dtype.kind == "f" and numbers.dtype.itemsize < 8
-            return [plain(number) for number in numbers] if is_short else numbers.tolist(), code
-        # One dictionary look-up per cell, all inside the interpreter's C loops; 1, 1.0 and True are one key.
-        listed = present.tolist()
-        try:
-            index = {value: place for place, value in enumerate(dict.fromkeys(listed))}
-        except TypeError:
-            position = next(i for i in observed if not _is_hashable(self.values[i]))
-            problem = f"{show(self.values[position])} is a collection, not one value"
-            raise self.error(int(position), problem, "give the column one value per cell, or Ignore it") from None
-        merged: dict[Any, int] = {}
-        place = [merged.setdefault(plain(value), len(merged)) for value in index]
-        code[observed] = np.asarray(place, np.int32)[np.fromiter(map(index.__getitem__, listed), np.intp, len(listed))]
-        return list(merged), code
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+    row: int
+    coefficients: dict[str, float]
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True)
 class Block:
-    """What one column says about its sites, row by row: b ≤ x ≤ c in standard units, or a level between cuts.
+    """What one column says about its sites, row by row: an interval, a level between cuts, or an order.
 
-    A measured site has `lower` and `upper` (equal where `point`); a level site has `code` ≥ 0. A silent cell
-    has (−∞, ∞), no point, and code −1. `n_cuts` is the number of learnable cuts of each level site, 0 for a
-    measured one. `log_jacobian` is log |dz/de| of each point: what turns its density into the user's units.
+    A measured site has `lower` and `upper` in standard units (equal where `point`); a level site has `code` ≥ 0, and
+    `code_high` > `code` where the cell leaves several neighbouring levels open. A utility has a `tier`: within a row
+    they run from 0 (worst) without a gap, equal ones are tied (not compared), −1 takes no part. Where `one_of`, the
+    best of all is one of tier 1, and the rest (tier 0) is not above the best of them. Anything else is in `linear`.
+    A silent cell has (−∞, ∞), no point, code −1 and tier −1. `n_cuts` is the number of learnable cuts of each level
+    site, 0 for the others. `log_jacobian` is log |dz/de| of each point: it turns its density into the user's units.
     """
 
     sites: tuple[str, ...]  # labels within the column; ("",) for a column with one site
@@ -133,19 +68,57 @@ class Block:
     code: IntArray  # [row, site]
     n_cuts: int
     log_jacobian: FloatArray  # [row]
+    code_high: IntArray = _SAYS_NOTHING  # [row, site]
+    tier: IntArray = _SAYS_NOTHING  # [row, site]
+    one_of: BoolArray = _SAYS_NOTHING  # [row]
+    linear: tuple[LinearRow, ...] = ()  # sites of any column
+
+    def __post_init__(self) -> None:
+        if self.code_high is None:
+            object.__setattr__(self, "code_high", self.code)
+        if self.tier is None:
+            object.__setattr__(self, "tier", np.broadcast_to(np.int32(-1), self.code.shape))
+        if self.one_of is None:
+            object.__setattr__(self, "one_of", np.broadcast_to(np.False_, len(self.code)))
+
+    @property
+    def has_tiers(self) -> bool:
+        """Whether any cell can say an order: columns of levels and numbers never do."""
+        return self.tier.strides != (0, 0)
 
     @property
     def observed(self) -> BoolArray:
-        """Which sites the cell says anything about: [row, site]."""
-        return self.point | (self.code >= 0) | np.isfinite(self.lower) | np.isfinite(self.upper)
+        """Which sites the cell confines, by itself or by an order: [row, site]; `linear` is not counted."""
+        alone = self.point | (self.code >= 0) | np.isfinite(self.lower) | np.isfinite(self.upper)
+        # A row whose items are all tied compares nothing.
+        return alone | (self.tier >= 0) & (self.tier > 0).any(axis=1, keepdims=True) if self.has_tiers else alone
+
+    @property
+    def takes_part(self) -> BoolArray:
+        """Which sites belong to the row's own model: the confined ones, and all that were ranked: [row, site]."""
+        return self.observed | (self.tier >= 0) if self.has_tiers else self.observed
 
     @classmethod
-    def levels(cls, code: IntArray, n_cuts: int) -> Block:
-        """A block of one site that says levels only; the rest takes no memory (read-only views)."""
-        shape = (len(code), 1)
-        nowhere, everywhere = np.broadcast_to(-np.inf, shape), np.broadcast_to(np.inf, shape)
-        no_point, no_jacobian = np.broadcast_to(np.False_, shape), np.broadcast_to(0.0, len(code))
-        return cls(("",), nowhere, everywhere, no_point, code[:, None], n_cuts, no_jacobian)
+    def levels(
+        cls, code: IntArray, n_cuts: int, code_high: IntArray | None = None, sites: tuple[str, ...] = ("",)
+    ) -> Block:
+        """A block that says levels only, codes [row, site]; the rest takes no memory (read-only views)."""
+        return cls(
+            sites,
+            *_nothing(code.shape),
+            code,
+            n_cuts,
+            np.broadcast_to(0.0, len(code)),
+            code if code_high is None else code_high,
+        )
+
+    @classmethod
+    def orders(
+        cls, tier: IntArray, one_of: BoolArray, sites: tuple[str, ...], linear: Iterable[LinearRow] = ()
+    ) -> Block:
+        """A block that says orders only, tiers [row, site]; the rest takes no memory (read-only views)."""
+        code, no_jacobian = np.broadcast_to(np.int32(-1), tier.shape), np.broadcast_to(0.0, len(tier))
+        return cls(sites, *_nothing(tier.shape), code, 0, no_jacobian, code, tier, one_of, tuple(linear))
 
     @classmethod
     def silent(cls, n_rows: int, sites: tuple[str, ...] = ("",), n_cuts: int = 0) -> Block:
@@ -162,6 +135,11 @@ class Block:
         )
 
 
+def _nothing(shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Lower and upper ends and points of sites that no interval confines."""
+    return np.broadcast_to(-np.inf, shape), np.broadcast_to(np.inf, shape), np.broadcast_to(np.False_, shape)
+
+
 @dataclass(frozen=True)
 class Column(ABC):
     """A user-facing data type.
@@ -171,12 +149,16 @@ class Column(ABC):
     """
 
     kind: ClassVar[str]
-    family: ClassVar[Literal["levels", "measured", "none"]]
+    family: ClassVar[Family]
+    mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
     unseen: Literal["error", "missing"] = field(default="error", kw_only=True)
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            object.__setattr__(self, item.name, _immutable(getattr(self, item.name), item.name))
+            value = getattr(self, item.name)
+            if item.name in self.mappings and isinstance(value, Mapping):
+                value = list(value.items())
+            object.__setattr__(self, item.name, _immutable(value, item.name))
         if self.unseen not in ("error", "missing"):
             raise SchemaError(f"unseen={self.unseen!r} is not understood", remedy='say "error" or "missing"')
         self._check()
@@ -200,9 +182,17 @@ class Column(ABC):
     def describe(self) -> str:
         """One line for people: what a cell is taken to say."""
 
+    def source_columns(self, name: str) -> tuple[str, ...]:
+        """Columns of the table that hold the answers to this question; none where it is never read."""
+        return (name,)
+
+    def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
+        """Latent values as the columns of the table that `source_columns` names, each in its own coding."""
+        return {name: self.decode(x, cuts, scale)}
+
     @property
     def labels(self) -> tuple[Any, ...]:
-        """The values a cell can take, in order; empty for a measured column."""
+        """The values a cell can take, in order; empty for a measured column. Of several sites, one label each."""
         return ()
 
     @property
@@ -225,7 +215,8 @@ class Column(ABC):
         for item in fields(self):
             value = getattr(self, item.name)
             if item.default is MISSING or value != item.default:
-                state[item.name] = list(value) if isinstance(value, tuple) else value
+                pairs = item.name in self.mappings and all(isinstance(key, str) for key, _ in value)
+                state[item.name] = dict(value) if pairs else _lists(value)
         return state
 
     @classmethod
@@ -246,16 +237,82 @@ def _immutable(value: Any, name: str) -> Any:
         return plain(value)
     if isinstance(value, dict):
         raise SchemaError(f"{name}={value!r} is a dictionary", remedy="give a list in order")
+    if isinstance(value, (set, frozenset)):
+        value = collection(value)
     if isinstance(value, Iterable):
-        return tuple(plain(entry) for entry in value)
+        return tuple(_immutable(entry, name) if isinstance(entry, (list, tuple)) else plain(entry) for entry in value)
     return plain(value)
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
+    """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
+    codes = np.asarray(codes)
+    missing = codes < 0
+    if all(isinstance(label, bool) for label in labels) and not missing.any():
+        dtype: Any = np.bool_
+    elif all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
+        dtype = np.float64 if missing.any() else np.int64
+    elif all(isinstance(label, float) for label in labels):
+        dtype = np.float64
+    else:
+        dtype = object
+    table = np.empty(len(labels) + 1, dtype)
+    table[:-1] = labels
+    table[-1] = None if dtype is object else np.nan if dtype is np.float64 else False
+    return table[np.where(missing, -1, codes)]
+
+
+def check_labels(labels: Any, many: str, one: str, owner: str) -> None:
+    """Refuse labels that are no list of at least two distinct values which a file can hold."""
+    if not isinstance(labels, tuple):
+        raise SchemaError(f"{many}={labels!r} is not a list", remedy=f"give {owner} a list")
+    for place, label in enumerate(labels):
+        if not is_label(label):
+            raise SchemaError(f"{one} {show(label)} is no label", remedy="use text, numbers or booleans")
+        if label in labels[:place] or str(label) in map(str, labels[:place]):
+            raise SchemaError(f"{one} {show(label)} stands twice in the {many}", remedy=f"name each {one} once")
+    if len(labels) < 2:
+        problem = f"{many} [{listing(map(show, labels))}] are fewer than two"
+        raise SchemaError(problem, remedy=f"give at least two {many}, or use Ignore()")
+
+
+def check_pairs(value: Any, setting: str) -> None:
+    """Refuse what is not {label: name of a column}, each name once."""
+    is_pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    if not is_pairs:
+        raise SchemaError(f"{setting}={value!r} is no dictionary", remedy=f'give {setting}={{"label": "column"}}')
+    check_names(tuple(name for _, name in value), setting)
+
+
+def check_names(names: Any, setting: str) -> None:
+    """Refuse what is no list of distinct names of columns."""
+    if not isinstance(names, tuple) or not names:
+        raise SchemaError(f"{setting}={names!r} names no columns", remedy="give names of columns")
+    for place, name in enumerate(names):
+        if not isinstance(name, str):
+            raise SchemaError(f"{setting} names the column {show(name)}", remedy="name columns by text")
+        if name in names[:place]:
+            raise SchemaError(f"{setting} names the column {show(name)} twice", remedy="name each column once")
+
+
+def in_order(found: Iterable[Any]) -> tuple[Any, ...]:
+    """Labels in their natural order: numbers first (whole ones as integers), then text."""
+    distinct = list(dict.fromkeys(found))
+    numbers = [value for value in distinct if not isinstance(value, str)]
+    if all(isinstance(value, float) and value.is_integer() for value in numbers):
+        numbers = [int(value) for value in numbers]
+    return (*sorted(numbers), *sorted(value for value in distinct if isinstance(value, str)))
 
 
 @dataclass(frozen=True)
 class MeasuredColumn(Column):
     """A cell about one number e, read in standard units z = (T(e) − location) / scale; x = z / (learned scale)."""
 
-    family: ClassVar[Literal["levels", "measured", "none"]] = "measured"
+    family: ClassVar[Family] = "measured"
     location: float | None = field(default=None, kw_only=True)
     scale: float | None = field(default=None, kw_only=True)
 
@@ -279,14 +336,18 @@ class MeasuredColumn(Column):
 class LevelColumn(Column):
     """A cell that is one of a few labels: label l says that x lies between cuts l − 1 and l, Eq. (7)."""
 
-    family: ClassVar[Literal["levels", "measured", "none"]] = "levels"
+    family: ClassVar[Family] = "levels"
 
     @abstractmethod
     def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
         """The error of a cell that is none of the labels."""
 
-    def to_codes(self, cells: Cells) -> IntArray:
-        """Place of each cell among the labels: [row], −1 where it is missing."""
+    @abstractmethod
+    def _range(self, statement: Statement) -> tuple[int, int]:
+        """The lowest and highest level that a statement leaves open; raises Refused."""
+
+    def to_ranges(self, cells: Cells) -> tuple[IntArray, IntArray]:
+        """Lowest and highest label that each cell leaves open: two of [row], −1 where it says nothing."""
         if not self.labels:
             raise SchemaError(
                 f"{type(self).__name__} does not know its values yet",
@@ -295,34 +356,35 @@ class LevelColumn(Column):
             )
         place = {plain(label): code for code, label in enumerate(self.labels)}
         distinct, which = cells.factorise()
-        lookup = np.asarray([*(place.get(value, -1) for value in distinct), -1], np.int32)
-        code = lookup[which]
-        strange = np.flatnonzero((code < 0) & (which >= 0))
+        low = np.asarray([*(place.get(value, -1) for value in distinct), -1], np.int32)
+        high = low.copy()
+        reasons: dict[int, Refused] = {}
+        for index, value in enumerate(distinct):
+            if isinstance(value, Statement):
+                try:
+                    low[index], high[index] = self._range(value)
+                except Refused as refused:
+                    reasons[index] = refused
+        strange = np.flatnonzero((low[which] < 0) & (which >= 0))
         if len(strange) and self.unseen == "error":
-            raise self._unknown(cells, int(strange[0]), cells.values[strange[0]])
-        return code
+            first = int(strange[0])
+            why = reasons.get(int(which[first]))
+            raise (
+                cells.error(first, why.problem, why.remedy) if why else self._unknown(cells, first, cells.values[first])
+            )
+        # All levels left open is nothing said.
+        low[(low == 0) & (high == len(self.labels) - 1)] = -1
+        high[low < 0] = -1
+        return low[which], high[which]
 
     def from_codes(self, codes: NDArray[Any]) -> NDArray[Any]:
         """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
-        codes = np.asarray(codes)
-        missing = codes < 0
-        labels = self.labels
-        if all(isinstance(label, bool) for label in labels) and not missing.any():
-            dtype: Any = np.bool_
-        elif all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
-            dtype = np.float64 if missing.any() else np.int64
-        elif all(isinstance(label, float) for label in labels):
-            dtype = np.float64
-        else:
-            dtype = object
-        table = np.empty(len(labels) + 1, dtype)
-        table[:-1] = labels
-        table[-1] = None if dtype is object else np.nan if dtype is np.float64 else False
-        return table[np.where(missing, -1, codes)]
+        return natural(self.labels, codes)
 
     def encode(self, cells: Cells) -> Block:
         """Cells as levels, Eq. (7)."""
-        return Block.levels(self.to_codes(cells), self.n_cuts)
+        low, high = (code[:, None] for code in self.to_ranges(cells))
+        return Block.levels(low, self.n_cuts, None if np.array_equal(low, high) else high)
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """The label whose interval holds x: as many labels up as there are cuts below x."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from thurbo.columns.base import Cells, LevelColumn, is_label, listing, plain, show, suggestion
+from thurbo.columns.base import LevelColumn
+from thurbo.columns.cells import Cells, Refused, is_label, listing, plain, show, suggestion
+from thurbo.columns.statements import OneOf, Statement, split
 from thurbo.errors import SchemaError
 
 _AFFIRMATIVE = frozenset({"yes", "true", "y", "t", "1"})
@@ -53,7 +55,7 @@ class Binary(LevelColumn):
     def fit(self, cells: Cells) -> Self:
         if self.values is not None:
             return self
-        distinct, which = cells.factorise()
+        distinct, which = split(cells)[0].factorise()
         for place, value in enumerate(distinct):
             if not is_label(value):
                 remedy = "turn the column into text, numbers or booleans first, or Ignore it"
@@ -72,6 +74,16 @@ class Binary(LevelColumn):
                 f"{suggestion(self.true, distinct)}say Binary(true=...) with one of the two",
             )
         return replace(self, true=None, values=false_and_true(distinct, self.true))
+
+    def _range(self, statement: Statement) -> tuple[int, int]:
+        if not isinstance(statement, OneOf):
+            raise Refused(f"{show(statement)} says nothing about two values", "give one of them, or use one_of")
+        for value in statement.values:
+            if value not in self.labels:
+                problem = f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}"
+                raise Refused(problem, "name values of the column")
+        codes = [self.labels.index(value) for value in statement.values]
+        return min(codes), max(codes)
 
     def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
         near = suggestion(plain(value), self.labels) if isinstance(value, str) else ""
@@ -105,6 +117,11 @@ def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
         true = max(distinct, key=lambda value: (isinstance(value, str), value))
     first, second = distinct
     return (second, first) if first == true else (first, second)
+
+
+def is_word(value: str) -> bool:
+    """Whether a text is one of the usual words for yes and no."""
+    return value.casefold() in _OPPOSITE
 
 
 def _is_affirmative(value: Any) -> bool:

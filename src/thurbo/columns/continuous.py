@@ -6,13 +6,16 @@ Promises a strictly increasing map with a known derivative, so that densities ar
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from thurbo.columns.base import Block, BoolArray, Cells, FloatArray, MeasuredColumn, show
+from thurbo.columns.base import Block, MeasuredColumn
+from thurbo.columns.cells import BoolArray, Cells, FloatArray, Refused, as_numbers, show
+from thurbo.columns.statements import Interval, Statement, split
 from thurbo.errors import SchemaError
 
 TRANSFORMS = (None, "log", "rank-normal")
@@ -23,6 +26,7 @@ _MOST_KNOTS = 200
 class Continuous(MeasuredColumn):
     """A number, standardised after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores).
 
+    `between`, `at_least` and `at_most` in a cell give an interval in the user's units.
     With `unseen="missing"` a cell that is no finite number, or that "log" cannot take, counts as missing.
     """
 
@@ -43,8 +47,11 @@ class Continuous(MeasuredColumn):
             raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
 
     def fit(self, cells: Cells) -> Self:
-        numbers, bad = self._numbers(cells)
-        numbers = numbers[~bad]
+        plain_cells, stated = split(cells)
+        numbers, bad = self._numbers(plain_cells)
+        # An interval counts as its middle, or its only end: enough to find the unit.
+        middles = [_middle(end for end in self._ends(cells, *each) if end is not None) for each in stated.items()]
+        numbers = np.concatenate([numbers[~bad], [middle for middle in middles if middle is not None]])
         fitted = self
         if self.transform == "rank-normal":
             knots, scores = _normal_scores(numbers)
@@ -53,13 +60,43 @@ class Continuous(MeasuredColumn):
         return replace(fitted, location=location, scale=scale)
 
     def encode(self, cells: Cells) -> Block:
-        numbers, bad = self._numbers(cells)
+        plain_cells, stated = split(cells)
+        numbers, bad = self._numbers(plain_cells)
         block = self.silent(len(cells))
+        for position, statement in stated.items():
+            lower, upper = self._ends(cells, position, statement)
+            if lower is not None and lower == upper:  # an interval without width is a point
+                numbers[position], bad[position] = lower, False
+                continue
+            for end, ends in ((lower, block.lower), (upper, block.upper)):
+                if end is not None:
+                    ends[position, 0] = self.to_standard(np.asarray([end]))[0]
         standard = self.to_standard(numbers[~bad])
         block.lower[~bad, 0] = block.upper[~bad, 0] = standard
         block.point[:, 0] = ~bad
         block.log_jacobian[~bad] = self.log_derivative(numbers[~bad])
         return block
+
+    def _ends(self, cells: Cells, position: int, statement: Statement) -> tuple[float | None, float | None]:
+        """The ends of a stated interval in the user's units, None where it is open or says nothing."""
+        try:
+            return self._interval(statement)
+        except Refused as refused:
+            if self.unseen == "missing":
+                return None, None
+            raise cells.error(position, refused.problem, refused.remedy) from None
+
+    def _interval(self, statement: Statement) -> tuple[float | None, float | None]:
+        if not isinstance(statement, Interval):
+            raise Refused(f"{show(statement)} says nothing about a number", "use between, at_least or at_most")
+        lower, upper = statement.lower, statement.upper
+        if any(isinstance(end, str) for end in (lower, upper)):
+            raise Refused(f"{show(statement)} has text where a number should be", "give numbers")
+        if self.transform == "log" and upper is not None and upper <= 0:
+            raise Refused(f"{show(statement)} leaves no positive number", 'use transform="rank-normal" or None')
+        if self.transform == "log" and lower is not None and lower <= 0:
+            lower = None  # every number that has a logarithm is above
+        return lower, upper
 
     def describe(self) -> str:
         return "a number" if self.transform is None else f"a number, by its {self.transform} value"
@@ -101,7 +138,7 @@ class Continuous(MeasuredColumn):
 
     def _numbers(self, cells: Cells) -> tuple[FloatArray, BoolArray]:
         """Cells as numbers, and which of them say nothing; raises at the first cell that is no number."""
-        numbers, refused = _as_numbers(cells)
+        numbers, refused = as_numbers(cells)
         missing = cells.missing | np.isnan(numbers) & ~refused
         refused |= np.isinf(numbers) & ~missing
         if self.transform == "log":
@@ -128,24 +165,9 @@ class Continuous(MeasuredColumn):
         )
 
 
-def _as_numbers(cells: Cells) -> tuple[FloatArray, BoolArray]:
-    """Cells as floats, NaN where there is none, and which observed cells cannot be read as a number."""
-    numbers = np.full(len(cells), np.nan)
-    refused = np.zeros(len(cells), bool)
-    observed = ~cells.missing
-    present = cells.values[observed]
-    if present.dtype.kind in "mMcV":
-        return numbers, observed.copy()
-    try:
-        numbers[observed] = present.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        # Only a column that holds something unreadable is read cell by cell.
-        for position in np.flatnonzero(observed):
-            try:
-                numbers[position] = float(cells.values[position])
-            except (TypeError, ValueError, OverflowError):
-                refused[position] = True
-    return numbers, refused
+def _middle(ends: Iterable[float]) -> float | None:
+    known = list(ends)
+    return float(np.mean(known)) if known else None
 
 
 def _location_and_scale(values: FloatArray) -> tuple[float, float]:

@@ -7,12 +7,12 @@ Promises no sites, and never to read a cell.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, Cells, Column, FloatArray
+from thurbo.columns.base import Block, Cells, Column, Family, FloatArray
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,14 @@ class Ignore(Column):
     """Keep a column out of the model, for a `reason` that tables and reports repeat."""
 
     kind: ClassVar[str] = "ignore"
-    family: ClassVar[Literal["levels", "measured", "none"]] = "none"
+    family: ClassVar[Family] = "none"
     reason: str = ""
 
     @property
     def sites(self) -> tuple[str, ...]:
+        return ()
+
+    def source_columns(self, name: str) -> tuple[str, ...]:
         return ()
 
     def fit(self, cells: Cells) -> Self:

@@ -9,13 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from thurbo.columns.base import Cells, LevelColumn, is_label, listing, plain, show, suggestion
+from thurbo.columns.base import LevelColumn
+from thurbo.columns.cells import Cells, Refused, is_label, listing, plain, show, suggestion
+from thurbo.columns.statements import Interval, OneOf, Statement, split
 from thurbo.errors import SchemaError
 
 
 @dataclass(frozen=True)
 class Ordinal(LevelColumn):
-    """One of ordered `levels`, lowest first. Left out: the order of the frame's categories or numbers."""
+    """One of ordered `levels`, lowest first. Left out: the order of the frame's categories or numbers.
+
+    `between`, `at_least`, `at_most` and `one_of` (neighbouring levels) in a cell leave several levels open.
+    """
 
     kind: ClassVar[str] = "ordinal"
     levels: tuple[Any, ...] | None = None
@@ -45,7 +50,7 @@ class Ordinal(LevelColumn):
             return self
         if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
             return replace(self, levels=cells.ordered_levels)
-        distinct, which = cells.factorise()
+        distinct, which = split(cells)[0].factorise()
         for place, value in enumerate(distinct):
             if isinstance(value, str) or not is_label(value):
                 raise cells.error(
@@ -63,6 +68,38 @@ class Ordinal(LevelColumn):
                 remedy="say Ordinal(levels=[lowest, ..., highest]), or use Ignore()",
             )
         return replace(self, levels=ordered_numbers(distinct))
+
+    def _range(self, statement: Statement) -> tuple[int, int]:
+        if isinstance(statement, OneOf):
+            codes = sorted({self._code(value) for value in statement.values})
+            if codes[-1] - codes[0] >= len(codes):
+                levels = listing(self.labels, " < ")
+                raise Refused(f"{show(statement)} leaves out levels in between ({levels})", "name neighbouring levels")
+            return codes[0], codes[-1]
+        if not isinstance(statement, Interval):
+            remedy = "use between, at_least, at_most or one_of"
+            raise Refused(f"{show(statement)} says nothing about ordered levels", remedy)
+        ends = statement.lower, statement.upper
+        numbers = all(isinstance(value, (int, float)) for value in (*self.labels, *(e for e in ends if e is not None)))
+        if numbers:  # between levels too: "at least 2.5" of 1, 2, 3 is 3
+            inside = [
+                code
+                for code, level in enumerate(self.labels)
+                if (ends[0] is None or level >= ends[0]) and (ends[1] is None or level <= ends[1])
+            ]
+        else:
+            low = 0 if ends[0] is None else self._code(ends[0])
+            inside = list(range(low, len(self.labels) if ends[1] is None else self._code(ends[1]) + 1))
+        if not inside:
+            raise Refused(f"{show(statement)} leaves none of {listing(self.labels, ' < ')}", "correct its ends")
+        return inside[0], inside[-1]
+
+    def _code(self, value: Any) -> int:
+        if value not in self.labels:
+            near = suggestion(value, self.labels) if isinstance(value, str) else ""
+            problem = f"level {show(value)} is not one of {listing(self.labels, ' < ')}"
+            raise Refused(problem, f"{near}name levels of the column")
+        return self.labels.index(value)
 
     def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
         levels = listing(self.labels, " < ")

@@ -2,5 +2,19 @@
 
 from thurbo.constraints.base import Bounds, Constraint, Gauge, Region
 from thurbo.constraints.box import Box, BoxRegion, Levels
+from thurbo.constraints.joint import JointRegion
+from thurbo.constraints.one_of import OneOf
+from thurbo.constraints.order import Order
 
-__all__ = ["Bounds", "Box", "BoxRegion", "Constraint", "Gauge", "Levels", "Region"]
+__all__ = [
+    "Bounds",
+    "Box",
+    "BoxRegion",
+    "Constraint",
+    "Gauge",
+    "JointRegion",
+    "Levels",
+    "OneOf",
+    "Order",
+    "Region",
+]

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, PerRow, Rows, RowsMask
+from thurbo._typing import Array, Bool, Float, PerRow, Rows, RowsCode, RowsMask
 
 
 class Gauge(NamedTuple):
@@ -38,6 +38,12 @@ class Region(Protocol):
     @property
     def n_colours(self) -> int:
         """How many half-sweeps one Gibbs sweep takes; slots of one colour may be drawn at the same time."""
+
+    def colour(self) -> RowsCode:
+        """Colour of every slot, from 0; 0 where the region says nothing."""
+
+    def start(self, mean: Rows) -> Rows:
+        """A point inside the region, near the mean; the mean itself where the region says nothing."""
 
     def bounds(self, x: Rows) -> Bounds:
         """Interval of every slot given all the others, §4.2; lower = upper where a point fixes x."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo import truncnorm
-from thurbo._typing import Array, Bool, Float, Int, PerRow, Rows, RowsMask
+from thurbo._typing import Array, Bool, Float, Int, PerRow, Rows, RowsCode, RowsMask
 from thurbo.constraints.base import Bounds, Gauge
 
 
@@ -28,6 +28,12 @@ class BoxRegion(NamedTuple):
     @property
     def n_colours(self) -> int:
         return 1
+
+    def colour(self) -> RowsCode:
+        return jnp.zeros(self.lower.shape, jnp.int32)
+
+    def start(self, mean: Rows) -> Rows:
+        return jnp.clip(mean, self.lower, self.upper)
 
     def bounds(self, x: Rows) -> Bounds:
         """[b_i, c_i], whatever the others are."""
@@ -103,9 +109,7 @@ class Box(NamedTuple):
         return BoxRegion(lower, upper, self.point, jnp.log(scale))
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
-        region = self.region(gauge)
-        one = jax.checkpoint(lambda mean: region.log_mass(mean[None, :]))
-        return jax.lax.map(one, means, batch_size=min(8, means.shape[0]))
+        return _state_by_state(self.region(gauge), means)
 
     def release(self, slots: RowsMask) -> Box:
         return Box(
@@ -115,6 +119,12 @@ class Box(NamedTuple):
         )
 
 
+def _state_by_state(region: BoxRegion, means: Float[Array, "state slot"]) -> Float[Array, "state row"]:
+    """log P(e | h) of every row, one mean after another."""
+    one = jax.checkpoint(lambda mean: region.log_mass(mean[None, :]))
+    return jax.lax.map(one, means, batch_size=min(8, means.shape[0]))
+
+
 def _rescale(value: Rows, scale: Rows) -> Rows:
     """value / scale, with a zero gradient instead of 0 · ∞ where the value is infinite."""
     finite = jnp.isfinite(value)
@@ -122,9 +132,13 @@ def _rescale(value: Rows, scale: Rows) -> Rows:
 
 
 class Levels(NamedTuple):
-    """A binary or ordinal answer, Eqs (6) and (7): level l means θ_l ≤ x ≤ θ_{l+1}; code −1 says nothing."""
+    """A binary or ordinal answer, Eqs (6) and (7): level l means θ_l ≤ x ≤ θ_{l+1}; code −1 says nothing.
+
+    `high` is the last of several neighbouring levels that an answer leaves open; None where every answer is one level.
+    """
 
     code: Int[Array, "row slot"]
+    high: Int[Array, "row slot"] | None = None
 
     @property
     def observed(self) -> RowsMask:
@@ -134,14 +148,17 @@ class Levels(NamedTuple):
         dtype = gauge.cuts.dtype
         shape = self.code.shape
         lower, upper = jnp.full(shape, -jnp.inf, dtype), jnp.full(shape, jnp.inf, dtype)
+        high = self.code if self.high is None else self.high
         for cut in range(gauge.cuts.shape[-1]):  # selects fuse; a gather by code does not
             threshold = jnp.broadcast_to(gauge.cuts[..., cut], shape)
             lower = jnp.where(self.code == cut + 1, threshold, lower)
-            upper = jnp.where(self.code == cut, threshold, upper)
+            upper = jnp.where(high == cut, threshold, upper)
         return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype))
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """One table of log-probabilities per state, slot and level serves every row: the sum is a matrix product."""
+        if self.high is not None:
+            return _state_by_state(self.region(gauge), means)
         cuts = gauge.cuts
         ends = jnp.full((cuts.shape[0], 1), jnp.inf, cuts.dtype)
         lower, upper = jnp.concatenate([-ends, cuts], axis=1), jnp.concatenate([cuts, ends], axis=1)
@@ -156,4 +173,6 @@ class Levels(NamedTuple):
         return jnp.einsum("hil,ril->hr", table, answered)
 
     def release(self, slots: RowsMask) -> Levels:
-        return Levels(jnp.where(slots, jnp.full_like(self.code, -1), self.code))
+        nothing = jnp.full_like(self.code, -1)
+        high = None if self.high is None else jnp.where(slots, nothing, self.high)
+        return Levels(jnp.where(slots, nothing, self.code), high)

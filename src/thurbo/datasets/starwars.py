@@ -10,7 +10,7 @@ import csv
 from importlib.resources import files
 from typing import Any, Literal
 
-from thurbo.columns import Binary, Column, Ignore, Ordinal
+from thurbo.columns import Binary, Categorical, Column, Ignore, MultiSelect, Ordinal, Ranking
 from thurbo.errors import ThurboError
 from thurbo.schema import Schema
 
@@ -55,6 +55,19 @@ EDUCATIONS = (
     "Graduate degree",
 )
 
+SHOT_FIRST = ("Han", "Greedo", "I don't understand this question")
+REGIONS = (
+    "New England",
+    "Middle Atlantic",
+    "South Atlantic",
+    "East North Central",
+    "East South Central",
+    "West North Central",
+    "West South Central",
+    "Mountain",
+    "Pacific",
+)
+
 _SEEN = tuple(f"seen: {film}" for film in FILMS)
 _RANK = tuple(f"rank: {film}" for film in FILMS)
 _EXTENDED = ("shot_first", "knows_expanded_universe", "fan_expanded_universe", "fan_star_trek")
@@ -62,18 +75,22 @@ _PEOPLE = ("gender", "age", "income", "education", "region")
 _NAMES = ("respondent", "seen_any", "fan", *_SEEN, *_RANK, *CHARACTERS, *_EXTENDED, *_PEOPLE)
 
 
-def load_starwars(as_frame: Literal["pandas", "polars"] = "pandas") -> tuple[Any, Schema]:
-    """The survey as a frame, and its schema: 1,186 respondents by 38 columns, 29 of them in the model."""
-    columns = _read()
+def load_starwars(as_frame: Literal["pandas", "polars"] = "pandas", *, everything: bool = False) -> tuple[Any, Schema]:
+    """The survey as a frame, and its schema: 1,186 respondents by 38 columns, 29 of them in the model.
+
+    With `everything` the schema holds every question: the films seen as one MultiSelect ("seen"), their order as one
+    Ranking ("films"), who shot first and the region as categories; only the respondent's number is left out.
+    """
+    columns, schema = _read(), _everything() if everything else _schema()
     if as_frame == "pandas":
         import pandas as pd
 
         frame = pd.DataFrame({name: pd.Series(cells, dtype=_dtype(name)) for name, cells in columns.items()})
-        return frame, _schema()
+        return frame, schema
     if as_frame == "polars":
         import polars as pl
 
-        return pl.DataFrame(columns), _schema()
+        return pl.DataFrame(columns), schema
     raise ThurboError(f'as_frame={as_frame!r} is not understood; say "pandas" or "polars"')
 
 
@@ -128,3 +145,16 @@ def _schema() -> Schema:
         "region": Ignore("nine unordered regions; categories come in a later version"),
     }
     return Schema({name: known.get(name, yes_or_no) for name in _NAMES})
+
+
+def _everything() -> Schema:
+    """Every question of the survey; the six columns of films seen, and the six of their ranks, are one each."""
+    known: dict[str, Column] = {}
+    for name, column in _schema().items():
+        if name == _SEEN[0]:
+            known["seen"] = MultiSelect(columns=dict(zip(FILMS, _SEEN, strict=True)))
+        elif name == _RANK[0]:
+            known["films"] = Ranking(ranks=dict(zip(FILMS, _RANK, strict=True)))
+        elif name not in _SEEN + _RANK:
+            known[name] = column
+    return Schema({**known, "shot_first": Categorical(SHOT_FIRST), "region": Categorical(REGIONS)})

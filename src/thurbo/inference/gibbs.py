@@ -46,9 +46,12 @@ def clamp(params: Params, evidence: Evidence) -> Clamp:
 
 def sweep(key: PRNGKey, x: Rows, mean: Rows, region: Region) -> Rows:
     """x ~ P(x | h, z, e), one truncated normal per slot and colour: exact in one colour for boxes (§4.1)."""
+    if region.n_colours == 1:
+        return truncnorm.sample(key, mean, *region.bounds(x))
+    own = region.colour()
     for colour in range(region.n_colours):
-        lower, upper = region.bounds(x)
-        x = truncnorm.sample(jax.random.fold_in(key, colour), mean, lower, upper)
+        fresh = truncnorm.sample(jax.random.fold_in(key, colour), mean, *region.bounds(x))
+        x = jnp.where(own == colour, fresh, x)
     return x
 
 
@@ -72,7 +75,7 @@ def start(key: PRNGKey, given: Clamp, probability: Hidden) -> ChainState:
     h = (jax.random.uniform(key_h, probability.shape, probability.dtype) < probability).astype(probability.dtype)
     z = jnp.zeros((probability.shape[0], given.params.n_factors), probability.dtype)
     mean = rbm.latent_mean(given.params, h)
-    return ChainState(sweep(key_x, mean, mean, given.region), h, z)
+    return ChainState(sweep(key_x, given.region.start(mean), mean, given.region), h, z)
 
 
 def run(key: PRNGKey, state: ChainState, given: Clamp, n_steps: int) -> ChainState:

@@ -105,8 +105,7 @@ def _as_column(values: Any, name: str) -> NDArray[Any]:
         raise SchemaError("it is one value and not a list", column=name, remedy="give one cell per row")
     array = values.to_numpy() if hasattr(values, "to_numpy") else values
     if not isinstance(array, np.ndarray):
-        array = np.empty(len(values), object)
-        array[:] = list(values)
+        array = np.fromiter(values, object, len(values))  # cell by cell: a cell may be a list
     if array.ndim != 1:
         raise SchemaError(f"it has {array.ndim} dimensions", column=name, remedy="give one cell per row")
     return array
@@ -136,7 +135,7 @@ def _rows_to_array(X: Sequence[Any]) -> NDArray[Any]:
         if len(row) != array.shape[1]:
             problem = f"it has {len(row)} cells and row 0 has {array.shape[1]}"
             raise SchemaError(problem, row=position, remedy="give rows of one length")
-        array[position, :] = row
+        array[position, :] = row if isinstance(row, np.ndarray) else np.fromiter(row, object, len(row))
     return array
 
 
@@ -274,12 +273,18 @@ def _cast_pandas(series: Any, dtype: Any) -> Any:
     return cast if all(new == old for new, old in pairs) else series
 
 
+def _holds_lists(values: NDArray[Any]) -> bool:
+    return values.dtype.kind == "O" and any(isinstance(cell, list) for cell in values)
+
+
 def assemble(library: Any, data: Mapping[str, NDArray[Any]]) -> Any:
     """A new table of a library known by name, as `kind` gives it; rows are numbered from 0."""
     import narwhals as nw
 
     if library in {"pandas", "polars", "pyarrow"}:
-        return nw.from_dict(dict(data), backend=library).to_native()
+        # An array of lists would stay an array of objects; a list of lists becomes the library's own type.
+        columns = {name: values.tolist() if _holds_lists(values) else values for name, values in data.items()}
+        return nw.from_dict(columns, backend=library).to_native()
     return build({} if library == "dict" else np.empty((0, 0)), data)
 
 
@@ -380,7 +385,7 @@ def _fill_series(own: Any, series: Any, mask: BoolArray, values: NDArray[Any]) -
     import narwhals as nw
 
     spread = np.full(len(mask), None, object)
-    spread[mask] = values[mask].tolist()
+    spread[mask] = np.fromiter(values[mask].tolist(), object, int(mask.sum()))
     if hasattr(getattr(series.to_native(), "type", None), "index_type"):
         return _fill_dictionary(series, spread)
     fresh = _new_series(own, series.name, spread, series)

@@ -6,6 +6,7 @@ optimiser sees centred, unconstrained coordinates (`Learnable`); `fold` gives ba
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from thurbo._typing import Array, Float, Int, PRNGKey
+from thurbo._typing import Array, Bool, Float, Int, PRNGKey
 from thurbo.constraints import Gauge
 from thurbo.rbm import Params
 
@@ -37,14 +38,24 @@ class Centre(NamedTuple):
     site: Float[Array, " site"]
 
 
-def fold(learnable: Learnable, centre: Centre, n_cuts: Int[Array, " site"]) -> Params:
+class Layout(NamedTuple):
+    """What kind each site is: how many learnable cuts it has, and whether it is measured, with a scale to learn.
+
+    A utility (of a category or a ranked item) has neither: only its bias moves.
+    """
+
+    n_cuts: Int[Array, " site"]
+    measured: Bool[Array, " site"]
+
+
+def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
     """α = a − W c, γ = g − Wᵀ d, θ_l = θ_1 + Σ gaps: the same model in the paper's parameters."""
     return Params(
         site_bias=learnable.site_bias - learnable.weights @ centre.hidden,
         weights=learnable.weights,
         hidden_bias=learnable.hidden_bias - centre.site @ learnable.weights,
         loadings=learnable.loadings,
-        gauge=Gauge(_cuts(learnable, n_cuts), jnp.exp(learnable.log_scale)),
+        gauge=Gauge(_cuts(learnable, layout.n_cuts), jnp.exp(learnable.log_scale)),
         hidden_mean=centre.hidden,
     )
 
@@ -86,6 +97,25 @@ def starting_cuts(code: np.ndarray, n_cuts: np.ndarray, row_weight: np.ndarray) 
     return np.where(np.arange(width)[None, :] < n_cuts[:, None], ndtri(share.clip(1e-6, 1 - 1e-6)), np.inf)
 
 
+def starting_utilities(tier: np.ndarray, columns: Sequence[str], row_weight: np.ndarray) -> np.ndarray:
+    """Biases of utilities, [site]: (√6/π) times the log-odds of standing on top, centred within each column.
+
+    `tier` is [row, site], −1 where a site takes no part; how high an item stands is its tier over the row's highest.
+    """
+    bias = np.zeros(tier.shape[1])
+    for name in dict.fromkeys(columns):
+        own = np.flatnonzero(np.asarray(columns) == name)
+        top = tier[:, own].max(axis=1, keepdims=True)
+        part = (tier[:, own] >= 0) & (top > 0)
+        if part.any():
+            weight = row_weight[:, None] * part
+            height = (weight * np.where(part, tier[:, own], 0) / np.maximum(top, 1)).sum(axis=0)
+            share = (height + 0.5) / (weight.sum(axis=0) + 1.0)
+            bias[own] = np.sqrt(6) / np.pi * np.log(share / (1 - share))
+            bias[own] -= bias[own].mean()
+    return bias
+
+
 def start(
     key: PRNGKey,
     cuts: np.ndarray,
@@ -94,6 +124,7 @@ def start(
     n_factors: int,
     dtype: np.dtype,
     *,
+    site_bias: np.ndarray | None = None,
     hidden_rate: float = 0.5,
     weight_scale: float = 0.1,
 ) -> tuple[Learnable, Centre]:
@@ -108,7 +139,7 @@ def start(
         gaps = np.diff(padded, axis=1)
     log_gaps = np.log(np.where(np.isfinite(gaps), gaps, 1.0).clip(1e-4))
     learnable = Learnable(
-        site_bias=jnp.zeros(n_sites, dtype),
+        site_bias=jnp.zeros(n_sites, dtype) if site_bias is None else jnp.asarray(site_bias, dtype),
         weights=weight_scale * jax.random.normal(key_w, (n_sites, n_hidden), dtype),
         hidden_bias=jnp.full(n_hidden, np.log(hidden_rate / (1 - hidden_rate)), dtype),
         loadings=weight_scale * jax.random.normal(key_v, (n_sites, n_factors), dtype),

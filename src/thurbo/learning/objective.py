@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from thurbo import rbm
 from thurbo._typing import Array, Chains, Float, PerRow, PRNGKey, RowsMask
+from thurbo.constraints.joint import log_mass_of_hidden
 from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import log_evidence_exact
 from thurbo.inference.meanfield import MeanField, factor_variance, mean_field, predictive
@@ -57,11 +58,18 @@ def sparsity(params: Params, evidence: Evidence, state: Positive, target: float)
     return ((target - jax.lax.stop_gradient(state.hidden)) * logits).sum(-1)
 
 
-def hide(key: PRNGKey, observed: RowsMask) -> RowsMask:
-    """Which observed cells to hide: a random share of each row, between a tenth and nine tenths, at least one cell."""
+def hide(key: PRNGKey, evidence: Evidence) -> RowsMask:
+    """Which observed cells to hide: a random share of each row, between a tenth and nine tenths, at least one cell.
+
+    Slots of one cell share one throw of the dice: a category is hidden whole.
+    """
+    observed = evidence.observed
     key_share, key_cell = jax.random.split(key)
     share = jax.random.uniform(key_share, (observed.shape[0], 1), minval=0.1, maxval=0.9)
-    dice = jnp.where(observed, jax.random.uniform(key_cell, observed.shape), jnp.inf)
+    dice = jax.random.uniform(key_cell, observed.shape)
+    if evidence.cells is not None:
+        dice = dice[:, evidence.cells]
+    dice = jnp.where(observed, dice, jnp.inf)
     return observed & (dice <= jnp.maximum(share, dice.min(axis=-1, keepdims=True)))
 
 
@@ -70,7 +78,7 @@ def multi_prediction(params: Params, evidence: Evidence, hidden: RowsMask, plan:
     q = mean_field(params, evidence.hide(hidden, plan.unobserved), plan.n_mean_field_steps, plan.damping)
     mean, deviation = predictive(params, q, evidence)
     region = evidence.region(rbm.gather(params, evidence.sites).gauge)
-    return region.release(~hidden).log_mass(mean, deviation), q
+    return log_mass_of_hidden(region, mean, deviation, hidden), q
 
 
 def exact(params: Params, evidence: Evidence) -> PerRow:

@@ -19,7 +19,7 @@ from thurbo._typing import Array, Chains, Float, Hidden, Int, PerRow, PRNGKey, R
 from thurbo.evidence import Evidence
 from thurbo.inference.meanfield import mean_field
 from thurbo.learning import objective as objectives
-from thurbo.learning.initialise import Centre, Learnable, fold, recentre
+from thurbo.learning.initialise import Centre, Layout, Learnable, fold, recentre
 from thurbo.learning.phases import Positive, negative, positive
 from thurbo.learning.plan import Plan
 from thurbo.rbm import Params
@@ -90,7 +90,7 @@ def _count(weight: PerRow, slots: RowsMask) -> Float[Array, ""]:
 def _loss(
     learnable: Learnable,
     centre: Centre,
-    n_cuts: Int[Array, " site"],
+    layout: Layout,
     evidence: Evidence,
     weight: PerRow,
     chains: Chains,
@@ -98,7 +98,7 @@ def _loss(
     plan: Plan,
 ) -> tuple[Float[Array, ""], _Loss]:
     """Minus the objective per cell."""
-    params = fold(learnable, centre, n_cuts)
+    params = fold(learnable, centre, layout)
     batch = _Batch(evidence, weight, _count(weight, evidence.observed))
     key_hide, key_contrast = jax.random.split(key)
     if plan.objective == "likelihood":
@@ -128,7 +128,7 @@ def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""],
 
 def _prediction(key: PRNGKey, params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
     """Minus log P(hidden cells | the others), per hidden cell."""
-    hidden = objectives.hide(key, batch.evidence.observed)
+    hidden = objectives.hide(key, batch.evidence)
     value, q = objectives.multi_prediction(params, batch.evidence, hidden, plan)
     state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None)
     return -(batch.weight * value).sum() / _count(batch.weight, hidden), state
@@ -156,16 +156,16 @@ def update(
     state: TrainState,
     evidence: Evidence,
     weight: PerRow,
-    n_cuts: Int[Array, " site"],
+    layout: Layout,
     rate: Float[Array, ""],
     slowing: Float[Array, ""],
     plan: Plan,
 ) -> tuple[TrainState, Info]:
     """One stochastic gradient step on a batch; `slowing` falls to zero at the end of training, as the rate does."""
     grad, seen = jax.grad(_loss, has_aux=True)(
-        state.learnable, state.centre, n_cuts, evidence, weight, state.chains, key, plan
+        state.learnable, state.centre, layout, evidence, weight, state.chains, key, plan
     )
-    grad = _held_fixed(grad, n_cuts, plan)
+    grad = _held_fixed(grad, layout, plan)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes counts and floats
         direction, optimiser = _optimiser(plan).update(grad, state.optimiser, state.learnable)
     learnable = jax.tree.map(lambda p, d: p - rate * d, state.learnable, direction)
@@ -185,13 +185,13 @@ def update(
     return TrainState(learnable, centre, optimiser, seen.chains, state.step + 1), info
 
 
-def _held_fixed(grad: Learnable, n_cuts: Int[Array, " site"], plan: Plan) -> Learnable:
-    """A level site's bias and cuts say the same thing, and so do a measured site's cuts: move only one of them."""
-    measured = (n_cuts == 0).astype(grad.site_bias.dtype)
-    move_bias = measured if plan.learn_cuts else jnp.ones_like(measured)
-    move_cuts = (1.0 - measured) * float(plan.learn_cuts)
+def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
+    """A level site's bias and cuts say the same thing: move only one of them. Only a measured site has a scale."""
+    dtype = grad.site_bias.dtype
+    level, measured = (layout.n_cuts > 0).astype(dtype), layout.measured.astype(dtype)
+    move_cuts = level * float(plan.learn_cuts)
     return grad._replace(
-        site_bias=grad.site_bias * move_bias,
+        site_bias=grad.site_bias * (1.0 - move_cuts),
         first_cut=grad.first_cut * move_cuts,
         log_gaps=grad.log_gaps * move_cuts[:, None],
         log_scale=grad.log_scale * measured,
@@ -204,7 +204,7 @@ def epoch(
     state: TrainState,
     evidence: Evidence,
     row_weight: PerRow,
-    n_cuts: Int[Array, " site"],
+    layout: Layout,
     peak_rate: Float[Array, ""],
     total_steps: Int[Array, ""],
     plan: Plan,
@@ -223,7 +223,7 @@ def epoch(
         done = state.step.astype(peak_rate.dtype) / total_steps.astype(peak_rate.dtype)
         slowing = jnp.clip(2.0 * (1.0 - done), 0.0, 1.0)  # constant, then linear to zero
         batch, key_i = evidence.rows(index), jax.random.fold_in(key_step, i)
-        return update(key_i, state, batch, weight, n_cuts, slowing * peak_rate, slowing, plan)
+        return update(key_i, state, batch, weight, layout, slowing * peak_rate, slowing, plan)
 
     state, info = jax.lax.scan(body, state, (order, fresh, jnp.arange(n_batches)))
     return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
@@ -234,7 +234,7 @@ def fit(
     state: TrainState,
     evidence: Evidence,
     row_weight: PerRow,
-    n_cuts: Int[Array, " site"],
+    layout: Layout,
     plan: Plan,
     *,
     batch_size: int,
@@ -250,7 +250,7 @@ def fit(
     total = jnp.asarray(max_epochs * n_batches, jnp.int32)
     rate = jnp.asarray(learning_rate, row_weight.dtype)
     history: list[dict[str, float]] = []
-    good, problem, started = fold(state.learnable, state.centre, n_cuts), None, time.perf_counter()
+    good, problem, started = fold(state.learnable, state.centre, layout), None, time.perf_counter()
     try:
         for number in range(max_epochs):
             state, info = epoch(
@@ -258,7 +258,7 @@ def fit(
                 state,
                 evidence,
                 row_weight,
-                n_cuts,
+                layout,
                 rate,
                 total,
                 plan,
@@ -271,7 +271,7 @@ def fit(
                 "activation": float(info.activation.mean()) if info.activation.size else 0.0,
                 "seconds": time.perf_counter() - started,
             }
-            params = fold(state.learnable, state.centre, n_cuts)
+            params = fold(state.learnable, state.centre, layout)
             if not _all_finite(record["objective"], params):
                 problem = f"training stopped being finite in epoch {number + 1}; the parameters are those before it"
                 break

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thurbo.columns import Column, LevelColumn, MeasuredColumn
+from thurbo.columns import Categorical, Column, LevelColumn, MeasuredColumn, UtilityColumn
 from thurbo.errors import ThurboError
 from thurbo.evidence import Evidence
 from thurbo.queries import predict
@@ -29,35 +29,47 @@ def _column(schema: Schema, name: str) -> Column:
     return column
 
 
-def _levels(schema: Schema, name: str) -> LevelColumn:
-    column = _column(schema, name)
-    if not isinstance(column, LevelColumn):
-        raise ThurboError(f'column "{name}" is a number and has no labels; use predict for its mean or median')
-    return column
-
-
 def probabilities(params: Params, schema: Schema, evidence: Evidence, name: str, how: predict.How) -> np.ndarray:
-    """P(label | all other cells of the row): [row, label]."""
-    column = _levels(schema, name)
-    return predict.level_probabilities(params, evidence, _target(schema, name), len(column.labels), how)
+    """P(label | all other cells of the row): [row, label].
+
+    Of levels and categories the rows sum to one; of a ranking it is P(this item is the best); of options each number
+    is P(this option is ticked).
+    """
+    column, about, where = _column(schema, name), _target(schema, name), schema.slices[name]
+    if isinstance(column, MeasuredColumn):
+        raise ThurboError(f'column "{name}" is a number and has no labels; use predict for its mean or median')
+    if isinstance(column, LevelColumn):
+        return predict.level_probabilities(params, evidence, about, len(column.labels), how)
+    if isinstance(column, UtilityColumn):
+        return predict.largest_utility(params, evidence, about, np.arange(where.start, where.stop), how)[0]
+    options = [about._replace(site=about.site + step) for step in range(len(column.sites))]
+    return np.stack([predict.level_probabilities(params, evidence, each, 2, how)[:, 1] for each in options], axis=1)
 
 
 def cells(
     params: Params, schema: Schema, evidence: Evidence, name: str, how: predict.How, statistic: str
-) -> np.ndarray:
-    """One value per row for a column, given all its other cells."""
+) -> dict[str, np.ndarray]:
+    """One value per row for a column, given all its other cells; by column of the table that holds the answers."""
     if statistic not in {"auto", "mode", "median", "mean"}:
         raise ThurboError(f'statistic "{statistic}" is not one of auto, mode, median, mean')
-    column = _column(schema, name)
+    column, about, where = _column(schema, name), _target(schema, name), schema.slices[name]
     if isinstance(column, LevelColumn):
-        return _label(column, probabilities(params, schema, evidence, name, how), statistic)
-    assert isinstance(column, MeasuredColumn)
-    found = predict.measured(params, evidence, _target(schema, name), how)
-    if statistic == "mode":
-        return column.to_user(found.mode())
-    if statistic in {"auto", "median"}:
-        return column.to_user(found.quantile(0.5))
-    return found.average(column.to_user)
+        return {name: _label(column, probabilities(params, schema, evidence, name, how), statistic)}
+    if isinstance(column, MeasuredColumn):
+        found = predict.measured(params, evidence, about, how)
+        if statistic == "mode":
+            return {name: column.to_user(found.mode())}
+        if statistic in {"auto", "median"}:
+            return {name: column.to_user(found.quantile(0.5))}
+        return {name: found.average(column.to_user)}
+    cuts = np.asarray(params.gauge.cuts, np.float64)[where]
+    scale = np.ones(len(column.sites))
+    if isinstance(column, UtilityColumn):
+        chance, mean = predict.largest_utility(params, evidence, about, np.arange(where.start, where.stop), how)
+        x = chance if isinstance(column, Categorical) else mean
+    else:  # options, each ticked where that is the more probable
+        x = cuts[:, 0] + np.where(probabilities(params, schema, evidence, name, how) > 0.5, 1.0, -1.0)
+    return column.decode_columns(name, x, cuts, scale)
 
 
 def _label(column: LevelColumn, chances: np.ndarray, statistic: str) -> np.ndarray:
@@ -75,8 +87,8 @@ def _label(column: LevelColumn, chances: np.ndarray, statistic: str) -> np.ndarr
 def from_latent(schema: Schema, params: Params, x: np.ndarray) -> dict[str, np.ndarray]:
     """Cells of every column, read off latent values [row, site]."""
     cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
-    return {
-        name: schema[name].decode(x[:, where], cuts[where], scale[where])
-        for name, where in schema.slices.items()
-        if schema[name].sites
-    }
+    found: dict[str, np.ndarray] = {}
+    for name, where in schema.slices.items():
+        if schema[name].sites:
+            found |= schema[name].decode_columns(name, x[:, where], cuts[where], scale[where])
+    return found

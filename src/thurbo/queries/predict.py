@@ -18,6 +18,7 @@ from jax.scipy.special import logsumexp, ndtr
 
 from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PerRow, PRNGKey
+from thurbo.constraints import Order
 from thurbo.evidence import Evidence, Unobserved
 from thurbo.inference.likelihood import hidden_states, log_joint
 from thurbo.inference.meanfield import mean_field
@@ -121,6 +122,36 @@ def _measured(
         return mean, ndtr((grid[None, :] - mean[:, None]) / deviation[:, None])
 
     return _ask(function, params, evidence, about, how)
+
+
+@partial(jax.jit, static_argnames=("how",))
+def _largest(
+    params: Params, evidence: Evidence, about: Target, sites: Int[Array, " label"], how: How
+) -> tuple[Float[Array, "row label"], Float[Array, "row label"]]:
+    """P(each of these utilities is the largest), §3.2, and their means."""
+    n_labels = sites.shape[0]
+
+    def function(belief: Belief) -> tuple[Float[Array, "row label"], Float[Array, "row label"]]:
+        mean, deviation = belief.mean[:, sites], belief.deviation[:, sites]
+
+        def log_chance(best: Array) -> PerRow:
+            tier = jnp.broadcast_to((jnp.arange(n_labels) == best).astype(jnp.int32), (mean.shape[0], 1, n_labels))
+            order = Order(tier, None, n_labels, 2, 1)
+            return order.region(params.gauge).log_mass(mean, deviation)
+
+        return jnp.exp(jax.lax.map(log_chance, jnp.arange(n_labels))).T, mean
+
+    return _ask(function, params, evidence, about, how)
+
+
+def largest_utility(
+    params: Params, evidence: Evidence, about: Target, sites: np.ndarray, how: How
+) -> tuple[np.ndarray, np.ndarray]:
+    """P(label is preferred to all others | all other cells) and mean utilities, [row, label] each."""
+    where = jnp.asarray(sites, jnp.int32)
+    chance, mean = by_chunks(lambda rows: _largest(params, rows, about, where, how), evidence)
+    chance = np.asarray(chance, np.float64)
+    return chance / chance.sum(axis=1, keepdims=True), np.asarray(mean, np.float64)
 
 
 def level_probabilities(params: Params, evidence: Evidence, about: Target, n_levels: int, how: How) -> np.ndarray:

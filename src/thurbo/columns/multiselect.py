@@ -1,0 +1,244 @@
+"""§3.1, Eq. (6), once for each option: "select all that apply" is a binary answer to every option.
+
+Idea: an empty list says that none was ticked; a missing cell, that nobody asked.
+Promises one site and one learnable cut for each option, and `labels == options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.columns.base import Block, Column, Family, check_labels, check_pairs, in_order, natural
+from thurbo.columns.binary import false_and_true, is_word
+from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, show, suggestion
+from thurbo.columns.statements import Statement
+from thurbo.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class MultiSelect(Column):
+    """The `options` that were ticked: a list, a text delimited by `sep`, or one column for each option.
+
+    An empty list or text says that none was ticked; a missing cell, that the question was not asked. A cell may also
+    be a mapping {option: True, False or None} that leaves options open. With `columns={option: column}` each column
+    holds 0 or 1, two words, or one word or nothing. Where the training cells hold any answer for "not ticked", a blank
+    is not asked (`blank="unasked"`); otherwise a blank is not ticked (`blank="unticked"`), and a row of nothing but
+    blanks was not asked. Unknown options are left out where `unseen="missing"`.
+    """
+
+    kind: ClassVar[str] = "multiselect"
+    family: ClassVar[Family] = "levels"
+    mappings: ClassVar[tuple[str, ...]] = ("columns",)
+    options: tuple[Any, ...] | None = None
+    sep: str = ";"
+    columns: Mapping[Any, str] | None = field(default=None, kw_only=True)  # kept as pairs, which are immutable
+    blank: Literal["unticked", "unasked"] | None = field(default=None, kw_only=True)
+    values: tuple[tuple[Any, Any], ...] | None = field(default=None, kw_only=True)  # (not ticked, ticked) by column
+    form: Literal["text", "list"] | None = field(default=None, kw_only=True)  # of a cell; found by fit
+
+    def _check(self) -> None:
+        if not isinstance(self.sep, str) or not self.sep:
+            # The text of settings is trimmed, so a separator cannot be white space alone.
+            raise SchemaError(f"sep={self.sep!r} separates nothing", remedy='say for instance sep=";" or sep=","')
+        if self.blank not in (None, "unticked", "unasked"):
+            raise SchemaError(f"blank={self.blank!r} is not understood", remedy='say "unticked" or "unasked"')
+        if self.columns is not None:
+            check_pairs(self.columns, "columns")
+            keys = tuple(option for option, _ in self._pairs)
+            if self.options is not None and self.options != keys:
+                remedy = "leave options out: columns names them"
+                raise SchemaError(f"options {listing(self.options)} are not those of columns", remedy=remedy)
+            _check_options(keys)
+        if self.options is not None:
+            _check_options(self.options)
+
+    @property
+    def _pairs(self) -> tuple[tuple[Any, str], ...]:
+        stored: Any = self.columns or ()
+        return tuple(stored)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return self.options or tuple(option for option, _ in self._pairs)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(map(str, self.labels))
+
+    @property
+    def n_cuts(self) -> int:
+        return 1
+
+    def source_columns(self, name: str) -> tuple[str, ...]:
+        return tuple(column for _, column in self._pairs) or (name,)
+
+    def fit(self, cells: Cells) -> Self:
+        if self.columns is not None:
+            return self._fit_columns(cells)
+        distinct, _ = cells.hashable().factorise()
+        form: Any = self.form or ("text" if any(isinstance(value, str) for value in distinct) else "list")
+        if self.options is not None:
+            return replace(self, form=form)
+        found = [option for value in distinct for option in self._ticked(value)]
+        for option in found:
+            if not is_label(option):
+                remedy = "say MultiSelect([...]) with all options"
+                raise SchemaError(f"{show(option)} cannot be an option", column=cells.name, remedy=remedy)
+        if not found:
+            remedy = "say MultiSelect([...]) with all options, or use Ignore()"
+            raise SchemaError("no cell names an option", column=cells.name, remedy=remedy)
+        return replace(self, form=form, options=in_order(found))
+
+    def encode(self, cells: Cells) -> Block:
+        """Cells as one binary level for each option."""
+        if not self.labels or (self.columns is not None and self.values is None):
+            raise SchemaError("MultiSelect does not know its options yet", column=cells.name, remedy="fit it first")
+        cells = cells.hashable()
+        index: dict[Any, int] = {site: place for place, site in enumerate(self.sites)}
+        index |= {label: place for place, label in enumerate(self.labels)}
+        distinct, which = cells.factorise()
+        code = np.full((len(distinct) + 1, len(self.labels)), -1, np.int32)
+        reasons: dict[int, Refused] = {}
+        for place, value in enumerate(distinct):
+            try:
+                code[place] = self._read(value, index)
+            except Refused as refused:
+                reasons[place] = refused
+        if reasons and self.unseen == "error":
+            first = int(np.isin(which, list(reasons)).argmax())
+            why = reasons[int(which[first])]
+            raise cells.error(first, why.problem, why.remedy)
+        code = code[which]
+        if cells.parts:
+            code[cells.missing] = self._from_columns(cells)[cells.missing]
+        return Block.levels(code, 1, sites=self.sites)
+
+    def _ticked(self, value: Any) -> list[Any]:
+        """The options that a cell names."""
+        if isinstance(value, str):
+            return [word.strip() for word in value.split(self.sep) if word.strip()]
+        if isinstance(value, frozenset):
+            return [option for option, _ in value]
+        if isinstance(value, Statement):
+            return []
+        return list(value) if isinstance(value, tuple) else [value]
+
+    def _read(self, value: Any, index: Mapping[Any, int]) -> IntArray:
+        """Codes of the options that one cell ticks: 1, 0, or −1 where it leaves an option open."""
+        if isinstance(value, Statement):
+            remedy = "give the options ticked, or {option: True or False} for some of them"
+            raise Refused(f"{show(str(value))} says nothing about options ticked", remedy)
+        answers = dict(value) if isinstance(value, frozenset) else dict.fromkeys(self._ticked(value), True)
+        code = np.full(len(self.labels), -1 if isinstance(value, frozenset) else 0, np.int32)
+        for option, answer in answers.items():
+            if not isinstance(option, (str, int, float)) or option not in index:
+                if self.unseen == "missing" and len(answers) > 1:
+                    continue
+                raise _unknown(option, self.labels)
+            if answer not in (True, False, None):
+                raise Refused(f"option {show(option)} is {show(answer)}", "say True, False or None")
+            code[index[option]] = -1 if answer is None else int(answer)
+        return code
+
+    def _fit_columns(self, cells: Cells) -> Self:
+        """Find what stands for ticked and not ticked in each column, and what a blank means."""
+        values, any_unticked = [], False
+        for place, (option, name) in enumerate(self._pairs):
+            if self.values is not None:
+                values.append(self.values[place])
+                continue
+            part = cells.parts.get(name)
+            distinct = [] if part is None else [value for value in part.factorise()[0] if value != ""]
+            pair = _pair(distinct, option, part)
+            any_unticked |= pair[0] in distinct
+            values.append(pair)
+        blank: Any = self.blank or ("unasked" if any_unticked else "unticked")
+        return replace(self, values=tuple(values), blank=blank)
+
+    def _from_columns(self, cells: Cells) -> IntArray:
+        """Codes of the columns that hold one option each: [row, option]."""
+        assert self.values is not None
+        code = np.full((len(cells), len(self.labels)), -1, np.int32)
+        absent = np.ones(len(self.labels), bool)
+        for place, ((option, name), (no, yes)) in enumerate(zip(self._pairs, self.values, strict=True)):
+            part = cells.parts.get(name)
+            if part is None:
+                continue
+            absent[place] = False
+            distinct, which = part.factorise()
+            known = {no: 0, yes: 1, "": -1}
+            code[:, place] = np.asarray([*(known.get(value, -2) for value in distinct), -1], np.int32)[which]
+            strange = code[:, place] == -2
+            if strange.any() and self.unseen == "error":
+                position = int(strange.argmax())
+                problem = f"value {show(part.values[position])} of option {show(option)}"
+                problem += f" is neither {show(yes)} nor {show(no)}" if no != "" else f" is not {show(yes)}"
+                remedy = 'correct the cell, or let such cells count as missing with MultiSelect(unseen="missing")'
+                raise part.error(position, problem, remedy)
+        refused = code == -2
+        if self.blank == "unticked":
+            asked = (code == 1).any(axis=1, keepdims=True) & ~absent & ~refused
+            code[(code < 0) & asked] = 0
+        code[refused] = -1
+        return code
+
+    def ticked(self, x: FloatArray, cuts: FloatArray) -> IntArray:
+        """Codes of latent values: 1 above the option's cut, 0 below, −1 where there is none: [row, option]."""
+        x = np.asarray(x, np.float64)
+        above = x > np.asarray(cuts, np.float64).reshape(len(self.labels), -1)[:, 0]
+        return np.where(np.isnan(x), -1, above).astype(np.int32)
+
+    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """The options above their cuts, as a list, or as text where cells were text."""
+        cells = np.full(len(x), None, object)
+        for row, codes in enumerate(self.ticked(x, cuts)):
+            if (codes >= 0).any():
+                options = [self.labels[place] for place in np.flatnonzero(codes == 1)]
+                cells[row] = self.sep.join(map(str, options)) if self.form == "text" else options
+        return cells
+
+    def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
+        """The same as one column for each option, in its own coding."""
+        if self.columns is None:
+            return {name: self.decode(x, cuts, scale)}
+        assert self.values is not None
+        found: dict[str, NDArray[Any]] = {}
+        for (_, column), (no, yes), codes in zip(self._pairs, self.values, self.ticked(x, cuts).T, strict=True):
+            if self.blank == "unticked":
+                found[column] = natural((yes,), np.where(codes == 1, 0, -1))
+            else:
+                found[column] = natural((no, yes), codes)
+        return found
+
+    def describe(self) -> str:
+        return f"any of {listing(self.labels)}" if self.labels else "any of some options"
+
+
+def _check_options(options: Any) -> None:
+    if isinstance(options, tuple) and len(options) == 1:
+        options = (*options, f"not {options[0]}")  # one option is enough, whatever it is
+    check_labels(options, "options", "option", "MultiSelect")
+
+
+def _unknown(option: Any, options: tuple[Any, ...]) -> Refused:
+    near = suggestion(option, options) if isinstance(option, str) else ""
+    return Refused(
+        f"option {show(option)} is not one of {listing(options)}",
+        f'{near}correct the cell, add it to MultiSelect([...]), or use MultiSelect(unseen="missing")',
+    )
+
+
+def _pair(distinct: list[Any], option: Any, part: Cells | None) -> tuple[Any, Any]:
+    """What stands for (not ticked, ticked) in a column; "" for a column that is blank where it is not ticked."""
+    if len(distinct) > 2 and part is not None:
+        position = int(np.flatnonzero(~part.missing)[-1])
+        problem = f"option {show(option)} has the values {listing(map(show, distinct))}"
+        raise part.error(position, problem, "an option is ticked or not: give the column two values, or one and blanks")
+    if len(distinct) == 1 and isinstance(distinct[0], str) and not is_word(distinct[0]):
+        return "", distinct[0]
+    return false_and_true(distinct, None)

@@ -1,0 +1,63 @@
+"""§3 Several regions at once, on disjoint slots: how one row holds every data type.
+
+A slot belongs to at most one coupled form, so masses add, means and starts are each part's own, and bounds intersect.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo._typing import Array, Bool, Float, PerRow, Rows, RowsCode, RowsMask
+from thurbo.constraints.base import Bounds, Region
+from thurbo.constraints.box import BoxRegion
+
+
+def log_mass_of_hidden(region: Region, mean: Rows, deviation: Rows, hidden: RowsMask) -> PerRow:
+    """log P(what the hidden slots say | what the others say) = log_mass(all) − log_mass(others)."""
+    if isinstance(region, JointRegion):
+        return reduce(jnp.add, (log_mass_of_hidden(part, mean, deviation, hidden) for part in region.parts))
+    if isinstance(region, BoxRegion):  # slots are independent given h: the others do not matter
+        return region.release(~hidden).log_mass(mean, deviation)
+    return region.log_mass(mean, deviation) - region.release(hidden).log_mass(mean, deviation)
+
+
+class JointRegion(NamedTuple):
+    """Ω(e) = ∩ parts, each confining slots of its own."""
+
+    parts: tuple[Region, ...]
+
+    @property
+    def n_colours(self) -> int:
+        return max(part.n_colours for part in self.parts)
+
+    def colour(self) -> RowsCode:
+        return reduce(jnp.maximum, (part.colour() for part in self.parts))
+
+    def start(self, mean: Rows) -> Rows:
+        return reduce(lambda x, part: x + (part.start(mean) - mean), self.parts, mean)
+
+    def bounds(self, x: Rows) -> Bounds:
+        """The narrowest of the parts' intervals; all but one are the whole line."""
+        lower, upper = zip(*(part.bounds(x) for part in self.parts), strict=True)
+        return Bounds(reduce(jnp.maximum, lower), reduce(jnp.minimum, upper))
+
+    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        return reduce(jnp.add, (part.log_mass(mean, deviation) for part in self.parts))
+
+    def mean(self, mean: Rows) -> Rows:
+        return reduce(lambda x, part: x + (part.mean(mean) - mean), self.parts, mean)
+
+    def release(self, slots: RowsMask) -> JointRegion:
+        return JointRegion(tuple(part.release(slots) for part in self.parts))
+
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        return reduce(jnp.logical_and, (part.contains(x) for part in self.parts))
+
+    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The parts' triples, one below the other."""
+        matrices, lower, upper = zip(*(part.as_linear(row) for part in self.parts), strict=True)
+        return np.vstack(matrices), np.concatenate(lower), np.concatenate(upper)

@@ -1,0 +1,302 @@
+"""§3.2 Inequalities between slots: weak orders. A category, a set of favourites, any ranks are all tiers.
+
+`Order` says that all of tier j+1 lie above all of tier j; groups of slots are disjoint, so their masses multiply.
+Two colours sweep any order; masses are exact (tiers.py), or the paper's Gumbel forms (A.3) where that is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo import truncnorm
+from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
+from thurbo.constraints import order_moves, tiers
+from thurbo.constraints.base import Bounds, Gauge
+
+Mass = Literal["exact", "gumbel"]
+Slots = tuple[tuple[int, ...], ...]
+Items = Float[Array, "row order item"]
+C = TypeVar("C", bound="Groups")
+
+CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # a Gumbel variable of this scale has unit variance
+
+
+def consecutive(tier: np.ndarray) -> np.ndarray:
+    """Tiers renumbered 0, 1, … along the last axis; −1 stays, and an order of fewer than two tiers becomes all −1.
+
+    Ratings {1, 3} must become {0, 1}: the sweep's two colours are the parity of the tier, and a gap breaks the order.
+    """
+    tier = np.asarray(tier)
+    flat = tier.reshape(-1, tier.shape[-1])
+    out = np.full(flat.shape, -1, np.int32)
+    for row, codes in enumerate(flat):
+        seen = codes >= 0
+        levels, number = np.unique(codes[seen], return_inverse=True)
+        if len(levels) > 1:
+            out[row, seen] = number
+    return out.reshape(tier.shape)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Disjoint groups of slots, one code per row and member: the layout that `Order` and `OneOf` share.
+
+    tier     place of each item, consecutive from 0 (worst); −1 takes no part. Fewer than two tiers say nothing
+    slots    which slot each item of each order is, −1 for padding; None: one order, whose item i is slot i
+    depth    the most tiers of any order, width the most items of a tier that is neither first nor last. Known on the
+             host (`of`), they choose the shortest exact integral; 0 stands for "as many as there are items"
+    """
+
+    tier: Any  # Int[Array, "row order item"]; unannotated since a tree of axes or specs is an Order too
+    slots: Slots | None = None
+    n_slots: int = 0
+    depth: int = 0
+    width: int = 0
+
+    @property
+    def n_tiers(self) -> int:
+        return max(self.depth or self.tier.shape[-1], 2)
+
+    @property
+    def speaks(self) -> Bool[Array, "row order"]:
+        """Orders of at least two tiers."""
+        return self.tier.max(axis=-1) > 0
+
+    @property
+    def takes_part(self) -> Bool[Array, "row order item"]:
+        return (self.tier >= 0) & self.speaks[:, :, None]
+
+    @property
+    def observed(self) -> RowsMask:
+        return self.to_slots(self.takes_part, False)
+
+    def to_items(self, value: Array) -> Array:
+        """`[row, slot]` → `[row, order, item]`."""
+        if self.slots is None:
+            return value[:, None, :]
+        return jnp.take(value, jnp.asarray(np.maximum(np.asarray(self.slots), 0)), axis=1)
+
+    def to_slots(self, value: Array, elsewhere: Any) -> Array:
+        """`[row, order, item]` → `[row, slot]`; `elsewhere` where no order looks."""
+        flat = value.reshape(value.shape[0], -1)
+        if self.slots is None:
+            return flat
+        place = np.full(self.n_slots, flat.shape[1])
+        index = np.asarray(self.slots).reshape(-1)
+        place[index[index >= 0]] = np.flatnonzero(index >= 0)
+        padded = jnp.concatenate([flat, jnp.full((flat.shape[0], 1), elsewhere, flat.dtype)], axis=1)
+        return jnp.take(padded, jnp.asarray(place), axis=1)
+
+    def in_tier(self) -> Bool[Array, "row order tier item"]:
+        """Who is where, as a mask that fuses into reductions over items."""
+        number = jnp.arange(self.n_tiers, dtype=self.tier.dtype)
+        return self.tier[:, :, None, :] == number[None, None, :, None]
+
+    def release(self: C, slots: RowsMask) -> C:
+        """The same orders without these slots, tiers renumbered consecutively; an order of one tier falls silent."""
+        gone = self.to_items(slots)
+        tier = jnp.where(gone, jnp.full_like(self.tier, -1), self.tier)
+        present = replace(self, tier=tier).in_tier().any(axis=-1)
+        number = (jnp.cumsum(present, axis=-1) - 1).astype(tier.dtype)
+        fresh = jnp.take_along_axis(number, jnp.maximum(tier, 0).astype(jnp.int32), axis=-1)
+        silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
+        return replace(self, tier=jnp.where(silent, jnp.full_like(tier, -1), fresh))
+
+
+def shape_of(tier: np.ndarray) -> tuple[int, int]:
+    """(depth, width) of an array of consecutive tiers, on the host."""
+    flat = np.asarray(tier).reshape(-1, tier.shape[-1])
+    depth = int(flat.max(initial=-1)) + 1
+    last = flat.max(axis=1, initial=-1)[:, None]
+    width = 1
+    for middle in range(1, depth - 1):
+        width = max(width, int(((flat == middle) & (last > middle)).sum(axis=1).max(initial=0)))
+    return max(depth, 2), width
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["tier"],
+    meta_fields=["slots", "n_slots", "depth", "width", "mass", "gumbel_scale"],
+)
+@dataclass(frozen=True)
+class Order(Groups):
+    """Weak orders, §3.2: every member of tier j+1 lies above every member of tier j.
+
+    mass   "exact", or the paper's Gumbel form of scale `gumbel_scale` (1 as in A.3; √6/π is closer)
+    """
+
+    mass: Mass = "exact"
+    gumbel_scale: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        tier: np.ndarray,
+        slots: Slots | None = None,
+        n_slots: int | None = None,
+        mass: Mass = "exact",
+        gumbel_scale: float = 1.0,
+    ) -> Order:
+        """An order from any integer codes `[row, order, item]` (gaps allowed, negative takes no part), on the host."""
+        tier = consecutive(tier)
+        depth, width = shape_of(tier)
+        n_slots = tier.shape[-1] if n_slots is None else n_slots
+        return cls(jnp.asarray(tier), slots, n_slots, depth, width, mass, gumbel_scale)
+
+    def region(self, gauge: Gauge) -> OrderRegion:
+        """Differences of utilities have neither cuts nor scales: the region is the order itself."""
+        return OrderRegion(self)
+
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        region = self.region(gauge)
+        one = jax.checkpoint(lambda mean: region.log_mass(mean[None, :]))
+        return jax.lax.map(one, means)
+
+
+class OrderRegion(NamedTuple):
+    """Ω(e) of weak orders."""
+
+    order: Order
+
+    @property
+    def n_colours(self) -> int:
+        return 2
+
+    def bounds(self, x: Rows) -> Bounds:
+        """From the largest of the tier below to the smallest of the tier above."""
+        order = self.order
+        items = order.to_items(x)
+        highest, lowest = self._ends(items)
+        end = jnp.full_like(highest[:, :, :1], jnp.inf)
+        below, above = jnp.concatenate([-end, highest], axis=-1), jnp.concatenate([lowest, end], axis=-1)
+        at = jnp.maximum(order.tier, 0).astype(jnp.int32)
+        lower, upper = jnp.take_along_axis(below, at, axis=-1), jnp.take_along_axis(above, at + 1, axis=-1)
+        silent = ~order.takes_part
+        return Bounds(
+            order.to_slots(jnp.where(silent, -jnp.inf, lower), -jnp.inf),
+            order.to_slots(jnp.where(silent, jnp.inf, upper), jnp.inf),
+        )
+
+    def _ends(self, items: Items) -> tuple[Float[Array, "row order tier"], Float[Array, "row order tier"]]:
+        """Largest and smallest of every tier; −∞ and +∞ where it is empty."""
+        here = self.order.in_tier()
+        highest = jnp.where(here, items[:, :, None, :], -jnp.inf).max(axis=-1)
+        return highest, jnp.where(here, items[:, :, None, :], jnp.inf).min(axis=-1)
+
+    def colour(self) -> RowsCode:
+        """Parity of the tier: a slot's bounds come from tiers of the other parity only."""
+        code = jnp.where(self.order.takes_part, self.order.tier % 2, jnp.zeros_like(self.order.tier))
+        return self.order.to_slots(code, 0)
+
+    def start(self, mean: Rows) -> Rows:
+        """A point of Ω near the mean: each order's own values, sorted and handed out from the lowest tier up."""
+        order, items = self.order, self.order.to_items(mean)
+        part = order.takes_part
+        place = jnp.where(part, order.tier, jnp.full_like(order.tier, order.n_tiers))
+        who = jnp.lexsort((items, place), axis=-1)
+        value = jnp.sort(jnp.where(part, items, jnp.inf), axis=-1)
+        gap = 1e-3 * jnp.arange(items.shape[-1]).astype(items.dtype)  # strict, whatever ties there are in the means
+        given = jnp.take_along_axis(value + gap[None, None, :], jnp.argsort(who, axis=-1), axis=-1)
+        return jnp.where(order.observed, order.to_slots(jnp.where(part, given, items), 0.0), mean)
+
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows, box: Bounds | None = None) -> Rows:
+        """One step that leaves N(mean, I) on Ω (and in the box, if any) invariant: block shifts, then the two colours.
+
+        Slots that no order holds are drawn afresh. What a sweep does in as many steps as there are tiers, squared,
+        the shifts do in a few (order_moves.py).
+        """
+        key_shift, *keys = jax.random.split(key, 3)
+        x = self._shift(key_shift, x, mean, box)
+        colour = self.colour()
+        for turn, key_colour in enumerate(keys):
+            lower, upper = self.bounds(x)
+            if box is not None:
+                lower, upper = jnp.maximum(lower, box.lower), jnp.minimum(upper, box.upper)
+            x = jnp.where(colour == turn, truncnorm.sample(key_colour, mean, lower, upper), x)
+        return x
+
+    def _shift(self, key: PRNGKey, x: Rows, mean: Rows, box: Bounds | None) -> Rows:
+        order, items = self.order, self.order.to_items(x)
+        here = order.in_tier() & order.speaks[:, :, None, None]
+        highest, lowest = self._ends(items)
+        add = lambda value: jnp.where(here, value[:, :, None, :], 0.0).sum(axis=-1)  # noqa: E731
+        free = jnp.full_like(highest, jnp.inf)
+        down, up = -free, free
+        if box is not None:
+            room = order.to_items(box.lower) - items, order.to_items(box.upper) - items
+            down = jnp.where(here, room[0][:, :, None, :], -jnp.inf).max(axis=-1)
+            up = jnp.where(here, room[1][:, :, None, :], jnp.inf).min(axis=-1)
+        blocks = order_moves.Blocks(
+            lowest, highest, add(order.to_items(mean) - items), add(jnp.ones_like(items)), down, up
+        )
+        n = order.n_tiers
+        # A block of one tier is worth a move only where tiers have several members: the sweep moves single items.
+        scales = tuple(2**k for k in range(n.bit_length(), -1, -1) if 2**k < 2 * n and (k > 0 or n < items.shape[-1]))
+        moved = order_moves.shift_blocks(key, blocks, scales)
+        at = jnp.maximum(order.tier, 0).astype(jnp.int32)
+        step = jnp.where(order.takes_part, jnp.take_along_axis(moved, at, axis=-1), 0.0)
+        moved_x = order.to_slots(items + step, 0.0)
+        moved_x = jnp.where(order.observed, moved_x, x)
+        # Sums of shifts are rounded; a row in which that touched an inequality stays where it was.
+        safe = self.contains(moved_x)
+        if box is not None:
+            safe = safe & ((box.lower <= moved_x) & (moved_x <= box.upper)).all(axis=-1)
+        return jnp.where(safe[:, None], moved_x, x)
+
+    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        """log P(e | h), §4.4, summed over orders, which share no slot; exact unless the order asks for Gumbel."""
+        order = self.order
+        if order.mass == "gumbel":
+            return self.log_mass_gumbel(mean, order.gumbel_scale)
+        shape = (order.tier.shape[0], order.n_slots)
+        items = order.to_items(jnp.broadcast_to(mean, shape))
+        spread = jnp.ones_like(items) if deviation is None else order.to_items(jnp.broadcast_to(deviation, shape))
+        if order.tier.shape[-1] < 2:
+            return jnp.zeros(shape[0], items.dtype)
+        # Where there is nothing to say, a harmless order of two items keeps values and gradients finite.
+        quiet = jnp.asarray(np.minimum(np.arange(items.shape[-1]), 2) - 3 * (np.arange(items.shape[-1]) > 1))
+        speaks = order.speaks
+        tier = jnp.where(speaks[:, :, None], order.tier, quiet.astype(order.tier.dtype)[None, None, :])
+        items = jnp.where(speaks[:, :, None], items, jax.lax.stop_gradient(jnp.zeros_like(items)))
+        value = tiers.log_mass(tier, items, spread, order.n_tiers, order.width or items.shape[-1])
+        return jnp.where(speaks, value, 0.0).sum(axis=-1)
+
+    def log_mass_gumbel(self, mean: Float[Array, "#row slot"], scale: float = 1.0) -> PerRow:
+        """The paper's A.3 for Gumbel utilities of this scale: softmax, Plackett–Luce, and Efron's form for ties."""
+        order = self.order
+        items = order.to_items(jnp.broadcast_to(mean, (order.tier.shape[0], order.n_slots)))
+        value = tiers.log_mass_gumbel(items / scale, order.in_tier())
+        return jnp.where(order.speaks, value, 0.0).sum(axis=-1)
+
+    def mean(self, mean: Rows) -> Rows:
+        """E[x | x ∈ Ω] for x ~ N(mean, I): the structured mean-field, mean + ∂ log_mass / ∂ mean."""
+        return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
+
+    def release(self, slots: RowsMask) -> OrderRegion:
+        return OrderRegion(self.order.release(slots))
+
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        lower, upper = self.bounds(x)
+        return ((lower <= x) & (x <= upper)).all(axis=-1)
+
+    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """⟨A, b = 0, c = +∞⟩: one row x_above − x_below per pair of neighbouring tiers, best tiers first as in §3.2."""
+        order = self.order
+        slots = (tuple(range(order.n_slots)),) if order.slots is None else order.slots
+        rows = []
+        for codes, places in zip(np.asarray(order.tier[row]), slots, strict=True):
+            for tier in range(int(codes.max(initial=-1)), 0, -1):
+                for above in np.flatnonzero(codes == tier):
+                    for below in np.flatnonzero(codes == tier - 1):
+                        line = np.zeros(order.n_slots)
+                        line[places[int(above)]], line[places[int(below)]] = 1.0, -1.0
+                        rows.append(line)
+        A = np.array(rows).reshape(-1, order.n_slots)
+        return A, np.zeros(len(A)), np.full(len(A), np.inf)
