@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import thurbo as tb
 from thurbo.columns.base import Block
 from thurbo.errors import SchemaError
 from thurbo.report import embedding as embedding_module
@@ -258,6 +259,76 @@ def test_a_fit_without_history_or_map_still_renders(example: dict[str, Any]) -> 
     assert "<polyline" not in render(example | {"history": []})
     model, table = fake(n=3)
     assert "No answer differs enough" in render(summary(model, table))
+
+
+@pytest.fixture(scope="module")
+def every_kind() -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """A question of each kind with several sites: a unit that is on in the first half of the rows only."""
+    n = 20
+    table: dict[str, list[Any]] = {
+        "party": ["red"] * n + ["blue"] * (n - 2) + [tb.one_of("blue", "green"), None],
+        "owns": [["car"]] * n + [["car", "boat"]] * (n - 1) + [None],
+        "rank": ["a > b > c"] * n + ["c > a > b"] * (n - 2) + ["b = c > a", None],
+        "trust": ["low", "high"] * (n - 1) + [tb.at_least("some"), None],
+    }
+    schema = tb.Schema(
+        {
+            "party": tb.Categorical(["red", "blue", "green"]),
+            "owns": tb.MultiSelect(["car", "boat"]),
+            "rank": tb.Ranking(["a", "b", "c"]),
+            "trust": tb.Ordinal(["low", "some", "high"]),
+        }
+    ).fit(table)
+    log_odds = np.repeat([9.0, -9.0], n)[:, None]
+    model = FakeModel(schema, log_odds, np.arange(9.0)[:, None])  # type: ignore[arg-type]
+    model.site_names_ = list(schema.site_names)
+    return summary(
+        model, table, what_if=[{"column": "party", "label": "red", "given": "a > b", "probability": 0.25}]
+    ), table
+
+
+def test_questions_of_several_sites_are_counted(every_kind: tuple[dict[str, Any], Any]) -> None:
+    found, _ = every_kind
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    data = {record["name"]: record for record in found["data"]["columns"]}
+    assert data["party"]["counts"] == [20, 18, 0]  # "one of" is an answer, but no one category
+    assert data["owns"]["counts"] == [39, 19]
+    assert data["owns"]["labels"] == ["car", "boat"]
+    assert data["rank"]["counts"] == [20, 0, 18]  # favourites; a tie on top has none
+    assert data["rank"]["words"].startswith("first: a 53")
+    assert data["trust"]["counts"] == [19, 0, 19]  # an interval has no one level
+    assert all(record["share_missing"] == pytest.approx(1 / 40) for record in data.values())
+
+
+def test_units_speak_of_each_label(every_kind: tuple[dict[str, Any], Any]) -> None:
+    (unit,) = every_kind[0]["units"]
+    effects = {effect["column"]: effect for effect in unit["up"] + unit["down"]}
+    red, boat = effects["party: red"], effects["owns: boat"]
+    assert (red["statement"], boat["statement"], effects["rank: a"]["statement"]) == ("chosen", "ticked", "first")
+    assert (red["share_on"], red["share_off"]) == pytest.approx((1.0, 0.0), abs=1e-3)
+    assert (boat["share_on"], boat["share_off"]) == pytest.approx((0.0, 1.0), abs=1e-3)
+    assert (red["weight"], boat["weight"]) == (0.0, 4.0)
+    sites = ["party: red", "party: blue", "party: green", "owns: car", "owns: boat", "rank: a", "rank: b", "rank: c"]
+    assert [weight["site"] for weight in unit["weights"]] == [*sites, "trust"]
+
+
+def test_the_map_shows_choices_whole_and_options_one_by_one(every_kind: tuple[dict[str, Any], Any]) -> None:
+    by_name = {colouring["column"]: colouring for colouring in every_kind[0]["map"]["colourings"]}
+    assert {"party", "rank", "owns: boat"} <= set(by_name)
+    assert not {"party: red", "rank: a", "owns"} & set(by_name)
+    assert by_name["rank"]["groups"][-2:] == [None, None]
+    assert by_name["rank"]["labels"] == ["a", "b", "c"]
+
+
+def test_the_page_of_every_kind_is_whole_and_asks_what_if(every_kind: tuple[dict[str, Any], Any]) -> None:
+    html = render(every_kind[0])
+    page = _Page()
+    page.feed(html)
+    assert page.open == []
+    assert "car 100\u00a0%, boat 49\u00a0%" in html
+    assert "What if?" in html
+    assert "a &gt; b" in html
+    assert "What if?" not in render(every_kind[0] | {"what_if": []})
 
 
 def test_colours_are_distinct_and_shares_honest() -> None:

@@ -1,12 +1,12 @@
 """The demo: a real survey from table to page, in the order a newcomer would go.
 
 Load the bundled Star Wars survey, hide a tenth of its answers, fit, check the guesses, read the hidden units,
-fill in one respondent's gaps, write the page. Everything goes through the public interface.
+ask what if, fill in one respondent's gaps, write the page. Everything goes through the public interface.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,16 @@ SOURCE = "FiveThirtyEight, Star Wars survey (2014), licensed CC BY 4.0; column n
 SHARE_HIDDEN = 0.1
 # The questions most people ask the map about, films first.
 COLOUR_BY = ("fan", "seen: The Phantom Menace", "Jar Jar Binks", "Darth Vader", "gender", "age")
+# Conditions, each beside its opposite, under which to ask about an answer; and those that need every question.
+WHAT_IF = (("fan", "Yes", ("age >= 45-60", "age <= 30-44")),)
+WHAT_IF_EVERYTHING = (
+    ("shot_first", "Han", ("age >= 45-60", "age <= 30-44")),
+    (
+        "fan",
+        "Yes",
+        ("films: The Empire Strikes Back > The Phantom Menace", "films: The Phantom Menace > The Empire Strikes Back"),
+    ),
+)
 
 
 class Found(NamedTuple):
@@ -35,11 +45,15 @@ def run(
     *,
     n_hidden: int = 6,
     max_epochs: int = 100,
+    everything: bool = False,
     seed: int = 0,
     output: str | PathLike[str] = "report.html",
     progress: Callable[[str], None] | None = None,
 ) -> Found:
-    """Fit the survey, check it, write the page to `output`; `progress` is told each stage."""
+    """Fit the survey, check it, write the page to `output`; `progress` is told each stage.
+
+    With `everything` the choices and the film ranking are in the model too, which takes several times as long.
+    """
     destination(output)  # before any work: a minute later is too late to learn that the directory is missing
     from thurbo import report
     from thurbo.datasets import load_starwars
@@ -47,7 +61,7 @@ def run(
 
     say = progress or (lambda message: None)
     say("Reading the survey")
-    frame, schema = load_starwars()
+    frame, schema = load_starwars(everything=everything)
     shown, hidden = hide(frame, schema, seed)
     say(f"Fitting {n_hidden} hidden units to {len(frame):,} respondents")
     verbose = progress is not None
@@ -56,7 +70,14 @@ def run(
     held_out = check(model, frame, shown, hidden)
     say("Drawing the map")
     summary = report.summary(
-        model, frame, title=TITLE, source=SOURCE, colour_by=COLOUR_BY, held_out=held_out, seed=seed
+        model,
+        frame,
+        title=TITLE,
+        source=SOURCE,
+        colour_by=(*COLOUR_BY, "films", "shot_first") if everything else COLOUR_BY,
+        held_out=held_out,
+        what_if=ask(model, frame, WHAT_IF + WHAT_IF_EVERYTHING if everything else WHAT_IF),
+        seed=seed,
     )
     respondent = fill_gaps(model, frame)
     page = write_atomically(output, report.render(summary))
@@ -64,41 +85,84 @@ def run(
 
 
 def hide(frame: Any, schema: Any, seed: int) -> tuple[Any, dict[str, NDArray[np.bool_]]]:
-    """The frame with a tenth of the modelled answers blanked, and which ones they are, by column."""
+    """The frame with a tenth of the modelled answers blanked, each whole, and which ones they are, by question."""
     rng = np.random.default_rng(seed)
     shown, hidden = frame.copy(), {}
     for name in schema.modelled:
-        hidden[name] = frame[name].notna().to_numpy() & (rng.random(len(frame)) < SHARE_HIDDEN)
-        shown[name] = frame[name].mask(hidden[name])
+        sources = list(schema[name].source_columns(name))
+        answered = frame[sources].notna().any(axis=1).to_numpy()
+        hidden[name] = answered & (rng.random(len(frame)) < SHARE_HIDDEN)
+        for source in sources:
+            shown[source] = frame[source].mask(hidden[name])
     return shown, hidden
 
 
 def check(model: Any, frame: Any, shown: Any, hidden: Mapping[str, NDArray[np.bool_]]) -> dict[str, Any]:
-    """Accuracy and log score (nats) of the hidden answers, beside those of the shown answers' shares."""
+    """Accuracy and log score (nats) of the hidden answers, beside those of the shown answers' shares.
+
+    Of a ranking the favourite is to be guessed; every option of a select-all question is an answer of its own.
+    """
     truth = model.schema_.compile(frame)
     known = model.schema_.compile(shown)
     columns = []
     for name, where in hidden.items():
-        n = int(where.sum())
-        if n == 0:
+        kind = model.schema_[name].kind
+        code = _codes(truth[name])[where]
+        if not (code >= 0).any():
             continue
-        code = truth[name].code[where, 0]
-        probability = np.asarray(model.predict_proba(shown, name), float)[where]
-        marginal = _shares(known[name].code[:, 0], probability.shape[1])
+        probability = np.asarray(model.predict_proba(shown[where], name), float)
+        if kind == "multiselect":  # [row, option] becomes [row, option, not ticked or ticked]
+            probability = np.stack([1 - probability, probability], axis=-1)
+        else:
+            probability = probability[:, None]
+        n_labels = probability.shape[-1]
+        marginal = np.stack([_shares(each, n_labels) for each in _codes(known[name]).T])
+        marginal = np.broadcast_to(marginal, probability.shape)
+        answered = code >= 0
         columns.append(
             {
-                "column": name,
-                "n": n,
-                "accuracy": float(np.mean(probability.argmax(axis=1) == code)),
-                "accuracy_marginal": float(np.mean(marginal.argmax() == code)),
-                "log_score": float(np.mean(np.log(np.maximum(probability[np.arange(n), code], 1e-12)))),
-                "log_score_marginal": float(np.mean(np.log(marginal[code]))),
+                "column": f"{name}: favourite" if kind == "ranking" else name,
+                "n": int(answered.sum()),
+                "accuracy": _accuracy(probability[answered], code[answered]),
+                "accuracy_marginal": _accuracy(marginal[answered], code[answered]),
+                "log_score": _log_score(probability[answered], code[answered]),
+                "log_score_marginal": _log_score(marginal[answered], code[answered]),
             }
         )
     count = np.array([record["n"] for record in columns])
     measures = ("accuracy", "accuracy_marginal", "log_score", "log_score_marginal")
     overall = {key: float(np.average([record[key] for record in columns], weights=count)) for key in measures}
     return {"n_cells": int(count.sum()), "share": SHARE_HIDDEN, **overall, "columns": columns}
+
+
+def _codes(block: Any) -> NDArray[Any]:
+    """Answers as codes, −1 where there is none: [row, option]; of a choice or ranking the best label, [row, 1]."""
+    from thurbo.report.answers import favourite
+
+    return favourite(block)[:, None] if block.has_tiers else np.asarray(block.code)
+
+
+def _accuracy(probability: NDArray[Any], code: NDArray[Any]) -> float:
+    return float(np.mean(probability.argmax(axis=1) == code))
+
+
+def _log_score(probability: NDArray[Any], code: NDArray[Any]) -> float:
+    return float(np.mean(np.log(np.maximum(probability[np.arange(len(code)), code], 1e-12))))
+
+
+def ask(model: Any, frame: Any, questions: Sequence[tuple[str, str, tuple[str, ...]]]) -> list[dict[str, Any]]:
+    """P(answer | condition) for somebody of whom nothing but the condition is known."""
+    nobody = frame.iloc[:1].copy()
+    for name in model.schema_.modelled:
+        for source in model.schema_[name].source_columns(name):
+            nobody[source] = None
+    found = []
+    for column, label, conditions in questions:
+        place = list(model.schema_[column].labels).index(label)
+        for given in conditions:
+            probability = float(np.asarray(model.predict_proba(nobody, column, given=[given]))[0, place])
+            found.append({"column": column, "label": label, "given": given, "probability": probability})
+    return found
 
 
 def _shares(code: NDArray[Any], n_levels: int) -> NDArray[np.float64]:
@@ -109,19 +173,19 @@ def _shares(code: NDArray[Any], n_levels: int) -> NDArray[np.float64]:
 
 def fill_gaps(model: Any, frame: Any, most: int = 5) -> dict[str, Any]:
     """One respondent who answered most questions but not all, with the model's answer to the others."""
-    names = list(model.schema_.modelled)
-    gaps = frame[names].isna().sum(axis=1).to_numpy()
-    place = int(np.flatnonzero((gaps >= 3) & (gaps <= most))[0])
+    # A select-all question has no one answer to be sure of; of a ranking it is the favourite.
+    schema = model.schema_
+    names = [name for name in schema.modelled if schema[name].kind != "multiselect"]
+    gaps = np.stack([frame[list(schema[name].source_columns(name))].isna().all(axis=1) for name in names], axis=1)
+    n_gaps = gaps.sum(axis=1)
+    place = int(np.flatnonzero((n_gaps >= 3) & (n_gaps <= most))[0])
     row = frame.iloc[[place]]
-    filled = model.impute(row)
     answers = []
-    for name in names:
-        if not row[name].isna().iloc[0]:
-            continue
-        labels = list(model.schema_[name].labels)
-        answer = filled[name].iloc[0]
-        probability = float(np.asarray(model.predict_proba(row, name))[0, labels.index(answer)])
-        answers.append({"column": name, "answer": str(answer), "probability": probability})
+    for name in (name for name, gap in zip(names, gaps[place], strict=True) if gap):
+        probability = np.asarray(model.predict_proba(row, name))[0]
+        best = int(probability.argmax())
+        label = str(schema[name].labels[best])
+        answers.append({"column": name, "answer": label, "probability": float(probability[best])})
     return {"row": place, "n_answered": len(names) - len(answers), "filled": answers}
 
 
@@ -164,6 +228,9 @@ def story(found: Found, most_units: int = 5) -> list[str]:
         f"{percent(check['accuracy_marginal'])}.",
         f"  Log score: {check['log_score']:.3f} nats an answer, against "
         f"{check['log_score_marginal']:.3f} for the shares.",
+        "",
+        "What if? Of somebody of whom nothing else is known the model says",
+        *(f"  {w['column']}: {w['label']}, given {w['given']}: {percent(w['probability'])}" for w in s["what_if"]),
         "",
         f"Respondent {respondent['row'] + 1} left {len(respondent['filled'])} questions open; the model says",
     ]

@@ -38,7 +38,9 @@ class JointRegion(NamedTuple):
         return reduce(jnp.maximum, (part.colour() for part in self.parts))
 
     def start(self, mean: Rows) -> Rows:
-        return reduce(lambda x, part: x + (part.start(mean) - mean), self.parts, mean)
+        """Each part's start on its own slots; not a sum, which would round it out of the region."""
+        starts = (part.start(mean) for part in self.parts)
+        return reduce(lambda x, start: jnp.where(start == mean, x, start), starts, mean)
 
     def bounds(self, x: Rows) -> Bounds:
         """The narrowest of the parts' intervals; all but one are the whole line."""

@@ -20,7 +20,9 @@ from thurbo.constraints.base import Bounds, Gauge
 from thurbo.constraints.order import Groups, Slots, consecutive
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["tier"], meta_fields=["slots", "n_slots", "depth", "width"])
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["tier"], meta_fields=["slots", "n_slots", "depth", "width", "halves"]
+)
 @dataclass(frozen=True)
 class OneOf(Groups):
     """The largest of each group is one of the items coded 1; 0 for the others, −1 takes no part; width = max |S|."""
@@ -91,12 +93,7 @@ class OneOfRegion(NamedTuple):
         speaks = order.speaks[:, :, None]
         first = jnp.asarray(np.arange(items.shape[-1]) == 0)[None, None, :]
         part, chosen = jnp.where(speaks, order.tier >= 0, first), jnp.where(speaks, order.tier == 1, first)
-
-        def one(mean: Array, deviation: Array, part: Array, chosen: Array) -> Array:
-            # Seen from above, the largest is the smallest: all lie above −t, and one of S is at −t.
-            return tiers.log_mass_of_two(tiers.Split(-mean, deviation, jnp.zeros_like(part), part, chosen))
-
-        value = jax.vmap(jax.vmap(one))(items, spread, part, chosen)
+        value = tiers.log_mass_of_largest(items, spread, part, chosen)
         return jnp.where(order.speaks, value, 0.0).sum(axis=-1)
 
     def mean(self, mean: Rows) -> Rows:

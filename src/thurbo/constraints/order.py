@@ -51,6 +51,7 @@ class Groups:
     slots    which slot each item of each order is, −1 for padding; None: one order, whose item i is slot i
     depth    the most tiers of any order, width the most items of a tier that is neither first nor last. Known on the
              host (`of`), they choose the shortest exact integral; 0 stands for "as many as there are items"
+    halves   the most items of even and of odd tiers (absent ones count as even); None where that is not known
     """
 
     tier: Any  # Int[Array, "row order item"]; unannotated since a tree of axes or specs is an Order too
@@ -58,6 +59,7 @@ class Groups:
     n_slots: int = 0
     depth: int = 0
     width: int = 0
+    halves: tuple[int, int] | None = None
 
     @property
     def n_tiers(self) -> int:
@@ -106,7 +108,7 @@ class Groups:
         number = (jnp.cumsum(present, axis=-1) - 1).astype(tier.dtype)
         fresh = jnp.take_along_axis(number, jnp.maximum(tier, 0).astype(jnp.int32), axis=-1)
         silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
-        return replace(self, tier=jnp.where(silent, jnp.full_like(tier, -1), fresh))
+        return replace(self, tier=jnp.where(silent, jnp.full_like(tier, -1), fresh), halves=None)
 
 
 def shape_of(tier: np.ndarray) -> tuple[int, int]:
@@ -123,7 +125,7 @@ def shape_of(tier: np.ndarray) -> tuple[int, int]:
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["tier"],
-    meta_fields=["slots", "n_slots", "depth", "width", "mass", "gumbel_scale"],
+    meta_fields=["slots", "n_slots", "depth", "width", "halves", "mass", "gumbel_scale"],
 )
 @dataclass(frozen=True)
 class Order(Groups):
@@ -148,7 +150,9 @@ class Order(Groups):
         tier = consecutive(tier)
         depth, width = shape_of(tier)
         n_slots = tier.shape[-1] if n_slots is None else n_slots
-        return cls(jnp.asarray(tier), slots, n_slots, depth, width, mass, gumbel_scale)
+        odd = ((tier >= 0) & (tier % 2 == 1)).sum(axis=-1)
+        halves = int((tier.shape[-1] - odd).max(initial=1)), int(odd.max(initial=1))
+        return cls(jnp.asarray(tier), slots, n_slots, depth, width, halves, mass, gumbel_scale)
 
     def region(self, gauge: Gauge) -> OrderRegion:
         """Differences of utilities have neither cuts nor scales: the region is the order itself."""
@@ -172,17 +176,30 @@ class OrderRegion(NamedTuple):
     def bounds(self, x: Rows) -> Bounds:
         """From the largest of the tier below to the smallest of the tier above."""
         order = self.order
-        items = order.to_items(x)
+        lower, upper = self._intervals(order.to_items(x), order.takes_part)
+        return Bounds(order.to_slots(lower, -jnp.inf), order.to_slots(upper, jnp.inf))
+
+    def _intervals(
+        self, items: Items, part: Bool[Array, "row order item"], a: int = 0, b: int | None = None
+    ) -> tuple[Items, Items]:
+        """Bounds of the items from place a to place b."""
         highest, lowest = self._ends(items)
         end = jnp.full_like(highest[:, :, :1], jnp.inf)
-        below, above = jnp.concatenate([-end, highest], axis=-1), jnp.concatenate([lowest, end], axis=-1)
-        at = jnp.maximum(order.tier, 0).astype(jnp.int32)
-        lower, upper = jnp.take_along_axis(below, at, axis=-1), jnp.take_along_axis(above, at + 1, axis=-1)
-        silent = ~order.takes_part
-        return Bounds(
-            order.to_slots(jnp.where(silent, -jnp.inf, lower), -jnp.inf),
-            order.to_slots(jnp.where(silent, jnp.inf, upper), jnp.inf),
+        below, above = (
+            jnp.concatenate([-end, highest[..., :-1]], axis=-1),
+            jnp.concatenate([lowest[..., 1:], end], axis=-1),
         )
+        tier, part = self.order.tier[..., a:b], part[..., a:b]
+        if self.order.n_tiers <= 8:  # selects fuse; a gather does not
+            lower, upper = jnp.full(tier.shape, -jnp.inf, items.dtype), jnp.full(tier.shape, jnp.inf, items.dtype)
+            for number in range(self.order.n_tiers):
+                here = tier == number
+                lower = jnp.where(here, below[..., number, None], lower)
+                upper = jnp.where(here, above[..., number, None], upper)
+        else:
+            at = jnp.maximum(tier, 0).astype(jnp.int32)
+            lower, upper = jnp.take_along_axis(below, at, axis=-1), jnp.take_along_axis(above, at, axis=-1)
+        return jnp.where(part, lower, -jnp.inf), jnp.where(part, upper, jnp.inf)
 
     def _ends(self, items: Items) -> tuple[Float[Array, "row order tier"], Float[Array, "row order tier"]]:
         """Largest and smallest of every tier; −∞ and +∞ where it is empty."""
@@ -207,22 +224,76 @@ class OrderRegion(NamedTuple):
         return jnp.where(order.observed, order.to_slots(jnp.where(part, given, items), 0.0), mean)
 
     def draw(self, key: PRNGKey, x: Rows, mean: Rows, box: Bounds | None = None) -> Rows:
-        """One step that leaves N(mean, I) on Ω (and in the box, if any) invariant: block shifts, then the two colours.
+        """One step that leaves N(mean, I) on Ω (and in the box, if any) invariant: shifts, then the two colours.
 
         Slots that no order holds are drawn afresh. What a sweep does in as many steps as there are tiers, squared,
         the shifts do in a few (order_moves.py).
         """
-        key_shift, *keys = jax.random.split(key, 3)
-        x = self._shift(key_shift, x, mean, box)
-        colour = self.colour()
-        for turn, key_colour in enumerate(keys):
-            lower, upper = self.bounds(x)
-            if box is not None:
-                lower, upper = jnp.maximum(lower, box.lower), jnp.minimum(upper, box.upper)
-            x = jnp.where(colour == turn, truncnorm.sample(key_colour, mean, lower, upper), x)
-        return x
+        if box is None and self.order.n_tiers == 2 and self.order.halves is not None and self.order.halves[1] == 1:
+            return self._draw_choice(key, x, mean)
+        key_all, key_blocks, *keys = jax.random.split(key, 4)
+        if box is None:
+            x = self._shift_all(key_all, x, mean)
+        sizes = order_moves.scales(self.order.n_tiers)
+        if box is not None:
+            sizes = (1 << (self.order.n_tiers - 1).bit_length(), *sizes)
+        if sizes:
+            x = self._shift_blocks(key_blocks, x, mean, box, sizes)
+        return self._two_colours(keys[0], keys[1], x, mean, box)
 
-    def _shift(self, key: PRNGKey, x: Rows, mean: Rows, box: Bounds | None) -> Rows:
+    def _two_colours(self, key: PRNGKey, key_rest: PRNGKey, x: Rows, mean: Rows, box: Bounds | None) -> Rows:
+        """A sweep that draws each slot once: items stand in order of colour, so that each turn is a slice of them."""
+        order, n = self.order, self.order.tier.shape[-1]
+        even, odd = order.halves or (n, n)
+        odd_tier = jnp.where(order.takes_part, order.tier % 2, jnp.zeros_like(order.tier))
+        places = jnp.argsort(odd_tier, axis=-1)
+        stand = lambda value: jnp.take_along_axis(value, places, axis=-1)  # noqa: E731
+        sorted_region = OrderRegion(replace(order, tier=stand(order.tier)))
+        part, colour = stand(order.takes_part), stand(odd_tier)
+        items, mean_items = stand(order.to_items(x)), stand(order.to_items(mean))
+        held = None if box is None else [stand(order.to_items(side)) for side in box]
+        for turn, (a, b) in enumerate(((0, even), (n - odd, n))):
+            lower, upper = sorted_region._intervals(items, part, a, b)
+            if held is not None:
+                lower, upper = jnp.maximum(lower, held[0][..., a:b]), jnp.minimum(upper, held[1][..., a:b])
+            drawn = truncnorm.sample(jax.random.fold_in(key, turn), mean_items[..., a:b], lower, upper)
+            items = items.at[..., a:b].set(jnp.where(colour[..., a:b] == turn, drawn, items[..., a:b]))
+        x = order.to_slots(jnp.take_along_axis(items, jnp.argsort(places, axis=-1), axis=-1), 0.0)
+        return x if order.slots is None else self._draw_rest(key_rest, x, mean, box)
+
+    def _draw_rest(self, key: PRNGKey, x: Rows, mean: Rows, box: Bounds | None) -> Rows:
+        """Slots of no order are as free as their boxes."""
+        rest = np.setdiff1d(np.arange(self.order.n_slots), np.asarray(self.order.slots))
+        if not len(rest):
+            return x
+        free = jnp.full_like(mean, jnp.inf)
+        lower, upper = (-free, free) if box is None else box
+        drawn = truncnorm.sample(key, *(jnp.take(value, jnp.asarray(rest), axis=1) for value in (mean, lower, upper)))
+        return x.at[:, jnp.asarray(rest)].set(drawn)
+
+    def _draw_choice(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        """One item above all others: its own utility first, the others integrated out, then theirs, all below it."""
+        order, mean_items = self.order, self.order.to_items(mean)
+        part = order.takes_part
+        top, rest = part & (order.tier == 1), part & (order.tier == 0)
+        pick = lambda value: jnp.where(top, value, 0.0).sum(axis=-1)  # noqa: E731
+        key_top, key_rest, key_free = jax.random.split(key, 3)
+        chosen = order_moves.draw_chosen(key_top, pick(order.to_items(x)), pick(mean_items), mean_items, rest)
+        chosen = jnp.broadcast_to(chosen[:, :, None], mean_items.shape)
+        upper = jnp.where(rest, chosen, jnp.inf)
+        drawn = truncnorm.sample(key_rest, mean_items, jnp.full_like(upper, -jnp.inf), upper)
+        moved = order.to_slots(jnp.where(top, chosen, drawn), 0.0)
+        return moved if order.slots is None else self._draw_rest(key_free, moved, mean, None)
+
+    def _shift_all(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        """Adding one number to all of an order keeps it, in floating point too: rounding is monotone."""
+        order = self.order
+        part = order.takes_part
+        pull = jnp.where(part, order.to_items(mean - x), 0.0).sum(axis=-1)
+        step = order_moves.shift_all(key, pull, part.sum(axis=-1).astype(x.dtype))
+        return x + order.to_slots(jnp.where(part, step[:, :, None], 0.0), 0.0)
+
+    def _shift_blocks(self, key: PRNGKey, x: Rows, mean: Rows, box: Bounds | None, sizes: tuple[int, ...]) -> Rows:
         order, items = self.order, self.order.to_items(x)
         here = order.in_tier() & order.speaks[:, :, None, None]
         highest, lowest = self._ends(items)
@@ -233,18 +304,12 @@ class OrderRegion(NamedTuple):
             room = order.to_items(box.lower) - items, order.to_items(box.upper) - items
             down = jnp.where(here, room[0][:, :, None, :], -jnp.inf).max(axis=-1)
             up = jnp.where(here, room[1][:, :, None, :], jnp.inf).min(axis=-1)
-        blocks = order_moves.Blocks(
-            lowest, highest, add(order.to_items(mean) - items), add(jnp.ones_like(items)), down, up
-        )
-        n = order.n_tiers
-        # A block of one tier is worth a move only where tiers have several members: the sweep moves single items.
-        scales = tuple(2**k for k in range(n.bit_length(), -1, -1) if 2**k < 2 * n and (k > 0 or n < items.shape[-1]))
-        moved = order_moves.shift_blocks(key, blocks, scales)
+        pull, size = add(order.to_items(mean) - items), add(jnp.ones_like(items))
+        moved = order_moves.shift_blocks(key, order_moves.Blocks(lowest, highest, pull, size, down, up), sizes)
         at = jnp.maximum(order.tier, 0).astype(jnp.int32)
         step = jnp.where(order.takes_part, jnp.take_along_axis(moved, at, axis=-1), 0.0)
-        moved_x = order.to_slots(items + step, 0.0)
-        moved_x = jnp.where(order.observed, moved_x, x)
-        # Sums of shifts are rounded; a row in which that touched an inequality stays where it was.
+        moved_x = x + order.to_slots(step, 0.0)
+        # Sums of different shifts are rounded; a row in which that touched an inequality stays where it was.
         safe = self.contains(moved_x)
         if box is not None:
             safe = safe & ((box.lower <= moved_x) & (moved_x <= box.upper)).all(axis=-1)

@@ -7,7 +7,7 @@ Promises: log F on panels, never F, so nothing underflows; two tiers take one sh
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -42,10 +42,10 @@ def rule(dtype: Any, depth: int = 2, width: int = 1) -> Rule:
     """Enough for 1e-8 in float64 and 1e-4 in float32. Long chains and large ties climb steeply: shorter panels."""
     is_large = width > 16
     if dtype == jnp.float32:
-        panels = 12 + depth // 2 if width == 1 else 16 if is_large else 10
-        return Rule(points=24, drop=20.0, panels=panels, nodes=6, inner=6)
+        panels = 12 + depth if width == 1 else 16 if is_large else 10
+        return Rule(points=28, drop=20.0, panels=panels, nodes=6, inner=6)
     panels = 24 + depth if width == 1 else 32 if is_large else 14
-    return Rule(points=48, drop=38.0, panels=panels, nodes=8, inner=10)
+    return Rule(points=64, drop=38.0, panels=panels, nodes=8, inner=10)
 
 
 # ---- Φ and its complement, both in logs, from one polynomial
@@ -239,6 +239,7 @@ def log_mass_of_tiers(tier: Int[Array, " item"], mean: Items, deviation: Items, 
     )
 
 
+@partial(jax.jit, static_argnames=("depth", "width"))
 def log_mass(
     tier: Int[Array, "row order item"],
     mean: Float[Array, "row order item"],
@@ -259,6 +260,22 @@ def log_mass(
         return jax.vmap(one)(*flat).reshape(tier.shape[:-1])
     every = jax.lax.map(lambda row: jax.checkpoint(one)(*row), tuple(flat), batch_size=portion)
     return every.reshape(tier.shape[:-1])
+
+
+@jax.jit
+def log_mass_of_largest(
+    mean: Float[Array, "row order item"],
+    deviation: Float[Array, "row order item"],
+    part: Bool[Array, "row order item"],
+    chosen: Bool[Array, "row order item"],
+) -> Float[Array, "row order"]:
+    """log P(the largest of `part` is one of `chosen`), for every order of every row."""
+
+    def one(mean: Array, deviation: Array, part: Array, chosen: Array) -> Array:
+        # Seen from above, the largest is the smallest: all lie above −t, and one of the chosen is at −t.
+        return log_mass_of_two(Split(-mean, deviation, jnp.zeros_like(part), part, chosen))
+
+    return jax.vmap(jax.vmap(one))(mean, deviation, part, chosen)
 
 
 def log_mass_gumbel(

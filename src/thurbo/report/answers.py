@@ -1,6 +1,7 @@
-"""What respondents said, as numbers: the schema's own reading of the table, one array per column.
+"""What respondents said, as numbers: the schema's own reading of the table, one array per question.
 
-A level column gives its codes, a measured one its values in the user's units; a missing cell is NaN.
+A level gives its code, a measured cell its value in the user's units, a choice or ranking the label above all others;
+a question with several sites also has one part for each, a yes or no. A missing cell is NaN.
 Reading through the schema keeps every dataframe library out of the report.
 """
 
@@ -13,15 +14,21 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
+# What the part of a question says of one label, by kind: no, and yes.
+_PART_LABELS = {"multiselect": ("not ticked", "ticked"), "ranking": ("not first", "first")}
+
 
 class Answers(NamedTuple):
-    """One column of the table, ready to be averaged."""
+    """One question of the table, or the part of it that is about one label, ready to be averaged."""
 
     name: str
     kind: str  # "binary", "ordinal", "continuous", ...
     labels: tuple[str, ...]  # in order; empty for a measured column
     values: FloatArray  # [row] code or number; NaN where missing
     description: str
+    site: str = ""  # name of the site it is about, where that is not the question's own
+    parts: tuple[Answers, ...] = ()  # one for each label, where each has a site
+    answered: NDArray[np.bool_] | None = None  # [row], where it is more than having one value
 
     @property
     def observed(self) -> NDArray[np.bool_]:
@@ -29,27 +36,68 @@ class Answers(NamedTuple):
 
     @property
     def share_missing(self) -> float:
-        return float(np.mean(~self.observed)) if len(self.values) else 0.0
+        answered = self.observed if self.answered is None else self.answered
+        return float(np.mean(~answered)) if len(answered) else 0.0
+
+    @property
+    def lines(self) -> tuple[Answers, ...]:
+        """What can be said about it one at a time: its parts, or itself."""
+        return self.parts or (self,)
 
 
 def read_answers(schema: Any, X: Any) -> list[Answers]:
-    """Read every modelled column of X through its fitted schema."""
+    """Read every modelled question of X through its fitted schema."""
     answers = []
     for name, block in schema.compile(X).items():
         column = schema[name]
-        if column.family == "none":  # kept out of the model
+        if column.family == "none" or not block.sites:  # kept out of the model, or with no answers of its own
+            continue
+        labels = tuple(_word(label) for label in column.labels)
+        about = str(name), column.kind, labels
+        if column.family == "utility" or column.kind == "multiselect":
+            answers.append(_of_many_sites(*about, block, column.describe()))
             continue
         if column.family == "levels":
+            # A cell that leaves several levels open has no one code to average.
             code = block.code[:, 0]
-            values = np.where(code >= 0, code, np.nan).astype(float)
+            values = np.where((code >= 0) & (block.code_high[:, 0] == code), code, np.nan).astype(float)
         else:
             # Standard units at scale one decode to the user's own. An interval has no one number to average.
             point = block.point[:, 0]
             decoded = column.decode(np.where(block.point, block.lower, 0.0), np.zeros((1, 0)), np.ones(1))
             values = np.where(point, np.asarray(decoded, float), np.nan)
-        labels = tuple(_word(label) for label in column.labels)
-        answers.append(Answers(str(name), column.kind, labels, values, column.describe()))
+        answers.append(Answers(*about, values, column.describe(), answered=block.observed[:, 0]))
     return answers
+
+
+def _of_many_sites(name: str, kind: str, labels: tuple[str, ...], block: Any, description: str) -> Answers:
+    """A question with one site for each label: as a whole the best label, or how many are ticked."""
+    if kind == "multiselect":
+        said = np.where(block.code >= 0, block.code, np.nan).astype(float)
+        whole, values = tuple(f"{n} ticked" for n in range(len(labels) + 1)), said.sum(axis=1)
+    else:
+        best = favourite(block)
+        said, whole, values = _is_best(block), labels, np.where(best >= 0, best, np.nan).astype(float)
+    part_labels = _PART_LABELS.get(kind, ("not chosen", "chosen"))
+    parts = tuple(
+        Answers(f"{name}: {label}", kind, part_labels, said[:, place], description, f"{name}.{site}")
+        for place, (label, site) in enumerate(zip(labels, block.sites, strict=True))
+    )
+    return Answers(name, kind, whole, values, description, parts=parts, answered=block.takes_part.any(axis=1))
+
+
+def favourite(block: Any) -> NDArray[np.int64]:
+    """Which label is above all others that the row compares: [row]; −1 where no single one is known to be."""
+    is_best = _is_best(block) == 1
+    return np.where(is_best.any(axis=1), is_best.argmax(axis=1), -1)
+
+
+def _is_best(block: Any) -> FloatArray:
+    """1 for the label above all others that the row compares, 0 for one below another, NaN where not said."""
+    top = block.tier.max(axis=1, keepdims=True)
+    at_top = (block.tier == top) & (top > 0)
+    alone = (at_top.sum(axis=1) == 1) & ~block.one_of
+    return np.select([(block.tier >= 0) & (block.tier < top), at_top & alone[:, None]], [0.0, 1.0], np.nan)
 
 
 def _word(label: Any) -> str:

@@ -16,7 +16,7 @@ from thurbo import __version__
 from thurbo.errors import SchemaError
 from thurbo.report.answers import Answers, FloatArray, read_answers
 from thurbo.report.embedding import embed
-from thurbo.report.units import describe_units
+from thurbo.report.units import describe_units, percent
 
 # What a fit maximises, as people say it.
 _OBJECTIVES = {
@@ -35,15 +35,16 @@ def summary(
     source: str | None = None,
     colour_by: Sequence[str] | None = None,
     held_out: Mapping[str, Any] | None = None,
+    what_if: Sequence[Mapping[str, Any]] = (),
     seed: int = 0,
     max_points: int = 3000,
 ) -> dict[str, Any]:
     """Sum up `model`, a fitted TBM, on the rows of X: data, fit, hidden units and map.
 
     `source` says whose data they are, in the page's last line.
-    `colour_by` names the columns that colour the map; by default those that differ most across hidden units.
-    `held_out` is a check made elsewhere (see `thurbo.demo`), shown as given. At most `max_points` rows are
-    mapped.
+    `colour_by` names the questions that colour the map, or "question: label" of one with several sites; by default
+    those that differ most across hidden units. `held_out` is a check and `what_if` are questions asked elsewhere (see
+    `thurbo.demo`), shown as given. At most `max_points` rows are mapped.
     """
     answers = read_answers(model.schema_, X)
     n_rows = len(answers[0].values) if answers else 0
@@ -62,28 +63,44 @@ def summary(
         "units": units,
         "map": _map(log_odds, on, chosen, seed, max_points),
         "held_out": dict(held_out) if held_out is not None else None,
+        "what_if": [dict(each) for each in what_if],
     }
 
 
 def _data(answers: Sequence[Answers], n_rows: int) -> dict[str, Any]:
     columns = []
     for column in answers:
-        seen = column.values[column.observed]
+        seen, many = column.values[column.observed], column.kind == "multiselect"
+        labels = [part.name.removeprefix(f"{column.name}: ") for part in column.parts] or list(column.labels)
         record: dict[str, Any] = {
             "name": column.name,
             "kind": column.kind,
             "description": column.description,
             "share_missing": column.share_missing,
-            "labels": list(column.labels),
+            "labels": labels,
         }
-        if column.labels:
-            record["counts"] = [int(np.sum(seen == code)) for code in range(len(column.labels))]
+        if many:  # any number of them in a row, so shares do not add up to one
+            record["counts"] = [int(np.nansum(part.values)) for part in column.parts]
+            shares = [float(np.mean(part.values[part.observed])) for part in column.parts if part.observed.any()]
+            record["words"] = _shares_in_words(labels, shares, len(labels)) if len(shares) == len(labels) else ""
+        elif labels:
+            record["counts"] = [int(np.sum(seen == code)) for code in range(len(labels))]
+            if column.parts and len(seen):  # in no order, so the ends of a bar say nothing
+                first = "first: " if column.kind == "ranking" else ""
+                record["words"] = first + _shares_in_words(labels, [n / len(seen) for n in record["counts"]], 3)
         else:
             quantiles = np.quantile(seen, [0.05, 0.25, 0.5, 0.75, 0.95]) if len(seen) else np.full(5, np.nan)
             record["quantiles"] = [_plain(q) for q in quantiles]
         columns.append(record)
     missing = float(np.mean([c.share_missing for c in answers])) if answers else 0.0
     return {"n_rows": n_rows, "n_columns": len(answers), "share_missing": missing, "columns": columns}
+
+
+def _shares_in_words(labels: Sequence[str], shares: Sequence[float], most: int) -> str:
+    """The labels with the largest shares, largest first."""
+    order = sorted(range(len(labels)), key=lambda place: -shares[place])
+    words = ", ".join(f"{labels[place]} {percent(shares[place])}" for place in order[:most])
+    return words + (", …" if len(order) > most else "")
 
 
 def _fit(model: Any) -> dict[str, Any]:
@@ -119,21 +136,23 @@ def _map_columns(
     colour_by: Sequence[str] | None,
     most: int = 6,
 ) -> list[Answers]:
-    by_name = {column.name: column for column in answers}
+    by_name = {each.name: each for column in answers for each in (column, *column.parts)}
     if colour_by is not None:
         for name in colour_by:
             if name not in by_name:
                 raise SchemaError(
                     "is not a column of the model, so the map cannot be coloured by it",
                     column=name,
-                    remedy=f"choose among {', '.join(by_name)}",
+                    remedy=f"choose among {', '.join(column.name for column in answers)}",
                 )
         return [by_name[name] for name in colour_by]
+    # One map shows every label of a choice; options are ticked independently, so each has its own.
+    home = {part.name: column for column in answers if column.kind != "multiselect" for part in column.parts}
     # How much a column matters to the units, discounted where few answered: a grey map tells nothing.
     score: dict[str, float] = {}
     for unit in units:
         for effect in [*unit["up"], *unit["down"]]:
-            column = by_name[effect["column"]]
+            column = home.get(effect["column"], by_name[effect["column"]])
             gain = abs(effect["standardised"]) * (1 - column.share_missing)
             score[column.name] = max(score.get(column.name, 0.0), gain)
     return [by_name[name] for name in sorted(score, key=lambda name: -score[name])[:most]]

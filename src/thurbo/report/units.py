@@ -24,11 +24,15 @@ def describe_units(
     answers: Sequence[Answers], on: FloatArray, weights: FloatArray, site_names: Sequence[str], top: int = 4
 ) -> list[dict[str, Any]]:
     """One record per hidden unit, most widely shared first: its share, its telling answers, its weights."""
+    lines = [line for a in answers for line in a.lines]
+    names = {line.site: line.name for line in lines if line.site}
     units = []
     for k in range(on.shape[1]):
-        effects = [effect for a in answers if (effect := _effect(a, on[:, k])) is not None]
-        for effect in effects:
-            effect["weight"] = _column_weight(effect["column"], weights[:, k], site_names)
+        effects = []
+        for line in lines:
+            effect = _effect(line, on[:, k])
+            if effect is not None:
+                effects.append(effect | {"weight": _weight(line, weights[:, k], site_names)})
         telling = sorted(
             (e for e in effects if abs(e["standardised"]) >= _SMALLEST), key=lambda e: -abs(e["standardised"])
         )
@@ -43,7 +47,8 @@ def describe_units(
                 "words": _headline(up, down),
                 "strength": max((abs(e["standardised"]) for e in telling), default=0.0),
                 "weights": [
-                    {"site": str(site), "weight": float(w)} for site, w in zip(site_names, weights[:, k], strict=True)
+                    {"site": names.get(str(site), str(site)), "weight": float(w)}
+                    for site, w in zip(site_names, weights[:, k], strict=True)
                 ],
             }
         )
@@ -91,14 +96,10 @@ def _statement(answers: Answers, values: FloatArray, p: FloatArray) -> tuple[str
     return (label if cut == n_levels - 1 else f"at least {label}"), values >= cut
 
 
-def _column_weight(column: str, weights: FloatArray, site_names: Sequence[str]) -> float:
-    """Weight of the column's site; of several sites, the one that weighs most."""
-    own = [float(w) for site, w in zip(site_names, weights, strict=True) if _belongs(str(site), column)]
-    return max(own, key=abs, default=0.0)
-
-
-def _belongs(site: str, column: str) -> bool:
-    return site == column or site.startswith(f"{column}.")
+def _weight(line: Answers, weights: FloatArray, site_names: Sequence[str]) -> float:
+    """Weight of the site that the answer is about."""
+    own = line.site or line.name
+    return next((float(w) for site, w in zip(site_names, weights, strict=True) if str(site) == own), 0.0)
 
 
 def _headline(up: Sequence[dict[str, Any]], down: Sequence[dict[str, Any]]) -> str:

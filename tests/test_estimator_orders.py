@@ -1,0 +1,153 @@
+"""§3.2 through the estimator: categories, options, rankings and statements, from a table and back to a table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thurbo as tb
+from thurbo.errors import ThurboError
+
+N_ROWS = 300
+PARTIES, ISSUES, MEDIA = ("Blue", "Green", "Red"), ("tax", "health", "school"), ("tv", "radio", "net")
+
+
+def make_frame() -> pd.DataFrame:
+    """Two camps that differ in everything, with holes."""
+    rng = np.random.default_rng(0)
+    camp = rng.random(N_ROWS) < 0.5
+    utility = rng.normal(size=(N_ROWS, 3)) + np.where(camp[:, None], [1.5, 0.0, -1.0], [-1.0, 0.0, 1.5])
+    order = np.argsort(
+        -(rng.normal(size=(N_ROWS, 3)) + np.where(camp[:, None], [1.0, 0, -1.0], [-1.0, 0, 1.0])), axis=1
+    )
+    ranking = [" > ".join(ISSUES[i] for i in row) for row in order]
+    ticked = rng.normal(size=(N_ROWS, 3)) + np.where(camp[:, None], 0.8, -0.8) > 0
+    media = [[MEDIA[i] for i in np.flatnonzero(row)] for row in ticked]
+    frame = pd.DataFrame({
+        "party": np.array(PARTIES, object)[utility.argmax(axis=1)],
+        "issues": ranking,
+        "media": media,
+        "trust": np.clip(np.round(1.5 + np.where(camp, 1, -1) + rng.normal(size=N_ROWS)), 0, 3),
+        "age": 40 + 10 * rng.normal(size=N_ROWS) + 5 * camp,
+    })  # fmt: skip
+    for name in frame:
+        frame.loc[rng.random(N_ROWS) < 0.15, name] = None
+    return frame
+
+
+SCHEMA = {
+    "party": tb.Categorical(PARTIES),
+    "issues": tb.Ranking(ISSUES),
+    "media": tb.MultiSelect(MEDIA),
+    "trust": tb.Ordinal([0, 1, 2, 3]),
+    "age": tb.Continuous(),
+}
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return make_frame()
+
+
+@pytest.fixture(scope="module")
+def model(frame: pd.DataFrame) -> tb.TBM:
+    return tb.TBM(SCHEMA, n_hidden=2, max_epochs=25, batch_size=100, random_state=0).fit(frame)
+
+
+def test_it_learns_more_than_the_shares(model: tb.TBM, frame: pd.DataFrame) -> None:
+    """From all other answers the party is guessed better than by its shares: a paired t-test over rows."""
+    known = frame["party"].notna().to_numpy()
+    code = pd.Categorical(frame["party"][known], PARTIES).codes
+    chance = model.predict_proba(frame, "party")[known]
+    shares = np.bincount(code) / len(code)
+    gain = np.log(chance[np.arange(len(code)), code]) - np.log(shares[code])
+    assert gain.mean() > 3 * gain.std() / np.sqrt(len(gain))
+    assert model.converged_
+
+
+def test_probabilities_are_probabilities(model: tb.TBM, frame: pd.DataFrame) -> None:
+    for name, labels in (("party", PARTIES), ("issues", ISSUES), ("trust", (0, 1, 2, 3))):
+        chance = model.predict_proba(frame.head(20), name)
+        assert model.schema_[name].labels == labels
+        assert chance.shape == (20, len(labels))
+        np.testing.assert_allclose(chance.sum(axis=1), 1.0)
+    ticked = model.predict_proba(frame.head(20), "media")
+    assert ((ticked > 0) & (ticked < 1)).all()
+
+
+def test_a_cell_does_not_predict_itself(model: tb.TBM, frame: pd.DataFrame) -> None:
+    some = frame.head(16)
+    for name in ("party", "issues", "media"):
+        blank = some.assign(**{name: pd.Series([None] * 16, index=some.index, dtype=object)})
+        np.testing.assert_allclose(model.predict_proba(some, name), model.predict_proba(blank, name), atol=1e-6)
+
+
+def test_imputing_fills_gaps_and_leaves_answers(model: tb.TBM, frame: pd.DataFrame) -> None:
+    some = frame.head(60)
+    full = model.impute(some)
+    assert not full.isna().any().any()
+    for name in frame:
+        there = some[name].notna()
+        assert full[name][there].tolist() == some[name][there].tolist()
+    assert set(full["party"]) <= set(PARTIES)
+    assert all(sorted(text.split(" > ")) == sorted(ISSUES) for text in full["issues"])
+    assert all(set(ticked) <= set(MEDIA) for ticked in full["media"])
+
+
+def test_samples_are_rows_as_fitted(model: tb.TBM) -> None:
+    drawn = model.sample(50, random_state=0)
+    assert list(drawn) == list(SCHEMA)
+    assert set(drawn["party"]) <= set(PARTIES)
+    assert all(sorted(text.split(" > ")) == sorted(ISSUES) for text in drawn["issues"])
+    assert np.isfinite(model.score_samples(drawn)).all()
+
+
+STATEMENTS = {
+    "party": tb.one_of("Green", "Red"),
+    "issues": tb.prefers("health", "tax"),
+    "trust": tb.at_least(2),
+    "age": tb.between(30, 45),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements_in_cells_and_in_given_agree(model: tb.TBM, frame: pd.DataFrame, name: str) -> None:
+    some, statement = frame.head(16), STATEMENTS[name]
+    in_cells = some.assign(**{name: pd.Series([statement] * 16, index=some.index, dtype=object)})
+    target = "party" if name != "party" else "trust"
+    said = model.predict_proba(some, target, given={name: statement})
+    np.testing.assert_allclose(said, model.predict_proba(in_cells, target), atol=1e-6)
+    assert np.abs(said - model.predict_proba(some, target)).max() > 1e-3
+
+
+def test_conditions_as_text_are_statements(model: tb.TBM, frame: pd.DataFrame) -> None:
+    some = frame.head(16)
+    text = ["trust >= 2", "issues: health > tax"]
+    said = model.predict_proba(some, "party", given=text)
+    given = {"trust": tb.at_least(2), "issues": tb.prefers("health", "tax")}
+    np.testing.assert_allclose(said, model.predict_proba(some, "party", given=given), atol=1e-6)
+
+
+def test_what_is_not_yet_there_is_said(model: tb.TBM, frame: pd.DataFrame) -> None:
+    """Pairs that no weak order holds (two separate comparisons) are refused in one sentence, not misread."""
+    four = frame.assign(issues=None).head(4)
+    schema = SCHEMA | {"issues": tb.Ranking(("a", "b", "c", "d"))}
+    pairs = [tb.prefers("a", "b"), tb.prefers("c", "d")]
+    four["issues"] = pd.Series([pairs] * 4, index=four.index, dtype=object)
+    with pytest.raises(ThurboError, match="later version"):
+        tb.TBM(schema, n_hidden=1, max_epochs=1).fit(four)
+
+
+def test_a_model_with_orders_is_saved_and_loaded(model: tb.TBM, frame: pd.DataFrame, tmp_path) -> None:
+    model.save(tmp_path / "m.thurbo")
+    again = tb.TBM.load(tmp_path / "m.thurbo")
+    some = frame.head(16)
+    np.testing.assert_array_equal(again.transform(some), model.transform(some))
+    np.testing.assert_array_equal(again.predict_proba(some, "issues"), model.predict_proba(some, "issues"))
+
+
+def test_multi_prediction_and_exclusion_fit_orders_too(frame: pd.DataFrame) -> None:
+    model = tb.TBM(
+        SCHEMA, n_hidden=2, objective="multi-prediction", unobserved="exclude", max_epochs=2, random_state=0
+    ).fit(frame)
+    assert np.isfinite(model.weights_).all()
+    assert np.isfinite(model.transform(frame.head(16))).all()
