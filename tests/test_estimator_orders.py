@@ -151,3 +151,10 @@ def test_multi_prediction_and_exclusion_fit_orders_too(frame: pd.DataFrame) -> N
     ).fit(frame)
     assert np.isfinite(model.weights_).all()
     assert np.isfinite(model.transform(frame.head(16))).all()
+
+
+def test_inequalities_between_sites_are_refused_rather_than_forgotten(frame: pd.DataFrame) -> None:
+    line = [({"issues.tax": 1, "issues.health": -1}, ">=", 0)]
+    said = frame.head(4).assign(more=pd.Series([line] * 4, index=frame.index[:4], dtype=object))
+    with pytest.raises(ThurboError, match=r"row 0.*later version"):
+        tb.TBM(SCHEMA | {"more": tb.Inequality()}, n_hidden=1, max_epochs=1).fit(said)

@@ -47,7 +47,9 @@ def _root(
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("report.html"),
     hidden: Annotated[int, typer.Option(min=1, help="Number of hidden units.")] = 6,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 100,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the data: 100 by default, 30 with --everything.")
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--everything", help="With the choices and the film ranking too; takes several minutes.")
     ] = False,

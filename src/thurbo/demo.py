@@ -44,7 +44,7 @@ class Found(NamedTuple):
 def run(
     *,
     n_hidden: int = 6,
-    max_epochs: int = 100,
+    max_epochs: int | None = None,
     everything: bool = False,
     seed: int = 0,
     output: str | PathLike[str] = "report.html",
@@ -52,7 +52,7 @@ def run(
 ) -> Found:
     """Fit the survey, check it, write the page to `output`; `progress` is told each stage.
 
-    With `everything` the choices and the film ranking are in the model too, which takes several times as long.
+    With `everything` the choices and the film ranking are in the model too, which takes minutes; epochs are then fewer.
     """
     destination(output)  # before any work: a minute later is too late to learn that the directory is missing
     from thurbo import report
@@ -65,7 +65,11 @@ def run(
     shown, hidden = hide(frame, schema, seed)
     say(f"Fitting {n_hidden} hidden units to {len(frame):,} respondents")
     verbose = progress is not None
-    model = TBM(schema, n_hidden=n_hidden, max_epochs=max_epochs, random_state=seed, verbose=verbose).fit(shown)
+    # The exact mass of a ranking is dear; prediction meets it once for each row, enumeration in every hidden state.
+    settings: dict[str, Any] = {"objective": "multi-prediction", "likelihood_weight": 0.1} if everything else {}
+    n_epochs = max_epochs or (30 if everything else 100)
+    model = TBM(schema, n_hidden=n_hidden, max_epochs=n_epochs, random_state=seed, verbose=verbose, **settings)
+    model.fit(shown)
     say("Guessing the hidden answers")
     held_out = check(model, frame, shown, hidden)
     say("Drawing the map")

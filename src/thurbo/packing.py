@@ -30,14 +30,15 @@ def pack(blocks: Iterable[Block], families: Iterable[str], unobserved: Unobserve
 
     Which constraints there are follows from the families of the columns, not from what the cells happen to say.
     """
-    kept = [(block, family) for block, family in zip(blocks, families, strict=True) if block.sites]
-    blocks = [block for block, _ in kept]
-    if any(block.linear for block in blocks):
-        first = next(line for block in blocks for line in block.linear)
+    pairs = list(zip(blocks, families, strict=True))
+    first = next((line for block, _ in pairs for line in block.linear), None)
+    if first is not None:
         raise ThurboError(
             f"row {first.row}: {' and '.join(first.coefficients)} are compared beyond one order of their own column; "
             "such statements come in a later version, leave them out for now"
         )
+    kept = [(block, family) for block, family in pairs if block.sites]
+    blocks = [block for block, _ in kept]
     held = {family for _, family in kept}
     constraints: list[Constraint] = []
     if "measured" in held:
