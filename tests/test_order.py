@@ -145,19 +145,7 @@ def test_released_slots_say_nothing_and_tiers_close_up():
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize(
     "sizes",
-    [
-        [1, 1],
-        [39, 1],
-        [1, 39],
-        [5, 3],
-        [300, 200],
-        [1] * 10,
-        [1] * 50,
-        [2, 3, 1, 2, 2],
-        [8] * 5,
-        [40, 1, 1],
-        [1, 200, 1],
-    ],
+    [[39, 1], [300, 200], [1] * 50, [2, 3, 1, 2, 2], [8] * 5, [1, 200, 1]],
     ids=lambda s: f"{len(s)}x{max(s)}",
 )
 def test_equal_means_give_the_multinomial_coefficient(sizes, dtype):
@@ -174,6 +162,12 @@ def test_rankings_and_ties_match_an_independent_recursion(dtype, scale):
         within(masses(np.arange(n), mean, dtype), chain_reference(mean), dtype)
     codes, mean = np.array([0, 0, 1, 1, 1, 2, 3, 3, 4]), exact32(scale * rng.normal(size=9))
     within(masses(codes, mean, dtype), reference(codes, mean), dtype)
+
+
+def test_panels_are_laid_where_a_hazard_underflows():
+    """Far below the items of tier 1 their hazard is no float32 number; the panels must not be laid by it."""
+    mean = exact32(3.0 * np.random.default_rng(1009).normal(size=50))
+    within(masses(np.arange(50), mean, jnp.float32), chain_reference(mean), jnp.float32)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -248,7 +242,7 @@ def test_gradients_and_means(codes):
     draws = rejected(lambda x: (x @ A.T >= 0).all(axis=1), mean)
     ours = mean + np.asarray(slope)
     error = (draws.mean(axis=0) - ours) / (draws.std(axis=0) / np.sqrt(len(draws)))
-    assert stats.chi2.sf((error**2).sum() / 2, len(codes)) > SMALLEST_P
+    assert 2 * len(codes) * stats.norm.sf(np.abs(error).max()) > SMALLEST_P
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -271,7 +265,7 @@ def test_gumbel_forms_are_softmax_and_plackett_luce():
     ties = region_of([0, 1, 1, 2, 2], mass="gumbel", gumbel_scale=CLOSER_SCALE)
     assert ties.order.mass == "gumbel"
     assert float(ties.log_mass(jnp.zeros((1, 5)))[0]) == pytest.approx(2 * np.log(2) - gammaln(6), abs=1e-12)
-    exact = masses(np.arange(5), mean)
+    exact = chain_reference(mean)
     near, paper = (abs(float(region_of(np.arange(5)).log_mass_gumbel(row, s)[0]) - exact) for s in (CLOSER_SCALE, 1.0))
     assert max(near, paper) < 1.5
     assert np.isfinite(jax.grad(lambda m: ties.log_mass(m).sum())(row)).all()
@@ -349,7 +343,7 @@ def test_one_of_these():
     assert bool(region.contains(jnp.asarray(ours)).all())
     agree(ours, truth)
     error = (truth.mean(axis=0) - np.asarray(region.mean(mu)[0])) / (truth.std(axis=0) / np.sqrt(len(truth)))
-    assert stats.chi2.sf((error**2).sum() / 2, 5) > SMALLEST_P
+    assert 2 * 5 * stats.norm.sf(np.abs(error).max()) > SMALLEST_P
     with pytest.raises(ValueError, match="union"):
         region.as_linear(0)
     gone = jnp.zeros((rows, 5), bool).at[:, jnp.asarray([0, 2])].set(True)

@@ -159,9 +159,11 @@ class Order(Groups):
         return OrderRegion(self)
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
-        region = self.region(gauge)
-        one = jax.checkpoint(lambda mean: region.log_mass(mean[None, :]))
-        return jax.lax.map(one, means)
+        """States times rows as so many rows: `tiers.log_mass` works through them in portions."""
+        n_states, n_rows = means.shape[0], self.tier.shape[0]
+        tier = jnp.broadcast_to(self.tier, (n_states, *self.tier.shape)).reshape(-1, *self.tier.shape[1:])
+        mass = replace(self, tier=tier).region(gauge).log_mass(jnp.repeat(means, n_rows, axis=0))
+        return mass.reshape(n_states, n_rows)
 
 
 class OrderRegion(NamedTuple):
@@ -181,7 +183,7 @@ class OrderRegion(NamedTuple):
 
     def _intervals(
         self, items: Items, part: Bool[Array, "row order item"], a: int = 0, b: int | None = None
-    ) -> tuple[Items, Items]:
+    ) -> tuple[Float[Array, "row order some"], Float[Array, "row order some"]]:
         """Bounds of the items from place a to place b."""
         highest, lowest = self._ends(items)
         end = jnp.full_like(highest[:, :, :1], jnp.inf)

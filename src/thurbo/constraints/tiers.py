@@ -44,7 +44,7 @@ def rule(dtype: Any, depth: int = 2, width: int = 1) -> Rule:
     if dtype == jnp.float32:
         panels = 12 + depth if width == 1 else 16 if is_large else 10
         return Rule(points=28, drop=20.0, panels=panels, nodes=6, inner=6)
-    panels = 24 + depth if width == 1 else 32 if is_large else 14
+    panels = 24 + 2 * depth if width == 1 else 32 if is_large else 18
     return Rule(points=64, drop=38.0, panels=panels, nodes=8, inner=10)
 
 
@@ -121,12 +121,17 @@ def _slopes(split: Split, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     left = jnp.where(split.lower, jnp.exp(log_phi(z) - below), 0.0)
     hazard = jnp.exp(log_phi(z) - above)
     right = jnp.where(split.upper, hazard, 0.0)
-    edge = jnp.where(split.edge, hazard / sd, 0.0)
-    total = jnp.maximum(edge.sum(), jnp.finfo(s.dtype).tiny)
+    # Shares of the edge's hazard in logs: far below all its members the hazard itself underflows in float32.
+    rate = jnp.where(split.edge, log_phi(z) - above - jnp.log(sd), -jnp.inf)
+    most = rate.max()
+    share = jnp.exp(rate - most)
+    total = share.sum()
+    share = share / total
     excess = (hazard - z) / sd
-    first = (edge * excess).sum() / total
-    second = (edge * (excess * excess + (hazard * (hazard - z) - 1.0) / (sd * sd))).sum() / total - first * first
-    value = jnp.where(split.lower, below, 0.0).sum() + jnp.where(split.upper, above, 0.0).sum() + jnp.log(total)
+    first = (share * excess).sum()
+    second = (share * (excess * excess + (hazard * (hazard - z) - 1.0) / (sd * sd))).sum() - first * first
+    value = jnp.where(split.lower, below, 0.0).sum() + jnp.where(split.upper, above, 0.0).sum()
+    value = value + most + jnp.log(total)
     slope = (left / sd).sum() - (right / sd).sum() + first
     bend = -(left * (z + left) / sd**2).sum() - (right * (hazard - z) / sd**2).sum() + second
     return value, slope, bend
@@ -152,7 +157,8 @@ def locate(split: Split, drop: float) -> tuple[Scalar, Scalar]:
         def inwards(_: Any, s: Scalar) -> Scalar:
             value, slope, _ = _slopes(split, s)
             step = (height - drop - value) / slope  # concave: from outside, Newton stays outside
-            return jnp.where(sign * step < 0.0, s + step, s)
+            inside = sign * step < 0.0
+            return jnp.where(inside & (sign * (s + step - peak) > 0.0), s + step, s)
 
         return lax.fori_loop(0, 5, inwards, peak + sign * math.sqrt(2.0 * drop) * widest)
 
