@@ -64,7 +64,7 @@ def log_mass_given(model: Model, h: np.ndarray, lower: np.ndarray, upper: np.nda
         centre = mean[b] + gain @ (lower[p] - mean[p])
         spread = covariance[np.ix_(b, b)] - gain @ covariance[np.ix_(p, b)]
         mass = multivariate_normal.cdf(
-            upper[b], centre, spread, lower_limit=lower[b], abseps=1e-10, releps=1e-10, maxpts=2_000_000
+            upper[b], centre, spread, lower_limit=lower[b], abseps=1e-8, releps=1e-8, maxpts=100_000
         )
         total += float(np.log(mass))
     return float(total)

@@ -145,6 +145,7 @@ def test_a_model_with_orders_is_saved_and_loaded(model: tb.TBM, frame: pd.DataFr
     np.testing.assert_array_equal(again.predict_proba(some, "issues"), model.predict_proba(some, "issues"))
 
 
+@pytest.mark.slow
 def test_multi_prediction_and_exclusion_fit_orders_too(frame: pd.DataFrame) -> None:
     model = tb.TBM(
         SCHEMA, n_hidden=2, objective="multi-prediction", unobserved="exclude", max_epochs=2, random_state=0

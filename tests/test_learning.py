@@ -95,10 +95,10 @@ def test_sampled_phases_give_the_gradient_on_average(unobserved, n_factors):
     params = make_params(n_factors=n_factors, size=0.5)
     evidence = make_evidence(params, n_rows=3, unobserved=unobserved)
     plan = Plan(
-        objective="likelihood", unobserved=unobserved, positive_phase="gibbs", n_positive_steps=60, n_negative_steps=60,
+        objective="likelihood", unobserved=unobserved, positive_phase="gibbs", n_positive_steps=30, n_negative_steps=30,
         negative_phase="contrastive" if unobserved == "exclude" else "persistent",
     )  # fmt: skip
-    copies, repeats = 200, 200
+    copies, repeats = 100, 150
     many = evidence.rows(jnp.tile(jnp.arange(3), copies))
     at, unpack = trainable(params)
 

@@ -221,7 +221,7 @@ def test_hidden_cells_of_coupled_evidence_are_conditioned_on_the_others():
     np.testing.assert_allclose(ours, region.log_mass(mean, deviation) - rest.log_mass(mean, deviation), atol=1e-8)
 
 
-@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize("unobserved", ["marginalize", pytest.param("exclude", marks=pytest.mark.slow)])
 def test_objectives_have_finite_right_gradients_over_mixed_rows(unobserved):
     params, evidence = make_params(), make_evidence(unobserved)
     plan = Plan(unobserved=unobserved, n_mean_field_steps=3)
