@@ -6,9 +6,8 @@ user's own labels and units. The mathematics is elsewhere.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from os import PathLike
 from typing import Any, Literal, NamedTuple, Self
 
@@ -26,28 +25,13 @@ from thurbo.columns.statements import parse_given
 from thurbo.constraints import Gauge, Levels
 from thurbo.errors import NotTrusted, SchemaError, ThurboError
 from thurbo.evidence import Evidence
-from thurbo.inference.likelihood import MAX_QUADRATURE_FACTORS
 from thurbo.io import frames
-from thurbo.learning import initialise, monitor, trainer
+from thurbo.learning import initialise, monitor, settings, trainer
 from thurbo.learning.plan import Plan
 from thurbo.queries import answers, predict, sample, score
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
-EXACT_OBJECTIVE = 8  # hidden units up to which "auto" enumerates them
-PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # of mean-field: as trained by multi-prediction, and otherwise
-AUTO_UPDATES = 3000  # gradient steps that "auto" epochs aim at
-MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units, a factor counting as five (its nodes)
-CHOICES = {
-    "unobserved": ("marginalize", "exclude"),
-    "objective": ("auto", "likelihood", "multi-prediction", "exact"),
-    "positive_phase": ("auto", "mean-field", "gibbs"),
-    "negative_phase": ("auto", "persistent", "contrastive"),
-    "optimizer": ("adam", "sgd"),
-}
-SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_chains": 1, "batch_size": 1, "max_epochs": 0}
-NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
-MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight")
 Statistic = Literal["auto", "mode", "median", "mean"]
 
 
@@ -159,7 +143,8 @@ class TBM(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Learn from a table: pandas, polars, arrow, a dict of columns or a 2-D array."""
-        _check_settings(self.get_params(deep=False))
+        chosen = self.get_params(deep=False)
+        settings.check(chosen)
         table = frames.table(X)
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row to learn from")
@@ -168,13 +153,13 @@ class TBM(TransformerMixin, BaseEstimator):
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
         blocks = schema.compile(table)
         evidence = packing.pack(blocks.values(), schema.families, self.unobserved)
-        weight = _row_weights(sample_weight, table.n_rows)
-        n_hidden, n_factors = self._sizes(table.n_rows, schema.n_sites)
-        plan = self._plan(n_hidden, n_factors)
+        weight = settings.row_weights(sample_weight, table.n_rows)
+        n_hidden, n_factors = settings.sizes(chosen, table.n_rows, schema.n_sites)
+        plan = settings.plan(chosen, n_hidden, n_factors)
         key = jax.random.key(int(check_random_state(self.random_state).randint(2**31 - 1)))
         key_start, key_chains, key_fit = jax.random.split(key, 3)
         state = self._start(key_start, key_chains, schema, blocks, evidence, weight, (n_hidden, n_factors), plan)
-        batch_size, max_epochs = self._lengths(table.n_rows)
+        batch_size, max_epochs = settings.lengths(chosen, table.n_rows)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
             fitted = trainer.fit(
                 key_fit,
@@ -206,50 +191,6 @@ class TBM(TransformerMixin, BaseEstimator):
             raise ThurboError(f"schema={self.schema!r} is not a schema; give a Schema or a dict of columns")
         return Schema(self.schema)
 
-    def _sizes(self, n_rows: int, n_sites: int) -> tuple[int, int]:
-        n_hidden = self.n_hidden
-        if n_hidden == "auto":
-            n_hidden = int(np.clip(min(n_sites, n_rows // 20), 2, 50))
-        n_factors = 0 if self.n_factors == "auto" else self.n_factors
-        return int(n_hidden), int(n_factors)
-
-    def _plan(self, n_hidden: int, n_factors: int) -> Plan:
-        objective = self.objective
-        if objective == "auto":
-            objective = "exact" if n_hidden <= EXACT_OBJECTIVE and n_factors == 0 else "multi-prediction"
-        if objective == "exact" and not _can_enumerate(n_hidden, n_factors, "objective"):
-            raise ThurboError(
-                f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use objective="auto"'
-            )
-        share = self.likelihood_weight
-        if share == "auto":
-            share = 0.1 if self.objective == "auto" and objective == "multi-prediction" else 0.0
-        positive = "mean-field" if self.positive_phase == "auto" else self.positive_phase
-        negative = self.negative_phase
-        if negative == "auto":
-            negative = "contrastive" if self.unobserved == "exclude" else "persistent"
-        uses_chains = objective == "likelihood" or share > 0
-        if negative == "persistent" and self.unobserved == "exclude" and uses_chains:
-            raise ThurboError(
-                'negative_phase="persistent" needs rows that share their sites; '
-                'use unobserved="marginalize", or negative_phase="contrastive"'
-            )
-        return Plan(
-            objective=objective,
-            unobserved=self.unobserved,
-            likelihood_weight=float(share),
-            positive_phase=positive,
-            negative_phase=negative,
-            n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
-            n_negative_steps=int(self.n_negative_steps),
-            sparsity_target=float(self.sparsity_target),
-            sparsity_weight=float(self.sparsity_weight),
-            weight_decay=float(self.weight_decay),
-            max_norm=None if self.max_norm is None else float(self.max_norm),
-            learn_cuts=self.learn_cuts,
-            optimizer=self.optimizer,
-        )
-
     def _start(
         self,
         key: Any,
@@ -269,13 +210,6 @@ class TBM(TransformerMixin, BaseEstimator):
         learnable, centre = initialise.start(key, cuts, schema.n_cuts, *sizes, np.dtype(np.float32), site_bias=bias)
         chains = jax.random.bernoulli(key_chains, 0.5, (int(self.n_chains), sizes[0])).astype(jnp.float32)
         return trainer.initial_state(learnable, centre, chains, plan)
-
-    def _lengths(self, n_rows: int) -> tuple[int, int]:
-        usual = 100 if n_rows < 20_000 else 500
-        batch_size = min(usual if self.batch_size == "auto" else int(self.batch_size), n_rows)
-        n_batches = -(-n_rows // batch_size)
-        usual = int(np.clip(AUTO_UPDATES // n_batches, 20, 300))
-        return batch_size, usual if self.max_epochs == "auto" else int(self.max_epochs)
 
     def _adopt(
         self, schema: Schema, params: Params, objective: str, history: list[dict[str, float]], converged: bool
@@ -324,12 +258,12 @@ class TBM(TransformerMixin, BaseEstimator):
         if method not in {"exact", "gibbs", "mean-field"}:
             raise ThurboError(f'method "{method}" is not one of auto, exact, gibbs, mean-field')
         n_hidden, n_factors = self.params_.n_hidden, self.params_.n_factors
-        if method == "exact" and not _can_enumerate(n_hidden, n_factors, "method"):
+        if method == "exact" and not settings.can_enumerate(n_hidden, n_factors, "method"):
             raise ThurboError(
                 f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use method="gibbs"'
             )
         # Prediction was trained through so many mean-field steps; more of them answer another question.
-        n_steps = PREDICTION_STEPS if self.objective_ == "multi-prediction" else CONVERGED_STEPS
+        n_steps = settings.PREDICTION_STEPS if self.objective_ == "multi-prediction" else settings.CONVERGED_STEPS
         return predict.How(method=method, n_steps=n_steps, unobserved=self.unobserved)  # type: ignore[arg-type]
 
     def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
@@ -422,11 +356,11 @@ class TBM(TransformerMixin, BaseEstimator):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file: no code, no rows of the data."""
         check_is_fitted(self, "params_")
-        settings = {name: plain(value) for name, value in self.get_params(deep=False).items() if name != "schema"}
-        if not isinstance(settings["random_state"], (int, type(None))):
-            settings["random_state"] = None  # a generator's state is no part of the model
+        chosen = {name: plain(value) for name, value in self.get_params(deep=False).items() if name != "schema"}
+        if not isinstance(chosen["random_state"], (int, type(None))):
+            chosen["random_state"] = None  # a generator's state is no part of the model
         description = {
-            "settings": settings,
+            "settings": chosen,
             "schema": self.schema_.to_dict(),
             "objective": self.objective_,
             "history": self.history_,
@@ -481,46 +415,3 @@ class TBM(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _can_enumerate(n_hidden: int, n_factors: int, by: str) -> bool:
-    return n_factors <= MAX_QUADRATURE_FACTORS and n_hidden + 5 * n_factors <= MOST_ENUMERATED[by]
-
-
-def _check_settings(settings: dict[str, Any]) -> None:
-    """Refuse what no fit can mean, before any work: each setting by its name."""
-    for name, known in CHOICES.items():
-        if settings[name] not in known:
-            raise ThurboError(f"{name}={settings[name]!r} is not one of {', '.join(known)}")
-    for name, smallest in SMALLEST.items():
-        value = settings[name]
-        if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= smallest:
-            continue
-        if name not in MAY_BE_AUTO or value != "auto":
-            auto = ' or "auto"' if name in MAY_BE_AUTO else ""
-            raise ThurboError(f"{name}={value!r} is not a whole number of at least {smallest}{auto}")
-    for name in ("learning_rate", "max_norm", *NOT_NEGATIVE):
-        value = settings[name]
-        if (name == "max_norm" and value is None) or (name in MAY_BE_AUTO and value == "auto"):
-            continue
-        may_be_zero = name in NOT_NEGATIVE
-        if not isinstance(value, Real) or not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
-            raise ThurboError(f"{name}={value!r} is not a number {'of at least' if may_be_zero else 'above'} 0")
-
-
-def _row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
-    """Weights of rows, scaled to mean one."""
-    if sample_weight is None:
-        return np.ones(n_rows)
-    try:
-        weight = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError):
-        raise ThurboError("sample_weight holds something that is no number; give one number for each row") from None
-    if weight.shape != (n_rows,):
-        raise ThurboError(f"sample_weight has shape {weight.shape}; give one number for each of the {n_rows} rows")
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(bad):
-        raise ThurboError(f"row {bad[0]}: sample_weight {weight[bad[0]]} is not a number of zero or more")
-    if weight.sum() == 0:
-        raise ThurboError("sample_weight is zero for every row; give at least one row a positive weight")
-    return weight / weight.mean()

@@ -1,0 +1,135 @@
+"""§5, §6 What the estimator's parameters mean for a fit: checked by name, and every "auto" decided here.
+
+Defaults that work untuned are rules of this file; the training loop sees only the `Plan` they end in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from thurbo.errors import ThurboError
+from thurbo.inference.likelihood import MAX_QUADRATURE_FACTORS
+from thurbo.learning.plan import Plan
+
+Settings = Mapping[str, Any]  # the estimator's parameters by name
+
+EXACT_OBJECTIVE = 8  # hidden units up to which "auto" enumerates them
+PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # of mean-field: as trained by multi-prediction, and otherwise
+AUTO_UPDATES = 3000  # gradient steps that "auto" epochs aim at
+MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units, a factor counting as five (its nodes)
+CHOICES = {
+    "unobserved": ("marginalize", "exclude"),
+    "objective": ("auto", "likelihood", "multi-prediction", "exact"),
+    "positive_phase": ("auto", "mean-field", "gibbs"),
+    "negative_phase": ("auto", "persistent", "contrastive"),
+    "optimizer": ("adam", "sgd"),
+}
+SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_chains": 1, "batch_size": 1, "max_epochs": 0}
+NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
+MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight")
+
+
+def can_enumerate(n_hidden: int, n_factors: int, by: str) -> bool:
+    """Whether so many hidden units and factors can be summed over: by an objective, or by a method of a query."""
+    return n_factors <= MAX_QUADRATURE_FACTORS and n_hidden + 5 * n_factors <= MOST_ENUMERATED[by]
+
+
+def check(settings: Settings) -> None:
+    """Refuse what no fit can mean, before any work: each setting by its name."""
+    for name, known in CHOICES.items():
+        if settings[name] not in known:
+            raise ThurboError(f"{name}={settings[name]!r} is not one of {', '.join(known)}")
+    for name, smallest in SMALLEST.items():
+        value = settings[name]
+        if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= smallest:
+            continue
+        if name not in MAY_BE_AUTO or value != "auto":
+            auto = ' or "auto"' if name in MAY_BE_AUTO else ""
+            raise ThurboError(f"{name}={value!r} is not a whole number of at least {smallest}{auto}")
+    for name in ("learning_rate", "max_norm", *NOT_NEGATIVE):
+        value = settings[name]
+        if (name == "max_norm" and value is None) or (name in MAY_BE_AUTO and value == "auto"):
+            continue
+        may_be_zero = name in NOT_NEGATIVE
+        if not isinstance(value, Real) or not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
+            raise ThurboError(f"{name}={value!r} is not a number {'of at least' if may_be_zero else 'above'} 0")
+
+
+def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """Weights of rows, scaled to mean one."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    try:
+        weight = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError):
+        raise ThurboError("sample_weight holds something that is no number; give one number for each row") from None
+    if weight.shape != (n_rows,):
+        raise ThurboError(f"sample_weight has shape {weight.shape}; give one number for each of the {n_rows} rows")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise ThurboError(f"row {bad[0]}: sample_weight {weight[bad[0]]} is not a number of zero or more")
+    if weight.sum() == 0:
+        raise ThurboError("sample_weight is zero for every row; give at least one row a positive weight")
+    return weight / weight.mean()
+
+
+def sizes(settings: Settings, n_rows: int, n_sites: int) -> tuple[int, int]:
+    """Numbers of hidden units and of factors."""
+    n_hidden = settings["n_hidden"]
+    if n_hidden == "auto":
+        n_hidden = int(np.clip(min(n_sites, n_rows // 20), 2, 50))
+    n_factors = 0 if settings["n_factors"] == "auto" else settings["n_factors"]
+    return int(n_hidden), int(n_factors)
+
+
+def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
+    """How to learn, every "auto" decided."""
+    objective = settings["objective"]
+    if objective == "auto":
+        objective = "exact" if n_hidden <= EXACT_OBJECTIVE and n_factors == 0 else "multi-prediction"
+    if objective == "exact" and not can_enumerate(n_hidden, n_factors, "objective"):
+        raise ThurboError(
+            f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use objective="auto"'
+        )
+    share = settings["likelihood_weight"]
+    if share == "auto":
+        share = 0.1 if settings["objective"] == "auto" and objective == "multi-prediction" else 0.0
+    positive: Any = "mean-field" if settings["positive_phase"] == "auto" else settings["positive_phase"]
+    negative = settings["negative_phase"]
+    if negative == "auto":
+        negative = "contrastive" if settings["unobserved"] == "exclude" else "persistent"
+    uses_chains = objective == "likelihood" or share > 0
+    if negative == "persistent" and settings["unobserved"] == "exclude" and uses_chains:
+        raise ThurboError(
+            'negative_phase="persistent" needs rows that share their sites; '
+            'use unobserved="marginalize", or negative_phase="contrastive"'
+        )
+    return Plan(
+        objective=objective,
+        unobserved=settings["unobserved"],
+        likelihood_weight=float(share),
+        positive_phase=positive,
+        negative_phase=negative,
+        n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
+        n_negative_steps=int(settings["n_negative_steps"]),
+        sparsity_target=float(settings["sparsity_target"]),
+        sparsity_weight=float(settings["sparsity_weight"]),
+        weight_decay=float(settings["weight_decay"]),
+        max_norm=None if settings["max_norm"] is None else float(settings["max_norm"]),
+        learn_cuts=settings["learn_cuts"],
+        optimizer=settings["optimizer"],
+    )
+
+
+def lengths(settings: Settings, n_rows: int) -> tuple[int, int]:
+    """Rows in a batch, and epochs."""
+    usual = 100 if n_rows < 20_000 else 500
+    batch_size = min(usual if settings["batch_size"] == "auto" else int(settings["batch_size"]), n_rows)
+    n_batches = -(-n_rows // batch_size)
+    usual = int(np.clip(AUTO_UPDATES // n_batches, 20, 300))
+    return batch_size, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])
