@@ -71,8 +71,6 @@ def recentre(learnable: Learnable, old: Centre, new: Centre) -> Learnable:
 def _cuts(learnable: Learnable, n_cuts: Int[Array, " site"]) -> Float[Array, "site cut"]:
     first, gaps = learnable.first_cut[:, None], learnable.log_gaps
     width = gaps.shape[1] + 1
-    if width == 1 and learnable.first_cut.size == 0:
-        return first
     real_gap = jnp.arange(width - 1, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None] - 1
     steps = jnp.where(real_gap, jnp.exp(jnp.where(real_gap, gaps, jnp.zeros_like(gaps))), jnp.zeros_like(gaps))
     cuts = first + jnp.concatenate([jnp.zeros_like(first), jnp.cumsum(steps, axis=1)], axis=1)
