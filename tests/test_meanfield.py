@@ -7,6 +7,9 @@ import pytest
 
 from tests.small import UNOBSERVED, make_evidence, make_params
 from thurbo import rbm
+from thurbo.constraints import Order
+from thurbo.constraints.order import CLOSER_SCALE
+from thurbo.evidence import Evidence
 from thurbo.inference.meanfield import mean_field, predictive
 from thurbo.inference.posterior import expectation, hidden_probability
 
@@ -89,3 +92,21 @@ def test_predictive_moments_are_those_of_independent_units():
         se = x.std(axis=0) / np.sqrt(n)
         assert (np.abs(x.mean(axis=0) - mean[r]) < 5 * se).all()
         assert (np.abs(x.var(axis=0) / np.asarray(deviation[r]) ** 2 - 1) < 5 * np.sqrt(2 / n) * 1.2).all()
+
+
+@pytest.mark.parametrize("mass", ["gumbel", "exact"])
+def test_means_of_orders_are_slopes_of_the_mass_that_is_asked_for(mass):
+    """One undamped step from q: x̂ of a category is μ + (1[k] − softmax(μ/s))/s with Gumbel utilities, A.3."""
+    params = make_params()
+    order = Order.of(np.array([[[0, 1, 0, -1, -1, -1]], [[-1] * 6]]))
+    evidence = Evidence((order,))
+    q = jnp.broadcast_to(params.hidden_mean, (2, params.n_hidden))
+    mean = rbm.latent_mean(params, q)
+    if mass == "exact":
+        x = order.region(params.gauge).mean(mean)
+    else:
+        share = jax.nn.softmax(mean[0, :3] / CLOSER_SCALE)
+        x = mean.at[0, :3].add((jnp.asarray([0.0, 1.0, 0.0]) - share) / CLOSER_SCALE)
+    coupling = rbm.to_units(params.weights**2, evidence.free.astype(float))
+    expected = jax.nn.sigmoid(rbm.hidden_logits(params, x) - (q - 0.5) * coupling)
+    np.testing.assert_allclose(mean_field(params, evidence, 1, damping=0.0, mass=mass).hidden, expected, atol=1e-9)

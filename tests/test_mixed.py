@@ -20,6 +20,7 @@ from thurbo.inference import gibbs
 from thurbo.inference.likelihood import log_evidence_exact
 from thurbo.inference.posterior import expectation, hidden_probability
 from thurbo.learning import objective
+from thurbo.learning.hiding import Cells
 from thurbo.learning.plan import Plan
 from thurbo.rbm import Params
 
@@ -219,13 +220,19 @@ def test_hidden_cells_of_coupled_evidence_are_conditioned_on_the_others():
     ours = log_mass_of_hidden(region, mean, deviation, hidden)
     rest = region.release(hidden)
     np.testing.assert_allclose(ours, region.log_mass(mean, deviation) - rest.log_mass(mean, deviation), atol=1e-8)
+    whole = Cells()(jax.random.key(1), evidence)
+    np.testing.assert_allclose(
+        log_mass_of_hidden(region, mean, deviation, whole, whole=True),
+        log_mass_of_hidden(region, mean, deviation, whole),
+        atol=1e-8,
+    )
 
 
 @pytest.mark.parametrize("unobserved", ["marginalize", pytest.param("exclude", marks=pytest.mark.slow)])
 def test_objectives_have_finite_right_gradients_over_mixed_rows(unobserved):
     params, evidence = make_params(), make_evidence(unobserved)
     plan = Plan(unobserved=unobserved, n_mean_field_steps=3)
-    hidden = objective.hide(jax.random.key(0), evidence)
+    hidden = Cells()(jax.random.key(0), evidence)
     together = np.asarray(hidden)[:, 2:5]
     assert (together.all(axis=1) | ~together.any(axis=1)).all()
     for value in (

@@ -1,5 +1,7 @@
 """§3.2, §4.2, §4.4: orders against their own ⟨A, b, c⟩, closed forms, an independent recursion, and rejection."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -226,6 +228,49 @@ def test_padding_permutation_and_grouping_change_nothing():
     np.testing.assert_allclose(np.diag(states), value, atol=1e-12)
     unknown = Order(both.tier[..., :3], tuple(g[:3] for g in both.slots), 8).region(GAUGE).log_mass(jnp.asarray(mean))
     np.testing.assert_allclose(unknown, value, atol=1e-8)
+
+
+def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
+    """Choices by a table of their labels in every state, rankings by single items at their ends."""
+    rng = np.random.default_rng(12)
+    tier = np.full((5, 2, 4), -1)
+    tier[:, 0] = np.eye(4, dtype=int)[rng.integers(0, 4, 5)]
+    tier[:, 1, :3] = np.eye(3, dtype=int)[rng.integers(0, 3, 5)]
+    tier[2, 0], tier[3, 1] = -1, -1
+    slots, means = ((0, 2, 4, 7), (1, 3, 5, -1)), jnp.asarray(rng.normal(size=(3, 8)))
+    choice = Order.of(tier, slots, 8)
+    ranks = rng.permuted(np.tile(np.arange(-1, 5), (3, 1, 1)), axis=-1)
+    rank = Order.of(ranks, ((0, 2, 4, 7, 1, 3),), 8)
+    assert (choice.form, rank.form) == ("choice", "ranking")
+    plain = replace(choice, form="any")
+    np.testing.assert_allclose(
+        choice.log_mass_of_states(means, GAUGE), plain.log_mass_of_states(means, GAUGE), atol=1e-10
+    )
+    assert choice.release(jnp.zeros((5, 8), bool)).form == "any"
+    assert Order.of(np.array([[[0, 1, -1]]])).form == "ranking"  # not all items take part: no choice among all
+    assert Order.of(np.array([[[0, 1, 1]]])).form == "any"
+
+    def slopes(order):
+        mass = lambda mean, deviation: order.region(GAUGE).log_mass(mean, deviation).sum()  # noqa: E731
+        return jax.value_and_grad(mass, argnums=(0, 1))(means, jnp.exp(0.2 * means))
+
+    for ours, theirs in zip(*(jax.tree.leaves(slopes(o)) for o in (rank, replace(rank, form="any"))), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+@pytest.mark.parametrize("codes", [[2, 0, 3, 1], [0, 0, 1, 2, 3, 3]], ids=["ranking", "tied ends"])
+def test_slopes_of_chains_are_differences_in_means_and_deviations_and_twice_over(codes):
+    order, n = Order.of(np.array([[codes]])), len(codes)
+    at = jnp.asarray(np.r_[np.random.default_rng(13).normal(size=n), np.linspace(0.7, 1.4, n)])
+    value = jax.jit(lambda at: order.region(GAUGE).log_mass(at[None, :n], at[None, n:])[0])
+    slope = jax.jit(jax.grad(value))
+    for direction in np.random.default_rng(14).normal(size=(2, 2 * n)):
+        step = 1e-4 * jnp.asarray(direction)
+        difference = float(value(at + step) - value(at - step)) / 2e-4
+        assert float(slope(at) @ direction) == pytest.approx(difference, abs=1e-6)
+        bend = float((slope(at + step) - slope(at - step)) @ direction) / 2e-4
+        _, ours = jax.jvp(slope, (at,), (jnp.asarray(direction),))
+        assert float(ours @ direction) == pytest.approx(bend, abs=1e-5)
 
 
 @pytest.mark.parametrize("codes", FORMS.values(), ids=FORMS)

@@ -187,12 +187,13 @@ def test_a_question_may_be_made_of_several_columns() -> None:
 
 def test_inequalities_are_checked_and_brought_to_standard_units() -> None:
     schema = QUESTIONS.fit(SURVEY)
-    first, second = schema.linear_rows(schema.compile(SURVEY))
-    assert (first[0], first[1].tolist(), first[2].tolist(), first[3:]) == (0, [5, 0], [1.0, -1.0], (0.0, np.inf))
+    first, second = (each for block in schema.compile(SURVEY).values() for each in block.linear)
+    sites = schema.site_names
+    assert first == (0, {sites[5]: 1.0, sites[0]: -1.0}, 0.0, np.inf)
     location, scale = schema["income"].standard  # type: ignore[attr-defined]
-    assert second[:2] == (2, pytest.approx([6, 1]))
-    np.testing.assert_allclose(second[2], [2 * scale, 1.0])
-    assert second[3:] == (-np.inf, pytest.approx(60 - 2 * location))
+    assert second.row == 2
+    assert second.coefficients == pytest.approx({sites[6]: 2 * scale, sites[1]: 1.0})
+    assert second[2:] == (-np.inf, pytest.approx(60 - 2 * location))
 
 
 def test_a_question_of_several_columns_can_be_silent_or_asked_by_its_name() -> None:

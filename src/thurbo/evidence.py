@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Int, RowsMask
-from thurbo.constraints import Box, BoxRegion, Gauge, JointRegion, Levels, OneOf, Order, Region
+from thurbo._typing import Array, Float, Int, RowsMask
+from thurbo.constraints import Box, BoxRegion, Gauge, JointRegion, Levels, Linear, LinearRegion, OneOf, Order, Region
 from thurbo.rbm import Sites
 
 Unobserved = Literal["marginalize", "exclude"]
-Constraint = Box | Levels | Order | OneOf  # the forms known so far; each is one file in constraints/
+Constraint = Box | Levels | Order | OneOf | Linear  # the forms known so far; each is one file in constraints/
 
 
 class Evidence(NamedTuple):
@@ -58,12 +58,36 @@ class Evidence(NamedTuple):
         return free if self.present is None else free & self.present
 
     def region(self, gauge: Gauge) -> Region:
-        """Ω(e) under the current cuts and scales, gathered by slot: all boxes as one, and the orders beside them."""
+        """Ω(e) under the current cuts and scales, gathered by slot: all boxes as one, and what couples slots beside.
+
+        Lines take over the boxes of the slots they name, so that every slot belongs to one part.
+        """
         regions = [c.region(gauge) for c in self.constraints]
         boxes = [region for region in regions if isinstance(region, BoxRegion)]
         coupled = [region for region in regions if not isinstance(region, BoxRegion)]
-        parts = ([reduce(BoxRegion.intersect, boxes)] if boxes else []) + coupled
-        return parts[0] if len(parts) == 1 else JointRegion(tuple(parts))
+        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(gauge)
+        for place, region in enumerate(coupled):
+            if isinstance(region, LinearRegion):
+                coupled[place], box = region.within(box), box.release(region.held)
+        return JointRegion((box, *coupled)) if coupled else box
+
+    def _open_box(self, gauge: Gauge) -> BoxRegion:
+        free = jnp.full(self.constraints[0].observed.shape, jnp.inf, gauge.scale.dtype)
+        return BoxRegion(-free, free, jnp.zeros(free.shape, bool), jnp.zeros_like(free))
+
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        """log P(e | h) of every row for every one of many means, where all rows share their sites."""
+        lines = [c for c in self.constraints if isinstance(c, Linear)]
+        others = [c for c in self.constraints if not isinstance(c, Linear)]
+        if not lines:
+            return reduce(jnp.add, (c.log_mass_of_states(means, gauge) for c in others))
+        held = reduce(jnp.logical_or, (c.held for c in lines))
+        masses = [c.release(held).log_mass_of_states(means, gauge) for c in others if isinstance(c, (Box, Levels))]
+        masses += [c.log_mass_of_states(means, gauge) for c in others if not isinstance(c, (Box, Levels))]
+        parts = self.region(gauge)
+        assert isinstance(parts, JointRegion)
+        masses += [part.log_mass_of_states(means) for part in parts.parts if isinstance(part, LinearRegion)]
+        return reduce(jnp.add, masses)
 
     def release(self, slots: RowsMask) -> Evidence:
         """Leave these slots unconstrained: hidden cells under "marginalize"."""

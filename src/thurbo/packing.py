@@ -7,6 +7,7 @@ counts, so that new data of any length meets programs that exist already.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -15,9 +16,10 @@ import numpy as np
 
 from thurbo._typing import Array
 from thurbo.constraints import Box, Levels, OneOf, Order
-from thurbo.constraints.order import shape_of
+from thurbo.constraints.order import form_of, shape_of
 from thurbo.errors import ThurboError
 from thurbo.evidence import Constraint, Evidence, Unobserved
+from thurbo.merging import Reading, merge
 
 if TYPE_CHECKING:
     from thurbo.columns.base import Block
@@ -25,22 +27,31 @@ if TYPE_CHECKING:
 ROW_BUCKETS = (16, 128, 1024)
 
 
-def pack(blocks: Iterable[Block], families: Iterable[str], unobserved: Unobserved, dtype: Any = np.float32) -> Evidence:
+def pack(
+    blocks: Iterable[Block],
+    families: Iterable[str],
+    unobserved: Unobserved,
+    dtype: Any = np.float32,
+    *,
+    reading: Reading | None = None,
+) -> Evidence:
     """One table as evidence: slot i is site i. Under "exclude" a row's model has only the sites it speaks of.
 
-    Which constraints there are follows from the families of the columns, not from what the cells happen to say.
+    Which constraints there are follows from the families of the columns, not from what the cells happen to say; but for
+    inequalities beyond one order of a column, which make one `Linear` and need a `reading`.
     """
-    pairs = list(zip(blocks, families, strict=True))
-    first = next((line for block, _ in pairs for line in block.linear), None)
-    if first is not None:
-        raise ThurboError(
-            f"row {first.row}: {' and '.join(first.coefficients)} are compared beyond one order of their own column; "
-            "such statements come in a later version, leave them out for now"
-        )
-    kept = [(block, family) for block, family in pairs if block.sites]
+    blocks, families = list(blocks), list(families)
+    constraints: list[Constraint] = []
+    has_lines = any(block.linear for block in blocks)
+    if has_lines:
+        if reading is None:
+            raise ThurboError("inequalities between sites need the names of the sites: give a reading")
+        linear, taken = merge(blocks, reading, dtype)
+        blocks = _without(blocks, taken)
+        constraints.append(linear)
+    kept = [(block, family) for block, family in zip(blocks, families, strict=True) if block.sites]
     blocks = [block for block, _ in kept]
     held = {family for _, family in kept}
-    constraints: list[Constraint] = []
     if "measured" in held:
         lower, upper, point = (_beside(blocks, name) for name in ("lower", "upper", "point"))
         constraints.append(Box(jnp.asarray(lower, dtype), jnp.asarray(upper, dtype), jnp.asarray(point)))
@@ -48,8 +59,26 @@ def pack(blocks: Iterable[Block], families: Iterable[str], unobserved: Unobserve
         constraints.append(_levels(blocks))
     if "utility" in held:
         constraints += _orders(kept)
-    present = jnp.asarray(_beside(blocks, "takes_part")) if unobserved == "exclude" else None
-    return Evidence(tuple(constraints), None, present, _cells(kept))
+    if unobserved == "exclude":
+        present = jnp.asarray(_beside(blocks, "takes_part"))
+        present = present | linear.held if has_lines else present
+    else:
+        present = None
+    return Evidence(tuple(constraints[1:] + constraints[:1] if has_lines else constraints), None, present, _cells(kept))
+
+
+def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> list[Block]:
+    """The blocks without the orders that lines took over."""
+    out, first = [], 0
+    for block in blocks:
+        rows = [row for row, start in taken if start == first] if block.sites else []
+        if rows:
+            tier = block.tier.copy()
+            tier[rows] = -1
+            block = replace(block, tier=tier)
+        out.append(block)
+        first += len(block.sites)
+    return out
 
 
 def _beside(blocks: list[Block], name: str) -> np.ndarray:
@@ -76,16 +105,20 @@ def _cells(kept: list[tuple[Block, str]]) -> Array | None:
 
 
 def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
-    """Columns of about as many labels share one constraint, padded to a power of two: few shapes, few programs."""
-    groups: dict[int, list[tuple[Block, int]]] = {}
+    """Columns of about as many labels share one constraint, padded to a power of two: few shapes, few programs.
+
+    Choices of one label are kept apart from what has more tiers: they are drawn and weighed by shorter ways.
+    """
+    groups: dict[tuple[bool, int], list[tuple[Block, int]]] = {}
     first = 0
     for block, family in kept:
         n_labels = len(block.sites)
         if family == "utility":
-            groups.setdefault(max(4, 1 << (n_labels - 1).bit_length()), []).append((block, first))
+            is_choice = bool(((block.tier > 0).sum(axis=1) <= 1).all())
+            groups.setdefault((is_choice, max(4, 1 << (n_labels - 1).bit_length())), []).append((block, first))
         first += n_labels
     constraints: list[Constraint] = []
-    for size, members in sorted(groups.items()):
+    for (is_choice, size), members in sorted(groups.items()):
         shape = (len(members[0][0].tier), len(members), size)
         tier = np.full(shape, -1, np.int32)
         one_of = np.zeros(shape[:2], bool)
@@ -96,7 +129,9 @@ def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
             slots[place, :n_labels] = np.arange(begin, begin + n_labels)
         where = tuple(map(tuple, slots.tolist()))
         plain = np.where(one_of[:, :, None], -1, tier)
-        constraints.append(Order(jnp.asarray(plain), where, first, *shape_of(plain)))
+        halves = (size, 1) if is_choice else None
+        form = form_of(plain, where)
+        constraints.append(Order(jnp.asarray(plain), where, first, *shape_of(plain), halves, form=form))
         if one_of.any():
             constraints.append(OneOf(jnp.asarray(np.where(one_of[:, :, None], tier, -1)), where, first))
     return constraints

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from thurbo.columns import Block, Cells, Column, Continuous, LinearRow, MeasuredColumn, column_from_dict
-from thurbo.columns.cells import BoolArray, FloatArray, IntArray, listing, show, suggestion
+from thurbo.columns.cells import BoolArray, IntArray, listing, show, suggestion
 from thurbo.columns.guess import guess
 from thurbo.errors import SchemaError
 from thurbo.io.frames import Table, table
@@ -174,30 +174,19 @@ class Schema(Mapping[str, Column]):
             if name in given:
                 cell = np.full(source.n_rows, None, object)
                 cell[:] = [given[name]] * source.n_rows
-                blocks[name] = column.encode(Cells(name, cell, np.zeros(source.n_rows, bool), source.rows))
+                block = column.encode(Cells(name, cell, np.zeros(source.n_rows, bool), source.rows))
+                blocks[name] = self._standardised(block, source, name, homes)
                 continue
             if not reads or (missing_columns == "silent" and not any(each in source for each in reads)):
                 blocks[name] = column.silent(source.n_rows)
                 continue
             block = column.encode(self._cells(source, name, missing_columns))
-            linear = tuple(self._standard(row, source.rows[row.row], name, homes) for row in block.linear)
-            blocks[name] = replace(block, linear=linear) if linear else block
+            blocks[name] = self._standardised(block, source, name, homes)
         return blocks
 
-    def linear_rows(self, blocks: Mapping[str, Block]) -> list[tuple[int, IntArray, FloatArray, float, float]]:
-        """Inequalities that couple sites, of all blocks: row, sites, coefficients, lower and upper."""
-        place = {site: index for index, site in enumerate(self.site_names)}
-        return [
-            (
-                each.row,
-                np.asarray([place[site] for site in each.coefficients], np.int32),
-                np.asarray(list(each.coefficients.values()), np.float64),
-                each.lower,
-                each.upper,
-            )
-            for block in blocks.values()
-            for each in block.linear
-        ]
+    def _standardised(self, block: Block, source: Table, name: str, homes: Mapping[str, list[str]]) -> Block:
+        linear = tuple(self._standard(row, source.rows[row.row], name, homes) for row in block.linear)
+        return replace(block, linear=linear) if linear else block
 
     def _homes(self) -> dict[str, list[str]]:
         """Columns of each site by its name: more than one where names are ambiguous."""

@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 
 from thurbo import _runtime  # noqa: F401
 
-__all__ = ["log_density", "log_mass", "mean", "sample", "variance"]
+__all__ = ["log_density", "log_mass", "mean", "quantile", "sample", "variance"]
 
 # Q = 1 - Φ, Mills' ratio M = Q/φ. Put y = 1/(1 + k x) and s = 2y - 1: x in [0, ∞) becomes s in (-1, 1].
 # Then log M(x) = log y - P(s), with P' so smooth that one short polynomial serves the whole half-line. The
@@ -58,10 +58,45 @@ def sample(key: jax.Array, mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) 
     lower == upper returns that value. No gradient flows through a draw.
     """
     m, lo, hi = map(lax.stop_gradient, _arrays(mean, lower, upper))
+    return _invert(*_uniform(key, m.shape, m.dtype), m, lo, hi)
+
+
+@jax.jit
+def quantile(share: ArrayLike, mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> jax.Array:
+    """The x below which lies this share, in (0, 1), of N(mean, 1) on [lower, upper]; gradients flow to the bounds."""
+    u, m, lo, hi = _arrays(share, mean, lower, upper)
+    return _quantile(lax.stop_gradient(u), m, lo, hi)
+
+
+@jax.custom_jvp
+def _quantile(u: jax.Array, m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
+    return _invert(u, 1.0 - u, m, lo, hi)
+
+
+@_quantile.defjvp
+def _quantile_jvp(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+    """From Φ(x − m) = (1 − u) Φ(lo − m) + u Φ(hi − m): each bound moves x by its share of the density there."""
+    u, m, lo, hi = primals
+    _, dm, dlo, dhi = tangents
+    x = _quantile(u, m, lo, hi)
+
+    def pull(bound: jax.Array, weight: jax.Array) -> jax.Array:
+        is_finite = jnp.isfinite(bound)
+        b = jnp.where(is_finite, bound, x)
+        log_ratio = 0.5 * (x - b) * (x + b - 2.0 * m)  # log φ(b − m) − log φ(x − m)
+        return jnp.where(is_finite, weight * jnp.exp(jnp.minimum(log_ratio, 80.0)), 0.0)
+
+    from_lo, from_hi = pull(lo, 1.0 - u), pull(hi, u)
+    zero = jnp.zeros_like(x)
+    step = from_lo * jnp.where(from_lo > 0.0, dlo - dm, zero) + from_hi * jnp.where(from_hi > 0.0, dhi - dm, zero)
+    return x, dm + step
+
+
+def _invert(from_left: jax.Array, from_right: jax.Array, m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
+    """x with a share `from_left` of the interval's mass below it and `from_right` above, by inverting log Q."""
     single = m.dtype == jnp.float32
     interval = _fold(m, lo, hi)
     origin = _origin(interval.c, _DRAWS if single else _DOUBLE)
-    from_left, from_right = _uniform(key, m.shape, m.dtype)
 
     # Masses in units of Q(c): on either side of the origin within the interval, and beyond the interval.
     right_rest, right = _beyond(origin, interval.reach).survival()

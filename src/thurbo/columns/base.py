@@ -48,6 +48,16 @@ class LinearRow(NamedTuple):
     lower: float
     upper: float
 
+    def __str__(self) -> str:
+        """In words: "0.5 ≤ age − 2 income"."""
+        terms = []
+        for site, value in self.coefficients.items():
+            size = "" if abs(value) == 1 else f"{abs(value):.4g} "
+            terms += ["-" if value < 0 else "+", f"{size}{site}"]
+        terms = terms[1:] if terms[0] == "+" else [f"-{terms[1]}", *terms[2:]]
+        below = "" if np.isneginf(self.lower) else f"{self.lower:.4g} <= "
+        return f"{below}{' '.join(terms)}{'' if np.isposinf(self.upper) else f' <= {self.upper:.4g}'}"
+
 
 @dataclass(frozen=True)
 class Block:

@@ -7,14 +7,14 @@ Promises immutable, hashable values; which statements make sense is for each col
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thurbo.columns.cells import Cells, collection, is_label, listing, plain, show, suggestion
-from thurbo.errors import SchemaError
+from thurbo.errors import InfeasibleEvidence, SchemaError
 
 if TYPE_CHECKING:
     from thurbo.columns.base import Column
@@ -165,6 +165,40 @@ def parse_given(text: str, schema: Mapping[str, Column] | None = None) -> tuple[
         remedy = f"{suggestion(name, schema)}the columns are {listing(schema)}"
         raise SchemaError(f"the condition {show(text)} is about no known column", column=name, remedy=remedy)
     return name, _cell(match["sign"], text.strip()[match.end() :], text, ())
+
+
+def parse_conditions(texts: Iterable[str], schema: Mapping[str, Column] | None = None) -> dict[str, Any]:
+    """Conditions that hold together, as {column: what its cell says}; several about one column become one."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, cell = parse_given(text, schema)
+        found.setdefault(name, []).append(cell)
+    return {name: cells[0] if len(cells) == 1 else _together(name, cells) for name, cells in found.items()}
+
+
+def _together(name: str, cells: list[Any]) -> Any:
+    """Orders side by side; an end on the left with one on the right; numbers narrowed."""
+    if all(isinstance(cell, Order) for cell in cells):
+        return cells
+    if all(isinstance(cell, Interval) for cell in cells):
+        low = [cell.lower for cell in cells if cell.lower is not None]
+        high = [cell.upper for cell in cells if cell.upper is not None]
+        numbers = all(isinstance(end, (int, float)) for end in low + high)
+        if numbers or (len(low) < 2 and len(high) < 2):
+            lower, upper = (max(low) if low else None), (min(high) if high else None)
+            if lower is None or upper is None:
+                return Interval(lower, upper)
+            if numbers and lower > upper:
+                words = " and ".join(map(str, cells))
+                raise InfeasibleEvidence(
+                    f"no value satisfies all of: {words}", column=name, remedy="leave one of them out"
+                )
+            return between(lower, upper)
+    raise SchemaError(
+        f"the conditions {' and '.join(map(show, map(str, cells)))} do not go together",
+        column=name,
+        remedy="give one condition for each column",
+    )
 
 
 def _cell(sign: str, rest: str, text: str, labels: tuple[Any, ...]) -> Any:

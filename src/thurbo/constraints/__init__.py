@@ -3,6 +3,7 @@
 from thurbo.constraints.base import Bounds, Constraint, Gauge, Region
 from thurbo.constraints.box import Box, BoxRegion, Levels
 from thurbo.constraints.joint import JointRegion
+from thurbo.constraints.linear import Linear, LinearRegion
 from thurbo.constraints.one_of import OneOf
 from thurbo.constraints.order import Order
 
@@ -14,6 +15,8 @@ __all__ = [
     "Gauge",
     "JointRegion",
     "Levels",
+    "Linear",
+    "LinearRegion",
     "OneOf",
     "Order",
     "Region",

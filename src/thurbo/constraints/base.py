@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, PerRow, Rows, RowsCode, RowsMask
+from thurbo import truncnorm
+from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
 
 
 class Gauge(NamedTuple):
@@ -36,6 +39,14 @@ class Region(Protocol):
     """One factor of the domain Ω(e) = {x : b ≤ Ax ≤ c}, Eq. (5), in latent units."""
 
     @property
+    def held(self) -> RowsMask:
+        """Slots that are this region's to draw; a box holds every slot that nothing else does."""
+
+    @property
+    def mass(self) -> str:
+        """How `log_mass` is found: "exact", "gumbel" (A.3) or "separation of variables" (with a standard error)."""
+
+    @property
     def n_colours(self) -> int:
         """How many half-sweeps one Gibbs sweep takes; slots of one colour may be drawn at the same time."""
 
@@ -48,6 +59,9 @@ class Region(Protocol):
     def bounds(self, x: Rows) -> Bounds:
         """Interval of every slot given all the others, §4.2; lower = upper where a point fixes x."""
 
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        """One step that leaves N(mean, I) on Ω as it is; only what is `held` counts."""
+
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log P(e | h), §4.4, for x ~ N(mean, deviation²), unit deviation by default; a point adds log φ."""
 
@@ -56,6 +70,9 @@ class Region(Protocol):
 
     def release(self, slots: RowsMask) -> Region:
         """The same region, saying nothing about `slots`."""
+
+    def stretch(self, by: Float[Array, ""]) -> Region:
+        """The region of `by` · x: at temperature T, x / √T is a unit normal in the region stretched by 1 / √T."""
 
     def contains(self, x: Rows) -> Bool[Array, " row"]:
         """Whether each row's x satisfies its inequalities."""
@@ -80,3 +97,12 @@ class Constraint(Protocol):
 
     def release(self, slots: RowsMask) -> Constraint:
         """The same constraint, saying nothing about `slots`."""
+
+
+def sweep_colours(region: Region, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+    """x ~ P(x | h, e), one truncated normal per slot and colour (§4.2)."""
+    own = region.colour()
+    for colour in range(region.n_colours):
+        fresh = truncnorm.sample(jax.random.fold_in(key, colour), mean, *region.bounds(x))
+        x = jnp.where(own == colour, fresh, x)
+    return x

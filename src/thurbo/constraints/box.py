@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo import truncnorm
-from thurbo._typing import Array, Bool, Float, Int, PerRow, Rows, RowsCode, RowsMask
+from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsCode, RowsMask
 from thurbo.constraints.base import Bounds, Gauge
 
 
@@ -24,6 +24,14 @@ class BoxRegion(NamedTuple):
     upper: Rows
     point: RowsMask
     log_scale: Rows  # what a point's density loses when it is read in standard units
+
+    @property
+    def held(self) -> RowsMask:
+        return jnp.ones(self.lower.shape, bool)
+
+    @property
+    def mass(self) -> str:
+        return "exact"
 
     @property
     def n_colours(self) -> int:
@@ -38,6 +46,10 @@ class BoxRegion(NamedTuple):
     def bounds(self, x: Rows) -> Bounds:
         """[b_i, c_i], whatever the others are."""
         return Bounds(self.lower, self.upper)
+
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        """Every slot at once, exactly (§4.1)."""
+        return truncnorm.sample(key, mean, self.lower, self.upper)
 
     def log_mass_by_slot(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> Rows:
         """log[Φ((c−μ)/σ) − Φ((b−μ)/σ)] of every slot; log φ((b−μ)/σ) − log σ − log scale where it is a point."""
@@ -70,6 +82,9 @@ class BoxRegion(NamedTuple):
             self.point & ~slots,
             self.log_scale,
         )
+
+    def stretch(self, by: Float[Array, ""]) -> BoxRegion:
+        return self._replace(lower=self.lower * by, upper=self.upper * by)
 
     def intersect(self, other: BoxRegion) -> BoxRegion:
         """Both boxes at once; a slot is a point if either says so."""

@@ -8,19 +8,28 @@ from __future__ import annotations
 from functools import reduce
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, PerRow, Rows, RowsCode, RowsMask
+from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
 from thurbo.constraints.base import Bounds, Region
 from thurbo.constraints.box import BoxRegion
+from thurbo.constraints.one_of import OneOfRegion
+from thurbo.constraints.order import OrderRegion
 
 
-def log_mass_of_hidden(region: Region, mean: Rows, deviation: Rows, hidden: RowsMask) -> PerRow:
-    """log P(what the hidden slots say | what the others say) = log_mass(all) − log_mass(others)."""
+def log_mass_of_hidden(
+    region: Region, mean: Rows, deviation: Rows, hidden: RowsMask, whole: bool = False
+) -> PerRow:
+    """log P(what the hidden slots say | what the others say) = log_mass(all) − log_mass(others).
+
+    `whole` promises that each order is hidden as a whole or not at all, which saves its second mass.
+    """
     if isinstance(region, JointRegion):
-        return reduce(jnp.add, (log_mass_of_hidden(part, mean, deviation, hidden) for part in region.parts))
-    if isinstance(region, BoxRegion):  # slots are independent given h: the others do not matter
+        return reduce(jnp.add, (log_mass_of_hidden(part, mean, deviation, hidden, whole) for part in region.parts))
+    # Given h these are independent of all that is not hidden, which then does not matter.
+    if isinstance(region, BoxRegion) or (whole and isinstance(region, (OrderRegion, OneOfRegion))):
         return region.release(~hidden).log_mass(mean, deviation)
     return region.log_mass(mean, deviation) - region.release(hidden).log_mass(mean, deviation)
 
@@ -29,6 +38,15 @@ class JointRegion(NamedTuple):
     """Ω(e) = ∩ parts, each confining slots of its own."""
 
     parts: tuple[Region, ...]
+
+    @property
+    def held(self) -> RowsMask:
+        return reduce(jnp.logical_or, (part.held for part in self.parts))
+
+    @property
+    def mass(self) -> str:
+        """What the parts say, each once."""
+        return ", ".join(dict.fromkeys(part.mass for part in self.parts))
 
     @property
     def n_colours(self) -> int:
@@ -47,6 +65,13 @@ class JointRegion(NamedTuple):
         lower, upper = zip(*(part.bounds(x) for part in self.parts), strict=True)
         return Bounds(reduce(jnp.maximum, lower), reduce(jnp.minimum, upper))
 
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        """Each part draws its own slots; they share none, so the order does not matter."""
+        fresh = x
+        for number, part in enumerate(self.parts):
+            fresh = jnp.where(part.held, part.draw(jax.random.fold_in(key, number), x, mean), fresh)
+        return fresh
+
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         return reduce(jnp.add, (part.log_mass(mean, deviation) for part in self.parts))
 
@@ -55,6 +80,9 @@ class JointRegion(NamedTuple):
 
     def release(self, slots: RowsMask) -> JointRegion:
         return JointRegion(tuple(part.release(slots) for part in self.parts))
+
+    def stretch(self, by: Float[Array, ""]) -> JointRegion:
+        return JointRegion(tuple(part.stretch(by) for part in self.parts))
 
     def contains(self, x: Rows) -> Bool[Array, " row"]:
         return reduce(jnp.logical_and, (part.contains(x) for part in self.parts))

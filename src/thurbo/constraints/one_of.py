@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, PerRow, Rows, RowsCode, RowsMask
+from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
 from thurbo.constraints import tiers
-from thurbo.constraints.base import Bounds, Gauge
+from thurbo.constraints.base import Bounds, Gauge, sweep_colours
 from thurbo.constraints.order import Groups, Slots, consecutive
 
 
@@ -49,6 +49,14 @@ class OneOfRegion(NamedTuple):
     """Ω(e) = {x : max over S ≥ max over the rest} for every group."""
 
     order: OneOf
+
+    @property
+    def held(self) -> RowsMask:
+        return self.order.observed
+
+    @property
+    def mass(self) -> str:
+        return "exact"
 
     @property
     def n_colours(self) -> int:
@@ -84,6 +92,9 @@ class OneOfRegion(NamedTuple):
         lifted = jnp.where(is_best, jnp.maximum(items, rest + 1e-3), items)
         return jnp.where(order.observed, order.to_slots(lifted, 0.0), mean)
 
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        return sweep_colours(self, key, x, mean)
+
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log Σ_{k∈S} P(k is the largest), as one integral over the value of max(S)."""
         order = self.order
@@ -103,6 +114,9 @@ class OneOfRegion(NamedTuple):
     def release(self, slots: RowsMask) -> OneOfRegion:
         return OneOfRegion(self.order.release(slots))
 
+    def stretch(self, by: Float[Array, ""]) -> OneOfRegion:
+        return self
+
     def contains(self, x: Rows) -> Bool[Array, " row"]:
         order, items = self.order, self.order.to_items(x)
         chosen = order.takes_part & (order.tier == 1)
@@ -111,6 +125,8 @@ class OneOfRegion(NamedTuple):
         return ((best >= rest) | ~order.speaks).all(axis=-1)
 
     def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if not bool(self.order.speaks[row].any()):
+            return np.zeros((0, self.order.n_slots)), np.zeros(0), np.zeros(0)
         raise ValueError(
             f"row {row}: 'one of these' is a union, not one set of inequalities; use Order for 'all of these'"
         )

@@ -20,6 +20,7 @@ from thurbo.constraints import order_moves, tiers
 from thurbo.constraints.base import Bounds, Gauge
 
 Mass = Literal["exact", "gumbel"]
+Form = Literal["choice", "ranking", "any"]
 Slots = tuple[tuple[int, ...], ...]
 Items = Float[Array, "row order item"]
 C = TypeVar("C", bound="Groups")
@@ -108,7 +109,26 @@ class Groups:
         number = (jnp.cumsum(present, axis=-1) - 1).astype(tier.dtype)
         fresh = jnp.take_along_axis(number, jnp.maximum(tier, 0).astype(jnp.int32), axis=-1)
         silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
-        return replace(self, tier=jnp.where(silent, jnp.full_like(tier, -1), fresh), halves=None)
+        # Of two tiers the upper one stays the upper one; of more, a tier may change its parity.
+        halves = (tier.shape[-1], self.halves[1]) if self.halves is not None and self.n_tiers == 2 else None
+        return replace(self, tier=jnp.where(silent, jnp.full_like(tier, -1), fresh), halves=halves)
+
+
+def real_items(shape: tuple[int, ...], slots: Slots | None) -> np.ndarray:
+    """Which places of each order hold a slot, [order, item]."""
+    return np.ones(shape, bool) if slots is None else np.asarray(slots) >= 0
+
+
+def form_of(tier: np.ndarray, slots: Slots | None) -> Form:
+    """What all orders that speak have in common, from consecutive tiers on the host.
+
+    A choice puts one item above all others of its group; in a ranking no two items are tied.
+    """
+    silent, part = tier.max(axis=-1) <= 0, tier >= 0
+    full = (part == real_items(tier.shape[1:], slots)[None]).all(axis=-1) & (tier.max(axis=-1) == 1)
+    if (silent | (full & ((tier == 1).sum(axis=-1) == 1))).all():
+        return "choice"
+    return "ranking" if (silent | (part.sum(axis=-1) == tier.max(axis=-1) + 1)).all() else "any"
 
 
 def shape_of(tier: np.ndarray) -> tuple[int, int]:
@@ -125,17 +145,19 @@ def shape_of(tier: np.ndarray) -> tuple[int, int]:
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["tier"],
-    meta_fields=["slots", "n_slots", "depth", "width", "halves", "mass", "gumbel_scale"],
+    meta_fields=["slots", "n_slots", "depth", "width", "halves", "mass", "gumbel_scale", "form"],
 )
 @dataclass(frozen=True)
 class Order(Groups):
     """Weak orders, §3.2: every member of tier j+1 lies above every member of tier j.
 
     mass   "exact", or the paper's Gumbel form of scale `gumbel_scale` (1 as in A.3; √6/π is closer)
+    form   what every order that speaks is (`form_of`); known on the host, it chooses the shortest way to the mass
     """
 
     mass: Mass = "exact"
     gumbel_scale: float = 1.0
+    form: Form = "any"
 
     @classmethod
     def of(
@@ -152,24 +174,54 @@ class Order(Groups):
         n_slots = tier.shape[-1] if n_slots is None else n_slots
         odd = ((tier >= 0) & (tier % 2 == 1)).sum(axis=-1)
         halves = int((tier.shape[-1] - odd).max(initial=1)), int(odd.max(initial=1))
-        return cls(jnp.asarray(tier), slots, n_slots, depth, width, halves, mass, gumbel_scale)
+        form = form_of(tier, slots)
+        return cls(jnp.asarray(tier), slots, n_slots, depth, width, halves, mass, gumbel_scale, form)
+
+    def release(self, slots: RowsMask) -> Order:
+        """As for all groups; a ranking without some items is a ranking still, a choice need not be one."""
+        released = super().release(slots)
+        return replace(released, form="any") if self.form == "choice" else released
 
     def region(self, gauge: Gauge) -> OrderRegion:
         """Differences of utilities have neither cuts nor scales: the region is the order itself."""
         return OrderRegion(self)
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
-        """States times rows as so many rows: `tiers.log_mass` works through them in portions."""
+        """States times rows as so many rows: `tiers.log_mass` works through them in portions.
+
+        Of choices a table of P(item | state) says it all.
+        """
+        if self.form == "choice" and self.mass == "exact":
+            is_top = (self.tier == 1) & self.speaks[:, :, None]
+            return jnp.einsum("sok,rok->sr", self._log_chances(means), is_top.astype(means.dtype))
         n_states, n_rows = means.shape[0], self.tier.shape[0]
         tier = jnp.broadcast_to(self.tier, (n_states, *self.tier.shape)).reshape(-1, *self.tier.shape[1:])
         mass = replace(self, tier=tier).region(gauge).log_mass(jnp.repeat(means, n_rows, axis=0))
         return mass.reshape(n_states, n_rows)
+
+    def _log_chances(self, means: Float[Array, "state slot"]) -> Float[Array, "state order item"]:
+        """log P(each item is the largest of its order); where there is no item, that of the first."""
+        items, n = self.to_items(means), self.tier.shape[-1]
+        real = real_items(self.tier.shape[1:], self.slots)
+        top = np.where(real, np.arange(n)[None, :], 0)
+        code = np.where(real[:, None, :], top[:, :, None] == np.arange(n)[None, None, :], -1).reshape(-1, n)
+        each = jnp.repeat(items, n, axis=1)
+        tier = jnp.broadcast_to(jnp.asarray(code, jnp.int32), each.shape)
+        return tiers.log_mass(tier, each, jnp.ones_like(each), 2, 1).reshape(items.shape)
 
 
 class OrderRegion(NamedTuple):
     """Ω(e) of weak orders."""
 
     order: Order
+
+    @property
+    def held(self) -> RowsMask:
+        return self.order.observed
+
+    @property
+    def mass(self) -> str:
+        return self.order.mass
 
     @property
     def n_colours(self) -> int:
@@ -228,12 +280,12 @@ class OrderRegion(NamedTuple):
     def draw(self, key: PRNGKey, x: Rows, mean: Rows, box: Bounds | None = None) -> Rows:
         """One step that leaves N(mean, I) on Ω (and in the box, if any) invariant: shifts, then the two colours.
 
-        Slots that no order holds are drawn afresh. What a sweep does in as many steps as there are tiers, squared,
-        the shifts do in a few (order_moves.py).
+        Slots of no group stay as they are. What a sweep does in as many steps as there are tiers, squared, the
+        shifts do in a few (order_moves.py).
         """
         if box is None and self.order.n_tiers == 2 and self.order.halves is not None and self.order.halves[1] == 1:
             return self._draw_choice(key, x, mean)
-        key_all, key_blocks, *keys = jax.random.split(key, 4)
+        key_all, key_blocks, key_colours = jax.random.split(key, 3)
         if box is None:
             x = self._shift_all(key_all, x, mean)
         sizes = order_moves.scales(self.order.n_tiers)
@@ -241,9 +293,9 @@ class OrderRegion(NamedTuple):
             sizes = (1 << (self.order.n_tiers - 1).bit_length(), *sizes)
         if sizes:
             x = self._shift_blocks(key_blocks, x, mean, box, sizes)
-        return self._two_colours(keys[0], keys[1], x, mean, box)
+        return self._two_colours(key_colours, x, mean, box)
 
-    def _two_colours(self, key: PRNGKey, key_rest: PRNGKey, x: Rows, mean: Rows, box: Bounds | None) -> Rows:
+    def _two_colours(self, key: PRNGKey, x: Rows, mean: Rows, box: Bounds | None) -> Rows:
         """A sweep that draws each slot once: items stand in order of colour, so that each turn is a slice of them."""
         order, n = self.order, self.order.tier.shape[-1]
         even, odd = order.halves or (n, n)
@@ -260,18 +312,15 @@ class OrderRegion(NamedTuple):
                 lower, upper = jnp.maximum(lower, held[0][..., a:b]), jnp.minimum(upper, held[1][..., a:b])
             drawn = truncnorm.sample(jax.random.fold_in(key, turn), mean_items[..., a:b], lower, upper)
             items = items.at[..., a:b].set(jnp.where(colour[..., a:b] == turn, drawn, items[..., a:b]))
-        x = order.to_slots(jnp.take_along_axis(items, jnp.argsort(places, axis=-1), axis=-1), 0.0)
-        return x if order.slots is None else self._draw_rest(key_rest, x, mean, box)
+        return self._placed(jnp.take_along_axis(items, jnp.argsort(places, axis=-1), axis=-1), x)
 
-    def _draw_rest(self, key: PRNGKey, x: Rows, mean: Rows, box: Bounds | None) -> Rows:
-        """Slots of no order are as free as their boxes."""
-        rest = np.setdiff1d(np.arange(self.order.n_slots), np.asarray(self.order.slots))
-        if not len(rest):
-            return x
-        free = jnp.full_like(mean, jnp.inf)
-        lower, upper = (-free, free) if box is None else box
-        drawn = truncnorm.sample(key, *(jnp.take(value, jnp.asarray(rest), axis=1) for value in (mean, lower, upper)))
-        return x.at[:, jnp.asarray(rest)].set(drawn)
+    def _placed(self, items: Items, x: Rows) -> Rows:
+        """x with the slots of its groups replaced."""
+        if self.order.slots is None:
+            return self.order.to_slots(items, 0.0)
+        own = np.zeros(self.order.n_slots, bool)
+        own[np.asarray(self.order.slots)[np.asarray(self.order.slots) >= 0]] = True
+        return jnp.where(jnp.asarray(own)[None, :], self.order.to_slots(items, 0.0), x)
 
     def _draw_choice(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
         """One item above all others: its own utility first, the others integrated out, then theirs, all below it."""
@@ -279,13 +328,12 @@ class OrderRegion(NamedTuple):
         part = order.takes_part
         top, rest = part & (order.tier == 1), part & (order.tier == 0)
         pick = lambda value: jnp.where(top, value, 0.0).sum(axis=-1)  # noqa: E731
-        key_top, key_rest, key_free = jax.random.split(key, 3)
+        key_top, key_rest = jax.random.split(key)
         chosen = order_moves.draw_chosen(key_top, pick(order.to_items(x)), pick(mean_items), mean_items, rest)
         chosen = jnp.broadcast_to(chosen[:, :, None], mean_items.shape)
         upper = jnp.where(rest, chosen, jnp.inf)
         drawn = truncnorm.sample(key_rest, mean_items, jnp.full_like(upper, -jnp.inf), upper)
-        moved = order.to_slots(jnp.where(top, chosen, drawn), 0.0)
-        return moved if order.slots is None else self._draw_rest(key_free, moved, mean, None)
+        return self._placed(jnp.where(top, chosen, drawn), x)
 
     def _shift_all(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
         """Adding one number to all of an order keeps it, in floating point too: rounding is monotone."""
@@ -332,7 +380,8 @@ class OrderRegion(NamedTuple):
         speaks = order.speaks
         tier = jnp.where(speaks[:, :, None], order.tier, quiet.astype(order.tier.dtype)[None, None, :])
         items = jnp.where(speaks[:, :, None], items, jax.lax.stop_gradient(jnp.zeros_like(items)))
-        value = tiers.log_mass(tier, items, spread, order.n_tiers, order.width or items.shape[-1])
+        width, is_ranking = order.width or items.shape[-1], order.form == "ranking"
+        value = tiers.log_mass(tier, items, spread, order.n_tiers, width, is_ranking)
         return jnp.where(speaks, value, 0.0).sum(axis=-1)
 
     def log_mass_gumbel(self, mean: Float[Array, "#row slot"], scale: float = 1.0) -> PerRow:
@@ -348,6 +397,9 @@ class OrderRegion(NamedTuple):
 
     def release(self, slots: RowsMask) -> OrderRegion:
         return OrderRegion(self.order.release(slots))
+
+    def stretch(self, by: Float[Array, ""]) -> OrderRegion:
+        return self
 
     def contains(self, x: Rows) -> Bool[Array, " row"]:
         lower, upper = self.bounds(x)

@@ -1,6 +1,6 @@
 """§4.1, §4.2 Gibbs sampling of (x, h, z) given evidence, and of h under the model alone.
 
-One loop for every data type: for each colour take the bounds, draw truncated normals, keep the draws of that colour.
+One step for every data type: each region draws its own slots as it does best, boxes all at once, orders by tiers.
 Kernels are `(key, state, …) → state`; nothing here knows what the evidence was.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from thurbo import rbm, truncnorm
+from thurbo import rbm
 from thurbo._typing import Array, Factors, Float, Hidden, PRNGKey, Rows, RowsMask
 from thurbo.constraints import Region
 from thurbo.evidence import Evidence
@@ -45,14 +45,8 @@ def clamp(params: Params, evidence: Evidence) -> Clamp:
 
 
 def sweep(key: PRNGKey, x: Rows, mean: Rows, region: Region) -> Rows:
-    """x ~ P(x | h, z, e), one truncated normal per slot and colour: exact in one colour for boxes (§4.1)."""
-    if region.n_colours == 1:
-        return truncnorm.sample(key, mean, *region.bounds(x))
-    own = region.colour()
-    for colour in range(region.n_colours):
-        fresh = truncnorm.sample(jax.random.fold_in(key, colour), mean, *region.bounds(x))
-        x = jnp.where(own == colour, fresh, x)
-    return x
+    """x ~ P(x | h, z, e): exact for boxes (§4.1), one step of a chain for what couples slots (§4.2)."""
+    return region.draw(key, x, mean)
 
 
 def step(key: PRNGKey, state: ChainState, given: Clamp) -> ChainState:

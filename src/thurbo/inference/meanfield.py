@@ -1,11 +1,13 @@
 """§4.3, A.1.2 Mean-field: q(h) q(z) q(x), with each region's own structure kept inside q(x).
 
 Slots that are free are integrated out, not clamped to their own mean: that would feed h back to itself. Deterministic,
-differentiable through a fixed number of damped steps, which is what multi-prediction training needs.
+differentiable through a fixed number of damped steps, which is what multi-prediction training needs. Orders take the
+slope of the paper's Gumbel mass (A.3) unless the exact one is asked for: smooth, and cheap to differentiate again.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -13,6 +15,8 @@ import jax.numpy as jnp
 
 from thurbo import rbm
 from thurbo._typing import Array, Factors, Float, Hidden, Rows
+from thurbo.constraints import JointRegion, Region
+from thurbo.constraints.order import CLOSER_SCALE, Mass, OrderRegion
 from thurbo.evidence import Evidence
 from thurbo.inference.gibbs import clamp
 from thurbo.rbm import Params
@@ -27,14 +31,27 @@ class MeanField(NamedTuple):
     precision: Float[Array, "row factor factor"] | None
 
 
-def mean_field(params: Params, evidence: Evidence, n_steps: int, damping: float = 0.5) -> MeanField:
+def with_gumbel_orders(region: Region) -> Region:
+    """The same region with Gumbel masses of unit variance for its orders, A.3; what is no order stays as it is."""
+    if isinstance(region, JointRegion):
+        return JointRegion(tuple(with_gumbel_orders(part) for part in region.parts))
+    if isinstance(region, OrderRegion):
+        return OrderRegion(replace(region.order, mass="gumbel", gumbel_scale=CLOSER_SCALE))
+    return region
+
+
+def mean_field(
+    params: Params, evidence: Evidence, n_steps: int, damping: float = 0.5, mass: Mass = "gumbel"
+) -> MeanField:
     """Iterate q_k ← σ(γ_k + Σ_i W_ik x̂_i), x̂_i the mean of x_i within Ω, with free slots integrated out.
 
     A free slot's share of the log-odds of h_k is W_ik (μ_i − W_ik (q_k − ½)): ½‖m(h)‖² differenced in h_k. Each step
-    keeps a share `damping` of the old log-odds, since all units move at once.
+    keeps a share `damping` of the old log-odds, since all units move at once. `mass` says whose slope gives x̂ of an
+    order: training and queries must agree on it, since prediction is trained through these very steps.
     """
     given = clamp(params, evidence)
     seen = given.params
+    region = given.region if mass == "exact" else with_gumbel_orders(given.region)
     free = evidence.free.astype(params.weights.dtype)
     self_coupling = rbm.to_units(seen.weights**2, free)
 
@@ -43,7 +60,7 @@ def mean_field(params: Params, evidence: Evidence, n_steps: int, damping: float 
         q = jax.nn.sigmoid(log_odds)
         mean = rbm.latent_mean(seen, q)
         shift = rbm.factor_shift(seen, z)
-        x = given.region.mean(mean + shift)
+        x = region.mean(mean + shift)
         if given.precision is not None:
             z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.precision)
         fresh = rbm.hidden_logits(seen, rbm.only(x - shift, given.present)) - (q - 0.5) * self_coupling

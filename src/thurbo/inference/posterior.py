@@ -45,17 +45,19 @@ def expectation(
     n_steps: int = 30,
     key: PRNGKey | None = None,
     n_draws: int = 200,
+    weights: Float[Array, "state row"] | None = None,
 ) -> Any:
     """E[function(belief) | e] for every row, of a function that is itself an expectation given the hidden state.
 
     The function works row by row on whatever rows it is given, and knows nothing else about them: in a table it is
-    asked once per state of the hidden layer, not once per row.
+    asked once per state of the hidden layer, not once per row. `weights` are `state_weights`, where they are known.
     """
     if method == "mean-field":
         q = mean_field(params, evidence, n_steps)
         return function(Belief(q.hidden, q.factors, *predictive(params, q, evidence)))
     if method == "exact":
-        return _by_enumeration(function, params, evidence)
+        weights = state_weights(params, evidence) if weights is None else weights
+        return _by_enumeration(function, params, evidence, weights)
     if key is None:
         raise ValueError("method 'gibbs' needs a key")
     return _by_gibbs(key, function, params, evidence, n_draws)
@@ -73,9 +75,8 @@ def state_weights(params: Params, evidence: Evidence) -> Float[Array, "state row
     return jnp.exp(joint - logsumexp(joint, axis=0, keepdims=True))
 
 
-def _by_enumeration(function: Function, params: Params, evidence: Evidence) -> Any:
+def _by_enumeration(function: Function, params: Params, evidence: Evidence, weights: Float[Array, "state row"]) -> Any:
     states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
-    weights = state_weights(params, evidence)
     seen = rbm.gather(params, evidence.sites)
     if evidence.sites_shared:  # a state means the same in every row: ask once per state, then average
         by_state = function(_belief(seen, states.h, states.z))
