@@ -32,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 import thurbo as tb
 from thurbo.inference.posterior import Belief, expectation
 from thurbo.io import frames
-from thurbo.learning import monitor, trainer
+from thurbo.learning import course, monitor, trainer
 from thurbo.queries import predict
 
 CHANCE = 2e-5
@@ -788,7 +788,7 @@ def test_an_interrupt_leaves_a_model(frame: pd.DataFrame, monkeypatch: pytest.Mo
         return epoch(*arguments)
 
     monkeypatch.setattr(monitor, "progress", progress)
-    monkeypatch.setattr(trainer, "epoch", interrupted)
+    monkeypatch.setattr(course, "epoch", interrupted)
     own = tb.TBM(COLUMNS, **FIT)
     with pytest.warns(tb.ConvergenceWarning, match="interrupted after 3 of 6 epochs"):
         own.fit(frame)

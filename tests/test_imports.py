@@ -31,7 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "constraints": {"_typing", "_runtime", "truncnorm"},
     "rbm": {"_typing", "_runtime", "constraints"},  # for Gauge, the cuts and scales among its parameters
     "evidence": {"_typing", "_runtime", "constraints", "rbm"},
-    "packing": {"_typing", "_runtime", "constraints", "rbm", "evidence"},
+    "merging": {"_typing", "_runtime", "constraints"},
+    "packing": {"_typing", "_runtime", "constraints", "rbm", "evidence", "merging"},
     "inference": _MATHEMATICS | {"packing"},
     "learning": _MATHEMATICS | {"packing", "inference"},
     # Tables, on the host.
@@ -42,13 +43,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Where the two meet, and what people see.
     "queries": _MATHEMATICS | _TABLES | {"packing", "inference"},
     "store": _TABLES | {"_typing", "_runtime", "constraints", "rbm"},
-    "estimator": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "queries", "store"},
+    "checkpoint": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "store"},
+    "fitting": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "checkpoint"},
+    "estimator": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "queries", "store", "fitting"},
+    "imputer": _TABLES | {"estimator"},
+    "scoring": set(),
     "report": _TABLES | {"estimator"},
     "demo": _TABLES | {"datasets", "estimator", "report"},
     "cli": _TABLES | {"datasets", "estimator", "report", "demo"},
 }
 
-DEVICE_SIDE = {"truncnorm", "constraints", "rbm", "evidence", "packing", "inference", "learning"}
+DEVICE_SIDE = {"truncnorm", "constraints", "rbm", "evidence", "merging", "packing", "inference", "learning"}
 HOST_SIDE = {"errors", "columns", "io", "schema", "datasets"}
 FRAMES = {"pandas", "polars", "narwhals", "pyarrow"}
 HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}

@@ -12,7 +12,8 @@ from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import hidden_states, log_evidence_exact
 from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
-from thurbo.learning import initialise, objective, phases, trainer
+from thurbo.learning import course, initialise, objective, phases, trainer
+from thurbo.learning.hiding import Cells
 from thurbo.learning.phases import Positive
 from thurbo.learning.plan import Plan
 
@@ -153,7 +154,7 @@ def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
 def test_multi_prediction_has_the_gradient_of_its_value(unobserved, n_factors):
     params = make_params(n_factors=n_factors)
     evidence = make_evidence(params, unobserved=unobserved)
-    hidden = objective.hide(jax.random.key(0), evidence)
+    hidden = Cells()(jax.random.key(0), evidence)
     plan = Plan(unobserved=unobserved)
     at, unpack = trainable(params)
     value = lambda flat: objective.multi_prediction(unpack(flat), evidence, hidden, plan)[0].sum()  # noqa: E731
@@ -189,7 +190,7 @@ def test_hidden_cells_are_observed_cells_and_at_least_one():
     observed = np.asarray(code) >= 0
     some = observed.any(axis=1)
     for cells in (None, jnp.asarray([0, 1, 2, 2, 2, 5, 6])):
-        hidden = np.asarray(objective.hide(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
+        hidden = np.asarray(Cells()(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
         assert not (hidden & ~observed).any()
         assert hidden[some].any(axis=1).all()
     together = observed[:, 2:5].all(axis=1)
@@ -280,10 +281,9 @@ def test_an_epoch_compiles_once():
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
     before = trainer.epoch._cache_size()
     for seed in range(3):
-        fitted = trainer.fit(
-            jax.random.key(seed), _started(plan, seed=seed), evidence, jnp.ones(50, jnp.float32), LAYOUT, plan,
-            batch_size=20, max_epochs=2 + seed, learning_rate=10.0 ** -(2 + seed),
-        )  # fmt: skip
+        rows = course.Rows(evidence, jnp.ones(50, jnp.float32))
+        length = course.Length(20, 2 + seed, 10.0 ** -(2 + seed))
+        fitted = course.fit(jax.random.key(seed), _started(plan, seed=seed), rows, LAYOUT, plan, length)
         assert fitted.converged
     assert trainer.epoch._cache_size() == before + 1
 
@@ -291,10 +291,9 @@ def test_an_epoch_compiles_once():
 def test_a_fit_that_diverges_keeps_its_last_good_parameters_and_says_so():
     plan = Plan(objective="likelihood", optimizer="sgd", n_mean_field_steps=2)
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
-    fitted = trainer.fit(
-        jax.random.key(0), _started(plan), evidence, jnp.ones(50, jnp.float32), LAYOUT, plan,
-        batch_size=25, max_epochs=5, learning_rate=1e30,
-    )  # fmt: skip
+    rows = course.Rows(evidence, jnp.ones(50, jnp.float32))
+    fitted = course.fit(jax.random.key(0), _started(plan), rows, LAYOUT, plan, course.Length(25, 8, 1e30))
     assert not fitted.converged
+    assert sum("event" in record for record in fitted.history) == course.MOST_RECOVERIES
     assert "finite" in fitted.problem
     assert all(np.isfinite(leaf).all() for leaf in (fitted.params.weights, fitted.params.site_bias))

@@ -1,4 +1,4 @@
-"""§4.4, A.1.1: log P(e), P(h | e) and log Z against brute force, for both readings of "unobserved"."""
+"""§4.4, A.1.1, A.2.4: log P(e), P(h | e) and log Z against brute force, for both readings of "unobserved"."""
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +16,20 @@ from tests.small import (
     rows_for_oracle,
     to_oracle,
 )
-from thurbo.inference.likelihood import log_evidence_exact, log_partition_exact, log_unnormalised_importance
+from thurbo.errors import ThurboError
+from thurbo.inference.likelihood import (
+    hidden_states,
+    log_evidence_conservative,
+    log_evidence_exact,
+    log_joint,
+    log_mean_exp,
+    log_partition_exact,
+    log_unnormalised_importance,
+)
 from thurbo.inference.meanfield import mean_field
 from thurbo.inference.partition import log_partition_ais
 from thurbo.inference.posterior import expectation, hidden_probability
+from thurbo.queries import score
 from thurbo.rbm import LOG_2PI
 
 
@@ -104,3 +114,88 @@ def test_annealed_importance_sampling_agrees_with_enumeration(unobserved):
     z = (np.asarray(estimate) - exact) / np.asarray(error)
     assert 2 * norm.sf(np.abs(z)).min() * len(z) > 2e-5
     assert np.max(error) < 0.1
+
+
+_exact = jax.jit(log_evidence_exact)
+_conservative = jax.jit(log_evidence_conservative)
+
+
+def _prior_draws(params, rng, shape):
+    """h ~ P(h), by the oracle's enumeration."""
+    model = to_oracle(params)
+    chance = np.exp(model.log_prior(np.ones(len(model.alpha), bool)))
+    return jnp.asarray(model.states[rng.choice(len(chance), size=shape, p=chance)])
+
+
+@pytest.mark.parametrize("n_factors", [0, 1])
+def test_the_conservative_estimate_agrees_within_its_own_error(n_factors):
+    params = make_params(n_factors=n_factors)
+    evidence = make_evidence(params, n_rows=20)
+    rng = np.random.default_rng(0)
+    h = _prior_draws(params, rng, 5000)
+    z = jnp.asarray(rng.normal(size=(5000, n_factors)))
+    estimate, error = _conservative(params, evidence, h, z)
+    score = (np.asarray(estimate) - np.asarray(_exact(params, evidence))) / np.asarray(error)
+    assert 2 * norm.sf(np.abs(score)).min() * len(score) > 2e-5
+    assert np.max(error) < 0.1
+
+
+def test_the_conservative_estimate_is_too_low_on_average():
+    """Of few samples P(e) itself is met on average, its logarithm from below."""
+    params = make_params()
+    evidence = make_evidence(params, n_rows=6, missing=0.1)
+    h = _prior_draws(params, np.random.default_rng(1), (2000, 2))
+    estimate = jax.jit(jax.vmap(lambda few: log_evidence_conservative(params, evidence, few)[0]))(h)
+    beyond = np.asarray(estimate - _exact(params, evidence)[None, :])
+
+    def z(values):
+        return values.mean(axis=0) / (values.std(axis=0) / np.sqrt(len(values)))
+
+    assert norm.cdf(z(beyond)).max() * 6 < 2e-5
+    assert 2 * norm.sf(np.abs(z(np.exp(beyond) - 1))).min() * 6 > 2e-5
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_samples_in_portions_add_up(ragged):
+    """150 samples, two portions and a part, against all of them at once."""
+    params = make_params(n_factors=1)
+    evidence = make_evidence(params)
+    states = hidden_states(3, 1, params.weights.dtype)
+    joint, prior = jax.jit(log_joint)(params, evidence, states)
+    some = np.random.default_rng(0).integers(len(states.h), size=150)
+    expected = log_mean_exp((joint - prior)[some])
+    if ragged:
+        evidence = as_ragged(evidence, np.random.default_rng(0), 6, extra=2)
+    for ours, theirs in zip(_conservative(params, evidence, states.h[some], states.z[some]), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    with pytest.raises(ValueError, match="the model has 1 factors, the samples 0"):
+        log_evidence_conservative(params, evidence, states.h[some])
+
+
+def test_evidence_that_no_sample_explains():
+    params = make_params()
+    evidence = make_evidence(params, n_rows=2)
+    box, levels = evidence.constraints
+    empty = box._replace(
+        lower=jnp.full((2, 6), 1e200), upper=jnp.full((2, 6), 1e200 * (1 + 1e-9)), point=jnp.zeros((2, 6), bool)
+    )
+    value, error = _conservative(params, evidence._replace(constraints=(empty, levels)), jnp.ones((3, 3)))
+    assert np.all(np.asarray(value) == -np.inf)
+    assert np.all(np.asarray(error) == np.inf)
+
+
+def test_chains_of_the_model_give_the_same_estimate():
+    """Beyond the hidden units whose states are drawn exactly, samples are the ends of chains."""
+    params = make_params(n_hidden=13, size=0.35)
+    evidence = make_evidence(params, n_rows=10)
+    exact, _ = score.score(params, evidence, "exact")
+    value, error = score.score(params, evidence, "conservative", n_draws=1000)
+    z = (value - exact) / error
+    assert 2 * norm.sf(np.abs(z)).min() * len(z) > 2e-5
+    assert error.max() < 0.2
+
+
+def test_scores_by_a_method_that_cannot_be():
+    params = make_params(n_hidden=17)
+    with pytest.raises(ThurboError, match='17 hidden units and 0 factors are too many to enumerate; use method="imp'):
+        score.score(params, make_evidence(params), "exact")

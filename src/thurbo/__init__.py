@@ -12,6 +12,8 @@ __version__ = "0.1.0.dev0"
 # Where each public name lives; a submodule stands for itself.
 _HOME = {
     "TBM": "thurbo.estimator",
+    "TBMImputer": "thurbo.imputer",
+    "masked_cell_scorer": "thurbo.scoring",
     "Schema": "thurbo.schema",
     "Column": "thurbo.columns",
     "Continuous": "thurbo.columns",
@@ -60,7 +62,9 @@ if TYPE_CHECKING:
     )
     from thurbo.errors import ConvergenceWarning, InfeasibleEvidence, NotTrusted, SchemaError, ThurboError
     from thurbo.estimator import TBM
+    from thurbo.imputer import TBMImputer
     from thurbo.schema import Schema
+    from thurbo.scoring import masked_cell_scorer
 
 
 def __getattr__(name: str) -> Any:

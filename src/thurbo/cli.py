@@ -47,26 +47,14 @@ def _root(
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("report.html"),
     hidden: Annotated[int, typer.Option(min=1, help="Number of hidden units.")] = 6,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the data: 100 by default, 30 with --everything.")
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--everything", help="With the choices and the film ranking too; takes several minutes.")
-    ] = False,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 30,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
 ) -> None:
     """Fit the bundled Star Wars survey, say what was found, and write it as one page."""
     from thurbo import demo as story
 
-    found = story.run(
-        n_hidden=hidden,
-        max_epochs=epochs,
-        everything=everything,
-        seed=seed,
-        output=output,
-        progress=None if quiet else _say,
-    )
+    found = story.run(n_hidden=hidden, max_epochs=epochs, seed=seed, output=output, progress=None if quiet else _say)
     story.tell(found)
 
 

@@ -7,6 +7,7 @@ user's own labels and units. The mathematics is elsewhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, Literal, NamedTuple, Self
@@ -14,21 +15,21 @@ from typing import Any, Literal, NamedTuple, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo import packing, store
+from thurbo import fitting, packing, store
 from thurbo.columns import Block, Column, LevelColumn, MeasuredColumn
 from thurbo.columns.cells import plain
-from thurbo.columns.statements import parse_given
-from thurbo.constraints import Gauge, Levels
+from thurbo.columns.statements import parse_conditions
+from thurbo.constraints import Gauge
 from thurbo.errors import NotTrusted, SchemaError, ThurboError
 from thurbo.evidence import Evidence
 from thurbo.io import frames
-from thurbo.learning import initialise, monitor, settings, trainer
-from thurbo.learning.plan import Plan
-from thurbo.queries import answers, predict, sample, score
+from thurbo.learning import monitor, settings
+from thurbo.queries import answers, diagnose, draws, evaluate, inequalities, interval, predict, sample, score
+from thurbo.queries.evaluation import Evaluation
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -66,6 +67,8 @@ class TBM(TransformerMixin, BaseEstimator):
     likelihood_weight : float or "auto"
         Share of the likelihood mixed into multi-prediction: it keeps the model generative while prediction makes it
         sharp. "auto" is 0.1 where objective="auto" chose multi-prediction, otherwise 0.
+    hiding : "auto" or a hiding of `thurbo.learning.hiding`
+        Which cells multi-prediction hides: a share of each row's, or regions of images, `Rectangles(28, 28)`.
     positive_phase, negative_phase : "auto" or the names of §5.1
         "mean-field" or "gibbs"; "persistent" or "contrastive". Used by objective="likelihood".
     n_negative_steps, n_chains : int
@@ -78,6 +81,11 @@ class TBM(TransformerMixin, BaseEstimator):
         Learn the cuts between levels (§5.2), or keep those that the answers' own frequencies give.
     optimizer, learning_rate, batch_size, max_epochs
         "adam" or "sgd" and its settings.
+    validation_fraction : float or "auto"
+        Share of rows that training does not see: the best parameters on them are kept, and training ends when they
+        gain no more. "auto" is a tenth of a table of 5000 rows or more, at most 2000; a smaller one needs them all.
+    checkpoint : path or None
+        File that training writes its state to, and goes on from where it finds it: to the same parameters.
     random_state : int, RandomState or None
         Same seed, same result.
     verbose : bool or "auto"
@@ -101,6 +109,7 @@ class TBM(TransformerMixin, BaseEstimator):
         unobserved: Literal["marginalize", "exclude"] = "marginalize",
         objective: Literal["auto", "likelihood", "multi-prediction", "exact"] = "auto",
         likelihood_weight: float | Literal["auto"] = "auto",
+        hiding: Any = "auto",
         positive_phase: Literal["auto", "mean-field", "gibbs"] = "auto",
         negative_phase: Literal["auto", "persistent", "contrastive"] = "auto",
         n_negative_steps: int = 5,
@@ -114,6 +123,8 @@ class TBM(TransformerMixin, BaseEstimator):
         learning_rate: float = 1e-2,
         batch_size: int | Literal["auto"] = "auto",
         max_epochs: int | Literal["auto"] = "auto",
+        validation_fraction: float | Literal["auto"] = "auto",
+        checkpoint: str | PathLike[str] | None = None,
         random_state: Any = None,
         verbose: bool | int | Literal["auto"] = "auto",
     ):
@@ -123,6 +134,7 @@ class TBM(TransformerMixin, BaseEstimator):
         self.unobserved = unobserved
         self.objective = objective
         self.likelihood_weight = likelihood_weight
+        self.hiding = hiding
         self.positive_phase = positive_phase
         self.negative_phase = negative_phase
         self.n_negative_steps = n_negative_steps
@@ -136,6 +148,8 @@ class TBM(TransformerMixin, BaseEstimator):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_epochs = max_epochs
+        self.validation_fraction = validation_fraction
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -148,38 +162,52 @@ class TBM(TransformerMixin, BaseEstimator):
         table = frames.table(X)
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row to learn from")
+        if not table.names:
+            # In scikit-learn's words, which its own checks of estimators look for.
+            problem = f"Found a table with 0 feature(s) (shape=({table.n_rows}, 0)) while a minimum of 1 is required"
+            raise SchemaError(problem, remedy="give at least one column")
         schema = self._schema(table).fit(table)
         if schema.n_sites == 0:
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
         blocks = schema.compile(table)
-        evidence = packing.pack(blocks.values(), schema.families, self.unobserved)
-        weight = settings.row_weights(sample_weight, table.n_rows)
-        n_hidden, n_factors = settings.sizes(chosen, table.n_rows, schema.n_sites)
-        plan = settings.plan(chosen, n_hidden, n_factors)
-        key = jax.random.key(int(check_random_state(self.random_state).randint(2**31 - 1)))
-        key_start, key_chains, key_fit = jax.random.split(key, 3)
-        state = self._start(key_start, key_chains, schema, blocks, evidence, weight, (n_hidden, n_factors), plan)
-        batch_size, max_epochs = settings.lengths(chosen, table.n_rows)
+        reading = packing.Reading(schema.names, schema.site_names, table.rows)
+        evidence = packing.pack(blocks.values(), schema.families, self.unobserved, reading=reading)
+        data = fitting.Data(schema, blocks, evidence, settings.row_weights(sample_weight, table.n_rows))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        _, max_epochs = settings.lengths(chosen, table.n_rows)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
-            fitted = trainer.fit(
-                key_fit,
-                state,
-                evidence,
-                jnp.asarray(weight, jnp.float32),
-                initialise.Layout(jnp.asarray(schema.n_cuts), jnp.asarray(schema.is_measured)),
-                plan,
-                batch_size=batch_size,
-                max_epochs=max_epochs,
-                learning_rate=float(self.learning_rate),
-                on_epoch=on_epoch,
-            )
+            fitted, plan = fitting.fit(chosen, data, seed, on_epoch)
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
+        self._training = (fitted.state, plan, seed)
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
         if table.kind != "numpy":
             self.feature_names_in_ = np.asarray(table.names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Learn from more rows: one pass over them at the full rate. The first call decides what the columns are."""
+        if getattr(self, "_training", None) is None:
+            if hasattr(self, "params_"):
+                raise ThurboError("a model from a file cannot go on learning; fit it again")
+            usual = self.max_epochs
+            try:
+                self.set_params(max_epochs=0).fit(X)
+            finally:
+                self.set_params(max_epochs=usual)
+        return self._go_on(X, sample_weight)
+
+    def _go_on(self, X: Any, sample_weight: Any) -> Self:
+        asked, chosen = self._read(X), self.get_params(deep=False)
+        state, plan, seed = self._training
+        weight = settings.row_weights(sample_weight, asked.table.n_rows)
+        data = fitting.Data(self.schema_, asked.blocks, asked.evidence, weight)
+        fitted = fitting.go_on(chosen, data, state, plan, seed)
+        monitor.warn(fitted)
+        self._adopt(self.schema_, fitted.params, plan.objective, self.history_ + fitted.history, fitted.converged)
+        self._training = (fitted.state, plan, seed)
         return self
 
     def _schema(self, table: frames.Table) -> Schema:
@@ -190,26 +218,6 @@ class TBM(TransformerMixin, BaseEstimator):
         if not isinstance(self.schema, Mapping):
             raise ThurboError(f"schema={self.schema!r} is not a schema; give a Schema or a dict of columns")
         return Schema(self.schema)
-
-    def _start(
-        self,
-        key: Any,
-        key_chains: Any,
-        schema: Schema,
-        blocks: dict[str, Block],
-        evidence: Evidence,
-        weight: np.ndarray,
-        sizes: tuple[int, int],
-        plan: Plan,
-    ) -> trainer.TrainState:
-        codes = [np.asarray(c.code) for c in evidence.constraints if isinstance(c, Levels)]
-        silent = np.full((evidence.n_rows, schema.n_sites), -1, np.int8)
-        cuts = initialise.starting_cuts(codes[0] if codes else silent, schema.n_cuts, weight)
-        tiers = np.concatenate([block.tier for block in blocks.values() if block.sites], axis=1)
-        bias = initialise.starting_utilities(tiers, schema.site_columns, weight)
-        learnable, centre = initialise.start(key, cuts, schema.n_cuts, *sizes, np.dtype(np.float32), site_bias=bias)
-        chains = jax.random.bernoulli(key_chains, 0.5, (int(self.n_chains), sizes[0])).astype(jnp.float32)
-        return trainer.initial_state(learnable, centre, chains, plan)
 
     def _adopt(
         self, schema: Schema, params: Params, objective: str, history: list[dict[str, float]], converged: bool
@@ -235,8 +243,8 @@ class TBM(TransformerMixin, BaseEstimator):
 
     # ---- what rows say
 
-    def _read(self, X: Any, given: Given = None) -> Asked:
-        """A table, with `given` in the place of some columns' cells, as evidence."""
+    def _read(self, X: Any, given: Given = None, asked_about: Sequence[str] = ()) -> Asked:
+        """A table, with `given` in the place of some columns' cells, as evidence; not of the columns asked about."""
         check_is_fitted(self, "params_")
         table = frames.table(X)
         if table.kind == "numpy":  # an array has no names: its columns are those of the fit, in order
@@ -247,10 +255,25 @@ class TBM(TransformerMixin, BaseEstimator):
             table = frames.table(X, names=getattr(self, "feature_names_in_", None))
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
+        return Asked(table, *self._pack(table, given, asked_about=asked_about))
+
+    def _pack(
+        self,
+        table: frames.Table,
+        given: Given,
+        missing_columns: Literal["error", "silent"] = "error",
+        asked_about: Sequence[str] = (),
+    ) -> tuple[dict[str, Block], Evidence]:
         if given is not None and not isinstance(given, Mapping):
-            given = dict(parse_given(text, self.schema_) for text in np.atleast_1d(given).tolist())
-        blocks = self.schema_.compile(table, given=given)
-        return Asked(table, blocks, packing.pack(blocks.values(), self.schema_.families, self.unobserved))
+            given = parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
+        for name in asked_about:
+            if name in (given or ()):
+                remedy = "leave it out of given, or ask about another column"
+                raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)
+        blocks = self.schema_.compile(table, missing_columns=missing_columns, given=given)
+        cuts = np.asarray(self.params_.gauge.cuts, np.float64)
+        reading = packing.Reading(self.schema_.names, self.schema_.site_names, table.rows, cuts)
+        return blocks, packing.pack(blocks.values(), self.schema_.families, self.unobserved, reading=reading)
 
     def _how(self, method: str) -> predict.How:
         if method == "auto":
@@ -281,14 +304,27 @@ class TBM(TransformerMixin, BaseEstimator):
         names = [f"hidden{k}" for k in range(self.params_.n_hidden)]
         return np.asarray(names + [f"factor{f}" for f in range(self.params_.n_factors)], object)
 
-    def predict_proba(self, X: Any, column: str, given: Given = None, method: str = "auto") -> np.ndarray:
+    def predict_proba(self, X: Any, column: str | None = None, given: Given = None, method: str = "auto") -> np.ndarray:
         """P(answer | all other cells of the row), one column per label of `schema_[column].labels`.
 
+        Without a `column` those of all columns that have labels stand side by side, in the order of the schema.
         `given` sets cells of other columns in every row: {"age": at_least(45)}, or conditions as text, "age >= 45".
         Of a ranking it is P(best of all), of options P(ticked).
         """
-        evidence = self._read(X, given).evidence
-        return answers.probabilities(self.params_, self.schema_, evidence, column, self._how(method))
+        evidence = self._read(X, given, asked_about=[] if column is None else [column]).evidence
+        ask = answers.all_probabilities if column is None else partial(answers.probabilities, name=column)
+        return ask(self.params_, self.schema_, evidence, how=self._how(method))
+
+    def predict_interval(
+        self, X: Any, column: str, level: float = 0.9, given: Given = None, method: str = "auto"
+    ) -> np.ndarray:
+        """Lower and upper end, [row, 2], of the central interval that holds `level` of P(value | all other cells).
+
+        Of a number, in the user's units; of an ordinal column, the labels at both ends of the smallest central run of
+        levels that holds at least as much.
+        """
+        evidence = self._read(X, given, asked_about=[column]).evidence
+        return interval.interval(self.params_, self.schema_, evidence, column, level, self._how(method))
 
     def predict(
         self,
@@ -299,8 +335,9 @@ class TBM(TransformerMixin, BaseEstimator):
         method: str = "auto",
     ) -> Any:
         """Each cell from all other cells of its row: a table of the same library, in the user's labels and units."""
-        asked, how = self._read(X, given), self._how(method)
-        names = list(self.schema_.modelled) if columns is None else np.atleast_1d(columns).tolist()
+        named = [] if columns is None else np.atleast_1d(columns).tolist()
+        asked, how = self._read(X, given, asked_about=named), self._how(method)
+        names = list(self.schema_.modelled) if columns is None else named
         found: dict[str, np.ndarray] = {}
         for name in names:
             found |= answers.cells(self.params_, self.schema_, asked.evidence, name, how, statistic)
@@ -315,30 +352,73 @@ class TBM(TransformerMixin, BaseEstimator):
         asked, how = self._read(X), self._how(method)
         found: dict[str, np.ndarray] = {}
         where: dict[str, np.ndarray] = {}
-        for name in self.schema_.modelled:
-            sources = self.schema_[name].source_columns(name)
-            gaps = {source: asked.table.cells(source).missing for source in sources}
-            if sources != (name,):
-                unanswered = ~asked.blocks[name].takes_part.any(axis=1)
-                gaps = {source: missing & unanswered for source, missing in gaps.items()}
-            if any(missing.any() for missing in gaps.values()):
-                found |= answers.cells(self.params_, self.schema_, asked.evidence, name, how, statistic)
-                where |= gaps
+        for name, gaps in draws.gaps(self.schema_, asked.table, asked.blocks).items():
+            found |= answers.cells(self.params_, self.schema_, asked.evidence, name, how, statistic)
+            where |= gaps
         return frames.replace(asked.table, found, where)
 
-    def sample(self, n: int = 1, random_state: Any = None) -> Any:
-        """`n` new rows from the model, as a table with the columns of the schema."""
+    def impute_draws(
+        self, X: Any, n: int = 5, refits: int = 0, random_state: Any = None, method: str = "auto"
+    ) -> list[Any]:
+        """`n` completed tables: the gaps of a row drawn jointly given its answers, which never change.
+
+        With `refits` the draws are spread evenly over so many models, each fitted anew to bootstrapped rows of X and
+        from another seed, so that they also differ by what X leaves open about the model. `method` is "exact" (few
+        hidden units), "gibbs" or "auto".
+        """
+        asked, completed = self._read(X), []
+        for share in draws.shares(n, refits, asked.table.n_rows, check_random_state(random_state)):
+            model, rows = self, asked
+            if share.weight is not None:
+                sizes = {"n_hidden": self.params_.n_hidden, "n_factors": self.params_.n_factors}
+                model = clone(self).set_params(schema=self.schema_, random_state=share.seed, verbose=False, **sizes)
+                rows = model.fit(asked.table, sample_weight=share.weight)._read(asked.table)
+            completed += draws.complete(model.params_, model.schema_, *rows, share, method)
+        return completed
+
+    def sample(
+        self, n: int = 1, given: Given = None, method: Literal["gibbs", "modes"] = "gibbs", random_state: Any = None
+    ) -> Any:
+        """`n` new rows from the model, as a table with the columns of the schema.
+
+        `given` holds in every one of them: {"age": at_least(45)}, or conditions as text. With method="modes" rows are
+        representative, one basin of attraction each and without its noise (A.1.3).
+        """
         check_is_fitted(self, "params_")
+        if method not in {"gibbs", "modes"}:
+            raise ThurboError(f'method "{method}" is not one of gibbs, modes')
         if not isinstance(n, Integral) or int(n) < 0:
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        x = sample.draw(jax.random.key(seed), self.params_, int(n))
-        return frames.assemble(self.frame_kind_, answers.from_latent(self.schema_, self.params_, x))
+        key, evidence = jax.random.key(seed), None
+        if given is not None:
+            nobody = frames.table({self.schema_.source_columns[self.schema_.modelled[0]][0]: [None]})
+            evidence = self._pack(nobody, given, missing_columns="silent")[1]._replace(present=None)
+        if method == "modes":
+            x = sample.draw_modes(key, self.params_, evidence, int(n))
+        elif evidence is None:
+            x = sample.draw(key, self.params_, int(n))
+        else:
+            x = sample.draw_given(key, self.params_, evidence, int(n))
+        found = answers.from_latent(self.schema_, self.params_, x)
+        return frames.assemble(self.frame_kind_, found)
 
-    def score_samples(self, X: Any, return_se: bool = False) -> Any:
-        """log P(e) of every row in nats, in the user's units; with its standard error if asked (0 where exact)."""
+    def inequalities(self, X: Any, row: int, given: Given = None) -> inequalities.Inequalities:
+        """What row number `row` of a table says of the latent x: in words, and as A, b, c with b ≤ A x ≤ c."""
+        asked = self._read(X, given)
+        if not isinstance(row, Integral) or not -asked.table.n_rows <= row < asked.table.n_rows:
+            raise ThurboError(f"row={row!r} is not one of the {asked.table.n_rows} rows; they are numbered from 0")
+        return inequalities.inequalities(self.params_, self.schema_, asked.evidence, int(row) % asked.table.n_rows)
+
+    def score_samples(self, X: Any, return_se: bool = False, method: str = "auto") -> Any:
+        """log P(e) of every row in nats, in the user's units; with its standard error if asked (0 where exact).
+
+        `method` is "exact" (enumeration), "importance" (sampling, with an estimated normaliser) or "conservative": the
+        average of P(e | h) over samples of the model (A.2.4), in expectation too low and never in need of a normaliser.
+        "auto" enumerates few hidden units and takes "importance" for many.
+        """
         asked = self._read(X)
-        value, error = score.score(self.params_, asked.evidence)
+        value, error = score.score(self.params_, asked.evidence, method)
         value = value + sum(block.log_jacobian for block in asked.blocks.values())
         return (value, error) if return_se else value
 
@@ -346,10 +426,45 @@ class TBM(TransformerMixin, BaseEstimator):
         """Mean log P(e) of the rows, in nats."""
         return float(self.score_samples(X).mean())
 
+    def evaluate(self, X: Any, hide: float = 0.1, random_state: Any = 0, logistic: bool = True) -> Evaluation:
+        """Can it be believed? Hide a share of the answers of X, predict each from the rest of its row, and compare.
+
+        Beside the model stand the shares of the answers still shown and, unless `logistic=False`, a logistic (of
+        numbers a ridge) regression of each column on all others, both learned from the answers of X still shown. Give
+        rows that the model was not fitted to: of those it was, it has seen the answers.
+        """
+        asked, rng = self._read(X), check_random_state(random_state)
+        return evaluate.evaluate(
+            self.params_, self.schema_, *asked[1:], self._how("auto"), hide=hide, rng=rng, logistic=logistic
+        )
+
     def log_partition(self) -> tuple[float, float]:
         """log Z over all sites with its (N/2) log 2π, and its standard error: 0.0 where it is exact."""
         check_is_fitted(self, "params_")
         return score.log_partition(self.params_)
+
+    def diagnostics(
+        self, X: Any, n_chains: int = 4, n_draws: int = 200, rows: Any = 16, random_state: Any = None
+    ) -> diagnose.Diagnostics:
+        """How well Gibbs chains mix, on some rows and of the model alone; which hidden units are stuck or saturated.
+
+        `rows` is how many rows are watched, drawn at random, or a list of their positions. Warns if chains do not mix.
+        Needs the extra `thurbo[diagnostics]`.
+        """
+        asked = self._read(X)
+        found = diagnose.diagnose(
+            self.params_,
+            asked.evidence,
+            self._how("auto"),
+            labels=asked.table.rows,
+            converged=bool(self.converged_),
+            n_chains=n_chains,
+            n_draws=n_draws,
+            rows=rows,
+            random=check_random_state(random_state),
+        )
+        diagnose.warn(found)
+        return found
 
     # ---- files
 
@@ -359,6 +474,9 @@ class TBM(TransformerMixin, BaseEstimator):
         chosen = {name: plain(value) for name, value in self.get_params(deep=False).items() if name != "schema"}
         if not isinstance(chosen["random_state"], (int, type(None))):
             chosen["random_state"] = None  # a generator's state is no part of the model
+        if not isinstance(chosen["hiding"], str):
+            chosen["hiding"] = "auto"  # what training hid is no part of it either
+        chosen["checkpoint"] = None  # nor is where it kept its notes
         description = {
             "settings": chosen,
             "schema": self.schema_.to_dict(),
@@ -414,4 +532,5 @@ class TBM(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = []  # features are computed, not passed on
         return tags

@@ -1,6 +1,6 @@
 """FiveThirtyEight's Star Wars survey, the bundled example; credit and licence (CC BY 4.0) in CREDITS.md.
 
-Idea: short readable names, levels in order, and a reason for every column that this version leaves out.
+Idea: short readable names, levels in order, and a reason for every column that a schema leaves out.
 Promises 1,186 rows as pandas or polars, read with the standard library, and the schema that fits them.
 """
 
@@ -135,14 +135,14 @@ def _schema() -> Schema:
     known: dict[str, Column] = {
         "respondent": Ignore("an identifier"),
         **dict.fromkeys(_SEEN, Binary(values=(False, True))),
-        **dict.fromkeys(_RANK, Ignore("places of one ranking, not six numbers; rankings come in a later version")),
+        **dict.fromkeys(_RANK, Ignore("places of one ranking, not six numbers; read with everything=True")),
         **dict.fromkeys(CHARACTERS, Ordinal(FAVOURABILITY)),
-        "shot_first": Ignore("three unordered answers; categories come in a later version"),
+        "shot_first": Ignore("three unordered answers; read with everything=True"),
         "gender": Binary(values=("Male", "Female")),
         "age": Ordinal(AGES),
         "income": Ordinal(INCOMES),
         "education": Ordinal(EDUCATIONS),
-        "region": Ignore("nine unordered regions; categories come in a later version"),
+        "region": Ignore("nine unordered regions; read with everything=True"),
     }
     return Schema({name: known.get(name, yes_or_no) for name in _NAMES})
 

@@ -2,6 +2,7 @@
 
 log P(e) = log Σ_h Ω(h) P(e | h) − log Σ_h Ω(h). With one or two Gaussian factors the sum runs over Gauss–Hermite nodes
 of z as well; with more, or with many hidden units, importance sampling from mean-field gives it with a standard error.
+Beside it stands the paper's own estimate (A.2.4), the mean of P(e | h) over samples of the model, which errs downwards.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from thurbo.rbm import LOG_2PI, Params
 MAX_ENUMERATED = 20  # hidden units; 2^20 states
 MAX_QUADRATURE_FACTORS = 2
 _STATES_AT_ONCE = 8  # states mapped together: enough to fill the vector units, few enough to stay in cache
+_STATES_IN_PORTION = 64  # samples whose log P(e | h) is held at one time, [portion, row]
 
 
 class HiddenStates(NamedTuple):
@@ -78,9 +80,15 @@ def _log_joint_of_table(
         prior = linear + 0.5 * (mean * mean).sum(-1, keepdims=True)
     else:
         prior = linear + 0.5 * (mean * mean) @ evidence.present.astype(mean.dtype).T
-    mean = mean + rbm.factor_shift(seen, states.z)
-    mass = sum(c.log_mass_of_states(mean, seen.gauge) for c in evidence.constraints)
-    return prior + mass, prior
+    return prior + _log_mass_of_table(seen, evidence, states.h, states.z), prior
+
+
+def _log_mass_of_table(
+    seen: Params, evidence: Evidence, h: Float[Array, "state hidden"], z: Float[Array, "state factor"]
+) -> Float[Array, "state row"]:
+    """log P(e | h, z) for every state and row, where rows share their sites."""
+    mean = rbm.latent_mean(seen, h) + rbm.factor_shift(seen, z)
+    return evidence.log_mass_of_states(mean, seen.gauge)
 
 
 def log_evidence_exact(params: Params, evidence: Evidence) -> PerRow:
@@ -141,3 +149,76 @@ def log_mean_exp(log_w: Float[Array, "draw row"]) -> tuple[PerRow, PerRow]:
     w = jnp.exp(log_w - top[None, :])
     mean = w.mean(axis=0)
     return top + jnp.log(mean), w.std(axis=0) / (mean * jnp.sqrt(jnp.asarray(n, w.dtype)))
+
+
+def log_evidence_conservative(
+    params: Params,
+    evidence: Evidence,
+    hidden: Float[Array, "sample hidden"],
+    factors: Float[Array, "sample factor"] | None = None,
+) -> tuple[PerRow, PerRow]:
+    """log P(e) ≈ log (1/S) Σ_s P(e | h⁽ˢ⁾, z⁽ˢ⁾), A.2.4: estimate and standard error, in nats.
+
+    `hidden` are independent samples of P(h) and `factors` of N(0, I), the same for every row. The mean is unbiased for
+    P(e), so by Jensen its logarithm is too low in expectation: an estimate on the safe side, and far too low where
+    P(e | h) is carried by states that few samples meet. The standard error is then close to 1, that of one sample
+    among S, and says no more. Samples are worked through in portions, so memory does not grow with S.
+    """
+    n_samples = hidden.shape[0]
+    if factors is None:
+        factors = jnp.zeros((n_samples, 0), hidden.dtype)
+    if factors.shape[1] != params.n_factors:
+        raise ValueError(f"the model has {params.n_factors} factors, the samples {factors.shape[1]}")
+    seen = rbm.gather(params, evidence.sites)
+    region = None if evidence.sites_shared else evidence.region(seen.gauge)
+
+    def log_mass(h: Float[Array, "state hidden"], z: Float[Array, "state factor"]) -> Float[Array, "state row"]:
+        if region is None:
+            return _log_mass_of_table(seen, evidence, h, z)
+        rows = evidence.n_rows
+
+        def one(state: tuple[Array, Array]) -> PerRow:
+            own_h, own_z = (jnp.broadcast_to(each, (rows, each.shape[0])) for each in state)
+            return region.log_mass(rbm.latent_mean(seen, own_h) + rbm.factor_shift(seen, own_z))
+
+        return jax.lax.map(one, (h, z), batch_size=min(_STATES_AT_ONCE, h.shape[0]))
+
+    def add(total: _Weights, portion: tuple[Array, Array, Array]) -> tuple[_Weights, None]:
+        h, z, real = portion
+        return total.add(jnp.where(real[:, None], log_mass(h, z), -jnp.inf)), None
+
+    size = min(_STATES_IN_PORTION, n_samples)
+    n_portions = -(-n_samples // size)
+    place = np.arange(n_portions * size)
+    taken = np.minimum(place, n_samples - 1)  # the last portion is filled up, with samples that do not count
+    portions = (hidden[taken], factors[taken], jnp.asarray(place < n_samples))
+    portions = jax.tree.map(lambda leaf: leaf.reshape(n_portions, size, *leaf.shape[1:]), portions)
+    total, _ = jax.lax.scan(add, _Weights.none(evidence.n_rows, params.weights.dtype), portions)
+    return total.log_mean(n_samples)
+
+
+class _Weights(NamedTuple):
+    """Σ w and Σ w² of weights that come a portion at a time, in units of exp(top), the largest so far."""
+
+    top: PerRow
+    first: PerRow
+    second: PerRow
+
+    @classmethod
+    def none(cls, n_rows: int, dtype: np.dtype) -> _Weights:
+        zero = jnp.zeros(n_rows, dtype)
+        return cls(jnp.full(n_rows, -jnp.inf, dtype), zero, zero)
+
+    def add(self, log_w: Float[Array, "state row"]) -> _Weights:
+        top = jnp.maximum(self.top, log_w.max(axis=0))
+        unit = jnp.where(jnp.isfinite(top), top, jnp.zeros_like(top))  # all weights so far may be zero
+        shrink, w = jnp.exp(self.top - unit), jnp.exp(log_w - unit[None, :])
+        return _Weights(top, shrink * self.first + w.sum(0), shrink**2 * self.second + (w * w).sum(0))
+
+    def log_mean(self, n: int) -> tuple[PerRow, PerRow]:
+        """log of the mean weight, and its standard error by the delta method."""
+        some = self.first > 0
+        first = jnp.where(some, self.first, jnp.ones_like(self.first))
+        # n Σw² / (Σw)² − 1 is the squared coefficient of variation, of n independent weights.
+        spread = jnp.maximum(n * self.second / first**2 - 1.0, 0.0) / n
+        return jnp.where(some, self.top + jnp.log(first / n), -jnp.inf), jnp.where(some, jnp.sqrt(spread), jnp.inf)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from thurbo import rbm
 from thurbo._typing import Array, Float, Hidden, PRNGKey
+from thurbo.evidence import Evidence
 from thurbo.rbm import Params
 
 
@@ -26,6 +27,7 @@ def seek(
     key: PRNGKey,
     params: Params,
     n_rows: int,
+    evidence: Evidence | None = None,
     *,
     hottest: float = 10.0,
     coldest: float = 0.1,
@@ -35,7 +37,8 @@ def seek(
 ) -> tuple[Float[Array, "row site"], Hidden]:
     """Representative x and the hidden units behind it, one basin a row: T from `hottest` to 1 to `coldest`, then held.
 
-    x is averaged over the last `n_collected` rounds, as in the paper.
+    x is averaged over the last `n_collected` rounds, as in the paper. With evidence, of one row for each, x never
+    leaves Ω(e): x / √T is a unit normal in Ω stretched by 1 / √T, and an average of points of a convex Ω is in it.
     """
     dtype = params.weights.dtype
     key_start, key_run = jax.random.split(key)
@@ -48,17 +51,23 @@ def seek(
         ]
     )
 
+    region = None if evidence is None else evidence.region(rbm.gather(params, evidence.sites).gauge)
+
     def one(carry: tuple, item: tuple) -> tuple[tuple, None]:
-        h, total_x, total_h = carry
+        h, x, total_x, total_h = carry
         temperature, step = item
         key_x, key_h = jax.random.split(jax.random.fold_in(key_run, step))
-        mean = rbm.latent_mean(params, h)
-        x = mean + jnp.sqrt(temperature) * jax.random.normal(key_x, mean.shape, dtype)
+        mean, root = rbm.latent_mean(params, h), jnp.sqrt(temperature)
+        if region is None:
+            x = mean + root * jax.random.normal(key_x, mean.shape, dtype)
+        else:
+            x = root * region.stretch(1.0 / root).draw(key_x, x / root, mean / root)
         chance = jax.nn.sigmoid(rbm.hidden_logits(params, x) / temperature)
         h = (jax.random.uniform(key_h, h.shape, dtype) < chance).astype(dtype)
         collected = (step >= n_cooling + n_freezing).astype(dtype)
-        return (h, total_x + collected * x, total_h + collected * h), None
+        return (h, x, total_x + collected * x, total_h + collected * h), None
 
-    start = (h, jnp.zeros((n_rows, params.site_bias.shape[0]), dtype), jnp.zeros_like(h))
-    (_, x, h), _ = jax.lax.scan(one, start, (temperatures, jnp.arange(temperatures.shape[0])))
+    mean = rbm.latent_mean(params, h)
+    start = (h, mean if region is None else region.start(mean), jnp.zeros_like(mean), jnp.zeros_like(h))
+    (_, _, x, h), _ = jax.lax.scan(one, start, (temperatures, jnp.arange(temperatures.shape[0])))
     return x / n_collected, h / n_collected

@@ -71,6 +71,8 @@ def table(X: Any, names: Sequence[str] | None = None) -> Table:
     if isinstance(X, Table):
         return X
     library = kind(X)
+    if library == "other" and hasattr(X, "__array__") and not hasattr(X, "columns"):
+        X, library = np.asarray(X), "numpy"  # an array of some other library
     if library == "scipy":
         problem = f"sparse input ({type(X).__name__}) is not yet supported"
         raise SchemaError(problem, remedy="pass a dense array: X.toarray()")

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from thurbo.errors import ConvergenceWarning
-from thurbo.learning.trainer import Fitted
-
-STUCK = 1e-3  # a unit whose mean activation is this close to 0 or 1 tells rows apart no more
+from thurbo.inference.diagnostics import is_stuck
+from thurbo.learning.course import Fitted
 
 
 @contextmanager
@@ -49,7 +48,7 @@ def warn(fitted: Fitted) -> None:
     if fitted.problem:
         warnings.warn(fitted.problem, ConvergenceWarning, stacklevel=3)
     rate = np.asarray(fitted.params.hidden_mean)
-    stuck = int(((rate < STUCK) | (rate > 1 - STUCK)).sum())
+    stuck = int(is_stuck(rate).sum())
     if stuck:
         warnings.warn(
             f"{stuck} of {len(rate)} hidden units are stuck on or off for all rows; fewer hidden units, "

@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 
 from thurbo import rbm
-from thurbo._typing import Array, Chains, Float, PerRow, PRNGKey, RowsMask
+from thurbo._typing import Array, Chains, Float, PerRow, RowsMask
 from thurbo.constraints.joint import log_mass_of_hidden
 from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import log_evidence_exact
 from thurbo.inference.meanfield import MeanField, factor_variance, mean_field, predictive
+from thurbo.learning.hiding import Cells
 from thurbo.learning.phases import Positive
 from thurbo.learning.plan import Plan
 from thurbo.rbm import Params
@@ -58,27 +58,16 @@ def sparsity(params: Params, evidence: Evidence, state: Positive, target: float)
     return ((target - jax.lax.stop_gradient(state.hidden)) * logits).sum(-1)
 
 
-def hide(key: PRNGKey, evidence: Evidence) -> RowsMask:
-    """Which observed cells to hide: a random share of each row, between a tenth and nine tenths, at least one cell.
-
-    Slots of one cell share one throw of the dice: a category is hidden whole.
-    """
-    observed = evidence.observed
-    key_share, key_cell = jax.random.split(key)
-    share = jax.random.uniform(key_share, (observed.shape[0], 1), minval=0.1, maxval=0.9)
-    dice = jax.random.uniform(key_cell, observed.shape)
-    if evidence.cells is not None:
-        dice = dice[:, evidence.cells]
-    dice = jnp.where(observed, dice, jnp.inf)
-    return observed & (dice <= jnp.maximum(share, dice.min(axis=-1, keepdims=True)))
-
-
 def multi_prediction(params: Params, evidence: Evidence, hidden: RowsMask, plan: Plan) -> tuple[PerRow, MeanField]:
-    """log P(hidden cells | the others) of each row at the mean-field prediction, and that mean-field."""
+    """log P(hidden cells | the others) of each row at the mean-field prediction, and that mean-field.
+
+    `hidden` are slots as the plan's hiding gives them.
+    """
     q = mean_field(params, evidence.hide(hidden, plan.unobserved), plan.n_mean_field_steps, plan.damping)
     mean, deviation = predictive(params, q, evidence)
     region = evidence.region(rbm.gather(params, evidence.sites).gauge)
-    return log_mass_of_hidden(region, mean, deviation, hidden), q
+    whole = evidence.cells is not None and isinstance(plan.hiding, Cells)
+    return log_mass_of_hidden(region, mean, deviation, hidden, whole), q
 
 
 def exact(params: Params, evidence: Evidence) -> PerRow:

@@ -5,10 +5,11 @@ What changes while training runs (parameters, chains, rates) is in the state, ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from thurbo.evidence import Unobserved
+from thurbo.learning.hiding import Cells, Hiding
 
 Objective = Literal["likelihood", "multi-prediction", "exact"]
 
@@ -22,6 +23,7 @@ class Plan:
     unobserved          whether a missing cell is integrated over or no variable of that row at all
     positive_phase      data-dependent statistics by mean-field or by Gibbs sampling started from it (§5.1)
     negative_phase      data-independent statistics by shared persistent chains or by contrastive divergence (§5.1)
+    hiding              which cells multi-prediction hides from itself
     sparsity_*          ρ and λ of §6, A.2.2
     """
 
@@ -30,6 +32,7 @@ class Plan:
     positive_phase: Literal["mean-field", "gibbs"] = "mean-field"
     negative_phase: Literal["persistent", "contrastive"] = "persistent"
     likelihood_weight: float = 0.0
+    hiding: Hiding = field(default_factory=Cells)
     n_mean_field_steps: int = 5
     n_positive_steps: int = 5
     n_negative_steps: int = 5
@@ -41,3 +44,8 @@ class Plan:
     learn_cuts: bool = True
     optimizer: Literal["adam", "sgd"] = "adam"
     centring_rate: float = 0.05
+
+    @property
+    def uses_chains(self) -> bool:
+        """Whether there is a negative phase at all."""
+        return self.objective == "likelihood" or self.likelihood_weight > 0

@@ -14,12 +14,14 @@ import numpy as np
 
 from thurbo.errors import ThurboError
 from thurbo.inference.likelihood import MAX_QUADRATURE_FACTORS
+from thurbo.learning.hiding import Cells
 from thurbo.learning.plan import Plan
 
 Settings = Mapping[str, Any]  # the estimator's parameters by name
 
 EXACT_OBJECTIVE = 8  # hidden units up to which "auto" enumerates them
 PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # of mean-field: as trained by multi-prediction, and otherwise
+LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # rows of a table that is watched, and rows that watch it
 AUTO_UPDATES = 3000  # gradient steps that "auto" epochs aim at
 MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units, a factor counting as five (its nodes)
 CHOICES = {
@@ -51,6 +53,11 @@ def check(settings: Settings) -> None:
         if name not in MAY_BE_AUTO or value != "auto":
             auto = ' or "auto"' if name in MAY_BE_AUTO else ""
             raise ThurboError(f"{name}={value!r} is not a whole number of at least {smallest}{auto}")
+    share = settings["validation_fraction"]
+    if share != "auto" and not (isinstance(share, (int, float)) and 0 <= share < 1):
+        raise ThurboError(f'validation_fraction={share!r} is not a number from 0 to below 1, nor "auto"')
+    if settings["hiding"] != "auto" and not callable(settings["hiding"]):
+        raise ThurboError(f'hiding={settings["hiding"]!r} is neither "auto" nor something like Rectangles(28, 28)')
     for name in ("learning_rate", "max_norm", *NOT_NEGATIVE):
         value = settings[name]
         if (name == "max_norm" and value is None) or (name in MAY_BE_AUTO and value == "auto"):
@@ -113,6 +120,7 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         objective=objective,
         unobserved=settings["unobserved"],
         likelihood_weight=float(share),
+        hiding=Cells() if settings["hiding"] == "auto" else settings["hiding"],
         positive_phase=positive,
         negative_phase=negative,
         n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
@@ -124,6 +132,14 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         learn_cuts=settings["learn_cuts"],
         optimizer=settings["optimizer"],
     )
+
+
+def held_out(settings: Settings, n_rows: int) -> int:
+    """Rows that training does not see, to watch it by; "auto" is a tenth, none of a small table."""
+    share = settings["validation_fraction"]
+    if share == "auto":
+        return min(n_rows // 10, MOST_WATCHED) if n_rows >= LEAST_WATCHED else 0
+    return min(round(share * n_rows), n_rows - 1)
 
 
 def lengths(settings: Settings, n_rows: int) -> tuple[int, int]:

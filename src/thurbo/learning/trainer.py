@@ -1,13 +1,11 @@
 """§5 The training loop: batches of evidence in, parameters out.
 
 `update` is a pure step `(key, state, batch) → (state, info)`; `epoch` scans it over shuffled batches in one compiled
-program with the table on the device; `fit` is the host's loop around it, with history, checks and a progress bar.
+program with the table on the device. The host's loop around it is in course.py.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -36,20 +34,20 @@ class TrainState(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one update saw: the objective per observed cell, mean activations, and the gradient's norm."""
+    """What one update saw: the objective per observed cell, mean activations, the gradient's norm, and how far the
+    chains of the negative phase have parted from the data (root mean square over hidden units)."""
 
     objective: Float[Array, ""]
     activation: Float[Array, " hidden"]
     gradient_norm: Float[Array, ""]
+    gap: Float[Array, ""]
 
 
-class Fitted(NamedTuple):
-    """What a fit leaves behind."""
+class Fall(NamedTuple):
+    """The rate is constant until step `first`, then falls in a straight line to zero at step `last`."""
 
-    params: Params
-    history: list[dict[str, float]]
-    converged: bool
-    problem: str | None
+    first: Float[Array, ""]
+    last: Float[Array, ""]
 
 
 def _optimiser(plan: Plan) -> optax.GradientTransformation:
@@ -128,7 +126,7 @@ def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""],
 
 def _prediction(key: PRNGKey, params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
     """Minus log P(hidden cells | the others), per hidden cell."""
-    hidden = objectives.hide(key, batch.evidence)
+    hidden = plan.hiding(key, batch.evidence)
     value, q = objectives.multi_prediction(params, batch.evidence, hidden, plan)
     state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None)
     return -(batch.weight * value).sum() / _count(batch.weight, hidden), state
@@ -181,7 +179,10 @@ def update(
         learnable.site_bias,
     )
     learnable = recentre(learnable, state.centre, centre)
-    info = Info(seen.report, activation, optax.tree_utils.tree_norm(grad))
+    gap = jnp.zeros((), weight.dtype)
+    if plan.uses_chains and plan.negative_phase == "persistent":
+        gap = jnp.sqrt(((activation - seen.chains.mean(axis=0)) ** 2).mean())
+    info = Info(seen.report, activation, optax.tree_utils.tree_norm(grad), gap)
     return TrainState(learnable, centre, optimiser, seen.chains, state.step + 1), info
 
 
@@ -206,7 +207,7 @@ def epoch(
     row_weight: PerRow,
     layout: Layout,
     peak_rate: Float[Array, ""],
-    total_steps: Int[Array, ""],
+    fall: Fall,
     plan: Plan,
     batch_size: int,
 ) -> tuple[TrainState, Info]:
@@ -220,72 +221,10 @@ def epoch(
     def body(state: TrainState, item: tuple) -> tuple[TrainState, Info]:
         index, real, i = item
         weight = jnp.take(row_weight, index) * real.astype(row_weight.dtype)
-        done = state.step.astype(peak_rate.dtype) / total_steps.astype(peak_rate.dtype)
-        slowing = jnp.clip(2.0 * (1.0 - done), 0.0, 1.0)  # constant, then linear to zero
+        left = fall.last - state.step.astype(peak_rate.dtype)
+        slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
         batch, key_i = evidence.rows(index), jax.random.fold_in(key_step, i)
         return update(key_i, state, batch, weight, layout, slowing * peak_rate, slowing, plan)
 
     state, info = jax.lax.scan(body, state, (order, fresh, jnp.arange(n_batches)))
     return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
-
-
-def fit(
-    key: PRNGKey,
-    state: TrainState,
-    evidence: Evidence,
-    row_weight: PerRow,
-    layout: Layout,
-    plan: Plan,
-    *,
-    batch_size: int,
-    max_epochs: int,
-    learning_rate: float,
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
-) -> Fitted:
-    """Train for `max_epochs`; a fit that stops being finite ends at its last good epoch and says so.
-
-    An interrupt (Ctrl-C) ends training early and keeps what was learned.
-    """
-    n_batches = -(-evidence.n_rows // batch_size)
-    total = jnp.asarray(max_epochs * n_batches, jnp.int32)
-    rate = jnp.asarray(learning_rate, row_weight.dtype)
-    history: list[dict[str, float]] = []
-    good, problem, started = fold(state.learnable, state.centre, layout), None, time.perf_counter()
-    try:
-        for number in range(max_epochs):
-            state, info = epoch(
-                jax.random.fold_in(key, number),
-                state,
-                evidence,
-                row_weight,
-                layout,
-                rate,
-                total,
-                plan,
-                batch_size,
-            )
-            record = {
-                "epoch": number + 1,
-                "objective": float(info.objective),
-                "gradient_norm": float(info.gradient_norm),
-                "activation": float(info.activation.mean()) if info.activation.size else 0.0,
-                "seconds": time.perf_counter() - started,
-            }
-            params = fold(state.learnable, state.centre, layout)
-            if not _all_finite(record["objective"], params):
-                problem = f"training stopped being finite in epoch {number + 1}; the parameters are those before it"
-                break
-            good = params
-            history.append(record)
-            if on_epoch is not None:
-                on_epoch(record)
-    except KeyboardInterrupt:
-        problem = f"interrupted after {len(history)} of {max_epochs} epochs; the parameters are those reached"
-    return Fitted(good, history, problem is None, problem)
-
-
-def _all_finite(objective: float, params: Params) -> bool:
-    finite = jnp.isfinite(jnp.asarray(objective))
-    for leaf in (params.site_bias, params.weights, params.hidden_bias, params.loadings, params.gauge.scale):
-        finite = finite & jnp.isfinite(leaf).all()
-    return bool(finite & ~jnp.isnan(params.gauge.cuts).any())

@@ -15,7 +15,8 @@ from thurbo.rbm import Params
 from thurbo.schema import Schema
 
 
-def _target(schema: Schema, name: str) -> predict.Target:
+def target(schema: Schema, name: str) -> predict.Target:
+    """The question about a column's first site, with all its sites out of the evidence."""
     where = schema.slices[name]
     own = np.zeros(schema.n_sites, bool)
     own[where] = True
@@ -35,7 +36,7 @@ def probabilities(params: Params, schema: Schema, evidence: Evidence, name: str,
     Of levels and categories the rows sum to one; of a ranking it is P(this item is the best); of options each number
     is P(this option is ticked).
     """
-    column, about, where = _column(schema, name), _target(schema, name), schema.slices[name]
+    column, about, where = _column(schema, name), target(schema, name), schema.slices[name]
     if isinstance(column, MeasuredColumn):
         raise ThurboError(f'column "{name}" is a number and has no labels; use predict for its mean or median')
     if isinstance(column, LevelColumn):
@@ -46,13 +47,20 @@ def probabilities(params: Params, schema: Schema, evidence: Evidence, name: str,
     return np.stack([predict.level_probabilities(params, evidence, each, 2, how)[:, 1] for each in options], axis=1)
 
 
+def all_probabilities(params: Params, schema: Schema, evidence: Evidence, how: predict.How) -> np.ndarray:
+    """The same of every column that has labels, side by side in the order of the schema: [row, label]."""
+    names = [name for name in schema.modelled if schema[name].labels]
+    found = [probabilities(params, schema, evidence, name, how) for name in names]
+    return np.concatenate([np.zeros((evidence.n_rows, 0)), *found], axis=1)
+
+
 def cells(
     params: Params, schema: Schema, evidence: Evidence, name: str, how: predict.How, statistic: str
 ) -> dict[str, np.ndarray]:
     """One value per row for a column, given all its other cells; by column of the table that holds the answers."""
     if statistic not in {"auto", "mode", "median", "mean"}:
         raise ThurboError(f'statistic "{statistic}" is not one of auto, mode, median, mean')
-    column, about, where = _column(schema, name), _target(schema, name), schema.slices[name]
+    column, about, where = _column(schema, name), target(schema, name), schema.slices[name]
     if isinstance(column, LevelColumn):
         return {name: _label(column, probabilities(params, schema, evidence, name, how), statistic)}
     if isinstance(column, MeasuredColumn):

@@ -22,7 +22,7 @@ from thurbo.constraints import Order
 from thurbo.evidence import Evidence, Unobserved
 from thurbo.inference.likelihood import hidden_states, log_joint
 from thurbo.inference.meanfield import mean_field
-from thurbo.inference.posterior import Belief, Function, Method, expectation, hidden_probability
+from thurbo.inference.posterior import Belief, Function, Method, expectation, hidden_probability, state_weights
 from thurbo.packing import by_chunks
 from thurbo.rbm import Params
 
@@ -84,15 +84,41 @@ def target(site: int, own: np.ndarray) -> Target:
     return Target(jnp.asarray(site, jnp.int32), jnp.asarray(own))
 
 
-def _ask(function: Function, params: Params, evidence: Evidence, about: Target, how: How) -> Any:
-    """E[function | all other cells of the row]."""
-    slots = jnp.broadcast_to(about.own, (evidence.n_rows, about.own.shape[0]))
-    rest = evidence.hide(slots, how.unobserved)
-    return expectation(function, params, rest, how.method, n_steps=how.n_steps, key=how.key(), n_draws=how.n_draws)
+Known = Float[Array, "state row"] | Belief | None
 
 
 @partial(jax.jit, static_argnames=("how",))
-def _level_probabilities(params: Params, evidence: Evidence, about: Target, how: How) -> Float[Array, "row level"]:
+def _known(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Known:
+    """What all other cells of the row say of the hidden layer: P(h, z | e) of every state, or the mean-field's belief.
+
+    The dear part of an answer, and one program whatever is asked. Gibbs sampling has no such part.
+    """
+    rest = _others(evidence, own, how)
+    if how.method == "exact":
+        return state_weights(params, rest)
+    return expectation(lambda belief: belief, params, rest, how.method, n_steps=how.n_steps)
+
+
+def _others(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
+    return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
+
+
+def _learn(params: Params, evidence: Evidence, about: Target, how: How) -> Known:
+    return None if how.method == "gibbs" else _known(params, evidence, about.own, how)
+
+
+def _ask(function: Function, params: Params, evidence: Evidence, known: Known, about: Target, how: How) -> Any:
+    """E[function | all other cells of the row]."""
+    if isinstance(known, Belief):
+        return function(known)
+    rest = _others(evidence, about.own, how)
+    return expectation(function, params, rest, how.method, key=how.key(), n_draws=how.n_draws, weights=known)
+
+
+@partial(jax.jit, static_argnames=("how",))
+def _level_probabilities(
+    params: Params, evidence: Evidence, known: Known, about: Target, how: How
+) -> Float[Array, "row level"]:
     cuts, site = params.gauge.cuts[about.site], about.site
     end = jnp.full(1, jnp.inf, cuts.dtype)
     lower, upper = jnp.concatenate([-end, cuts]), jnp.concatenate([cuts, end])
@@ -107,12 +133,12 @@ def _level_probabilities(params: Params, evidence: Evidence, about: Target, how:
         )
         return jnp.where(real[None, :], jnp.exp(mass), jnp.zeros_like(mass))
 
-    return _ask(function, params, evidence, about, how)
+    return _ask(function, params, evidence, known, about, how)
 
 
 @partial(jax.jit, static_argnames=("how",))
 def _measured(
-    params: Params, evidence: Evidence, about: Target, grid: Float[Array, " grid"], how: How
+    params: Params, evidence: Evidence, known: Known, about: Target, grid: Float[Array, " grid"], how: How
 ) -> tuple[PerRow, Float[Array, "row grid"]]:
     """E[x] at a site, and P(x ≤ ·) on one grid for all rows."""
     site = about.site
@@ -121,12 +147,12 @@ def _measured(
         mean, deviation = belief.mean[:, site], belief.deviation[:, site]
         return mean, ndtr((grid[None, :] - mean[:, None]) / deviation[:, None])
 
-    return _ask(function, params, evidence, about, how)
+    return _ask(function, params, evidence, known, about, how)
 
 
 @partial(jax.jit, static_argnames=("how",))
 def _largest(
-    params: Params, evidence: Evidence, about: Target, sites: Int[Array, " label"], how: How
+    params: Params, evidence: Evidence, known: Known, about: Target, sites: Int[Array, " label"], how: How
 ) -> tuple[Float[Array, "row label"], Float[Array, "row label"]]:
     """P(each of these utilities is the largest), §3.2, and their means."""
     n_labels = sites.shape[0]
@@ -141,7 +167,7 @@ def _largest(
 
         return jnp.exp(jax.lax.map(log_chance, jnp.arange(n_labels))).T, mean
 
-    return _ask(function, params, evidence, about, how)
+    return _ask(function, params, evidence, known, about, how)
 
 
 def largest_utility(
@@ -149,14 +175,18 @@ def largest_utility(
 ) -> tuple[np.ndarray, np.ndarray]:
     """P(label is preferred to all others | all other cells) and mean utilities, [row, label] each."""
     where = jnp.asarray(sites, jnp.int32)
-    chance, mean = by_chunks(lambda rows: _largest(params, rows, about, where, how), evidence)
+    chance, mean = by_chunks(
+        lambda rows: _largest(params, rows, _learn(params, rows, about, how), about, where, how), evidence
+    )
     chance = np.asarray(chance, np.float64)
     return chance / chance.sum(axis=1, keepdims=True), np.asarray(mean, np.float64)
 
 
 def level_probabilities(params: Params, evidence: Evidence, about: Target, n_levels: int, how: How) -> np.ndarray:
     """P(level | all other cells) of one level site for every row: [row, level], each row summing to one."""
-    raw = by_chunks(lambda rows: _level_probabilities(params, rows, about, how), evidence)
+    raw = by_chunks(
+        lambda rows: _level_probabilities(params, rows, _learn(params, rows, about, how), about, how), evidence
+    )
     raw = np.asarray(raw, np.float64)[:, :n_levels]
     return raw / raw.sum(axis=1, keepdims=True)
 
@@ -203,7 +233,9 @@ def measured(params: Params, evidence: Evidence, about: Target, how: How) -> Mea
     reach = GRID_REACH * np.sqrt(1.0 + float((params.loadings[site] ** 2).sum()))
     grid = np.linspace(bias + weights.clip(max=0).sum() - reach, bias + weights.clip(min=0).sum() + reach, GRID_POINTS)
     points = jnp.asarray(grid, params.weights.dtype)
-    mean, distribution = by_chunks(lambda rows: _measured(params, rows, about, points, how), evidence)
+    mean, distribution = by_chunks(
+        lambda rows: _measured(params, rows, _learn(params, rows, about, how), about, points, how), evidence
+    )
     distribution = np.maximum.accumulate(np.asarray(distribution, np.float64), axis=1)
     scale = float(params.gauge.scale[site])
     return Measured(scale * mean.astype(np.float64), scale * grid, distribution)

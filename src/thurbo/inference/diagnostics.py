@@ -1,0 +1,89 @@
+"""A.2.4 Whether chains mix, and whether hidden units still tell rows apart.
+
+Effective sample size and R-hat are those of Vehtari et al. (2021), computed by arviz-stats, an optional extra that is
+imported when it is asked for. All else is plain NumPy on the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thurbo._typing import Array
+from thurbo.errors import ThurboError
+
+STUCK = 1e-3  # a unit whose mean activation is this close to 0 or 1 tells rows apart no more
+SATURATED = 1e-3  # a posterior this close to 0 or 1 is a hard bit
+SATURATED_SHARE = 0.95  # of rows, from which a unit counts as saturated
+
+
+class UnitHealth(NamedTuple):
+    """Which hidden units say nothing, and which say only yes or no; no unit is both."""
+
+    stuck: np.ndarray  # [hidden] on, or off, for all rows
+    saturated: np.ndarray  # [hidden] on for some rows, off for others, never in between
+
+
+def _array_stats() -> Any:
+    """The functions of arviz-stats on plain arrays."""
+    try:
+        from arviz_stats.base import array_stats
+    except ModuleNotFoundError as error:
+        raise ThurboError(
+            "effective sample sizes and R-hat need the package arviz-stats; pip install 'thurbo[diagnostics]'"
+        ) from error
+    return array_stats
+
+
+def require() -> None:
+    """Refuse now, before long work, if arviz-stats is missing."""
+    _array_stats()
+
+
+def _checked(draws: np.ndarray | Array, least_chains: int) -> np.ndarray:
+    draws = np.asarray(draws, np.float64)
+    if draws.ndim < 2 or draws.shape[0] < least_chains or draws.shape[1] < 4:
+        raise ValueError(f"draws of shape {draws.shape} are not [chain, draw, ...], {least_chains} by 4 at the least")
+    return draws
+
+
+def ess(draws: np.ndarray | Array) -> np.ndarray:
+    """Effective sample size of draws[chain, draw, ...]: how many independent draws tell as much about the bulk.
+
+    Split in halves and rank-normalised, so it is the same for every increasing function of the draws. A quantity that
+    never changes counts in full; one that is not finite gives nan.
+    """
+    draws = _checked(draws, 1)
+    stats = _array_stats()
+    if draws.size == 0:
+        return np.zeros(draws.shape[2:])
+    return np.asarray(stats.ess(draws, chain_axis=0, draw_axis=1, method="bulk"), np.float64)
+
+
+def rhat(draws: np.ndarray | Array) -> np.ndarray:
+    """R-hat of draws[chain, draw, ...]: near 1 if the chains agree, the greater of R-hat for location and for spread.
+
+    Split in halves and rank-normalised. A quantity that never changes gives 1, chains that each stand still at
+    different places infinity, and one that is not finite nan.
+    """
+    draws = _checked(draws, 2)
+    stats = _array_stats()
+    if draws.size == 0:
+        return np.zeros(draws.shape[2:])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.asarray(stats.rhat(draws, chain_axis=0, draw_axis=1, method="rank"), np.float64)
+    return np.where(draws.max(axis=(0, 1)) == draws.min(axis=(0, 1)), 1.0, value)
+
+
+def is_stuck(rate: np.ndarray) -> np.ndarray:
+    """Units whose mean activation is so close to 0 or 1 that they are the same for all rows."""
+    return (rate < STUCK) | (rate > 1 - STUCK)
+
+
+def unit_health(activations: np.ndarray | Array) -> UnitHealth:
+    """Stuck and saturated units of activations[row, hidden] = P(h_k = 1 | e)."""
+    activations = np.asarray(activations, np.float64)
+    stuck = is_stuck(activations.mean(axis=0))
+    hard = (activations < SATURATED) | (activations > 1 - SATURATED)
+    return UnitHealth(stuck, ~stuck & (hard.mean(axis=0) >= SATURATED_SHARE))

@@ -1,0 +1,67 @@
+"""§5 Which cells multi-prediction hides from itself: what is hidden decides what must be learned to predict it.
+
+A hiding is a frozen value that is called with a key and evidence and says which observed slots to hide, at least one of
+each row: part of a `Plan`, so it compiles once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from thurbo._typing import PRNGKey, RowsMask
+from thurbo.evidence import Evidence
+
+Hiding = Callable[[PRNGKey, Evidence], RowsMask]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A random share of each row's cells, between `least` and `most`; slots of one cell stand or fall together."""
+
+    least: float = 0.1
+    most: float = 0.9
+
+    def __call__(self, key: PRNGKey, evidence: Evidence) -> RowsMask:
+        observed = evidence.observed
+        key_share, key_cell = jax.random.split(key)
+        share = jax.random.uniform(key_share, (observed.shape[0], 1), minval=self.least, maxval=self.most)
+        dice = jax.random.uniform(key_cell, observed.shape)
+        if evidence.cells is not None:
+            dice = dice[:, evidence.cells]
+        dice = jnp.where(observed, dice, jnp.inf)
+        return observed & (dice <= jnp.maximum(share, dice.min(axis=-1, keepdims=True)))
+
+
+@dataclass(frozen=True)
+class Rectangles:
+    """A rectangle of each image, sides between `smallest` and `largest`, and a `share` of the other pixels.
+
+    Neighbouring pixels give single pixels away; a hidden region has to be understood. Slots are pixels row by row.
+    """
+
+    height: int
+    width: int
+    smallest: int = 6
+    largest: int = 15
+    share: float = 0.1
+
+    def __call__(self, key: PRNGKey, evidence: Evidence) -> RowsMask:
+        observed = evidence.observed
+        n_rows, n_pixels = observed.shape
+        if n_pixels != self.height * self.width:
+            raise ValueError(f"{n_pixels} pixels are no image of {self.height} by {self.width}")
+        key_size, key_place, key_pixel = jax.random.split(key, 3)
+        size = jax.random.randint(key_size, (n_rows, 2), self.smallest, self.largest + 1)
+        shape = jnp.asarray([self.height, self.width])[None, :]
+        first = jax.random.uniform(key_place, (n_rows, 2)) * (shape - size + 1).astype(jnp.float32)
+        first = jnp.minimum(first.astype(size.dtype), shape.astype(size.dtype) - size)
+        inside = []
+        for axis, length in enumerate((self.height, self.width)):
+            at = jnp.arange(length, dtype=size.dtype)[None, :]
+            inside.append((at >= first[:, axis, None]) & (at < (first + size)[:, axis, None]))
+        region = (inside[0][:, :, None] & inside[1][:, None, :]).reshape(n_rows, n_pixels)
+        return observed & (region | (jax.random.uniform(key_pixel, observed.shape) < self.share))

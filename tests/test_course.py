@@ -1,0 +1,179 @@
+"""§5: the course of a fit: what is kept, when the rate falls, what happens when it goes wrong, and picking up again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import thurbo as tb
+from tests.small import make_evidence, make_params, n_cuts_of
+from thurbo.checkpoint import Checkpoint, fingerprint
+from thurbo.errors import NotTrusted, ThurboError
+from thurbo.learning import course, initialise, trainer
+from thurbo.learning.initialise import Layout
+from thurbo.learning.plan import Plan
+
+PLAN = Plan(n_mean_field_steps=2)
+LAYOUT = Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
+
+
+def started(plan=PLAN, seed=0) -> trainer.TrainState:
+    n_cuts = n_cuts_of(6)
+    cuts = np.where(np.arange(3)[None] < n_cuts[:, None], np.linspace(-1, 1, 3)[None], np.inf)
+    learnable, centre = initialise.start(jax.random.key(seed), cuts, n_cuts, 3, 0, np.dtype(np.float32))
+    return trainer.initial_state(learnable, centre, jnp.zeros((20, 3), jnp.float32), plan)
+
+
+def rows(n=60, seed=1) -> course.Rows:
+    evidence = make_evidence(make_params(dtype=np.float32), n_rows=n, seed=seed)
+    return course.Rows(evidence, jnp.ones(n, jnp.float32))
+
+
+def same(a, b) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def test_the_best_parameters_on_held_out_rows_are_kept():
+    length = course.Length(30, 40, 0.05, patience=4)
+    fitted = course.fit(jax.random.key(0), started(), rows(), LAYOUT, PLAN, length, held_out=rows(30, seed=2))
+    scores = [record["held_out"] for record in fitted.history]
+    key = jax.random.fold_in(jax.random.key(0), 2**30)
+    kept = float(course.held_out_score(key, fitted.params, rows(30, seed=2), PLAN))
+    assert kept == pytest.approx(max(scores), abs=1e-6)
+    assert kept > scores[0]
+    # Sixty rows are soon learned by heart: the rate begins to fall from the best epoch, and training ends early.
+    events = [record for record in fitted.history if "event" in record]
+    assert len(events) == 1
+    assert "rose no more" in events[0]["event"]
+    assert len(fitted.history) < 40
+    assert fitted.converged
+
+
+def test_training_that_breaks_goes_back_and_on_with_more_care():
+    """A rate that breaks the first epochs but not those at a third of it: the fit recovers by itself and says so."""
+    plan = replace(PLAN, objective="likelihood", optimizer="sgd", n_negative_steps=2)
+    length = course.Length(30, 12, 40.0)
+    fitted = course.fit(jax.random.key(0), started(plan), rows(), LAYOUT, plan, length)
+    events = [record["event"] for record in fitted.history if "event" in record]
+    assert 1 <= len(events) <= course.MOST_RECOVERIES
+    assert all("a third of the rate" in event for event in events)
+    assert all(np.isfinite(leaf).all() for leaf in (fitted.params.weights, fitted.params.hidden_bias))
+
+
+def test_a_checkpoint_holds_the_whole_run(tmp_path):
+    length = course.Length(30, 8, 0.02)
+    everything = {"held_out": rows(30, seed=2)}
+    whole = course.fit(jax.random.key(0), started(), rows(), LAYOUT, PLAN, length, **everything)
+    mark = fingerprint(rows(), started(), PLAN, length)
+    file = Checkpoint(tmp_path / "run", mark, seconds_between=0.0)
+    assert file.load(started()) is None
+
+    def stop_after_three(run):
+        file.save(run)
+        if run.number == 3:
+            raise KeyboardInterrupt
+
+    part = course.fit(jax.random.key(0), started(), rows(), LAYOUT, PLAN, length, **everything, on_run=stop_after_three)
+    assert not part.converged
+    resumed = course.fit(
+        jax.random.key(0), started(), rows(), LAYOUT, PLAN, length, **everything, resume=file.load(started())
+    )
+    assert same(resumed.params, whole.params)
+    assert same(resumed.state, whole.state)
+    drop = lambda history: [{k: v for k, v in record.items() if k != "seconds"} for record in history]  # noqa: E731
+    assert drop(resumed.history) == drop(whole.history)
+
+
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
+    path = tmp_path / "run"
+    run = course.Run(started(), started(), (1.0, 2.0), 0.1)
+    Checkpoint(path, fingerprint(rows(), PLAN)).write(run)
+    other = Checkpoint(path, fingerprint(rows(seed=5), PLAN))
+    with pytest.raises(NotTrusted, match="the data, the settings or the seed differ"):
+        other.load(started())
+    content = path.read_bytes()
+    path.write_bytes(content[:-5])
+    with pytest.raises(NotTrusted, match="not a whole thurbo model file"):
+        Checkpoint(path, fingerprint(rows(), PLAN)).load(started())
+
+
+def table(n=400) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    cause = rng.random(n) < 0.5
+    noisy = lambda: np.where(rng.random(n) < 0.85, cause, ~cause)  # noqa: E731
+    return pd.DataFrame({name: np.where(noisy(), "yes", "no") for name in "abcd"})
+
+
+SCRIPT = """
+import sys
+import thurbo as tb
+from thurbo import checkpoint
+from tests.test_course import table
+checkpoint.SECONDS_BETWEEN = 0.0
+checkpoint.Checkpoint.__init__.__defaults__ = (0.0,)
+settings = dict(n_hidden=3, objective="multi-prediction", max_epochs=300, batch_size=50, random_state=0)
+model = tb.TBM(**settings, checkpoint=sys.argv[1])
+print("started", flush=True)
+model.fit(table())
+model.save(sys.argv[2])
+print("done", flush=True)
+"""
+
+
+def test_kill_at_any_moment_and_resume_to_the_same_parameters(tmp_path):
+    """SIGKILL in the middle of training, twice; the third process ends where an undisturbed one does, bit for bit."""
+    path, model = tmp_path / "run.checkpoint", tmp_path / "m.thurbo"
+    command = [sys.executable, "-c", SCRIPT, str(path), str(model)]
+    environment = {**os.environ, "JAX_ENABLE_X64": "0"}
+    for _ in range(2):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=os.getcwd())
+        before = path.stat().st_mtime_ns if path.exists() else 0
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not (path.exists() and path.stat().st_mtime_ns > before):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert path.exists()
+    assert not model.exists() or process.returncode == 0
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    resumed = tb.TBM.load(model)
+    again = tmp_path / "again.thurbo"
+    subprocess.run([*command[:3], str(tmp_path / "other.checkpoint"), str(again)], check=True, env=environment,
+                   capture_output=True)  # fmt: skip
+    whole = tb.TBM.load(again)
+    assert same(resumed.params_, whole.params_)
+    assert 300 >= whole.n_epochs_ == resumed.n_epochs_
+
+
+def test_partial_fit_learns_from_rows_as_they_come():
+    frame = table(600)
+    model = tb.TBM(n_hidden=2, objective="multi-prediction", batch_size=50, learning_rate=0.03, random_state=0)
+    for _ in range(12):
+        for begin in range(0, 600, 200):
+            model.partial_fit(frame[begin : begin + 200])
+    assert model.n_epochs_ == 36
+    assert model.max_epochs == "auto"
+    independent = tb.TBM(n_hidden=0, max_epochs=30, random_state=0).fit(frame)
+    assert model.score(frame) > independent.score(frame) + 0.1
+
+
+def test_a_loaded_model_does_not_go_on(tmp_path):
+    frame = table(50)
+    model = tb.TBM(n_hidden=1, max_epochs=1, random_state=0).fit(frame)
+    model.save(tmp_path / "m")
+    with pytest.raises(ThurboError, match="cannot go on learning"):
+        tb.TBM.load(tmp_path / "m").partial_fit(frame)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1, "some"])
+def test_shares_that_make_no_sense_are_refused(share):
+    with pytest.raises(ThurboError, match="validation_fraction"):
+        tb.TBM(validation_fraction=share).fit(table(20))
