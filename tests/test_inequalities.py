@@ -82,6 +82,14 @@ def test_an_inequality_says_what_the_cell_of_its_own_column_says(model):
     )
 
 
+def test_scores_of_lines_have_error_bars(model):
+    line = [({"films.A": 1, "films.B": -1, "income": 0.2}, ">=", 1.5), ({"films.B": 1, "films.C": 0.3}, "<=", 0.4)]
+    value, error = model.score_samples(blank(said=line), return_se=True)
+    assert np.isfinite(value).all()
+    assert 0 < error[0] < 0.05
+    assert model.score_samples(blank(films="A > B"), return_se=True)[1][0] == 0
+
+
 def test_a_line_about_a_number_is_in_its_own_units(model):
     line = [({"income": 2.0}, "in", (8.0, 14.0))]
     exact = model.predict_proba(blank(), "likes", given="income in [4, 7]")

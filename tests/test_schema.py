@@ -185,6 +185,13 @@ def test_a_question_may_be_made_of_several_columns() -> None:
     assert blocks["party"].tier.tolist() == [[0, 1], [-1, -1], [1, 0]]
 
 
+def test_columns_are_added_and_replaced() -> None:
+    schema = QUESTIONS | {"party": Ignore("not now"), "more": Binary()}
+    assert schema.names == (*QUESTIONS.names, "more")
+    assert schema["party"] == Ignore("not now")
+    assert QUESTIONS["party"] != schema["party"]
+
+
 def test_inequalities_are_checked_and_brought_to_standard_units() -> None:
     schema = QUESTIONS.fit(SURVEY)
     first, second = (each for block in schema.compile(SURVEY).values() for each in block.linear)

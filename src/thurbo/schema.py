@@ -68,6 +68,11 @@ class Schema(Mapping[str, Column]):
     def __hash__(self) -> int:
         return hash(tuple(self._columns.items()))
 
+    def __or__(self, other: Mapping[str, Column]) -> Schema:
+        """The schema with some columns added or taken for something else."""
+        kept = {name: why for name, why in self._reasons.items() if name not in other}
+        return Schema({**self._columns, **other}, reasons=kept)
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all columns in order, those left out of the model included."""

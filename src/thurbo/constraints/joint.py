@@ -19,9 +19,7 @@ from thurbo.constraints.one_of import OneOfRegion
 from thurbo.constraints.order import OrderRegion
 
 
-def log_mass_of_hidden(
-    region: Region, mean: Rows, deviation: Rows, hidden: RowsMask, whole: bool = False
-) -> PerRow:
+def log_mass_of_hidden(region: Region, mean: Rows, deviation: Rows, hidden: RowsMask, whole: bool = False) -> PerRow:
     """log P(what the hidden slots say | what the others say) = log_mass(all) − log_mass(others).
 
     `whole` promises that each order is hidden as a whole or not at all, which saves its second mass.

@@ -7,12 +7,14 @@ downwards. Both use fixed random numbers, so a row's score depends on the row al
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Factors, Hidden, PerRow, PRNGKey
+from thurbo.constraints import JointRegion, Linear, LinearRegion
 from thurbo.errors import ThurboError
 from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import (
@@ -22,7 +24,7 @@ from thurbo.inference.likelihood import (
     log_partition_exact,
     log_unnormalised_importance,
 )
-from thurbo.inference.meanfield import mean_field
+from thurbo.inference.meanfield import mean_field, predictive
 from thurbo.inference.partition import log_partition_ais
 from thurbo.packing import by_chunks
 from thurbo.queries import sample
@@ -72,13 +74,33 @@ def _prior_samples(key: PRNGKey, params: Params, n_samples: int, n_steps: int) -
     return sample.hidden(key_h, key_run, params, n_samples, n_steps), z
 
 
+@jax.jit
+def _line_error(params: Params, evidence: Evidence) -> PerRow:
+    """Standard error of the mass of a row's lines (constraints/linear.py), at its mean-field mean."""
+    mean, deviation = predictive(params, mean_field(params, evidence, 10), evidence)
+    region = evidence.region(params.gauge)
+    assert isinstance(region, JointRegion)
+    lines = [part for part in region.parts if isinstance(part, LinearRegion)]
+    return reduce(jnp.hypot, (part.log_mass_error(mean, deviation) for part in lines))
+
+
 def score(
     params: Params, evidence: Evidence, method: str = "auto", n_draws: int | None = None, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """log P(e) of every row in standard units, and its standard error: 0 where it is exact.
 
-    `n_draws` is how often the hidden layer is drawn, for each row or, by "conservative", for all of them.
+    `n_draws` is how often the hidden layer is drawn, for each row or, by "conservative", for all of them. Lines add the
+    error of their own masses, which no enumeration of h removes.
     """
+    value, error = _score(params, evidence, method, n_draws, seed)
+    if any(isinstance(constraint, Linear) for constraint in evidence.constraints):
+        error = np.hypot(error, by_chunks(partial(_line_error, params), evidence))
+    return value, error
+
+
+def _score(
+    params: Params, evidence: Evidence, method: str, n_draws: int | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     how = _resolved(params, evidence, method)
     if how == "exact":
         value = by_chunks(partial(_exact, params), evidence)
