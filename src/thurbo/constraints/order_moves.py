@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Float, PRNGKey
-from thurbo.constraints import tiers
+from thurbo.constraints import splits
 
 Tiered = Float[Array, "row order tier"]
 
@@ -121,8 +121,8 @@ def draw_chosen(
 
     def log_phi_and_slopes(s: Array) -> tuple[Array, Array, Array]:
         z = jnp.where(rest, s[:, :, None] - rest_mean, 0.0)
-        below, _ = tiers.log_both(z)
-        rate = jnp.where(rest, jnp.exp(tiers.log_phi(z) - below), 0.0)
+        below, _ = splits.log_both(z)
+        rate = jnp.where(rest, jnp.exp(splits.log_phi(z) - below), 0.0)
         return jnp.where(rest, below, 0.0).sum(axis=-1), rate.sum(axis=-1), (rate * (z + rate)).sum(axis=-1)
 
     highest = jnp.where(rest, rest_mean, -1e6).max(axis=-1)
