@@ -58,10 +58,6 @@ def blank(n: int = 1, **cells) -> pd.DataFrame:
 def test_a_table_with_inequalities_is_learned_from(model):
     assert model.converged_
     assert np.isfinite(model.score_samples(frame())).all()
-    table = model.impute(frame())
-    assert table[["films", "income", "likes"]].notna().all().all()
-    kept = frame()["income"].notna()
-    assert (table["income"][kept] == frame()["income"][kept]).all()
     # People who like it prefer A: the order alone tells.
     better = model.predict_proba(blank(films="A > B"), "likes")[0, 1]
     worse = model.predict_proba(blank(films="B > A"), "likes")[0, 1]
@@ -82,6 +78,7 @@ def test_an_inequality_says_what_the_cell_of_its_own_column_says(model):
     )
 
 
+@pytest.mark.slow
 def test_scores_of_lines_have_error_bars(model):
     line = [({"films.A": 1, "films.B": -1, "income": 0.2}, ">=", 1.5), ({"films.B": 1, "films.C": 0.3}, "<=", 0.4)]
     value, error = model.score_samples(blank(said=line), return_se=True)
@@ -116,6 +113,15 @@ def test_preferences_that_are_no_weak_order_merge_into_lines(model):
     )
 
 
+@pytest.mark.slow
+def test_gaps_are_filled_beside_inequalities(model):
+    table = model.impute(frame())
+    assert table[["films", "income", "likes"]].notna().all().all()
+    kept = frame()["income"].notna()
+    assert (table["income"][kept] == frame()["income"][kept]).all()
+
+
+@pytest.mark.slow
 def test_gibbs_and_mean_field_meet_the_exact_answer(model):
     line = [({"films.A": 1, "films.B": -1, "income": 0.2}, ">=", 1.5)]
     exact = model.predict_proba(blank(said=line), "likes", method="exact")
@@ -141,7 +147,7 @@ def test_inequalities_of_a_row_in_words_and_as_a_triple(model):
         model.inequalities(blank(), 3)
 
 
-@pytest.mark.parametrize("method", ["gibbs", "modes"])
+@pytest.mark.parametrize("method", ["gibbs", pytest.param("modes", marks=pytest.mark.slow)])
 def test_samples_satisfy_what_is_given(model, method):
     given = ["films: A > B", "income in [4, 7]", "likes = yes"]
     rows = model.sample(100, given=given, method=method, random_state=0)

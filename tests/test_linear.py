@@ -87,8 +87,8 @@ def test_every_form_is_linear(name):
     linear = linear_of((A, b, c), n_slots=n).region(gauge)
     mean = jnp.asarray(np.random.default_rng(2).normal(size=(1, n)))
     # membership
-    points = jnp.asarray(1.5 * np.random.default_rng(3).normal(size=(300, n)))
-    ours, theirs = (np.array([bool(r.contains(x[None])[0]) for x in points[:60]]) for r in (linear, region))
+    points = jnp.asarray(1.5 * np.random.default_rng(3).normal(size=(20, n)))
+    ours, theirs = (np.array([bool(r.contains(x[None])[0]) for x in points]) for r in (linear, region))
     np.testing.assert_array_equal(ours, theirs)
     # bounds, from a point inside
     x = region.start(mean)
@@ -97,11 +97,13 @@ def test_every_form_is_linear(name):
     for our, their in zip(linear.bounds(x), region.bounds(x), strict=True):
         np.testing.assert_allclose(our, their, atol=1e-12)
     # mass, and what comes of its gradient
-    log_mass, error = float(linear.log_mass(mean)[0]), float(linear.log_mass_error(mean)[0])
-    exact = float(region.log_mass(mean)[0])
+    ask = jax.jit(lambda r, m: (r.log_mass(m), r.mean(m)))
+    (log_mass,), ours_mean = ask(linear, mean)
+    (exact,), exact_mean = ask(region, mean)
+    error = float(jax.jit(lambda r, m: r.log_mass_error(m))(linear, mean)[0])
     assert error < 0.05
-    assert 2 * norm.sf(abs(log_mass - exact) / max(error, 1e-7)) > 2e-5
-    np.testing.assert_allclose(linear.mean(mean), region.mean(mean), atol=0.1)
+    assert 2 * norm.sf(abs(float(log_mass - exact)) / max(error, 1e-7)) > 2e-5
+    np.testing.assert_allclose(ours_mean, exact_mean, atol=0.1)
 
 
 def test_gapped_tiers_never_break_the_order():

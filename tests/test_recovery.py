@@ -55,10 +55,20 @@ RUNS = [
     *[pytest.param(name, {"objective": "exact"}, id=name) for name in CASES if name not in SLOW],
     *[pytest.param(name, {"objective": "exact"}, id=name, marks=pytest.mark.slow) for name in SLOW],
     pytest.param("simple", {"objective": "likelihood"}, id="likelihood"),
-    pytest.param("simple", {"objective": "likelihood", "positive_phase": "gibbs"}, id="likelihood by gibbs"),
+    pytest.param(
+        "simple",
+        {"objective": "likelihood", "positive_phase": "gibbs"},
+        id="likelihood by gibbs",
+        marks=pytest.mark.slow,
+    ),
     # Prediction needs more steps than likelihood: as many as "auto" takes. After 60 epochs it was 0.02 to 0.03 behind.
     pytest.param("simple", {"objective": "multi-prediction", "max_epochs": 150}, id="multi-prediction"),
-    pytest.param("simple", {"objective": "multi-prediction", "likelihood_weight": 0.1, "max_epochs": 150}, id="both"),
+    pytest.param(
+        "simple",
+        {"objective": "multi-prediction", "likelihood_weight": 0.1, "max_epochs": 150},
+        id="both",
+        marks=pytest.mark.slow,
+    ),
 ]
 
 
