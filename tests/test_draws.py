@@ -52,7 +52,7 @@ def joint_chances(oracle: Oracle) -> np.ndarray:
     ("method", "unobserved"),
     [
         ("exact", "marginalize"),
-        ("gibbs", "exclude"),
+        pytest.param("gibbs", "exclude", marks=pytest.mark.slow),
         pytest.param("gibbs", "marginalize", marks=pytest.mark.slow),
         pytest.param("exact", "exclude", marks=pytest.mark.slow),
     ],

@@ -127,6 +127,7 @@ def test_conditions_as_text_are_statements(model: tb.TBM, frame: pd.DataFrame) -
     np.testing.assert_allclose(said, model.predict_proba(some, "party", given=given), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_comparisons_that_no_weak_order_holds_are_learned_from(frame: pd.DataFrame) -> None:
     """Two separate comparisons become lines of one `Linear` (see test_inequalities.py)."""
     four = frame.assign(issues=None).head(4)

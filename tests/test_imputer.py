@@ -173,6 +173,7 @@ def failures(estimator: Any, expected: dict[str, str] | None = None) -> list[str
     return [f"{each['check_name']}: {each['exception']}" for each in results if each["status"] == "failed"]
 
 
+@pytest.mark.slow
 def test_scikit_learns_own_checks_of_the_imputer() -> None:
     assert failures(tb.TBMImputer(**TINY)) == []
 

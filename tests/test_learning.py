@@ -289,7 +289,7 @@ def test_an_epoch_compiles_once():
 
 
 def test_a_fit_that_diverges_keeps_its_last_good_parameters_and_says_so():
-    plan = Plan(objective="likelihood", optimizer="sgd", n_mean_field_steps=2)
+    plan = Plan(objective="multi-prediction", optimizer="sgd", n_mean_field_steps=2)
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
     rows = course.Rows(evidence, jnp.ones(50, jnp.float32))
     fitted = course.fit(jax.random.key(0), _started(plan), rows, LAYOUT, plan, course.Length(25, 8, 1e30))

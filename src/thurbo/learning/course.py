@@ -116,7 +116,8 @@ def fit(
     started = time.perf_counter()
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
-            careful = replace(plan, n_negative_steps=plan.n_negative_steps * run.more_steps)
+            more = run.more_steps if plan.uses_chains else 1
+            careful = replace(plan, n_negative_steps=plan.n_negative_steps * more)
             dtype = rows.weight.dtype
             moved, info = epoch(
                 jax.random.fold_in(key, run.number),
