@@ -62,7 +62,9 @@ RUNS = [
         marks=pytest.mark.slow,
     ),
     # Prediction needs more steps than likelihood: as many as "auto" takes. After 60 epochs it was 0.02 to 0.03 behind.
-    pytest.param("simple", {"objective": "multi-prediction", "max_epochs": 150}, id="multi-prediction"),
+    pytest.param(
+        "simple", {"objective": "multi-prediction", "max_epochs": 150}, id="multi-prediction", marks=pytest.mark.slow
+    ),
     pytest.param(
         "simple",
         {"objective": "multi-prediction", "likelihood_weight": 0.1, "max_epochs": 150},
