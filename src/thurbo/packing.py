@@ -41,14 +41,13 @@ def pack(
     inequalities beyond one order of a column, which make one `Linear` and need a `reading`.
     """
     blocks, families = list(blocks), list(families)
-    constraints: list[Constraint] = []
-    has_lines = any(block.linear for block in blocks)
-    if has_lines:
+    linear = None
+    if any(block.linear for block in blocks):
         if reading is None:
             raise ThurboError("inequalities between sites need the names of the sites: give a reading")
         linear, taken = merge(blocks, reading, dtype)
         blocks = _without(blocks, taken)
-        constraints.append(linear)
+    constraints: list[Constraint] = []
     kept = [(block, family) for block, family in zip(blocks, families, strict=True) if block.sites]
     blocks = [block for block, _ in kept]
     held = {family for _, family in kept}
@@ -59,12 +58,11 @@ def pack(
         constraints.append(_levels(blocks))
     if "utility" in held:
         constraints += _orders(kept)
-    if unobserved == "exclude":
-        present = jnp.asarray(_beside(blocks, "takes_part"))
-        present = present | linear.held if has_lines else present
-    else:
-        present = None
-    return Evidence(tuple(constraints[1:] + constraints[:1] if has_lines else constraints), None, present, _cells(kept))
+    present = jnp.asarray(_beside(blocks, "takes_part")) if unobserved == "exclude" else None
+    if linear is not None:
+        constraints.append(linear)
+        present = None if present is None else present | linear.held
+    return Evidence(tuple(constraints), None, present, _cells(kept))
 
 
 def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> list[Block]:
