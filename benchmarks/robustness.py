@@ -32,7 +32,7 @@ AT_ONCE = 128  # rows scored together: a shape that queries compile anyway, and 
 MOST_EXACT = 10  # hidden units of a fitted model that is scored by enumeration
 LEVELS, PARTIES, ITEMS = ("never", "rarely", "often", "always"), ("blue", "green", "red", "grey"), tuple("abcd")
 # Which places of a ranking of four are told apart: one of these for each row, whatever the order is.
-TIES = ("> > =", "= > >", "> = =", "= > =")
+TIES = ("> > =", "= > >", "> = >", "> = =", "= > =")
 
 
 def binary() -> tb.Binary:

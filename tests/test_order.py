@@ -258,7 +258,9 @@ def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
-@pytest.mark.parametrize("codes", [[2, 0, 3, 1], [0, 0, 1, 2, 3, 3]], ids=["ranking", "tied ends"])
+@pytest.mark.parametrize(
+    "codes", [[2, 0, 3, 1], [0, 0, 1, 2, 3, 3], [0, 1, 1, 2, 1]], ids=["ranking", "tied ends", "tied middle"]
+)
 def test_slopes_of_chains_are_differences_in_means_and_deviations_and_twice_over(codes):
     order, n = Order.of(np.array([[codes]])), len(codes)
     at = jnp.asarray(np.r_[np.random.default_rng(13).normal(size=n), np.linspace(0.7, 1.4, n)])
@@ -271,6 +273,18 @@ def test_slopes_of_chains_are_differences_in_means_and_deviations_and_twice_over
         bend = float((slope(at + step) - slope(at - step)) @ direction) / 2e-4
         _, ours = jax.jvp(slope, (at,), (jnp.asarray(direction),))
         assert float(ours @ direction) == pytest.approx(bend, abs=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_ties_between_the_ends_are_the_same_in_any_company(dtype):
+    """Rows of other ties, lengths and absent items in one batch: sums of chains, against all ways to break the ties."""
+    codes = np.array(
+        [[0, 1, 1, 2, 3, 4], [0, 1, 1, 1, 2, 2], [2, 0, 1, -1, 1, -1], [4, 1, 0, 2, 2, 3], [0, 1, 1, 1, 1, 2]]
+    )
+    mean = exact32(np.random.default_rng(15).normal(size=codes.shape) * np.array([1, 3, 1, 3, 1])[:, None])
+    value = Order.of(codes[:, None]).region(GAUGE).log_mass(jnp.asarray(mean, dtype))
+    for row, part in enumerate(codes >= 0):
+        within(float(value[row]), reference(codes[row, part], mean[row, part]), dtype)
 
 
 @pytest.mark.parametrize("codes", FORMS.values(), ids=FORMS)

@@ -1,9 +1,9 @@
 """§4.4 The exact probability of a weak order: all of tier j+1 above all of tier j, for independent normal utilities.
 
 F_j(t) = P(tiers 0..j in order, all below t) = ∫_{s<t} F_{j−1}(s) · −∂_s Π_{i in tier j}[Φ(t−μ_i) − Φ(s−μ_i)] ds.
-Promises: log F on panels, never F, so nothing underflows; two tiers take one short integral, others a step each. A
-chain of single items, the common ranking, has its own short steps and its slopes in closed form. Rows stand on the
-last axis, where loops over them are contiguous.
+Promises: log F on panels, never F, so nothing underflows; two tiers take one short integral, others a step each.
+Middle tiers that are single items, as in the common ranking, or small ties go in shorter steps with slopes in closed
+form (chains.py). Rows stand on the last axis, where loops over them are contiguous.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from thurbo.constraints.splits import (
     rule,
     split_log_density,
 )
+
+# The widest middle tie whose chains are summed: one of four has 23 edges, of five 70.
+WIDEST = 4
 
 # ---- Middle tiers: panels of Gauss nodes
 
@@ -108,18 +111,21 @@ def log_mass(
 
     `is_ranking` promises that the outer tiers are single items too.
     """
+    # Two items at least are in the outer tiers.
+    between = min(tier.shape[-1] - 2, (depth - 2) * width)
+    width = min(width, max(between, 1))
 
     def some(codes: Array, mean: Array, deviation: Array) -> Array:
         if depth == 2:
             return log_mass_of_two(Split(mean, deviation, codes == 0, codes == 1, codes == 1))
-        if width == 1:
-            return log_mass_of_chain(What(depth, is_ranking), codes, mean, deviation)
+        if width <= WIDEST:
+            return log_mass_of_chain(What(between, width, is_ranking), codes, mean, deviation)
         ends = jnp.stack(ends_of(codes, mean, deviation, rule(mean.dtype, depth, width).drop))
         one = jax.checkpoint(partial(log_mass_of_tiers, depth=depth, width=width))
         return jax.vmap(one, in_axes=-1)(codes, mean, deviation, ends)
 
     items = [value.reshape(-1, value.shape[-1]).T for value in (tier, mean, deviation)]
-    n, portion = items[0].shape[1], 1024 if depth == 2 else 128 if width == 1 else 8
+    n, portion = items[0].shape[1], 1024 if depth == 2 else 128 if width <= WIDEST else 8
     if n <= portion:
         return some(*items).reshape(tier.shape[:-1])
     n_portions = -(-n // portion)
