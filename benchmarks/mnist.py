@@ -99,14 +99,15 @@ def choose_penalty(features: np.ndarray, labels: np.ndarray) -> tuple[float, flo
 
 def thurbo_model(objective: str, seed: int, epochs: int, n_hidden: int = N_HIDDEN, **changed: Any) -> TBM:
     """Our settings, chosen on the last 10,000 training images."""
-    settings: dict[str, Any] = {"n_hidden": n_hidden, "batch_size": 500, "random_state": seed, "verbose": False}
+    settings: dict[str, Any] = {"n_hidden": n_hidden, "n_factors": 0, "batch_size": 500}
+    settings |= {"random_state": seed, "verbose": False}
     settings["validation_fraction"] = 0.0  # lengths were chosen by the classifier
     if objective == "multi-prediction":
         settings |= {"hiding": Rectangles(28, 28), "learning_rate": 3e-3, "likelihood_weight": 0.02}
         settings |= {"sparsity_target": 0.1, "sparsity_weight": 0.02, "weight_decay": 3e-3}
     else:
         settings |= {"n_chains": 5000, "n_negative_steps": 10, "learning_rate": 5e-4}
-        settings |= {"sparsity_target": 0.05, "sparsity_weight": 0.2, "weight_decay": 1e-4}
+        settings |= {"sparsity_target": 0.05, "sparsity_weight": 0.1, "weight_decay": 0.0}
     return TBM(objective=objective, max_epochs=epochs, **(settings | changed))  # type: ignore[arg-type]
 
 
@@ -250,8 +251,8 @@ def main() -> None:
         return transform, time.perf_counter() - started
 
     runs = {
-        "mp": ("thurbo, multi-prediction", ours("multi-prediction", 50 if arguments.quick else 300), seeds),
-        "likelihood": ("thurbo, likelihood", ours("likelihood", 60), seeds),
+        "mp": ("thurbo, multi-prediction", ours("multi-prediction", 50 if arguments.quick else 150), seeds),
+        "likelihood": ("thurbo, likelihood", ours("likelihood", 120), seeds),
         "rbm": ("RBM, CD-1", rbm, seeds),
         "bernoulli": ("BernoulliRBM", bernoulli, 1),
         "raw": ("raw pixels", lambda seed: (lambda images: images.astype(np.float32), 0.0), 1),

@@ -32,6 +32,7 @@ from thurbo.queries import answers, diagnose, draws, evaluate, inequalities, int
 from thurbo.queries.evaluation import Evaluation
 from thurbo.rbm import Params
 from thurbo.schema import Schema
+from thurbo.segments import Segments, segments
 
 Statistic = Literal["auto", "mode", "median", "mean"]
 
@@ -56,10 +57,10 @@ class TBM(TransformerMixin, BaseEstimator):
     ----------
     schema : Schema or mapping, optional
         What each column is. By default it is inferred from the data.
-    n_hidden : int or "auto"
-        Number K of binary hidden units.
-    n_factors : int or "auto"
-        Number of Gaussian factors; "auto" is none for now.
+    n_hidden, n_factors : int or "auto"
+        Numbers of binary hidden units K and of Gaussian factors. "auto" tries several by short fits, judged by hidden
+        cells of rows they do not see (`sizes_tried_`); of fewer than 1000 rows it makes a rule of thumb, without
+        factors. Where `n_hidden` is a number, "auto" factors are none: the paper's model.
     unobserved : {"marginalize", "exclude"}
         A missing cell is integrated over, or is no variable of that row's model at all.
     objective : {"auto", "likelihood", "multi-prediction", "exact"}
@@ -70,13 +71,18 @@ class TBM(TransformerMixin, BaseEstimator):
     hiding : "auto" or a hiding of `thurbo.learning.hiding`
         Which cells multi-prediction hides: a share of each row's, or regions of images, `Rectangles(28, 28)`.
     positive_phase, negative_phase : "auto" or the names of §5.1
-        "mean-field" or "gibbs"; "persistent" or "contrastive". Used by objective="likelihood".
-    n_negative_steps, n_chains : int
-        Rounds of Gibbs sampling an update, and number of persistent chains, in the negative phase.
-    sparsity_target, sparsity_weight : float
-        ρ and λ of §6: pull each row's hidden probabilities towards ρ.
-    weight_decay, max_norm : float
-        Shrinkage of weights per step and unit of learning rate; largest norm of a hidden unit's weights.
+        "mean-field" or "gibbs"; "persistent", "tempered" (with hotter copies that exchange states) or "contrastive".
+        Used by objective="likelihood".
+    n_negative_steps, n_chains, n_temperatures : int
+        Rounds of Gibbs sampling an update, number of persistent chains, and of their temperatures if tempered.
+    sparsity_target, sparsity_weight, sparsity_form
+        ρ and λ of §6: pull each row's hidden probabilities towards ρ, at the "average" x of the row or averaged over
+        its "samples" (A.2.2; with positive_phase="gibbs").
+    posterior_smoothing : float or None
+        η of A.2.3: `posteriors_` of the training rows are exponential averages over training, without inference.
+    weight_decay, max_norm, latent_bound : float
+        Shrinkage of weights per step and unit of learning rate; largest norm of a hidden unit's weights; how many
+        standard deviations from its mean hidden units see an x while training.
     learn_cuts : bool
         Learn the cuts between levels (§5.2), or keep those that the answers' own frequencies give.
     optimizer, learning_rate, batch_size, max_epochs
@@ -98,6 +104,7 @@ class TBM(TransformerMixin, BaseEstimator):
     cuts_ : {column: increasing array}; scales_ : {column: (location, scale)} of measured columns
     params_ : the same as arrays on the device; history_ : one dict per epoch
     objective_, converged_, n_epochs_ : what was maximised, whether all went well, and for how long
+    sizes_tried_ : numbers of units and factors that "auto" tried, the best first
     """
 
     def __init__(
@@ -111,13 +118,17 @@ class TBM(TransformerMixin, BaseEstimator):
         likelihood_weight: float | Literal["auto"] = "auto",
         hiding: Any = "auto",
         positive_phase: Literal["auto", "mean-field", "gibbs"] = "auto",
-        negative_phase: Literal["auto", "persistent", "contrastive"] = "auto",
+        negative_phase: Literal["auto", "persistent", "contrastive", "tempered"] = "auto",
         n_negative_steps: int = 5,
+        n_temperatures: int = 10,
         n_chains: int = 1000,
         sparsity_target: float = 0.1,
         sparsity_weight: float = 0.0,
+        sparsity_form: Literal["auto", "average", "samples"] = "auto",
+        posterior_smoothing: float | None = None,
         weight_decay: float = 1e-3,
         max_norm: float | None = None,
+        latent_bound: float | None = None,
         learn_cuts: bool = True,
         optimizer: Literal["adam", "sgd"] = "adam",
         learning_rate: float = 1e-2,
@@ -138,11 +149,15 @@ class TBM(TransformerMixin, BaseEstimator):
         self.positive_phase = positive_phase
         self.negative_phase = negative_phase
         self.n_negative_steps = n_negative_steps
+        self.n_temperatures = n_temperatures
         self.n_chains = n_chains
         self.sparsity_target = sparsity_target
         self.sparsity_weight = sparsity_weight
+        self.sparsity_form = sparsity_form
+        self.posterior_smoothing = posterior_smoothing
         self.weight_decay = weight_decay
         self.max_norm = max_norm
+        self.latent_bound = latent_bound
         self.learn_cuts = learn_cuts
         self.optimizer = optimizer
         self.learning_rate = learning_rate
@@ -170,21 +185,25 @@ class TBM(TransformerMixin, BaseEstimator):
         if schema.n_sites == 0:
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
         blocks = schema.compile(table)
-        reading = packing.Reading(schema.names, schema.site_names, table.rows)
+        reading = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
         evidence = packing.pack(blocks.values(), schema.families, self.unobserved, reading=reading)
-        data = fitting.Data(schema, blocks, evidence, settings.row_weights(sample_weight, table.n_rows))
+        data = fitting.Data(schema, blocks, evidence, _weights(schema, table, sample_weight))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         _, max_epochs = settings.lengths(chosen, table.n_rows)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
-            fitted, plan = fitting.fit(chosen, data, seed, on_epoch)
+            fitted, plan, tried, learned_from = fitting.fit(chosen, data, seed, on_epoch)
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)
+        self.sizes_tried_ = [each._asdict() for each in tried]
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
         if table.kind != "numpy":
             self.feature_names_in_ = np.asarray(table.names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        if plan.posterior_smoothing:
+            self.posteriors_ = self.transform(table)[:, : self.params_.n_hidden]
+            self.posteriors_[learned_from] = np.asarray(fitted.state.posteriors)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
@@ -202,7 +221,7 @@ class TBM(TransformerMixin, BaseEstimator):
     def _go_on(self, X: Any, sample_weight: Any) -> Self:
         asked, chosen = self._read(X), self.get_params(deep=False)
         state, plan, seed = self._training
-        weight = settings.row_weights(sample_weight, asked.table.n_rows)
+        weight = _weights(self.schema_, asked.table, sample_weight)
         data = fitting.Data(self.schema_, asked.blocks, asked.evidence, weight)
         fitted = fitting.go_on(chosen, data, state, plan, seed)
         monitor.warn(fitted)
@@ -272,7 +291,7 @@ class TBM(TransformerMixin, BaseEstimator):
                 raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)
         blocks = self.schema_.compile(table, missing_columns=missing_columns, given=given)
         cuts = np.asarray(self.params_.gauge.cuts, np.float64)
-        reading = packing.Reading(self.schema_.names, self.schema_.site_names, table.rows, cuts)
+        reading = packing.Reading(self.schema_.names, self.schema_.site_names, self.schema_.row_names(table), cuts)
         return blocks, packing.pack(blocks.values(), self.schema_.families, self.unobserved, reading=reading)
 
     def _how(self, method: str) -> predict.How:
@@ -426,17 +445,32 @@ class TBM(TransformerMixin, BaseEstimator):
         """Mean log P(e) of the rows, in nats."""
         return float(self.score_samples(X).mean())
 
-    def evaluate(self, X: Any, hide: float = 0.1, random_state: Any = 0, logistic: bool = True) -> Evaluation:
+    def evaluate(
+        self, X: Any, hide: float = 0.1, random_state: Any = 0, logistic: bool = True, method: str = "auto"
+    ) -> Evaluation:
         """Can it be believed? Hide a share of the answers of X, predict each from the rest of its row, and compare.
 
         Beside the model stand the shares of the answers still shown and, unless `logistic=False`, a logistic (of
         numbers a ridge) regression of each column on all others, both learned from the answers of X still shown. Give
-        rows that the model was not fitted to: of those it was, it has seen the answers.
+        rows that the model was not fitted to: of those it was, it has seen the answers. Rows count by their Weight
+        column, if the schema and X have one.
         """
         asked, rng = self._read(X), check_random_state(random_state)
-        return evaluate.evaluate(
-            self.params_, self.schema_, *asked[1:], self._how("auto"), hide=hide, rng=rng, logistic=logistic
-        )
+        weight = self.schema_.weights(asked.table, missing_columns="silent")
+        chosen: dict[str, Any] = {"hide": hide, "rng": rng, "logistic": logistic, "weight": weight}
+        return evaluate.evaluate(self.params_, self.schema_, *asked[1:], self._how(method), **chosen)
+
+    def segments(self, X: Any, n: Any = "auto", random_state: Any = 0, *, sample_weight: Any = None) -> Segments:
+        """Groups of rows that are alike: k-means on the standardised log-odds of `transform`, with profiles in words.
+
+        "auto" tries 2 to 10: of the numbers whose segments resampled rows find again (adjusted Rand index of 0.8 or
+        more), that whose segments stand apart most (silhouette). Rows count by `sample_weight`, times their Weight
+        column if the schema and X have one.
+        """
+        asked, features = self._read(X), self.transform(X, output="log_odds")
+        own = self.schema_.weights(asked.table, missing_columns="silent")
+        weight = settings.row_weights(sample_weight, asked.table.n_rows) * (1.0 if own is None else own)
+        return segments(self.schema_, asked.blocks, features, weight, n, check_random_state(random_state))
 
     def log_partition(self) -> tuple[float, float]:
         """log Z over all sites with its (N/2) log 2π, and its standard error: 0.0 where it is exact."""
@@ -534,3 +568,9 @@ class TBM(TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []  # features are computed, not passed on
         return tags
+
+
+def _weights(schema: Schema, table: frames.Table, sample_weight: Any) -> np.ndarray:
+    """How much each row counts: by the schema's Weight column, times `sample_weight`."""
+    given, own = settings.row_weights(sample_weight, table.n_rows), schema.weights(table)
+    return given if own is None else settings.row_weights(given * own, table.n_rows)

@@ -17,7 +17,7 @@ from thurbo.checkpoint import Checkpoint, fingerprint
 from thurbo.columns import Block
 from thurbo.constraints import Levels
 from thurbo.evidence import Evidence
-from thurbo.learning import course, initialise, settings, trainer
+from thurbo.learning import course, initialise, settings, sizes, trainer
 from thurbo.learning.plan import Plan
 from thurbo.schema import Schema
 
@@ -36,8 +36,22 @@ class Data(NamedTuple):
         return initialise.Layout(jnp.asarray(self.schema.n_cuts), jnp.asarray(self.schema.is_measured))
 
 
-def start(key: PRNGKey, data: Data, sizes: tuple[int, int], n_chains: int, plan: Plan) -> trainer.TrainState:
-    """Small random weights around the independent model, with cuts and utilities at the answers' own frequencies."""
+class Outcome(NamedTuple):
+    """A fit: what it left behind, how it was made, the sizes it chose among, and which rows it learned from."""
+
+    fitted: course.Fitted
+    plan: Plan
+    tried: list[sizes.Tried]
+    rows: np.ndarray
+
+
+def start(
+    key: PRNGKey, data: Data, size: tuple[int, int], n_chains: int, plan: Plan, n_rows: int = 0
+) -> trainer.TrainState:
+    """Small random weights around the independent model, with cuts and utilities at the answers' own frequencies.
+
+    Persistent chains want a quieter start than prediction: hidden units that are hardly felt yet, and at their target.
+    """
     key_start, key_chains = jax.random.split(key)
     schema, evidence, weight = data.schema, data.evidence, data.weight
     codes = [np.asarray(c.code) for c in evidence.constraints if isinstance(c, Levels)]
@@ -45,22 +59,45 @@ def start(key: PRNGKey, data: Data, sizes: tuple[int, int], n_chains: int, plan:
     cuts = initialise.starting_cuts(codes[0] if codes else silent, schema.n_cuts, weight)
     tiers = np.concatenate([block.tier for block in data.blocks.values() if block.sites], axis=1)
     bias = initialise.starting_utilities(tiers, schema.site_columns, weight)
-    learnable, centre = initialise.start(key_start, cuts, schema.n_cuts, *sizes, np.dtype(np.float32), site_bias=bias)
-    chains = jax.random.bernoulli(key_chains, 0.5, (n_chains, sizes[0])).astype(jnp.float32)
-    return trainer.initial_state(learnable, centre, chains, plan)
+    quiet = {}
+    if plan.objective == "likelihood":
+        quiet["weight_scale"] = min(0.1, 0.3 / np.sqrt(max(schema.n_sites, 1)))
+        quiet["hidden_rate"] = plan.sparsity_target if plan.sparsity_weight else 0.5
+    learnable, centre = initialise.start(
+        key_start, cuts, schema.n_cuts, *size, np.dtype(np.float32), site_bias=bias, **quiet
+    )
+    if plan.negative_phase == "tempered":
+        n_chains = max(1, n_chains // plan.n_temperatures) * plan.n_temperatures
+    chains = jax.random.bernoulli(key_chains, centre.hidden[None, :], (n_chains, size[0])).astype(jnp.float32)
+    return trainer.initial_state(learnable, centre, chains, plan, n_rows)
 
 
-def fit(
-    chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]
-) -> tuple[course.Fitted, Plan]:
+def choose_sizes(
+    key: PRNGKey, chosen: Mapping[str, Any], data: Data, on_epoch: Callable[[dict[str, Any]], None]
+) -> tuple[tuple[int, int], list[sizes.Tried]]:
+    """Numbers of hidden units and of factors, and what was tried to find them."""
+    found = sizes.candidates(chosen, data.evidence.n_rows, data.schema.n_sites)
+    if len(found) == 1:
+        return found[0], []
+    on_epoch({"note": f"choosing among {len(found)} sizes"})
+    largest = max(k for k, _ in found), max(f for _, f in found)
+    plan = settings.plan({**chosen, "objective": "multi-prediction", "likelihood_weight": 0.0}, *largest)
+    key_start, key_search = jax.random.split(key)
+    state = start(key_start, data, largest, 1, plan)
+    rows = course.Rows(data.evidence, jnp.asarray(data.weight, jnp.float32))
+    tried = sizes.search(key_search, state, rows, data.layout, plan, found, float(chosen["learning_rate"]))
+    return (tried[0].n_hidden, tried[0].n_factors), tried
+
+
+def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]) -> Outcome:
     """Train from the start, or from a checkpoint of the same fit."""
     n_rows = data.evidence.n_rows
-    sizes = settings.sizes(chosen, n_rows, data.schema.n_sites)
-    plan = settings.plan(chosen, *sizes)
     key_start, key_fit, key_split = jax.random.split(jax.random.key(seed), 3)
-    state = start(key_start, data, sizes, int(chosen["n_chains"]), plan)
-    batch_size, max_epochs = settings.lengths(chosen, n_rows)
+    size, tried = choose_sizes(jax.random.fold_in(key_start, 1), chosen, data, on_epoch)
+    plan = settings.plan(chosen, *size)
     n_held = settings.held_out(chosen, n_rows)
+    state = start(key_start, data, size, int(chosen["n_chains"]), plan, n_rows - n_held)
+    batch_size, max_epochs = settings.lengths(chosen, n_rows)
     order = np.asarray(jax.random.permutation(key_split, n_rows))
     every = course.Rows(data.evidence, jnp.asarray(data.weight, jnp.float32))
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
@@ -80,7 +117,7 @@ def fit(
         resume=checkpoint.load(state) if checkpoint else None,
         on_run=checkpoint.save if checkpoint else None,
     )
-    return fitted, plan
+    return Outcome(fitted, plan, tried, order[n_held:] if n_held else np.arange(n_rows))
 
 
 def go_on(chosen: Mapping[str, Any], data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:

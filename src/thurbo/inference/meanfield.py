@@ -41,13 +41,19 @@ def with_gumbel_orders(region: Region) -> Region:
 
 
 def mean_field(
-    params: Params, evidence: Evidence, n_steps: int, damping: float = 0.5, mass: Mass = "gumbel"
+    params: Params,
+    evidence: Evidence,
+    n_steps: int,
+    damping: float = 0.5,
+    mass: Mass = "gumbel",
+    latent_bound: float | None = None,
 ) -> MeanField:
     """Iterate q_k ← σ(γ_k + Σ_i W_ik x̂_i), x̂_i the mean of x_i within Ω, with free slots integrated out.
 
     A free slot's share of the log-odds of h_k is W_ik (μ_i − W_ik (q_k − ½)): ½‖m(h)‖² differenced in h_k. Each step
     keeps a share `damping` of the old log-odds, since all units move at once. `mass` says whose slope gives x̂ of an
-    order: training and queries must agree on it, since prediction is trained through these very steps.
+    order: training and queries must agree on it, since prediction is trained through these very steps. What the hidden
+    units see of an x̂ further than `latent_bound` from its site's mean is cut there (§6).
     """
     given = clamp(params, evidence)
     seen = given.params
@@ -55,19 +61,23 @@ def mean_field(
     free = evidence.free.astype(params.weights.dtype)
     self_coupling = rbm.to_units(seen.weights**2, free)
 
+    base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
+    usual = rbm.latent_mean(seen, base[None, :])
+
     def one(state: tuple[Hidden, Factors], _: None) -> tuple[tuple[Hidden, Factors], None]:
         log_odds, z = state
         q = jax.nn.sigmoid(log_odds)
         mean = rbm.latent_mean(seen, q)
         shift = rbm.factor_shift(seen, z)
         x = region.mean(mean + shift)
+        if latent_bound is not None:
+            x = jnp.clip(x, usual - latent_bound, usual + latent_bound)
         if given.precision is not None:
             z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.precision)
         fresh = rbm.hidden_logits(seen, rbm.only(x - shift, given.present)) - (q - 0.5) * self_coupling
         return (damping * log_odds + (1.0 - damping) * fresh, z), None
 
     rows = evidence.n_rows
-    base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
     log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
     z = jnp.zeros((rows, params.n_factors), params.weights.dtype)
     (log_odds, z), _ = jax.lax.scan(one, (log_odds, z), None, length=n_steps)

@@ -138,7 +138,7 @@ def fit(
                 "gradient_norm": float(info.gradient_norm),
                 "activation": float(info.activation.mean()) if info.activation.size else 0.0,
             }
-            if plan.uses_chains and plan.negative_phase == "persistent":
+            if plan.keeps_chains:
                 record["gap"] = float(info.gap)
             finite = _all_finite(record["objective"], params)
             is_last = run.number == length.max_epochs or float(moved.step) >= run.fall[1]

@@ -41,11 +41,14 @@ class Centre(NamedTuple):
 class Layout(NamedTuple):
     """What kind each site is: how many learnable cuts it has, and whether it is measured, with a scale to learn.
 
-    A utility (of a category or a ranked item) has neither: only its bias moves.
+    A utility (of a category or a ranked item) has neither: only its bias moves. Where `active_*` are given, the other
+    units and factors stay as they began: models of many sizes in one compiled program.
     """
 
     n_cuts: Int[Array, " site"]
     measured: Bool[Array, " site"]
+    active_hidden: Bool[Array, " hidden"] | None = None
+    active_factors: Bool[Array, " factor"] | None = None
 
 
 def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from thurbo.learning.course import Fitted
 
 
 @contextmanager
-def progress(max_epochs: int, verbose: bool | int | str) -> Iterator[Callable[[dict[str, float]], None]]:
+def progress(max_epochs: int, verbose: bool | int | str) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A callback for `fit` that moves a bar; silent unless `verbose`, or "auto" on a terminal."""
     shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
     if not shown:
@@ -37,7 +38,10 @@ def progress(max_epochs: int, verbose: bool | int | str) -> Iterator[Callable[[d
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("fit", total=max_epochs, figure="")
 
-        def on_epoch(record: dict[str, float]) -> None:
+        def on_epoch(record: dict[str, Any]) -> None:
+            if "note" in record:
+                bar.update(task, figure=record["note"])
+                return
             bar.update(task, advance=1, figure=f"{record['objective']:.4f} nats a cell")
 
         yield on_epoch

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 
 from thurbo import rbm
-from thurbo._typing import Array, Chains, Float, PerRow, RowsMask
+from thurbo._typing import Array, Chains, Float, Hidden, PerRow, Rows, RowsMask
 from thurbo.constraints.joint import log_mass_of_hidden
 from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import log_evidence_exact
@@ -42,20 +43,31 @@ def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow
 
 def negative_part(params: Params, evidence: Evidence, h: Chains, plan: Plan) -> Float[Array, " chain"]:
     """log Ω(h) at the states of the chains: its gradient is the data-independent half of Eq. (8)."""
-    if plan.negative_phase == "persistent":
+    if plan.negative_phase != "contrastive":
         return rbm.log_omega(params, h)
     return rbm.log_omega(rbm.gather(params, evidence.sites), h, evidence.present)
 
 
 def sparsity(params: Params, evidence: Evidence, state: Positive, target: float) -> PerRow:
-    """Σ_k (ρ − q_k) (γ_k + Σ_i W_ik x̂_i), A.2.2: pulls each unit's log-odds towards a share ρ of rows."""
+    """Pulls each unit's log-odds g_k(x) = γ_k + Σ_i W_ik x_i towards a share ρ of rows, in either of the paper's forms.
+
+    §6: Σ_k (ρ − σ(g_k)) g_k at the mean x̂ of a row, which mean-field knows and sampling takes from its recent draws.
+    A.2.2: the average of the same over the draws themselves. Its slope in g_k is that of Σ_k ρ log P(h_k) + ….
+    """
     seen = rbm.gather(params, evidence.sites)
-    mean, shift = rbm.latent_mean(seen, state.hidden), rbm.factor_shift(seen, state.factors)
-    x = evidence.region(seen.gauge).mean(mean + shift) - shift
-    logits = rbm.hidden_logits(
-        params._replace(weights=seen.weights), jax.lax.stop_gradient(rbm.only(x, evidence.present))
-    )
-    return ((target - jax.lax.stop_gradient(state.hidden)) * logits).sum(-1)
+    units = params._replace(weights=seen.weights)
+    if state.draws is None:
+        mean, shift = rbm.latent_mean(seen, state.hidden), rbm.factor_shift(seen, state.factors)
+        x = evidence.region(seen.gauge).mean(mean + shift) - shift
+        return _pull(units, rbm.only(x, evidence.present), state.hidden, target)
+    pulls = [_pull(units, rbm.only(x, evidence.present), None, target) for x in state.draws]
+    return jnp.stack(pulls).mean(axis=0)
+
+
+def _pull(params: Params, x: Rows, hidden: Hidden | None, target: float) -> PerRow:
+    logits = rbm.hidden_logits(params, jax.lax.stop_gradient(x))
+    hidden = jax.nn.sigmoid(logits) if hidden is None else hidden
+    return ((target - jax.lax.stop_gradient(hidden)) * logits).sum(-1)
 
 
 def multi_prediction(params: Params, evidence: Evidence, hidden: RowsMask, plan: Plan) -> tuple[PerRow, MeanField]:
@@ -63,7 +75,8 @@ def multi_prediction(params: Params, evidence: Evidence, hidden: RowsMask, plan:
 
     `hidden` are slots as the plan's hiding gives them.
     """
-    q = mean_field(params, evidence.hide(hidden, plan.unobserved), plan.n_mean_field_steps, plan.damping)
+    shown = evidence.hide(hidden, plan.unobserved)
+    q = mean_field(params, shown, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
     mean, deviation = predictive(params, q, evidence)
     region = evidence.region(rbm.gather(params, evidence.sites).gauge)
     whole = evidence.cells is not None and isinstance(plan.hiding, Cells)

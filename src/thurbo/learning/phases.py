@@ -9,40 +9,57 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from thurbo import rbm
-from thurbo._typing import Array, Chains, Factors, Float, Hidden, PRNGKey
+from thurbo._typing import Array, Chains, Factors, Float, Hidden, PRNGKey, Rows
 from thurbo.evidence import Evidence
-from thurbo.inference import gibbs
+from thurbo.inference import gibbs, tempering
 from thurbo.inference.meanfield import mean_field
 from thurbo.learning.plan import Plan
 from thurbo.rbm import Params
 
 
 class Positive(NamedTuple):
-    """Data-dependent state: probabilities of h (or a draw of h), z, and the precision of z where it is a mean."""
+    """Data-dependent state: probabilities of h (or a draw of h), z, and the precision of z where it is a mean.
+
+    `draws` are what h sees of x, x − Vz: in each of a chain's recent rounds, or their average as the only one.
+    """
 
     hidden: Hidden
     factors: Factors
     precision: Float[Array, "row factor factor"] | None
+    draws: Float[Array, "draw row slot"] | None = None
 
 
 def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Positive:
     """P(h, z | e): mean-field, or a short Gibbs run that starts from it."""
-    q = mean_field(params, evidence, plan.n_mean_field_steps, plan.damping)
+    q = mean_field(params, evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
     if plan.positive_phase == "mean-field":
         return Positive(q.hidden, q.factors, q.precision)
     given = gibbs.clamp(params, evidence)
     key_start, key_run = jax.random.split(key)
     state = gibbs.start(key_start, given, q.hidden)
-    state = gibbs.run(key_run, state, given, plan.n_positive_steps)
-    return Positive(state.h, state.z, None)
+    if not plan.sparsity_weight:
+        state = gibbs.run(key_run, state, given, plan.n_positive_steps)
+        return Positive(state.h, state.z, None)
+
+    def one(state: gibbs.ChainState, i: Array) -> tuple[gibbs.ChainState, Rows]:
+        state = gibbs.step(jax.random.fold_in(key_run, i), state, given)
+        return state, state.x - rbm.factor_shift(given.params, state.z)
+
+    state, draws = jax.lax.scan(one, state, jnp.arange(plan.n_positive_steps))
+    if plan.sparsity_form == "average":
+        draws = draws.mean(axis=0, keepdims=True)
+    return Positive(state.h, state.z, None, draws)
 
 
 def negative(key: PRNGKey, params: Params, evidence: Evidence, start: Chains, plan: Plan) -> Chains:
     """P(h) by `n_negative_steps` rounds without evidence: from the chains given, or from the data (contrastive)."""
     if plan.negative_phase == "persistent":
         return gibbs.prior_run(key, start, params, plan.n_negative_steps)
+    if plan.negative_phase == "tempered":
+        return tempering.run(key, start, params, plan.n_negative_steps, plan.n_temperatures)
     seen = rbm.gather(params, evidence.sites)
     key_start, key_run = jax.random.split(key)
     h = (jax.random.uniform(key_start, start.shape, start.dtype) < start).astype(start.dtype)

@@ -28,11 +28,14 @@ CHOICES = {
     "unobserved": ("marginalize", "exclude"),
     "objective": ("auto", "likelihood", "multi-prediction", "exact"),
     "positive_phase": ("auto", "mean-field", "gibbs"),
-    "negative_phase": ("auto", "persistent", "contrastive"),
+    "negative_phase": ("auto", "persistent", "contrastive", "tempered"),
+    "sparsity_form": ("auto", "average", "samples"),
     "optimizer": ("adam", "sgd"),
 }
-SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_chains": 1, "batch_size": 1, "max_epochs": 0}
+SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_temperatures": 1, "n_chains": 1, "batch_size": 1}
+SMALLEST |= {"max_epochs": 0}
 NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
+MAY_BE_NONE = ("max_norm", "latent_bound")
 MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight")
 
 
@@ -58,9 +61,12 @@ def check(settings: Settings) -> None:
         raise ThurboError(f'validation_fraction={share!r} is not a number from 0 to below 1, nor "auto"')
     if settings["hiding"] != "auto" and not callable(settings["hiding"]):
         raise ThurboError(f'hiding={settings["hiding"]!r} is neither "auto" nor something like Rectangles(28, 28)')
-    for name in ("learning_rate", "max_norm", *NOT_NEGATIVE):
+    smoothing = settings["posterior_smoothing"]
+    if smoothing is not None and not (isinstance(smoothing, (int, float)) and 0 < smoothing < 1):
+        raise ThurboError(f"posterior_smoothing={smoothing!r} is neither None nor a number between 0 and 1")
+    for name in ("learning_rate", *MAY_BE_NONE, *NOT_NEGATIVE):
         value = settings[name]
-        if (name == "max_norm" and value is None) or (name in MAY_BE_AUTO and value == "auto"):
+        if (name in MAY_BE_NONE and value is None) or (name in MAY_BE_AUTO and value == "auto"):
             continue
         may_be_zero = name in NOT_NEGATIVE
         if not isinstance(value, Real) or not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
@@ -85,15 +91,6 @@ def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     return weight / weight.mean()
 
 
-def sizes(settings: Settings, n_rows: int, n_sites: int) -> tuple[int, int]:
-    """Numbers of hidden units and of factors."""
-    n_hidden = settings["n_hidden"]
-    if n_hidden == "auto":
-        n_hidden = int(np.clip(min(n_sites, n_rows // 20), 2, 50))
-    n_factors = 0 if settings["n_factors"] == "auto" else settings["n_factors"]
-    return int(n_hidden), int(n_factors)
-
-
 def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
     """How to learn, every "auto" decided."""
     objective = settings["objective"]
@@ -107,13 +104,16 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
     if share == "auto":
         share = 0.1 if settings["objective"] == "auto" and objective == "multi-prediction" else 0.0
     positive: Any = "mean-field" if settings["positive_phase"] == "auto" else settings["positive_phase"]
+    form: Any = settings["sparsity_form"]
+    if form == "auto":  # draws are there to be averaged over where there are any
+        form = "samples" if positive == "gibbs" else "average"
     negative = settings["negative_phase"]
     if negative == "auto":
         negative = "contrastive" if settings["unobserved"] == "exclude" else "persistent"
     uses_chains = objective == "likelihood" or share > 0
-    if negative == "persistent" and settings["unobserved"] == "exclude" and uses_chains:
+    if negative != "contrastive" and settings["unobserved"] == "exclude" and uses_chains:
         raise ThurboError(
-            'negative_phase="persistent" needs rows that share their sites; '
+            f'negative_phase="{negative}" needs rows that share their sites; '
             'use unobserved="marginalize", or negative_phase="contrastive"'
         )
     return Plan(
@@ -125,8 +125,12 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         negative_phase=negative,
         n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
         n_negative_steps=int(settings["n_negative_steps"]),
+        n_temperatures=int(settings["n_temperatures"]),
         sparsity_target=float(settings["sparsity_target"]),
         sparsity_weight=float(settings["sparsity_weight"]),
+        sparsity_form=form,
+        posterior_smoothing=float(settings["posterior_smoothing"] or 0.0),
+        latent_bound=None if settings["latent_bound"] is None else float(settings["latent_bound"]),
         weight_decay=float(settings["weight_decay"]),
         max_norm=None if settings["max_norm"] is None else float(settings["max_norm"]),
         learn_cuts=settings["learn_cuts"],

@@ -15,6 +15,7 @@ import optax
 
 from thurbo._typing import Array, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
+from thurbo.inference import tempering
 from thurbo.inference.meanfield import mean_field
 from thurbo.learning import objective as objectives
 from thurbo.learning.initialise import Centre, Layout, Learnable, fold, recentre
@@ -30,6 +31,7 @@ class TrainState(NamedTuple):
     centre: Centre
     optimiser: Any
     chains: Chains  # persistent states of the negative phase
+    posteriors: Hidden  # of every row, smoothed while training (A.2.3); of no row where nobody asked
     step: Int[Array, ""]
 
 
@@ -60,9 +62,12 @@ def _optimiser(plan: Plan) -> optax.GradientTransformation:
     return optax.chain(rule, optax.add_decayed_weights(plan.weight_decay, mask=decayed))
 
 
-def initial_state(learnable: Learnable, centre: Centre, chains: Chains, plan: Plan) -> TrainState:
+def initial_state(learnable: Learnable, centre: Centre, chains: Chains, plan: Plan, n_rows: int = 0) -> TrainState:
     """The state before the first update."""
-    return TrainState(learnable, centre, _optimiser(plan).init(learnable), chains, jnp.zeros((), jnp.int32))
+    kept = n_rows if plan.posterior_smoothing else 0
+    posteriors = jnp.tile(centre.hidden, (kept, 1))
+    optimiser = _optimiser(plan).init(learnable)
+    return TrainState(learnable, centre, optimiser, chains, posteriors, jnp.zeros((), jnp.int32))
 
 
 class _Batch(NamedTuple):
@@ -120,7 +125,7 @@ def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""],
     """Minus log P(e), by enumeration; mean-field only says how active the hidden units are."""
     value = objectives.exact(params, batch.evidence)
     frozen = jax.lax.stop_gradient(params)
-    q = mean_field(frozen, batch.evidence, plan.n_mean_field_steps, plan.damping)
+    q = mean_field(frozen, batch.evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
     return -(batch.weight * value).sum() / batch.cells, Positive(q.hidden, q.factors, None)
 
 
@@ -140,12 +145,13 @@ def _contrast(
     frozen, evidence, weight = jax.lax.stop_gradient(params), batch.evidence, batch.weight
     state = positive(key_positive, frozen, evidence, plan)
     value = objectives.positive_part(params, evidence, state)
-    start = chains if plan.negative_phase == "persistent" else state.hidden
+    start = state.hidden if plan.negative_phase == "contrastive" else chains
     moved = negative(key_negative, frozen, evidence, start, plan)
-    omega = objectives.negative_part(params, evidence, moved, plan)
+    counted = tempering.cold(moved, plan.n_temperatures) if plan.negative_phase == "tempered" else moved
+    omega = objectives.negative_part(params, evidence, counted, plan)
     per_chain = weight if plan.negative_phase == "contrastive" else jnp.ones_like(omega)
     model = (per_chain * omega).sum() / jnp.maximum(per_chain.sum(), 1e-12) * weight.sum()
-    chains = moved if plan.negative_phase == "persistent" else chains
+    chains = chains if plan.negative_phase == "contrastive" else moved
     return (model - (weight * value).sum()) / batch.cells, state, chains
 
 
@@ -158,8 +164,12 @@ def update(
     rate: Float[Array, ""],
     slowing: Float[Array, ""],
     plan: Plan,
+    places: Int[Array, " row"] | None = None,
 ) -> tuple[TrainState, Info]:
-    """One stochastic gradient step on a batch; `slowing` falls to zero at the end of training, as the rate does."""
+    """One stochastic gradient step on a batch; `slowing` falls to zero at the end of training, as the rate does.
+
+    `places` are those of the batch's rows in the whole table, beyond it for rows that only fill the batch up.
+    """
     grad, seen = jax.grad(_loss, has_aux=True)(
         state.learnable, state.centre, layout, evidence, weight, state.chains, key, plan
     )
@@ -180,10 +190,17 @@ def update(
     )
     learnable = recentre(learnable, state.centre, centre)
     gap = jnp.zeros((), weight.dtype)
-    if plan.uses_chains and plan.negative_phase == "persistent":
-        gap = jnp.sqrt(((activation - seen.chains.mean(axis=0)) ** 2).mean())
+    if plan.keeps_chains:
+        counted = tempering.cold(seen.chains, plan.n_temperatures) if plan.negative_phase == "tempered" else seen.chains
+        gap = jnp.sqrt(((activation - counted.mean(axis=0)) ** 2).mean())
+    posteriors = state.posteriors
+    if plan.posterior_smoothing and places is not None:  # A.2.3
+        old = jnp.take(posteriors, places, axis=0, mode="clip")
+        posteriors = posteriors.at[places].set(
+            old + (1.0 - plan.posterior_smoothing) * (seen.hidden - old), mode="drop"
+        )
     info = Info(seen.report, activation, optax.tree_utils.tree_norm(grad), gap)
-    return TrainState(learnable, centre, optimiser, seen.chains, state.step + 1), info
+    return TrainState(learnable, centre, optimiser, seen.chains, posteriors, state.step + 1), info
 
 
 def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
@@ -191,6 +208,13 @@ def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
     dtype = grad.site_bias.dtype
     level, measured = (layout.n_cuts > 0).astype(dtype), layout.measured.astype(dtype)
     move_cuts = level * float(plan.learn_cuts)
+    if layout.active_hidden is not None and layout.active_factors is not None:
+        units, factors = layout.active_hidden.astype(dtype), layout.active_factors.astype(dtype)
+        grad = grad._replace(
+            weights=grad.weights * units[None, :],
+            hidden_bias=grad.hidden_bias * units,
+            loadings=grad.loadings * factors[None, :],
+        )
     return grad._replace(
         site_bias=grad.site_bias * (1.0 - move_cuts),
         first_cut=grad.first_cut * move_cuts,
@@ -224,7 +248,8 @@ def epoch(
         left = fall.last - state.step.astype(peak_rate.dtype)
         slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
         batch, key_i = evidence.rows(index), jax.random.fold_in(key_step, i)
-        return update(key_i, state, batch, weight, layout, slowing * peak_rate, slowing, plan)
+        places = jnp.where(real, index, n_rows)
+        return update(key_i, state, batch, weight, layout, slowing * peak_rate, slowing, plan, places)
 
     state, info = jax.lax.scan(body, state, (order, fresh, jnp.arange(n_batches)))
     return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)

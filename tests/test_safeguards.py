@@ -1,0 +1,126 @@
+"""§6, A.2.2, A.2.3: sparsity in both forms, bounded latents, smoothed posteriors, sizes chosen by held-out cells."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import thurbo as tb
+from tests.small import make_evidence, make_params, n_cuts_of
+from thurbo import rbm
+from thurbo.errors import ThurboError
+from thurbo.inference.meanfield import mean_field
+from thurbo.learning import objective, phases, settings, sizes
+from thurbo.learning.initialise import Layout
+from thurbo.learning.plan import Plan
+
+
+@pytest.fixture(scope="module")
+def model():
+    params = make_params()
+    return params, make_evidence(params, n_rows=6)
+
+
+def chosen(**changed):
+    return tb.TBM(**changed).get_params(deep=False)
+
+
+@pytest.mark.parametrize("form", ["average", "samples"])
+def test_sparsity_from_draws_has_the_slopes_of_the_paper(model, form):
+    params, evidence = model
+    plan = Plan(positive_phase="gibbs", sparsity_weight=1.0, sparsity_form=form, n_positive_steps=3)
+    state = jax.jit(phases.positive, static_argnames="plan")(jax.random.key(0), params, evidence, plan=plan)
+    assert state.draws.shape == (1 if form == "average" else 3, 6, 6)
+    slope = jax.grad(lambda p: objective.sparsity(p, evidence, state, 0.1).sum())(params)
+    pull = [0.1 - jax.nn.sigmoid(rbm.hidden_logits(params, x)) for x in state.draws]
+    np.testing.assert_allclose(slope.hidden_bias, np.mean(pull, axis=0).sum(axis=0), rtol=1e-9)
+    by_weight = np.mean([np.asarray(x).T @ np.asarray(p) for x, p in zip(state.draws, pull, strict=True)], axis=0)
+    np.testing.assert_allclose(slope.weights, by_weight, rtol=1e-9)
+    np.testing.assert_allclose(slope.site_bias, 0.0)
+
+
+def test_the_average_form_is_the_mean_of_the_draws(model):
+    params, evidence = model
+    plans = [Plan(positive_phase="gibbs", sparsity_weight=1.0, sparsity_form=f) for f in ("average", "samples")]
+    average, samples = (phases.positive(jax.random.key(1), params, evidence, plan).draws for plan in plans)
+    np.testing.assert_allclose(average[0], samples.mean(axis=0), rtol=1e-9)
+
+
+def test_a_bound_cuts_what_hidden_units_see_of_an_outlier(model):
+    params, evidence = model
+    far = evidence.constraints[0]
+    box = type(far)(far.lower.at[0, 0].set(60.0), far.upper.at[0, 0].set(60.0), far.point.at[0, 0].set(True))
+    outlier = evidence._replace(constraints=(box, *evidence.constraints[1:]))
+    free, bounded = (mean_field(params, outlier, 1, damping=0.0, latent_bound=bound) for bound in (None, 3.0))
+    usual = rbm.latent_mean(params, params.hidden_mean[None, :])[0, 0]
+    seen = 60.0 / params.gauge.scale[0]
+    excess = params.weights[0] * (seen - (usual + 3.0))
+    np.testing.assert_allclose(free.log_odds[0] - bounded.log_odds[0], excess, rtol=1e-6)
+    same = mean_field(params, evidence, 5, latent_bound=1e6)
+    np.testing.assert_allclose(same.hidden, mean_field(params, evidence, 5).hidden, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "value"), [("posterior_smoothing", 1.5), ("latent_bound", 0), ("sparsity_form", "x")])
+def test_settings_out_of_range_are_named(name, value):
+    with pytest.raises(ThurboError, match=name):
+        settings.check(chosen(**{name: value}))
+
+
+def test_sizes_are_a_rule_where_there_is_little_to_choose_by():
+    assert sizes.candidates(chosen(), 300, 40) == [(15, 0)]
+    assert sizes.candidates(chosen(n_hidden=6), 5000, 40) == [(6, 0)]
+    assert sizes.candidates(chosen(n_hidden=20, n_factors=3), 5000, 40) == [(20, 3)]
+    assert sizes.candidates(chosen(max_epochs=0), 5000, 40) == [(40, 0)]
+    tried = sizes.candidates(chosen(), 5000, 40)
+    assert len(tried) == 9
+    assert tried[0] == (10, 0)
+    assert tried[-1] == (40, 20)
+    assert sizes.candidates(chosen(n_hidden=20), 5000, 40) == [(20, 0)]
+    assert sizes.candidates(chosen(n_factors=3), 5000, 40) == [(10, 3), (20, 3), (40, 3)]
+
+
+def test_units_out_of_use_stay_at_zero():
+    state = _start(n_hidden=4, n_factors=2)
+    cut, layout = sizes._cut(state, Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0)), 3, 1)
+    assert (np.asarray(cut.learnable.weights)[:, 3] == 0).all()
+    assert (np.asarray(cut.learnable.loadings)[:, 1] == 0).all()
+    assert layout.active_hidden.tolist() == [True] * 3 + [False]
+
+
+def _start(n_hidden, n_factors):
+    from tests.test_learning import _started
+
+    return _started(Plan(), n_hidden=n_hidden, n_factors=n_factors)
+
+
+@pytest.fixture(scope="module")
+def scores():
+    """Answers that one score on a line explains: a single factor is all that is needed."""
+    rng = np.random.default_rng(0)
+    latent = rng.normal(size=(1200, 1)) * 1.5 + rng.normal(size=(1200, 8))
+    return {f"q{i}": (latent[:, i] > 0.3).astype(int) for i in range(8)}
+
+
+@pytest.mark.slow
+def test_auto_finds_that_factors_are_needed(scores):
+    model = tb.TBM({name: tb.Binary() for name in scores}, random_state=0, max_epochs=5).fit(scores)
+    assert len(model.sizes_tried_) == 9
+    assert model.params_.n_factors > 0
+    best = max(each["held_out"] for each in model.sizes_tried_)
+    alone = max(each["held_out"] for each in model.sizes_tried_ if each["n_factors"] == 0)
+    assert best > alone - 0.02
+    assert model.sizes_tried_[0]["n_hidden"] == model.params_.n_hidden
+
+
+def test_posteriors_of_training_rows_come_with_the_fit(scores):
+    some = {name: values[:200] for name, values in scores.items()}
+    schema = {name: tb.Binary() for name in scores}
+    model = tb.TBM(schema, n_hidden=2, random_state=0, objective="exact", posterior_smoothing=0.8, max_epochs=30)
+    smoothed, inferred = model.fit(some).posteriors_, model.transform(some)
+    assert smoothed.shape == inferred.shape == (200, 2)
+    moving = inferred.std(axis=0) > 0.05
+    assert moving.any()
+    for k in np.flatnonzero(moving):
+        assert np.corrcoef(smoothed[:, k], inferred[:, k])[0, 1] > 0.9
