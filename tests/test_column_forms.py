@@ -97,6 +97,43 @@ def test_a_blank_is_not_ticked_or_not_asked(x: list[Any], y: list[Any], expected
     assert column.fit(cells).encode(lacking).code[:, 1].tolist() == [-1] * 3, "a column that is not there is not asked"
 
 
+@pytest.mark.parametrize(
+    ("ticked", "x", "y", "expected"),
+    [
+        (1, [1, 2, 2], [2, 1, None], [[1, 0], [0, 1], [0, -1]]),
+        (1, [1, None, None], [None, 1, None], [[1, 0], [0, 1], [-1, -1]]),
+        (0, [0, None, None], [None, 0, None], [[1, 0], [0, 1], [-1, -1]]),
+        (1, [1, 0, 5], [3, 1, 1], [[1, 0], [0, 1], [0, 1]]),
+        ("x", ["x", "", ""], ["", "x", None], [[1, 0], [0, 1], [-1, -1]]),
+        ("Yes", ["Yes", "No", "Unsure"], ["No", "Yes", "Yes"], [[1, 0], [0, 1], [0, 1]]),
+    ],
+)
+def test_one_value_counts_whatever_the_others_are(ticked: Any, x: list[Any], y: list[Any], expected: Any) -> None:
+    assert several(MultiSelect(columns={"A": "x", "B": "y"}, ticked=ticked), x=x, y=y).code.tolist() == expected
+
+
+def test_mentions_in_any_order_tick_their_options() -> None:
+    parts = {"x": [3, "", 1, None, 2.0], "y": [1, None, 1, None, "Radio"], "z": [None, 3, None, None, "TV"]}
+    column = MultiSelect(mentions=["x", "y", "z"], names={1: "TV", 2: "Radio", 3: "Net", 4: "Press"})
+    expected = [[1, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0], [-1] * 4, [1, 1, 0, 0]]
+    assert several(column, **parts).code.tolist() == expected
+    fitted = MultiSelect([1, 2, 3, 4], mentions=["x", "y"])
+    x = np.asarray([[0.5, 2.0, -1.0, 1.0], [-1.0] * 4, [np.nan] * 4])
+    found = fitted.decode_columns("q", x, np.zeros((4, 1)), np.ones(4))
+    np.testing.assert_equal({name: each.tolist() for name, each in found.items()}, {"x": [2, *NO], "y": [4, *NO]})
+
+
+NO = [math.nan, math.nan]
+
+
+@pytest.mark.parametrize("sep", [";", ",", "|", ", ", "::", "/"])
+def test_options_are_separated_by_whatever_is_said(sep: str) -> None:
+    cells = cells_of([sep.join(["a", "b c"]), "b c", "", None])
+    column = MultiSelect(sep=sep).fit(cells)
+    assert column.labels == ("a", "b c")
+    assert column.encode(cells).code.tolist() == [[1, 1], [0, 1], [0, 0], [-1, -1]]
+
+
 RANKINGS: list[tuple[Column, dict[str, list[Any]], list[list[int]]]] = [
     (Ranking(ranks={"a": "x", "b": "y", "c": "z"}), {"x": [1, 9], "y": [3, 9], "z": [1, 2]}, [[1, 0, 1], [0, 0, 1]]),
     (Ranking(scores={"a": "x", "b": "y", "c": "z"}), {"x": [1], "y": [3], "z": [None]}, [[0, 1, -1]]),
@@ -115,6 +152,14 @@ RANKINGS: list[tuple[Column, dict[str, list[Any]], list[list[int]]]] = [
     (Ranking(["a", "b", "c"], places=["x", "y"]), {"x": [None], "y": ["b"]}, [[-1, -1, -1]]),
     (Ranking(["a", "b", "c"], "absent", places=["x", "y", "z"]), {"x": ["a"], "y": [""], "z": ["b"]}, [[1, 0, -1]]),
     (Ranking(places=["x", "y"]), {"x": ["b", "a"], "y": ["a", "b"]}, [[0, 1], [1, 0]]),
+    # Codes with names, as SPSS exports places; a place may also hold the name.
+    (
+        Ranking(places=["x", "y"], names={1: "tax", 2: "health", 3: "trade"}),
+        {"x": [2, "tax"], "y": [3.0, None]},
+        [[0, 2, 1], [1, 0, 0]],
+    ),
+    (Ranking(ranks={"a": "x", "b": "y"}), {"x": ["1", "2"], "y": [2, "1"]}, [[1, 0], [0, 1]]),
+    (Ranking(scores={"a": "x", "b": "y", "c": "z"}), {"x": [7], "y": [7], "z": [0.5]}, [[1, 1, 0]]),
 ]
 
 

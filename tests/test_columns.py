@@ -11,22 +11,28 @@ import math
 import time
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from tests.column_cases import CASES, Case, cells_of, decoded, inside, is_missing, round_trip, several
 from thurbo.columns import (
     KINDS,
+    Banded,
     Binary,
+    Bounded,
     Categorical,
+    Censored,
     Column,
     Continuous,
     Ignore,
     Inequality,
+    MeasuredColumn,
     MultiSelect,
     Ordinal,
     Ranking,
@@ -98,9 +104,9 @@ def test_decode_undoes_encode(case: Case) -> None:
     after = round_trip(case)
     assert set(after) == set(case.frame)
     for name, values in case.frame.items():
-        for old, new in zip(values, after[name], strict=True):
+        for old, new, answered in zip(values, after[name], case.answered, strict=True):
             if old is None:
-                assert is_missing(new)
+                assert is_missing(new) or (case.loose and answered)
             elif case.loose:
                 assert not is_missing(new)
             else:
@@ -121,6 +127,9 @@ def test_what_is_decoded_says_what_was_encoded(case: Case) -> None:
             assert values[a] >= values[b] or np.isnan(values[b])
     known = (block.code >= 0) & (again.code >= 0)
     assert np.all((block.code <= again.code)[known] & (again.code <= block.code_high)[known])
+    if column.family == "measured":
+        confined = block.observed
+        assert np.all((again.lower <= x + 1e-9)[confined] & (x - 1e-9 <= again.upper)[confined])
 
 
 @each_case
@@ -241,6 +250,48 @@ BAD_SETTINGS: list[tuple[Any, tuple[str, ...]]] = [
     (lambda: Inequality().encode(cells_of([[({"a": 1}, ">=", "b")]])), ('bound "b"',)),
     (lambda: Inequality().encode(cells_of([[({"a": 0}, ">=", 1)]])), ("names no site",)),
     (lambda: Inequality().encode(cells_of([[({"a": 1}, "in", (1, 1))]])), ("a point",)),
+    (lambda: Ordinal([1, 2], missing={2: "no"}), ("2 is one of the labels", "missing (no)")),
+    (lambda: Continuous(missing=9), ("missing=9", "no list")),
+    (lambda: Continuous(missing={math.nan: "x"}), ("missing has nan",)),
+    (lambda: Continuous(missing={9: ""}), ("calls 9",)),
+    (lambda: Continuous(missing=[9, 9.0]), ("9.0 twice",)),
+    (lambda: Ordinal([1, 2], names={1: None}), ("names calls 1 None",)),
+    (lambda: MultiSelect(["a"], mentions=["x"], columns={"a": "x"}), ("columns and mentions",)),
+    (lambda: MultiSelect(["a"], ticked=1), ("ticked=1", "columns=")),
+    (lambda: MultiSelect(["a"], mentions=["x", "x"]), ('"x" twice',)),
+    (lambda: several(MultiSelect([1, 2], mentions=["x"]), x=[1, 3]), ("row 11", 'column "x"', "option 3")),
+    (lambda: Bounded(), ("two ends", "halfwidth")),
+    (lambda: Bounded(lower="a", center="b", halfwidth=1), ("two ends",)),
+    (lambda: Bounded(center="a"), ("a center and a halfwidth",)),
+    (lambda: Bounded(center="a", halfwidth=-1), ("halfwidth=-1",)),
+    (lambda: Bounded(lower="a", upper="a"), ('"a" twice',)),
+    (lambda: Bounded(lower=1, upper="b"), ("lower=1", "names no column")),
+    (lambda: several(Bounded(lower="a", upper="b"), a=[1, 4], b=[2, 3]), ("row 11", 'column "a"', "4", "3")),
+    (lambda: several(Bounded(lower="a", upper="b"), a=[math.inf], b=[math.inf]), ("row 10", "leave no number")),
+    (lambda: several(Bounded(lower="a", upper="b"), a=[1], b=["two"]), ("row 10", 'column "b"', '"two"')),
+    (lambda: several(Bounded(center="a", halfwidth="b"), a=[1, 1], b=[1, -2]), ("row 11", "-2", "negative width")),
+    (lambda: several(Bounded(center="a", halfwidth=1), a=["?"]), ("row 10", 'column "a"', '"?"')),
+    (lambda: several(Bounded(lower="a", upper="b", transform="log"), a=[-2], b=[0]), ('column "b"', "positive")),
+    (lambda: Banded(["a", "b"]), ("dictionary of bands",)),
+    (lambda: Banded({"a": (0, 1)}), ("fewer than two",)),
+    (lambda: Banded({"a": (0, 2), "b": (1, 3)}), ('"a" and "b" overlap', "from 1 to 2")),
+    (lambda: Banded({"a": (0, 2), "b": (3,)}), ('band "b"', "None where open")),
+    (lambda: Banded({"a": (0, 2), "b": (3, "x")}), ('band "b"', '"x"')),
+    (lambda: Banded({"a": (2, 2), "b": (3, 4)}), ('band "a"', "no number")),
+    (lambda: Banded({"a": (None, None), "b": (3, 4)}), ('band "a"', "every number")),
+    (lambda: Banded({"a": (None, 0), "b": (3, 4)}, transform="log"), ('band "a"', "positive")),
+    (lambda: Banded({1: (0, 2), 2: (3, 4)}).fit(cells_of([1, 3])), ("row 11", "3 is not one of the bands")),
+    (lambda: Banded({"a": (0, 2), "b": (3, 4)}).fit(cells_of([between("b", "a")])), ("row 10", "wrong way round")),
+    (lambda: Banded({"a": (0, 2), "b": (3, 4)}).fit(cells_of([between("a", "c")])), ("row 10", '"c"')),
+    (lambda: Banded({"a": (0, 2), "b": (3, 4)}).fit(cells_of([prefers("a", "b")])), ("row 10", "number")),
+    (lambda: Censored(), ("what is censored", "Continuous()")),
+    (lambda: Censored(true=1, limits=(0, 1)), ("no column of events",)),
+    (lambda: Censored(limits=(1, 0)), ("from 1 to 0",)),
+    (lambda: Censored(limits=(0, "a")), ('limit "a"',)),
+    (lambda: Censored(limits=5), ("limits=5",)),
+    (lambda: Censored(limits=(None, -1), transform="log"), ("positive",)),
+    (lambda: several(Censored("e"), e=[1, 2]), ("row 11", 'column "e"', "2 does not tell", "true=")),
+    (lambda: several(Censored("e", true="c"), e=["a", "b"]), ("row 10", 'column "e"', '"c"')),
 ]
 
 
@@ -314,18 +365,63 @@ def test_codes_become_labels_of_natural_dtype(column: Any, codes: list[int], exp
     np.testing.assert_equal(labels.tolist(), expected)
 
 
+MEASURED: list[MeasuredColumn] = [
+    Continuous(),
+    Bounded(lower="from", upper="to"),
+    Banded({"low": (0, 5), "high": (5, None)}),
+    Censored(limits=(4, 15)),
+    Censored("seen"),
+]
+
+
+def masses(block: Any) -> np.ndarray:
+    """What each row of a block weighs under z ~ N(0, 1): a density at a point, otherwise a probability."""
+    lower, upper = block.lower[:, 0], block.upper[:, 0]
+    density = -0.5 * np.where(block.point[:, 0], lower, 0.0) ** 2 - 0.5 * math.log(2 * math.pi)
+    weight = np.where(block.point[:, 0], np.exp(density), norm.cdf(upper) - norm.cdf(lower))
+    return np.asarray(weight * np.exp(block.log_jacobian))
+
+
 @pytest.mark.parametrize("transform", [None, "log", "rank-normal"])
-def test_density_is_in_the_users_units(transform: Any) -> None:
-    """∫ φ(z(e)) |dz/de| de = 1 by quadrature over the user's units."""
-    rng = np.random.default_rng(0)
-    sample = np.exp(rng.normal(2.0, 0.5, 2000))
-    column = Continuous(transform).fit(cells_of(sample.tolist()))
-    z = np.linspace(-9, 9, 20001)
-    grid = column.to_user(z)
+@pytest.mark.parametrize("plain_column", MEASURED, ids=lambda column: column.kind)
+def test_density_is_in_the_users_units(plain_column: MeasuredColumn, transform: Any) -> None:
+    """∫ φ(z(e)) |dz/de| de over what is seen as a number, and the mass of what is censored, are 1 together."""
+    sample = np.exp(np.random.default_rng(0).normal(2.0, 0.5, 2000))
+    column = replace(plain_column, transform=transform)
+
+    def cells_at(numbers: np.ndarray, seen: bool = True) -> Any:
+        listed, empty = numbers.tolist(), [None] * len(numbers)
+        if isinstance(column, Bounded):
+            return replace(cells_of(empty), parts={name: cells_of(listed, name) for name in ("from", "to")})
+        parts = {"q": cells_of(listed), "seen": cells_of([seen] * len(listed))}
+        return replace(cells_of(listed), parts=parts if column.source_columns("q") == ("q", "seen") else {})
+
+    column = column.fit(cells_at(sample))
+    ends = (4.0, 15.0) if plain_column == MEASURED[3] else (-np.inf, np.inf)
+    grid = np.unique(np.clip([*column.to_user(np.linspace(-9, 9, 20001)), *column.knots], *ends))
     middle = (grid[1:] + grid[:-1]) / 2
-    block = column.encode(cells_of(middle.tolist()))
-    density = np.exp(-0.5 * block.lower[:, 0] ** 2 + block.log_jacobian) / math.sqrt(2 * math.pi)
-    assert np.sum(density * np.diff(grid)) == pytest.approx(1.0, abs=1e-3)
+    block = column.encode(cells_at(middle))
+    assert block.point.all()
+    total = np.sum(masses(block) * np.diff(grid))
+    if np.isfinite(ends[0]):
+        total += masses(column.encode(cells_at(np.asarray([3.0, 99.0])))).sum()
+    assert total == pytest.approx(1.0, abs=1e-5)
+    if column.source_columns("q") == ("q", "seen"):
+        at = np.asarray([6.0, 9.0])
+        later = [np.sum(masses(block) * np.diff(grid) * (middle > each)) for each in at]
+        np.testing.assert_allclose(masses(column.encode(cells_at(at, seen=False))), later, atol=2e-3)
+
+
+@pytest.mark.parametrize("transform", [None, "log", "rank-normal"])
+def test_a_narrow_interval_weighs_its_width_times_the_density(transform: Any) -> None:
+    """However narrow: down to ends that are the same in single precision, or even in standard units."""
+    column = Continuous(transform).fit(cells_of(np.linspace(1.0, 9.0, 50).tolist()))
+    point = masses(column.encode(cells_of([5.03])))[0]
+    widths = 10.0 ** np.arange(-2, -15, -1.0)
+    block = column.encode(cells_of([between(5.03 - width / 2, 5.03 + width / 2) for width in widths]))
+    assert np.all(np.float32(block.upper) > np.float32(block.lower))
+    np.testing.assert_allclose(masses(block)[:-3] / widths[:-3], point, rtol=1e-3)
+    assert np.all(np.isfinite(np.log(masses(block))))
 
 
 @pytest.mark.parametrize("n", [2, 3, 50, 5000])
@@ -356,6 +452,44 @@ def test_columns_are_immutable_and_classes_are_closed() -> None:
 
 
 numbers = st.floats(-1e100, 1e100, allow_nan=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_ends_keep_their_order_and_their_points(data: Any) -> None:
+    pairs = data.draw(st.lists(st.tuples(st.none() | numbers, st.none() | numbers), min_size=1, max_size=12))
+    pairs = [pair if None in pair else tuple(sorted(pair)) for pair in pairs]  # type: ignore[type-var]
+    transform = data.draw(st.sampled_from([None, "rank-normal"]))
+    block = several(
+        Bounded(lower="a", upper="b", transform=transform), a=[a for a, _ in pairs], b=[b for _, b in pairs]
+    )
+    assert np.all(block.lower <= block.upper)
+    for row, (a, b) in enumerate(pairs):
+        assert block.point[row, 0] == (a == b and a is not None)
+        assert np.isfinite(block.lower[row, 0]) == (a is not None)
+        assert np.isfinite(block.upper[row, 0]) == (b is not None)
+    assert np.all(np.isfinite(block.log_jacobian))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_bands_round_trip(data: Any) -> None:
+    ends = sorted(data.draw(st.lists(st.integers(-1000, 1000), min_size=3, max_size=9, unique=True)))
+    bands: dict[Any, Any] = {f"{a} to {b}": (a, b) for a, b in pairwise(ends)}
+    if data.draw(st.booleans()):
+        bands |= {"less": (None, ends[0]), "more": (ends[-1], None)}
+    for gap in data.draw(st.lists(st.sampled_from(list(bands)), max_size=len(bands) - 2)):
+        bands.pop(gap, None)
+    values = data.draw(st.lists(st.none() | st.sampled_from(list(bands)), min_size=1))
+    column = Banded(bands, transform=data.draw(st.sampled_from([None, "rank-normal"])))
+    assert round_trip(Case("any", column, values))["q"] == values
+    fitted = column.fit(cells_of(values))
+    known = [value for value in values if value is not None]
+    codes = fitted.codes(fitted.encode(cells_of(known)))
+    assert [fitted.labels[code] for code in codes] == known
+    middle = [(a + b) / 2 for a, b in bands.values() if a is not None and b is not None]
+    names = [name for name, (a, b) in bands.items() if a is not None and b is not None]
+    assert [fitted.labels[code] for code in fitted.nearest(np.asarray(middle))] == names
 
 
 @settings(max_examples=80, deadline=None)

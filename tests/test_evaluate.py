@@ -172,6 +172,7 @@ def test_yardsticks_never_see_hidden_answers(frame: pd.DataFrame, hidden: dict) 
             model._how("auto"),
             np.random.RandomState(0),
             features,
+            np.ones(len(frame)),
         )
         found.append(evaluate._label_rivals(setting, "trust", codes, rows, chance))
     for rival in ("_marginal", "_logistic"):

@@ -39,26 +39,34 @@ MAY_IMPORT: dict[str, set[str]] = {
     "columns": set(),
     "io": {"columns"},
     "schema": {"columns", "io"},
+    "tables": _TABLES,
     "datasets": _TABLES,
+    "metrics": set(),
+    "pooling": _TABLES,
+    "preferences": _TABLES,
+    "segments": _TABLES,
     # Where the two meet, and what people see.
     "queries": _MATHEMATICS | _TABLES | {"packing", "inference"},
     "store": _TABLES | {"_typing", "_runtime", "constraints", "rbm"},
     "checkpoint": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "store"},
     "fitting": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "checkpoint"},
-    "estimator": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "queries", "store", "fitting"},
+    "estimator": _MATHEMATICS
+    | _TABLES
+    | {"packing", "inference", "learning", "queries", "store", "fitting", "segments"},
     "imputer": _TABLES | {"estimator"},
     "scoring": set(),
     "report": _TABLES | {"estimator"},
-    "demo": _TABLES | {"datasets", "estimator", "report"},
+    "demo": _TABLES | {"datasets", "estimator", "queries", "report"},
     "cli": _TABLES | {"datasets", "estimator", "report", "demo"},
 }
 
 DEVICE_SIDE = {"truncnorm", "constraints", "rbm", "evidence", "merging", "packing", "inference", "learning"}
-HOST_SIDE = {"errors", "columns", "io", "schema", "datasets"}
+HOST_SIDE = {"errors", *_TABLES, "tables", "datasets", "metrics", "pooling", "preferences", "segments"}
 FRAMES = {"pandas", "polars", "narwhals", "pyarrow"}
 HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}
-# frames.py is the one file that knows dataframe libraries; a bundled survey has to come as somebody's frame.
-MAY_KNOW_FRAMES = {"thurbo.io.frames", "thurbo.datasets"}
+# frames.py is the one file that knows dataframe libraries; files and a bundled survey have to come as somebody's frame.
+_FILES = {"thurbo.io.read", "thurbo.io.write", "thurbo.io.text", "thurbo.io.statistical"}
+MAY_KNOW_FRAMES = {"thurbo.io.frames", "thurbo.datasets", *_FILES}
 
 
 def _name(path: Path) -> str:

@@ -15,8 +15,17 @@ _HOME = {
     "TBMImputer": "thurbo.imputer",
     "masked_cell_scorer": "thurbo.scoring",
     "Schema": "thurbo.schema",
+    "read": "thurbo.tables",
+    "write": "thurbo.tables",
+    "read_preferences": "thurbo.preferences",
+    "write_preferences": "thurbo.preferences",
+    "pool": "thurbo.pooling",
+    "stack": "thurbo.pooling",
     "Column": "thurbo.columns",
     "Continuous": "thurbo.columns",
+    "Bounded": "thurbo.columns",
+    "Banded": "thurbo.columns",
+    "Censored": "thurbo.columns",
     "Binary": "thurbo.columns",
     "Ordinal": "thurbo.columns",
     "Categorical": "thurbo.columns",
@@ -24,6 +33,8 @@ _HOME = {
     "Ranking": "thurbo.columns",
     "Inequality": "thurbo.columns",
     "Ignore": "thurbo.columns",
+    "Id": "thurbo.columns",
+    "Weight": "thurbo.columns",
     "between": "thurbo.columns",
     "at_least": "thurbo.columns",
     "at_most": "thurbo.columns",
@@ -37,22 +48,27 @@ _HOME = {
     "ConvergenceWarning": "thurbo.errors",
 }
 _SUBMODULES = frozenset(
-    {"columns", "constraints", "datasets", "errors", "evidence", "inference", "learning", "rbm", "truncnorm"}
+    {"columns", "constraints", "datasets", "errors", "evidence", "inference", "learning", "metrics", "rbm", "truncnorm"}
 )
 
 __all__ = ["__version__", *_HOME, *sorted(_SUBMODULES)]
 
 if TYPE_CHECKING:
     from thurbo.columns import (
+        Banded,
         Binary,
+        Bounded,
         Categorical,
+        Censored,
         Column,
         Continuous,
+        Id,
         Ignore,
         Inequality,
         MultiSelect,
         Ordinal,
         Ranking,
+        Weight,
         at_least,
         at_most,
         between,
@@ -63,8 +79,11 @@ if TYPE_CHECKING:
     from thurbo.errors import ConvergenceWarning, InfeasibleEvidence, NotTrusted, SchemaError, ThurboError
     from thurbo.estimator import TBM
     from thurbo.imputer import TBMImputer
+    from thurbo.pooling import pool, stack
+    from thurbo.preferences import read_preferences, write_preferences
     from thurbo.schema import Schema
     from thurbo.scoring import masked_cell_scorer
+    from thurbo.tables import read, write
 
 
 def __getattr__(name: str) -> Any:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from thurbo.columns import Block, Cells, Column, Continuous, LinearRow, MeasuredColumn, column_from_dict
-from thurbo.columns.cells import BoolArray, IntArray, listing, show, suggestion
-from thurbo.columns.guess import guess
+from thurbo.columns import Block, Cells, Column, Id, LinearRow, MeasuredColumn, Weight, column_from_dict
+from thurbo.columns.cells import BoolArray, FloatArray, IntArray, listing, show, suggestion
+from thurbo.columns.infer import infer
 from thurbo.errors import SchemaError
 from thurbo.io.frames import Table, table
 
@@ -29,7 +30,13 @@ _HEADER = ("column", "type", "a cell is", "why")
 class Schema(Mapping[str, Column]):
     """Name → column, in order. Columns of a table that the schema does not name are left out of the model."""
 
-    def __init__(self, columns: Mapping[str, Column], *, reasons: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        columns: Mapping[str, Column],
+        *,
+        reasons: Mapping[str, str] | None = None,
+        titles: Mapping[str, str] | None = None,
+    ):
         for name, column in columns.items():
             if not isinstance(name, str):
                 raise SchemaError(f"the name {name!r} is not text", remedy="name columns by text")
@@ -41,7 +48,9 @@ class Schema(Mapping[str, Column]):
                 raise SchemaError(f"{column!r} is not a column", column=name, remedy="use for instance Continuous()")
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
+        self._titles = {name: title for name, title in (titles or {}).items() if title}
         _check_sources(self._columns)
+        _check_roles(self._columns)
 
     def __getitem__(self, name: str) -> Column:
         try:
@@ -71,7 +80,7 @@ class Schema(Mapping[str, Column]):
     def __or__(self, other: Mapping[str, Column]) -> Schema:
         """The schema with some columns added or taken for something else."""
         kept = {name: why for name, why in self._reasons.items() if name not in other}
-        return Schema({**self._columns, **other}, reasons=kept)
+        return Schema({**self._columns, **other}, reasons=kept, titles=self._titles)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,6 +91,11 @@ class Schema(Mapping[str, Column]):
     def reasons(self) -> dict[str, str]:
         """Why each column was taken for what it is, where `infer` chose."""
         return dict(self._reasons)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What each question is about in the words of its file, where that says."""
+        return dict(self._titles)
 
     @property
     def modelled(self) -> tuple[str, ...]:
@@ -143,19 +157,42 @@ class Schema(Mapping[str, Column]):
     def infer(cls, frame: Any) -> Schema:
         """Take each column for what it looks like, and say why."""
         source = table(frame)
-        columns, reasons = {}, {}
-        for name in source.names:
-            columns[name], reasons[name] = guess(source.cells(name), source.kind == "numpy")
-        return cls(columns, reasons=reasons)
+        book = source.book
+        found = infer(source.names, source.cells, source.kind == "numpy", book.notes, book.groups)
+        return cls(found.columns, reasons=found.reasons, titles=found.titles)
 
     def fit(self, frame: Any) -> Schema:
         """The schema with every column fitted to the cells of a table."""
-        source = table(frame)
+        source = self._named(table(frame))
         fitted = {
             name: column.fit(self._cells(source, name)) if column.source_columns(name) else column
             for name, column in self._columns.items()
         }
-        return Schema(fitted, reasons=self._reasons)
+        return Schema(fitted, reasons=self._reasons, titles=self._titles)
+
+    def _named(self, source: Table) -> Table:
+        """The table with its rows called by the Id column, if the schema and the table have one."""
+        for name, column in self._columns.items():
+            if isinstance(column, Id) and name in source:
+                return replace(source, rows=column.rows(source.cells(name)))
+        return source
+
+    def row_names(self, frame: Any) -> NDArray[Any]:
+        """How messages call each row of a table: by its Id, or by the frame's own label."""
+        return self._named(table(frame)).rows
+
+    def weights(self, frame: Any, *, missing_columns: Literal["error", "silent"] = "error") -> FloatArray | None:
+        """How much each row of a table counts, by the schema's Weight column; None where there is none."""
+        for name, column in self._columns.items():
+            if isinstance(column, Weight):
+                source = self._named(table(frame))
+                if name not in source and missing_columns == "silent":
+                    return None
+                if name not in source:
+                    remedy = f"{suggestion(name, source.names)}add it, or leave Weight out of the schema"
+                    raise SchemaError("the table lacks this column of weights", column=name, remedy=remedy)
+                return column.weights(source.cells(name))
+        return None
 
     def compile(
         self,
@@ -172,14 +209,15 @@ class Schema(Mapping[str, Column]):
         given = given or {}
         for name in given:
             self[name]  # an unknown column is refused here, with the names there are
-        source = table(frame)
+        source = self._named(table(frame))
         blocks, homes = {}, self._homes()
         for name, column in self._columns.items():
             reads = {name, *column.source_columns(name)} if column.source_columns(name) else set()
             if name in given:
                 cell = np.full(source.n_rows, None, object)
                 cell[:] = [given[name]] * source.n_rows
-                block = column.encode(Cells(name, cell, np.zeros(source.n_rows, bool), source.rows))
+                # Without names of rows: what is wrong with a condition is wrong in none of them.
+                block = column.encode(Cells(name, cell, np.zeros(source.n_rows, bool), np.full(source.n_rows, None)))
                 blocks[name] = self._standardised(block, source, name, homes)
                 continue
             if not reads or (missing_columns == "silent" and not any(each in source for each in reads)):
@@ -211,9 +249,9 @@ class Schema(Mapping[str, Column]):
             column = self._columns[homes[site][0]]
             unit = 1.0
             if isinstance(column, MeasuredColumn):
-                if isinstance(column, Continuous) and column.transform is not None:
+                if column.transform is not None:
                     problem = f'"{site}" is modelled by its {column.transform} value, which no sum can use'
-                    remedy = "use Continuous() without transform, or between(...) in its own cell"
+                    remedy = f"use {type(column).__name__} without transform, or between(...) in its own cell"
                     raise SchemaError(problem, row=row, column=name, remedy=remedy)
                 location, unit = column.standard
                 shift += coefficient * location
@@ -221,28 +259,28 @@ class Schema(Mapping[str, Column]):
         return LinearRow(each.row, coefficients, each.lower - shift, each.upper - shift)
 
     def _cells(self, source: Table, name: str, missing_columns: Literal["error", "silent"] = "error") -> Cells:
-        """The cells of a question: its own, and those of the columns it is made of."""
+        """The cells of a question, its own and those of the columns it is made of, less what is declared missing."""
         wanted = self._columns[name].source_columns(name)
         lacking = [each for each in wanted if each not in source]
-        if lacking and missing_columns == "error" and not (wanted != (name,) and name in source):
+        stands_for_all = name in source and name not in wanted
+        if lacking and missing_columns == "error" and not stands_for_all:
             left = [other for other in source.names if other not in self._columns]
             remedy = f"{suggestion(lacking[0], left or source.names)}the table has {listing(source.names)}"
             question = "" if wanted == (name,) else f', which "{name}" needs'
             raise SchemaError(f"the table lacks this column of the schema{question}", column=lacking[0], remedy=remedy)
         if wanted == (name,):
-            return source.cells(name)
-        parts = {each: source.cells(each) for each in wanted if each in source}
-        if name in source:
-            return replace(source.cells(name), parts=parts)
+            return self._columns[name].answered(source.cells(name))
         nothing = np.full(source.n_rows, None, object)
-        return Cells(name, nothing, np.ones(source.n_rows, bool), source.rows, parts=parts)
+        own = Cells(name, nothing, np.ones(source.n_rows, bool), source.rows)
+        parts = {each: source.cells(each) for each in wanted if each in source}
+        return self._columns[name].answered(replace(source.cells(name) if name in source else own, parts=parts))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON or TOML: {"columns": {name: {"kind": ..., ..., "why": reason}}}."""
         columns = {}
         for name, column in self._columns.items():
-            why = self._reasons.get(name)
-            columns[name] = {**column.to_dict(), **({"why": why} if why else {})}
+            said = {"title": self._titles.get(name), "why": self._reasons.get(name)}
+            columns[name] = {**column.to_dict(), **{key: text for key, text in said.items() if text}}
         return {"columns": columns}
 
     @classmethod
@@ -250,17 +288,20 @@ class Schema(Mapping[str, Column]):
         """Rebuild what `to_dict` wrote."""
         if not isinstance(state.get("columns"), Mapping):
             raise SchemaError("a schema has no columns", remedy='write one [columns."name"] table for each')
-        columns, reasons = {}, {}
+        columns, reasons, titles = {}, {}, {}
         for name, entry in state["columns"].items():
             if not isinstance(entry, Mapping):
                 raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
             if "why" in entry:
                 reasons[name] = str(entry["why"])
+            if "title" in entry:
+                titles[name] = str(entry["title"])
             try:
-                columns[name] = column_from_dict({key: value for key, value in entry.items() if key != "why"})
+                said = {key: value for key, value in entry.items() if key not in ("why", "title")}
+                columns[name] = column_from_dict(said)
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
-        return cls(columns, reasons=reasons)
+        return cls(columns, reasons=reasons, titles=titles)
 
     def to_toml(self, path: str | PathLike[str]) -> None:
         """Write the schema as TOML, for people to read and edit."""
@@ -297,10 +338,14 @@ class Schema(Mapping[str, Column]):
 
     def _repr_html_(self) -> str:
         header = "".join(f"<th>{text}</th>" for text in _HEADER)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in line) + "</tr>" for line in self._lines()
-        )
+        body = "".join(f"<tr>{''.join(self._html_cells(line))}</tr>" for line in self._lines())
         return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _html_cells(self, line: tuple[str, str, str, str]) -> Iterator[str]:
+        """Cells of one column's line, what it is about below its name."""
+        title = self._titles.get(line[0])
+        yield f"<td>{escape(line[0])}{f'<br><small>{escape(title)}</small>' if title else ''}</td>"
+        yield from (f"<td>{escape(text)}</td>" for text in line[1:])
 
 
 class _UnknownColumnError(SchemaError, KeyError):
@@ -319,6 +364,15 @@ def _check_sources(columns: Mapping[str, Column]) -> None:
             if reader.setdefault(source, name) != name:
                 problem = f'both "{reader[source]}" and "{name}" read it'
                 raise SchemaError(problem, column=source, remedy="leave one of them out of the schema")
+
+
+def _check_roles(columns: Mapping[str, Column]) -> None:
+    """Refuse two columns of weights, or two names of one row."""
+    for role in (Weight, Id):
+        named = [name for name, column in columns.items() if isinstance(column, role)]
+        if len(named) > 1:
+            problem = f'"{named[0]}" and "{named[1]}" are both {role.__name__}'
+            raise SchemaError(problem, column=named[1], remedy="keep one, and Ignore the other")
 
 
 def _shortened(text: str, most: int = 72) -> str:

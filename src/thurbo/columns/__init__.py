@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from thurbo.columns.base import Block, Column, LevelColumn, LinearRow, MeasuredColumn
+from thurbo.columns.banded import Banded
+from thurbo.columns.base import Block, Column, LinearRow
 from thurbo.columns.binary import Binary
+from thurbo.columns.bounded import Bounded
 from thurbo.columns.categorical import Categorical
 from thurbo.columns.cells import Cells, suggestion
+from thurbo.columns.censored import Censored
 from thurbo.columns.continuous import Continuous
-from thurbo.columns.ignore import Ignore
+from thurbo.columns.ignore import Id, Ignore, Weight
 from thurbo.columns.inequality import Inequality
+from thurbo.columns.labels import LabelledColumn, LevelColumn
+from thurbo.columns.measured import MeasuredColumn
 from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ordinal import Ordinal
 from thurbo.columns.ranking import Ranking
@@ -22,19 +27,26 @@ from thurbo.columns.statements import Statement, at_least, at_most, between, one
 from thurbo.columns.utility import UtilityColumn
 from thurbo.errors import SchemaError
 
-_ALL = (Continuous, Binary, Ordinal, Categorical, MultiSelect, Ranking, Inequality, Ignore)
+_NUMBERS = (Continuous, Bounded, Banded, Censored)
+_LABELS = (Binary, Ordinal, Categorical, MultiSelect, Ranking)
+_ALL: tuple[type[Column], ...] = (*_NUMBERS, *_LABELS, Inequality, Ignore, Id, Weight)
 KINDS: dict[str, type[Column]] = {column.kind: column for column in _ALL}
 
 __all__ = [
     "KINDS",
+    "Banded",
     "Binary",
     "Block",
+    "Bounded",
     "Categorical",
     "Cells",
+    "Censored",
     "Column",
     "Continuous",
+    "Id",
     "Ignore",
     "Inequality",
+    "LabelledColumn",
     "LevelColumn",
     "LinearRow",
     "MeasuredColumn",
@@ -43,6 +55,7 @@ __all__ = [
     "Ranking",
     "Statement",
     "UtilityColumn",
+    "Weight",
     "at_least",
     "at_most",
     "between",
@@ -57,6 +70,8 @@ __all__ = [
 def column_from_dict(state: dict[str, Any]) -> Column:
     """Rebuild any column from what its `to_dict` wrote."""
     kind = state.get("kind")
+    if kind is None:
+        raise SchemaError("it has no kind", remedy=f"give it one of the kinds {', '.join(KINDS)}")
     if kind not in KINDS:
         remedy = f"{suggestion(kind, KINDS)}the kinds are {', '.join(KINDS)}"
         raise SchemaError(f'no column is of kind "{kind}"', remedy=remedy)

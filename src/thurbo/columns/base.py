@@ -8,26 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.cells import (
-    BoolArray,
-    Cells,
-    FloatArray,
-    IntArray,
-    Refused,
-    collection,
-    is_label,
-    listing,
-    plain,
-    show,
-    suggestion,
-)
-from thurbo.columns.statements import Statement
+from thurbo.columns.cells import BoolArray, Cells, FloatArray, IntArray, collection, is_label, plain, show, suggestion
 from thurbo.errors import SchemaError
 
 Family = Literal["levels", "measured", "utility", "none"]
@@ -155,23 +142,35 @@ class Column(ABC):
     """A user-facing data type.
 
     Unfitted, it holds what the user said; `fit` returns a copy that knows its levels, or location and scale.
-    Everything is immutable and goes to and from plain dictionaries (`to_dict`, `column_from_dict`).
+    Everything is immutable and goes to and from plain dictionaries (`to_dict`, `column_from_dict`). Values that stand
+    for no answer are declared with `missing={9: "Don't know", -1: "Refused"}`, or as a list; `Schema` counts them as
+    missing and leaves them in the table, so that `missing_kinds` can tell them apart.
     """
 
     kind: ClassVar[str]
     family: ClassVar[Family]
     mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
+    words: ClassVar[tuple[str, ...]] = ("missing",)  # settings that are given as {value: text}
     unseen: Literal["error", "missing"] = field(default="error", kw_only=True)
+    missing: Mapping[Any, str] | Iterable[Any] = field(default=(), kw_only=True)  # kept as pairs, which are immutable
 
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name in self.mappings and isinstance(value, Mapping):
+            if item.name in (*self.mappings, *self.words) and isinstance(value, Mapping):
                 value = list(value.items())
             object.__setattr__(self, item.name, _immutable(value, item.name))
         if self.unseen not in ("error", "missing"):
             raise SchemaError(f"unseen={self.unseen!r} is not understood", remedy='say "error" or "missing"')
+        for setting in self.words:
+            object.__setattr__(self, setting, _words(getattr(self, setting), setting, getattr(self, "names", ())))
         self._check()
+        for setting in self.words:
+            object.__setattr__(self, setting, _keyed(getattr(self, setting), self.labels))
+        for value, name in self._kinds:
+            if value in self.labels:
+                problem = f"{show(value)} is one of the labels, and is declared missing ({name})"
+                raise SchemaError(problem, remedy="leave it out of one of the two")
 
     def _check(self) -> None:  # noqa: B027  (most columns have nothing more to refuse)
         """Refuse what the user cannot have meant, when the column is written down and not when it is used."""
@@ -200,10 +199,21 @@ class Column(ABC):
         """Latent values as the columns of the table that `source_columns` names, each in its own coding."""
         return {name: self.decode(x, cuts, scale)}
 
+    def gaps(self, name: str, missing: dict[str, BoolArray], silent: BoolArray) -> dict[str, BoolArray]:
+        """Which cells an imputation may fill: the missing ones, of several columns those of rows that say nothing."""
+        if self.source_columns(name) == (name,):
+            return missing
+        return {source: gone & silent for source, gone in missing.items()}
+
     @property
     def labels(self) -> tuple[Any, ...]:
         """The values a cell can take, in order; empty for a measured column. Of several sites, one label each."""
         return ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What people read for each of `labels`."""
+        return tuple(map(str, self.labels))
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -215,6 +225,48 @@ class Column(ABC):
         """Number of learnable cuts of each of its sites."""
         return max(len(self.labels) - 1, 0)
 
+    @property
+    def _kinds(self) -> tuple[tuple[Any, str], ...]:
+        """Values that are declared missing, with the name of each."""
+        stored: Any = self.missing
+        return stored
+
+    def answered(self, cells: Cells) -> Cells:
+        """The cells with those that hold a value declared missing, or its name, counted as missing; parts too."""
+        if not self._kinds:
+            return cells
+        gone = {value for value, _ in self._kinds}
+        ordered = cells.ordered_levels and tuple(level for level in cells.ordered_levels if plain(level) not in gone)
+        parts = {name: self.answered(part) for name, part in cells.parts.items()}
+        return replace(cells, missing=cells.missing | (self._kind(cells) >= 0), ordered_levels=ordered, parts=parts)
+
+    def missing_kinds(self, cells: Cells) -> dict[str, int]:
+        """How many cells hold each kind of missing value by its name, and how many nothing at all ("no answer")."""
+        found = {name: 0 for _, name in self._kinds} | {"no answer": 0}
+        for part in cells.parts.values() if cells.parts else (cells,):
+            kind = self._kind(part)
+            for place, (_, name) in enumerate(self._kinds):
+                found[name] += int((kind == place).sum())
+            found["no answer"] += int(part.missing.sum())
+        return found
+
+    def _kind(self, cells: Cells) -> IntArray:
+        """Which declared value each cell holds, by itself or by its name: [row], −1 where none."""
+        kind = np.full(len(cells), -1, np.int32)
+        if cells.values.dtype.kind in "biuf":
+            for place, (value, _) in enumerate(self._kinds):
+                for number in spellings(value):
+                    if not isinstance(number, str):
+                        kind[cells.values == number] = place
+        else:
+            labels = {*map(str, self.labels), *self.texts}
+            known: dict[Any, int] = {name: place for place, (_, name) in enumerate(self._kinds) if name not in labels}
+            known |= {each: place for place, (value, _) in enumerate(self._kinds) for each in spellings(value)}
+            values = map(plain, cells.values.tolist())
+            found = (known.get(value, -1) if is_label(value) else -1 for value in values)
+            kind = np.fromiter(found, np.int32, len(cells))
+        return np.where(cells.missing, np.int32(-1), kind)
+
     def silent(self, n_rows: int) -> Block:
         """The block of a column that nobody asked about."""
         return Block.silent(n_rows, self.sites, self.n_cuts)
@@ -225,8 +277,9 @@ class Column(ABC):
         for item in fields(self):
             value = getattr(self, item.name)
             if item.default is MISSING or value != item.default:
-                pairs = item.name in self.mappings and all(isinstance(key, str) for key, _ in value)
-                state[item.name] = dict(value) if pairs else _lists(value)
+                is_table = item.name in (*self.mappings, *self.words)
+                pairs = is_table and all(isinstance(key, str) for key, _ in value)
+                state[item.name] = {key: _lists(entry) for key, entry in value} if pairs else _lists(value)
         return state
 
     @classmethod
@@ -237,7 +290,7 @@ class Column(ABC):
         for name in settings:
             if name not in known:
                 remedy = f"{suggestion(name, known)}it has {', '.join(known)}"
-                raise SchemaError(f'a {cls.kind} column has no setting "{name}"', remedy=remedy)
+                raise SchemaError(f'a column of kind {cls.kind} has no setting "{name}"', remedy=remedy)
         return cls(**settings)
 
 
@@ -254,151 +307,35 @@ def _immutable(value: Any, name: str) -> Any:
     return plain(value)
 
 
+def _words(value: Any, setting: str, names: Any) -> tuple[tuple[Any, str], ...]:
+    """{value: text} as pairs; a value alone is its own text, or goes by one of the `names` of labels."""
+    if not isinstance(value, tuple):
+        raise SchemaError(f"{setting}={value!r} is no list", remedy=f'give {setting}={{9: "Don\'t know"}} or a list')
+    known = dict(names) if setting == "missing" else {}
+    pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, known.get(each, each)) for each in value]
+    for place, (key, text) in enumerate(pairs):
+        if not is_label(key):
+            raise SchemaError(f"{setting} has {show(key)}, which no cell holds", remedy="use text, numbers or booleans")
+        if not is_label(text) or text == "":
+            raise SchemaError(f"{setting} calls {show(key)} {show(text)}", remedy="give it a text")
+        if key in [other for other, _ in pairs[:place]]:
+            raise SchemaError(f"{setting} has {show(key)} twice", remedy="name each value once")
+    return tuple((key, str(text)) for key, text in pairs)
+
+
+def _keyed(pairs: tuple[tuple[Any, str], ...], labels: tuple[Any, ...]) -> tuple[tuple[Any, str], ...]:
+    """{value: text} with the text of a label as the label itself: in files that people write all keys are text."""
+    written = {str(label): label for label in labels}
+    return tuple((key if key in labels else written.get(key, key), text) for key, text in pairs)
+
+
+def spellings(value: Any) -> tuple[Any, ...]:
+    """A value, and the number that it spells if it is text."""
+    try:
+        return (value, float(value)) if isinstance(value, str) and np.isfinite(float(value)) else (value,)
+    except ValueError:
+        return (value,)
+
+
 def _lists(value: Any) -> Any:
     return [_lists(entry) for entry in value] if isinstance(value, tuple) else value
-
-
-def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
-    """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
-    codes = np.asarray(codes)
-    missing = codes < 0
-    if all(isinstance(label, bool) for label in labels) and not missing.any():
-        dtype: Any = np.bool_
-    elif all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
-        dtype = np.float64 if missing.any() else np.int64
-    elif all(isinstance(label, float) for label in labels):
-        dtype = np.float64
-    else:
-        dtype = object
-    table = np.empty(len(labels) + 1, dtype)
-    table[:-1] = labels
-    table[-1] = None if dtype is object else np.nan if dtype is np.float64 else False
-    return table[np.where(missing, -1, codes)]
-
-
-def check_labels(labels: Any, many: str, one: str, owner: str) -> None:
-    """Refuse labels that are no list of at least two distinct values which a file can hold."""
-    if not isinstance(labels, tuple):
-        raise SchemaError(f"{many}={labels!r} is not a list", remedy=f"give {owner} a list")
-    for place, label in enumerate(labels):
-        if not is_label(label):
-            raise SchemaError(f"{one} {show(label)} is no label", remedy="use text, numbers or booleans")
-        if label in labels[:place] or str(label) in map(str, labels[:place]):
-            raise SchemaError(f"{one} {show(label)} stands twice in the {many}", remedy=f"name each {one} once")
-    if len(labels) < 2:
-        problem = f"{many} [{listing(map(show, labels))}] are fewer than two"
-        raise SchemaError(problem, remedy=f"give at least two {many}, or use Ignore()")
-
-
-def check_pairs(value: Any, setting: str) -> None:
-    """Refuse what is not {label: name of a column}, each name once."""
-    is_pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
-    if not is_pairs:
-        raise SchemaError(f"{setting}={value!r} is no dictionary", remedy=f'give {setting}={{"label": "column"}}')
-    check_names(tuple(name for _, name in value), setting)
-
-
-def check_names(names: Any, setting: str) -> None:
-    """Refuse what is no list of distinct names of columns."""
-    if not isinstance(names, tuple) or not names:
-        raise SchemaError(f"{setting}={names!r} names no columns", remedy="give names of columns")
-    for place, name in enumerate(names):
-        if not isinstance(name, str):
-            raise SchemaError(f"{setting} names the column {show(name)}", remedy="name columns by text")
-        if name in names[:place]:
-            raise SchemaError(f"{setting} names the column {show(name)} twice", remedy="name each column once")
-
-
-def in_order(found: Iterable[Any]) -> tuple[Any, ...]:
-    """Labels in their natural order: numbers first (whole ones as integers), then text."""
-    distinct = list(dict.fromkeys(found))
-    numbers = [value for value in distinct if not isinstance(value, str)]
-    if all(isinstance(value, float) and value.is_integer() for value in numbers):
-        numbers = [int(value) for value in numbers]
-    return (*sorted(numbers), *sorted(value for value in distinct if isinstance(value, str)))
-
-
-@dataclass(frozen=True)
-class MeasuredColumn(Column):
-    """A cell about one number e, read in standard units z = (T(e) − location) / scale; x = z / (learned scale)."""
-
-    family: ClassVar[Family] = "measured"
-    location: float | None = field(default=None, kw_only=True)
-    scale: float | None = field(default=None, kw_only=True)
-
-    @abstractmethod
-    def to_user(self, z: FloatArray) -> FloatArray:
-        """Numbers in the user's units of standard ones: T⁻¹(location + scale z)."""
-
-    @property
-    def standard(self) -> tuple[float, float]:
-        """Location and scale, once fitted."""
-        if self.location is None or self.scale is None:
-            raise SchemaError(f"{type(self).__name__} does not know its location and scale yet", remedy="fit it first")
-        return self.location, self.scale
-
-    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        """The number that x stands for."""
-        return self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
-
-
-@dataclass(frozen=True)
-class LevelColumn(Column):
-    """A cell that is one of a few labels: label l says that x lies between cuts l − 1 and l, Eq. (7)."""
-
-    family: ClassVar[Family] = "levels"
-
-    @abstractmethod
-    def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
-        """The error of a cell that is none of the labels."""
-
-    @abstractmethod
-    def _range(self, statement: Statement) -> tuple[int, int]:
-        """The lowest and highest level that a statement leaves open; raises Refused."""
-
-    def to_ranges(self, cells: Cells) -> tuple[IntArray, IntArray]:
-        """Lowest and highest label that each cell leaves open: two of [row], −1 where it says nothing."""
-        if not self.labels:
-            raise SchemaError(
-                f"{type(self).__name__} does not know its values yet",
-                column=cells.name,
-                remedy="fit it first",
-            )
-        place = {plain(label): code for code, label in enumerate(self.labels)}
-        distinct, which = cells.factorise()
-        low = np.asarray([*(place.get(value, -1) for value in distinct), -1], np.int32)
-        high = low.copy()
-        reasons: dict[int, Refused] = {}
-        for index, value in enumerate(distinct):
-            if isinstance(value, Statement):
-                try:
-                    low[index], high[index] = self._range(value)
-                except Refused as refused:
-                    reasons[index] = refused
-        strange = np.flatnonzero((low[which] < 0) & (which >= 0))
-        if len(strange) and self.unseen == "error":
-            first = int(strange[0])
-            why = reasons.get(int(which[first]))
-            raise (
-                cells.error(first, why.problem, why.remedy) if why else self._unknown(cells, first, cells.values[first])
-            )
-        # All levels left open is nothing said.
-        low[(low == 0) & (high == len(self.labels) - 1)] = -1
-        high[low < 0] = -1
-        return low[which], high[which]
-
-    def from_codes(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
-        return natural(self.labels, codes)
-
-    def encode(self, cells: Cells) -> Block:
-        """Cells as levels, Eq. (7)."""
-        low, high = (code[:, None] for code in self.to_ranges(cells))
-        return Block.levels(low, self.n_cuts, None if np.array_equal(low, high) else high)
-
-    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        """The label whose interval holds x: as many labels up as there are cuts below x."""
-        values = np.asarray(x, np.float64)[:, 0]
-        own_cuts = np.asarray(cuts, np.float64).reshape(1, -1)[0, : self.n_cuts]
-        codes = np.searchsorted(own_cuts, values, side="left")
-        return self.from_codes(np.where(np.isnan(values), -1, codes))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from thurbo.columns.base import LevelColumn
 from thurbo.columns.cells import Cells, Refused, is_label, listing, plain, show, suggestion
+from thurbo.columns.labels import LevelColumn
 from thurbo.columns.statements import OneOf, Statement, split
 from thurbo.errors import SchemaError
 
@@ -38,7 +38,7 @@ class Binary(LevelColumn):
                 raise SchemaError(f"Binary value {show(value)} is no label", remedy="use text, a number or a boolean")
         if self.values is not None and (len(self.values) != 2 or self.values[0] == self.values[1]):
             raise SchemaError(f"Binary values {listing(self.values)} are not two", remedy="give values=(false, true)")
-        if self.values is not None and self.true is not None and self.true != self.values[1]:
+        if self.values is not None and self.true is not None and self.meant([self.true]) != [self.values[1]]:
             raise SchemaError(
                 f"Binary(true={show(self.true)}) contradicts values {listing(self.values)}",
                 remedy="give values=(false, true)",
@@ -60,33 +60,41 @@ class Binary(LevelColumn):
             if not is_label(value):
                 remedy = "turn the column into text, numbers or booleans first, or Ignore it"
                 raise cells.error(int((which == place).argmax()), f"{show(value)} cannot be a label", remedy)
+        found, distinct = distinct, self.meant(distinct)
+        if len(distinct) < 2 and len(self.possible(distinct)) == 2:
+            distinct = self.possible(distinct)
         if len(distinct) > 2:
+            third = next(place for place, value in enumerate(found) if self.meant([value]) == distinct[2:3])
             raise cells.error(
-                int((which == 2).argmax()),
+                int((which == third).argmax()),
                 f"{show(distinct[2])} is one of {len(distinct)} values ({listing(map(show, distinct))}), "
                 "and a Binary column has two",
                 'merge values, use Ordinal(levels=[...]), or Binary(values=(false, true), unseen="missing")',
             )
-        if self.true is not None and self.true not in distinct and len(distinct) == 2:
+        true = None if self.true is None else next(iter(self.meant([self.true])), None)
+        if true is None:
+            true = next((label for label in distinct if is_affirmative(dict(self._names).get(label, ""))), None)
+        if true is not None and true not in distinct and len(distinct) == 2:
             raise cells.error(
                 int((which >= 0).argmax()),
                 f"the values are {listing(map(show, distinct))}, and none is the true one, {show(self.true)}",
                 f"{suggestion(self.true, distinct)}say Binary(true=...) with one of the two",
             )
-        return replace(self, true=None, values=false_and_true(distinct, self.true))
+        return replace(self, true=None, values=false_and_true(distinct, true))
 
     def _range(self, statement: Statement) -> tuple[int, int]:
         if not isinstance(statement, OneOf):
             raise Refused(f"{show(statement)} says nothing about two values", "give one of them, or use one_of")
+        places = self.lookup()
         for value in statement.values:
-            if value not in self.labels:
+            if value not in places:
                 problem = f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}"
                 raise Refused(problem, "name values of the column")
-        codes = [self.labels.index(value) for value in statement.values]
+        codes = [places[value] for value in statement.values]
         return min(codes), max(codes)
 
     def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
-        near = suggestion(plain(value), self.labels) if isinstance(value, str) else ""
+        near = suggestion(plain(value), self.lookup()) if isinstance(value, str) else ""
         return cells.error(
             position,
             f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}",
@@ -95,7 +103,7 @@ class Binary(LevelColumn):
 
     def describe(self) -> str:
         if self.values is not None:
-            return f"{self.values[0]} or {self.values[1]}"
+            return f"{self.texts[0]} or {self.texts[1]}"
         return "one of two values" if self.true is None else f"{self.true} or not"
 
 
@@ -110,9 +118,9 @@ def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
             other = true
         distinct = [only, other]
         if true is None:
-            true = other if _is_affirmative(other) else only
+            true = other if is_affirmative(other) else only
     if true is None:
-        true = next((value for value in distinct if _is_affirmative(value)), None)
+        true = next((value for value in distinct if is_affirmative(value)), None)
     if true is None:
         true = max(distinct, key=lambda value: (isinstance(value, str), value))
     first, second = distinct
@@ -124,7 +132,8 @@ def is_word(value: str) -> bool:
     return value.casefold() in _OPPOSITE
 
 
-def _is_affirmative(value: Any) -> bool:
+def is_affirmative(value: Any) -> bool:
+    """Whether a value is one of the usual ways to say yes."""
     return value.casefold() in _AFFIRMATIVE if isinstance(value, str) else value == 1
 
 

@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, check_labels, natural
+from thurbo.columns.base import Block
 from thurbo.columns.cells import Cells, FloatArray, Refused, listing, show
+from thurbo.columns.labels import check_labels, natural
 from thurbo.columns.statements import OneOf, Statement, TopSet
 from thurbo.columns.utility import Reading, UtilityColumn, fitted_labels, mentioned
 from thurbo.errors import SchemaError
@@ -73,5 +74,5 @@ class Categorical(UtilityColumn):
         return natural(self.labels, np.where(known, np.where(known[:, None], x, 0.0).argmax(axis=1), -1))
 
     def describe(self) -> str:
-        what = listing(self.categories, " | ") if self.categories else "one of unordered categories"
+        what = listing(self.texts, " | ") if self.categories else "one of unordered categories"
         return what if self.sets == "top" else f"{what}; a set means one of them"

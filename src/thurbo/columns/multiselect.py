@@ -13,22 +13,25 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, Column, Family, check_labels, check_pairs, in_order, natural
+from thurbo.columns.base import Block, Family
 from thurbo.columns.binary import false_and_true, is_word
-from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, show, suggestion
+from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, plain, show, suggestion
+from thurbo.columns.labels import LabelledColumn, check_labels, check_names, check_pairs, in_order, natural
 from thurbo.columns.statements import Statement
 from thurbo.errors import SchemaError
 
 
 @dataclass(frozen=True)
-class MultiSelect(Column):
-    """The `options` that were ticked: a list, a text delimited by `sep`, or one column for each option.
+class MultiSelect(LabelledColumn):
+    """The `options` that were ticked: a list, a text delimited by `sep`, one column for each option, or of mentions.
 
     An empty list or text says that none was ticked; a missing cell, that the question was not asked. A cell may also
     be a mapping {option: True, False or None} that leaves options open. With `columns={option: column}` each column
-    holds 0 or 1, two words, or one word or nothing. Where the training cells hold any answer for "not ticked", a blank
-    is not asked (`blank="unasked"`); otherwise a blank is not ticked (`blank="unticked"`), and a row of nothing but
-    blanks was not asked. Unknown options are left out where `unseen="missing"`.
+    holds 0 or 1, two words, or one word or nothing; with `ticked=value` any other value is not ticked. Where the
+    training cells hold any answer for "not ticked", a blank is not asked (`blank="unasked"`); otherwise a blank is not
+    ticked (`blank="unticked"`), and a row of nothing but blanks was not asked. With `mentions=[column, ...]` each
+    column holds one of the options that were ticked, in any order, or nothing; a row without mentions was not asked.
+    Unknown options are left out where `unseen="missing"`.
     """
 
     kind: ClassVar[str] = "multiselect"
@@ -37,6 +40,8 @@ class MultiSelect(Column):
     options: tuple[Any, ...] | None = None
     sep: str = ";"
     columns: Mapping[Any, str] | None = field(default=None, kw_only=True)  # kept as pairs, which are immutable
+    ticked: Any = field(default=None, kw_only=True)  # the value that counts, in columns
+    mentions: tuple[str, ...] | None = field(default=None, kw_only=True)
     blank: Literal["unticked", "unasked"] | None = field(default=None, kw_only=True)
     values: tuple[tuple[Any, Any], ...] | None = field(default=None, kw_only=True)  # (not ticked, ticked) by column
     form: Literal["text", "list"] | None = field(default=None, kw_only=True)  # of a cell; found by fit
@@ -54,6 +59,13 @@ class MultiSelect(Column):
                 remedy = "leave options out: columns names them"
                 raise SchemaError(f"options {listing(self.options)} are not those of columns", remedy=remedy)
             _check_options(keys)
+        if self.mentions is not None:
+            check_names(self.mentions, "mentions")
+            if self.columns is not None:
+                raise SchemaError("a MultiSelect is given columns and mentions", remedy="give one of them")
+        if self.ticked is not None and (self.columns is None or not is_label(self.ticked)):
+            remedy = 'say MultiSelect(columns={"option": "column"}, ticked=1)'
+            raise SchemaError(f"ticked={self.ticked!r} counts no value of the columns", remedy=remedy)
         if self.options is not None:
             _check_options(self.options)
 
@@ -75,16 +87,18 @@ class MultiSelect(Column):
         return 1
 
     def source_columns(self, name: str) -> tuple[str, ...]:
-        return tuple(column for _, column in self._pairs) or (name,)
+        return self.mentions or tuple(column for _, column in self._pairs) or (name,)
 
     def fit(self, cells: Cells) -> Self:
         if self.columns is not None:
             return self._fit_columns(cells)
         distinct, _ = cells.hashable().factorise()
+        if self.mentions is not None:
+            distinct = [value for part in cells.parts.values() for value in part.factorise()[0] if value != ""]
         form: Any = self.form or ("text" if any(isinstance(value, str) for value in distinct) else "list")
         if self.options is not None:
             return replace(self, form=form)
-        found = [option for value in distinct for option in self._ticked(value)]
+        found = self.possible(option for value in distinct for option in self._ticked(value))
         for option in found:
             if not is_label(option):
                 remedy = "say MultiSelect([...]) with all options"
@@ -100,7 +114,7 @@ class MultiSelect(Column):
             raise SchemaError("MultiSelect does not know its options yet", column=cells.name, remedy="fit it first")
         cells = cells.hashable()
         index: dict[Any, int] = {site: place for place, site in enumerate(self.sites)}
-        index |= {label: place for place, label in enumerate(self.labels)}
+        index |= self.lookup()
         distinct, which = cells.factorise()
         code = np.full((len(distinct) + 1, len(self.labels)), -1, np.int32)
         reasons: dict[int, Refused] = {}
@@ -115,7 +129,8 @@ class MultiSelect(Column):
             raise cells.error(first, why.problem, why.remedy)
         code = code[which]
         if cells.parts:
-            code[cells.missing] = self._from_columns(cells)[cells.missing]
+            others = self._from_columns(cells) if self.mentions is None else self._from_mentions(cells, index)
+            code[cells.missing] = others[cells.missing]
         return Block.levels(code, 1, sites=self.sites)
 
     def _ticked(self, value: Any) -> list[Any]:
@@ -139,11 +154,18 @@ class MultiSelect(Column):
             if not isinstance(option, (str, int, float)) or option not in index:
                 if self.unseen == "missing" and len(answers) > 1:
                     continue
-                raise _unknown(option, self.labels)
+                raise self._unknown(option)
             if answer not in (True, False, None):
                 raise Refused(f"option {show(option)} is {show(answer)}", "say True, False or None")
             code[index[option]] = -1 if answer is None else int(answer)
         return code
+
+    def _unknown(self, option: Any) -> Refused:
+        near = suggestion(option, (*self.labels, *self.texts)) if isinstance(option, str) else ""
+        return Refused(
+            f"option {show(option)} is not one of {listing(self.labels)}",
+            f'{near}correct the cell, add it to MultiSelect([...]), or use MultiSelect(unseen="missing")',
+        )
 
     def _fit_columns(self, cells: Cells) -> Self:
         """Find what stands for ticked and not ticked in each column, and what a blank means."""
@@ -154,7 +176,7 @@ class MultiSelect(Column):
                 continue
             part = cells.parts.get(name)
             distinct = [] if part is None else [value for value in part.factorise()[0] if value != ""]
-            pair = _pair(distinct, option, part)
+            pair = _pair(distinct, option, part) if self.ticked is None else _counted(distinct, self.ticked)
             any_unticked |= pair[0] in distinct
             values.append(pair)
         blank: Any = self.blank or ("unasked" if any_unticked else "unticked")
@@ -172,7 +194,8 @@ class MultiSelect(Column):
             absent[place] = False
             distinct, which = part.factorise()
             known = {no: 0, yes: 1, "": -1}
-            code[:, place] = np.asarray([*(known.get(value, -2) for value in distinct), -1], np.int32)[which]
+            other = -2 if self.ticked is None else 0
+            code[:, place] = np.asarray([*(known.get(value, other) for value in distinct), -1], np.int32)[which]
             strange = code[:, place] == -2
             if strange.any() and self.unseen == "error":
                 position = int(strange.argmax())
@@ -187,7 +210,22 @@ class MultiSelect(Column):
         code[refused] = -1
         return code
 
-    def ticked(self, x: FloatArray, cuts: FloatArray) -> IntArray:
+    def _from_mentions(self, cells: Cells, index: Mapping[Any, int]) -> IntArray:
+        """Codes of the columns that hold one ticked option each: [row, option]."""
+        said = np.zeros((len(cells), len(self.labels)), bool)
+        for part in cells.parts.values():
+            distinct, which = part.factorise()
+            place = np.asarray([*(index.get(value, -1) for value in distinct), -1], np.int32)[which]
+            is_blank = np.asarray([*(value == "" for value in distinct), True])[which]
+            strange = np.flatnonzero((place < 0) & ~is_blank)
+            if len(strange) and self.unseen == "error":
+                why = self._unknown(part.values[strange[0]])
+                raise part.error(int(strange[0]), why.problem, why.remedy)
+            known = np.flatnonzero(place >= 0)
+            said[known, place[known]] = True
+        return np.where(said.any(axis=1, keepdims=True), said, -1).astype(np.int32)
+
+    def is_ticked(self, x: FloatArray, cuts: FloatArray) -> IntArray:
         """Codes of latent values: 1 above the option's cut, 0 below, −1 where there is none: [row, option]."""
         x = np.asarray(x, np.float64)
         above = x > np.asarray(cuts, np.float64).reshape(len(self.labels), -1)[:, 0]
@@ -196,27 +234,40 @@ class MultiSelect(Column):
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """The options above their cuts, as a list, or as text where cells were text."""
         cells = np.full(len(x), None, object)
-        for row, codes in enumerate(self.ticked(x, cuts)):
+        for row, codes in enumerate(self.is_ticked(x, cuts)):
             if (codes >= 0).any():
                 options = [self.labels[place] for place in np.flatnonzero(codes == 1)]
                 cells[row] = self.sep.join(map(str, options)) if self.form == "text" else options
         return cells
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
-        """The same as one column for each option, in its own coding."""
+        """The same as one column for each option, in its own coding, or as one for each mention."""
+        if self.mentions is not None:
+            return self._as_mentions(x, cuts)
         if self.columns is None:
             return {name: self.decode(x, cuts, scale)}
         assert self.values is not None
         found: dict[str, NDArray[Any]] = {}
-        for (_, column), (no, yes), codes in zip(self._pairs, self.values, self.ticked(x, cuts).T, strict=True):
+        for (_, column), (no, yes), codes in zip(self._pairs, self.values, self.is_ticked(x, cuts).T, strict=True):
             if self.blank == "unticked":
                 found[column] = natural((yes,), np.where(codes == 1, 0, -1))
             else:
                 found[column] = natural((no, yes), codes)
         return found
 
+    def _as_mentions(self, x: FloatArray, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        """The options ticked, in their order; those furthest above their cuts where there are too few columns."""
+        assert self.mentions is not None
+        codes, height = self.is_ticked(x, cuts), np.asarray(x, np.float64) - np.asarray(cuts, np.float64)[:, 0]
+        held = np.full((len(codes), len(self.mentions)), -1)
+        for row, code in enumerate(codes):
+            chosen = np.flatnonzero(code == 1)
+            chosen = np.sort(chosen[np.argsort(-height[row, chosen])][: len(self.mentions)])
+            held[row, : len(chosen)] = chosen
+        return {column: natural(self.labels, held[:, step]) for step, column in enumerate(self.mentions)}
+
     def describe(self) -> str:
-        return f"any of {listing(self.labels)}" if self.labels else "any of some options"
+        return f"any of {listing(self.texts)}" if self.labels else "any of some options"
 
 
 def _check_options(options: Any) -> None:
@@ -225,18 +276,17 @@ def _check_options(options: Any) -> None:
     check_labels(options, "options", "option", "MultiSelect")
 
 
-def _unknown(option: Any, options: tuple[Any, ...]) -> Refused:
-    near = suggestion(option, options) if isinstance(option, str) else ""
-    return Refused(
-        f"option {show(option)} is not one of {listing(options)}",
-        f'{near}correct the cell, add it to MultiSelect([...]), or use MultiSelect(unseen="missing")',
-    )
+def _counted(distinct: list[Any], ticked: Any) -> tuple[Any, Any]:
+    """What stands for (not ticked, ticked) where one value counts and any other does not."""
+    others = [value for value in distinct if value != ticked]
+    nothing = "" if isinstance(ticked, str) else false_and_true([ticked], ticked)[0]
+    return (others[0] if others else nothing), ticked
 
 
 def _pair(distinct: list[Any], option: Any, part: Cells | None) -> tuple[Any, Any]:
     """What stands for (not ticked, ticked) in a column; "" for a column that is blank where it is not ticked."""
     if len(distinct) > 2 and part is not None:
-        position = int(np.flatnonzero(~part.missing)[-1])
+        position = next(int(i) for i in np.flatnonzero(~part.missing) if plain(part.values[i]) == distinct[2])
         problem = f"option {show(option)} has the values {listing(map(show, distinct))}"
         raise part.error(position, problem, "an option is ticked or not: give the column two values, or one and blanks")
     if len(distinct) == 1 and isinstance(distinct[0], str) and not is_word(distinct[0]):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from thurbo.columns.base import LevelColumn
 from thurbo.columns.cells import Cells, Refused, is_label, listing, plain, show, suggestion
+from thurbo.columns.labels import LevelColumn
 from thurbo.columns.statements import Interval, OneOf, Statement, split
 from thurbo.errors import SchemaError
 
@@ -49,12 +49,13 @@ class Ordinal(LevelColumn):
         if self.levels is not None:
             return self
         if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
-            return replace(self, levels=cells.ordered_levels)
-        distinct, which = split(cells)[0].factorise()
-        for place, value in enumerate(distinct):
+            return replace(self, levels=tuple(self.meant(cells.ordered_levels)))
+        found, which = split(cells)[0].factorise()
+        distinct = self.possible(found)
+        for value in distinct:
             if isinstance(value, str) or not is_label(value):
                 raise cells.error(
-                    int((which == place).argmax()),
+                    int((which == found.index(value)).argmax()) if value in found else 0,
                     f"the order of values such as {show(value)} is not known",
                     "say it: Ordinal(levels=[lowest, ..., highest])",
                 )
@@ -95,11 +96,12 @@ class Ordinal(LevelColumn):
         return inside[0], inside[-1]
 
     def _code(self, value: Any) -> int:
-        if value not in self.labels:
-            near = suggestion(value, self.labels) if isinstance(value, str) else ""
+        places = self.lookup()
+        if value not in places:
+            near = suggestion(value, places) if isinstance(value, str) else ""
             problem = f"level {show(value)} is not one of {listing(self.labels, ' < ')}"
             raise Refused(problem, f"{near}name levels of the column")
-        return self.labels.index(value)
+        return places[value]
 
     def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
         levels = listing(self.labels, " < ")
@@ -108,7 +110,7 @@ class Ordinal(LevelColumn):
             return cells.error(
                 position, f"{problem}: it is text and the levels are numbers", "convert the column to numbers"
             )
-        near = suggestion(plain(value), self.labels) if isinstance(value, str) else ""
+        near = suggestion(plain(value), self.lookup()) if isinstance(value, str) else ""
         return cells.error(
             position,
             problem,
@@ -116,7 +118,7 @@ class Ordinal(LevelColumn):
         )
 
     def describe(self) -> str:
-        return listing(self.levels, " < ") if self.levels else "one of ordered levels"
+        return listing(self.texts, " < ") if self.levels else "one of ordered levels"
 
 
 def ordered_numbers(distinct: list[Any]) -> tuple[Any, ...]:

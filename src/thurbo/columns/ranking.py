@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, check_labels, check_names, check_pairs
+from thurbo.columns.base import Block
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, IntArray, Refused, as_numbers, listing, show
+from thurbo.columns.labels import check_labels, check_names, check_pairs
 from thurbo.columns.statements import OneOf, Order, Statement, TopSet, parse_order
 from thurbo.columns.utility import Reading, UtilityColumn, combine, fitted_labels, last, mentioned
 from thurbo.errors import SchemaError
@@ -148,11 +149,14 @@ class Ranking(UtilityColumn):
                 continue
             column, refused = as_numbers(part)
             refused |= np.isinf(column)
+            if self.ranks is not None:
+                refused |= column < 1  # 0 is what files write for an item that was not ranked
             if refused.any() and self.unseen == "error":
                 position = int(refused.argmax())
+                wanted = "not a finite number" if self.ranks is None else "not a number from 1, the best, upwards"
                 raise part.error(
                     position,
-                    f"{what} {show(part.values[position])} of item {show(item)} is not a finite number",
+                    f"{what} {show(part.values[position])} of item {show(item)} is {wanted}",
                     'correct the cell, or let such cells count as missing with Ranking(unseen="missing")',
                 )
             numbers[:, self.labels.index(item)] = np.where(part.missing | refused, np.nan, column)
@@ -226,7 +230,7 @@ class Ranking(UtilityColumn):
         return {column: whole[:, self.labels.index(item)] for item, column in self._pairs}
 
     def describe(self) -> str:
-        items = listing(self.labels) if self.labels else "items"
+        items = listing(self.texts) if self.labels else "items"
         by = next((f" by {name}" for name in ("ranks", "scores", "places") if getattr(self, name)), "")
         return f"an order of {items}{by}" + (", unranked ones last" if self.is_last else "")
 

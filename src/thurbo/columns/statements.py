@@ -155,7 +155,7 @@ def parse_given(text: str, schema: Mapping[str, Column] | None = None) -> tuple[
     for name in names:
         match = _OPERATOR.match(text.strip(), len(name))
         if match:
-            return name, _cell(match["sign"], text.strip()[match.end() :], text, schema[name].labels if schema else ())
+            return name, _cell(match["sign"], text.strip()[match.end() :], text, _spelt(schema[name]) if schema else {})
     match = _OPERATOR.search(text.strip())
     if match is None or match.start() == 0:
         remedy = "write for instance 'age >= 30', 'income in [20000, 40000]', 'party = Green | Red' or 'films: A > B'"
@@ -164,7 +164,7 @@ def parse_given(text: str, schema: Mapping[str, Column] | None = None) -> tuple[
     if schema is not None:
         remedy = f"{suggestion(name, schema)}the columns are {listing(schema)}"
         raise SchemaError(f"the condition {show(text)} is about no known column", column=name, remedy=remedy)
-    return name, _cell(match["sign"], text.strip()[match.end() :], text, ())
+    return name, _cell(match["sign"], text.strip()[match.end() :], text, {})
 
 
 def parse_conditions(texts: Iterable[str], schema: Mapping[str, Column] | None = None) -> dict[str, Any]:
@@ -201,12 +201,21 @@ def _together(name: str, cells: list[Any]) -> Any:
     )
 
 
-def _cell(sign: str, rest: str, text: str, labels: tuple[Any, ...]) -> Any:
+def _spelt(column: Column) -> dict[str, Any]:
+    """How each label may be written in a condition: as it stands, and by its name where that means no other."""
+    spelt = {text: column.labels[place] for text, place in getattr(column, "lookup", dict)().items()}
+    spelt |= {str(label).casefold(): label for label in column.labels if isinstance(label, bool)}
+    return spelt | {str(label): label for label in column.labels}
+
+
+def _cell(sign: str, rest: str, text: str, spelt: Mapping[str, Any]) -> Any:
     def value(word: str) -> Any:
-        return _value(word, labels)
+        return _value(word, spelt)
 
     if not rest.strip():
         raise SchemaError(f"the condition {show(text)} ends too soon", remedy=f"say what follows {sign}")
+    if sign in ":=" and rest.strip() in spelt:  # whatever signs are in it
+        return value(rest)
     if sign == ":":
         if ">" not in rest:
             return value(rest)
@@ -227,12 +236,12 @@ def _cell(sign: str, rest: str, text: str, labels: tuple[Any, ...]) -> Any:
     return between(value(ends[0]), value(ends[1])) if ends[1].strip() else at_least(value(ends[0]))
 
 
-def _value(word: str, labels: tuple[Any, ...]) -> Any:
+def _value(word: str, spelt: Mapping[str, Any]) -> Any:
     """A label that reads so, else the number or text that the word is."""
     word = word.strip()
-    for label in labels:
-        if str(label) == word or (isinstance(label, bool) and str(label).casefold() == word.casefold()):
-            return label
+    for known in (word, word.casefold()):
+        if known in spelt and (known == word or isinstance(spelt[known], bool)):
+            return spelt[known]
     for number in (int, float):
         try:
             found = number(word)

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from thurbo.columns.base import Column, Family, LinearRow, in_order
+from thurbo.columns.base import Family, LinearRow
 from thurbo.columns.cells import BoolArray, Cells, Contradiction, IntArray, Refused, is_label, listing, show, suggestion
+from thurbo.columns.labels import LabelledColumn, in_order
 from thurbo.columns.statements import OneOf, Order, TopSet
 from thurbo.errors import InfeasibleEvidence, SchemaError
 
@@ -29,7 +30,7 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class UtilityColumn(Column):
+class UtilityColumn(LabelledColumn):
     """A cell that compares the utilities of its labels."""
 
     family: ClassVar[Family] = "utility"
@@ -54,7 +55,7 @@ class UtilityColumn(Column):
             problem = f"{type(self).__name__} does not know its {self.many} yet"
             raise SchemaError(problem, column=cells.name, remedy="fit it first")
         places: dict[Any, int] = {site: place for place, site in enumerate(self.sites)}
-        return places | {label: place for place, label in enumerate(self.labels)}
+        return places | self.lookup()
 
     def read(self, cells: Cells) -> tuple[IntArray, BoolArray, list[LinearRow]]:
         """What every cell says: tiers [row, label], `one_of` [row], and inequalities that no tiers hold."""
@@ -98,7 +99,7 @@ class UtilityColumn(Column):
 
     def unknown(self, label: Any) -> Refused:
         """The refusal of a label that is not one of the column's."""
-        near = suggestion(label, self.labels) if isinstance(label, str) else ""
+        near = suggestion(label, (*self.labels, *self.texts)) if isinstance(label, str) else ""
         kind = type(self).__name__
         return Refused(
             f"{self.one} {show(label)} is not one of {listing(self.labels)}",
@@ -210,8 +211,8 @@ def last(tier: IntArray) -> IntArray:
 def fitted_labels(cells: Cells, found: Iterable[Any], column: UtilityColumn) -> tuple[Any, ...]:
     """Labels in the frame's own order, otherwise numbers and then text in theirs; at least two."""
     if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
-        return cells.ordered_levels
-    distinct = list(dict.fromkeys(found))
+        return tuple(column.meant(cells.ordered_levels))
+    distinct = column.possible(found)
     remedy = f"say {type(column).__name__}([...]) with all {column.many}, or use Ignore()"
     for value in distinct:
         if not is_label(value):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from thurbo.errors import ThurboError
@@ -37,21 +38,33 @@ def destination(path: str | os.PathLike[str]) -> Path:
         raise ThurboError(f'cannot write "{path}": it is a directory; give the name of a file')
     if not final.parent.is_dir():
         raise ThurboError(f'cannot write "{path}": its directory does not exist; create it first')
+    if not os.access(final.parent, os.W_OK):
+        raise ThurboError(f'cannot write "{path}": nothing may be written to its directory; choose another')
     return final
 
 
 def _replace(final: Path, data: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent)
+    with replacing(final) as temporary, temporary.open("wb") as stream:
+        stream.write(data)
+
+
+@contextlib.contextmanager
+def replacing(final: Path) -> Iterator[Path]:
+    """A new file beside `final` for somebody else to write, renamed into place when all went well.
+
+    It has the extension of `final`, since some writers go by that.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{final.stem}.", suffix=f".part{final.suffix}", dir=final.parent)
+    os.close(descriptor)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
+        yield Path(name)
+        with open(name, "rb+") as stream:
             os.fsync(stream.fileno())  # else a crash after the rename could leave an empty file under the name
-        os.chmod(temporary, _permissions(final))
-        os.replace(temporary, final)
+        os.chmod(name, _permissions(final))
+        os.replace(name, final)
     except BaseException:  # an interrupt too must not leave the temporary file behind
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(name)
         raise
 
 

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns.base import BoolArray, Cells, suggestion
+from thurbo.columns.statements import Interval
 from thurbo.errors import SchemaError
+from thurbo.io.codebook import Codebook
 
 # What a reader gives for one column: values, which are missing, and the frame's own order of levels.
 _Column = tuple[NDArray[Any], BoolArray, tuple[Any, ...] | None]
@@ -32,6 +34,7 @@ class Table:
     kind: str
     native: Any = field(repr=False)
     read: Callable[[int], _Column] = field(repr=False)
+    book: Codebook = field(default_factory=Codebook, repr=False)  # what the file of the table said beside its cells
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -178,7 +181,27 @@ def _from_pandas(X: Any) -> Table:
         problem = f"a pandas {type(X).__name__} is not a table"
         raise SchemaError(problem, remedy="pass a DataFrame, for instance series.to_frame()")
     names = _checked(list(X.columns))
-    return Table(names, len(X), X.index.to_numpy(), "pandas", X, lambda j: _read_series(X.iloc[:, j]))
+    rows, book = X.index.to_numpy(), Codebook.of(X)
+    return Table(names, len(X), rows, "pandas", X, lambda j: _read_pandas(X.iloc[:, j]), book)
+
+
+def _read_pandas(series: Any) -> _Column:
+    """A pandas column; its intervals, cut from numbers or given, are statements about a number."""
+    import pandas as pd
+
+    held = series.cat.categories if isinstance(series.dtype, pd.CategoricalDtype) else series
+    if not isinstance(held.dtype, pd.IntervalDtype):
+        return _read_series(series)
+    missing = series.isna().to_numpy()
+    values = np.full(len(series), None, object)
+    known: dict[Any, Interval] = {}
+    for place in np.flatnonzero(~missing):
+        cell = series.iloc[place]
+        if cell not in known:
+            ends = (float(end) if np.isfinite(end) else None for end in (cell.left, cell.right))
+            known[cell] = Interval(*ends)
+        values[place] = known[cell]
+    return values, missing, None
 
 
 def _from_narwhals(X: Any, library: str) -> Table:
@@ -204,6 +227,8 @@ def _read_series(native: Any) -> _Column:
     series = nw.from_native(native, series_only=True)
     missing = np.array(series.is_null().to_numpy(), dtype=bool)
     values = series.to_numpy()
+    if values.ndim != 1:  # arrays and structs of one length, which the library would lay side by side
+        values = np.fromiter(series.to_list(), object, len(series))
     if values.dtype.kind == "f":
         missing |= np.isnan(values)
     elif values.dtype.kind == "O" and series.dtype == nw.Object:
@@ -288,6 +313,28 @@ def assemble(library: Any, data: Mapping[str, NDArray[Any]]) -> Any:
         columns = {name: values.tolist() if _holds_lists(values) else values for name, values in data.items()}
         return nw.from_dict(columns, backend=library).to_native()
     return build({} if library == "dict" else np.empty((0, 0)), data)
+
+
+def assemble_any(data: Mapping[str, NDArray[Any]]) -> Any:
+    """A new table of pandas, or else polars or arrow, or a dict of columns where there is none of them."""
+    for library in ("pandas", "polars", "pyarrow"):
+        try:
+            return assemble(library, data)
+        except ImportError:
+            continue
+    return dict(data)
+
+
+def stack(parts: Sequence[Any], data: Mapping[str, NDArray[Any]]) -> Any:
+    """Tables of one library below one another, with new columns in front."""
+    import narwhals as nw
+
+    whole = nw.maybe_reset_index(nw.concat([nw.from_native(part, eager_only=True) for part in parts]))
+    front = [nw.new_series(name, values.tolist(), backend=whole.implementation) for name, values in data.items()]
+    stacked = whole.with_columns(*front).select([*data, *whole.columns]).to_native()
+    if kind(parts[0]) == "pandas":
+        stacked.attrs = dict(parts[0].attrs)  # the code book of its file
+    return stacked
 
 
 def replace(like: Any, data: Mapping[str, Any], where: Mapping[str, BoolArray] | None = None) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thurbo.columns import Categorical, Column, LevelColumn, MeasuredColumn, UtilityColumn
+from thurbo.columns import Banded, Categorical, Column, LevelColumn, MeasuredColumn, UtilityColumn
 from thurbo.errors import ThurboError
 from thurbo.evidence import Evidence
 from thurbo.queries import predict
@@ -33,10 +33,12 @@ def _column(schema: Schema, name: str) -> Column:
 def probabilities(params: Params, schema: Schema, evidence: Evidence, name: str, how: predict.How) -> np.ndarray:
     """P(label | all other cells of the row): [row, label].
 
-    Of levels and categories the rows sum to one; of a ranking it is P(this item is the best); of options each number
-    is P(this option is ticked).
+    Of levels, bands and categories the rows sum to one; of a ranking it is P(this item is the best); of options each
+    number is P(this option is ticked).
     """
     column, about, where = _column(schema, name), target(schema, name), schema.slices[name]
+    if isinstance(column, Banded):
+        return predict.band_probabilities(params, evidence, about, *column.standard_edges, how)
     if isinstance(column, MeasuredColumn):
         raise ThurboError(f'column "{name}" is a number and has no labels; use predict for its mean or median')
     if isinstance(column, LevelColumn):
@@ -63,13 +65,15 @@ def cells(
     column, about, where = _column(schema, name), target(schema, name), schema.slices[name]
     if isinstance(column, LevelColumn):
         return {name: _label(column, probabilities(params, schema, evidence, name, how), statistic)}
+    if isinstance(column, Banded) and statistic in {"auto", "mode"}:
+        return {name: column.from_codes(probabilities(params, schema, evidence, name, how).argmax(axis=1))}
     if isinstance(column, MeasuredColumn):
         found = predict.measured(params, evidence, about, how)
         if statistic == "mode":
-            return {name: column.to_user(found.mode())}
+            return column.as_columns(name, column.to_user(found.mode()))
         if statistic in {"auto", "median"}:
-            return {name: column.to_user(found.quantile(0.5))}
-        return {name: found.average(column.to_user)}
+            return column.as_columns(name, column.to_user(found.quantile(0.5)))
+        return column.as_columns(name, found.average(column.to_user))
     cuts = np.asarray(params.gauge.cuts, np.float64)[where]
     scale = np.ones(len(column.sites))
     if isinstance(column, UtilityColumn):

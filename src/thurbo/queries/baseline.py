@@ -54,15 +54,25 @@ def standing(block: Block) -> np.ndarray:
     return np.where(block.tier >= 0, 2.0 * block.tier / top - 1.0, 0.0)
 
 
-def shares(code: np.ndarray, n_labels: int) -> np.ndarray:
+def shares(code: np.ndarray, n_labels: int, weight: np.ndarray | None = None) -> np.ndarray:
     """Share of each label among the answers (code ≥ 0), half an answer added so that none is impossible: [label]."""
-    count = np.bincount(code[code >= 0], minlength=n_labels) + 0.5
+    known = code >= 0
+    count = np.bincount(code[known], None if weight is None else _scaled(weight[known]), minlength=n_labels) + 0.5
     return count / count.sum()
 
 
-def spread(z: np.ndarray) -> tuple[float, float]:
+def _scaled(weight: np.ndarray) -> np.ndarray:
+    """Weights of mean one, so that half an answer is half of an average one."""
+    return weight / weight.mean() if weight.any() else np.ones(len(weight))
+
+
+def spread(z: np.ndarray, weight: np.ndarray | None = None) -> tuple[float, float]:
     """Mean and deviation of shown numbers in standard units; of fewer than two, those of the unit."""
-    return (float(z.mean()), max(float(z.std()), 1e-3)) if len(z) > 1 else (0.0, 1.0)
+    if len(z) < 2:
+        return 0.0, 1.0
+    weight = np.ones(z.shape) if weight is None else _scaled(weight)
+    mean = float(np.average(z, weights=weight))
+    return mean, max(float(np.sqrt(np.average((z - mean) ** 2, weights=weight))), 1e-3)
 
 
 def some(rows: np.ndarray, n_features: int, rng: np.random.RandomState) -> np.ndarray:
@@ -72,14 +82,20 @@ def some(rows: np.ndarray, n_features: int, rng: np.random.RandomState) -> np.nd
 
 
 def logistic(
-    inputs: np.ndarray, code: np.ndarray, asked: np.ndarray, n_labels: int, rng: np.random.RandomState
+    inputs: np.ndarray,
+    code: np.ndarray,
+    asked: np.ndarray,
+    n_labels: int,
+    rng: np.random.RandomState,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """P(label) of the rows `asked`, [asked, label], by multinomial logistic regression on the rows with code ≥ 0.
 
     A little of the shares is mixed in, as if each label had been answered half a time more.
     """
-    rows = some(np.flatnonzero(code >= 0), inputs.shape[1], rng)
-    base = shares(code[rows], n_labels)
+    weight = np.ones(len(code)) if weight is None else weight
+    rows = some(np.flatnonzero((code >= 0) & (weight > 0)), inputs.shape[1], rng)
+    base = shares(code[rows], n_labels, weight[rows])
     found = np.tile(base, (len(asked), 1))
     if len(np.unique(code[rows])) < 2:
         return found
@@ -89,21 +105,22 @@ def logistic(
     if len(outer) >= 10 and len(np.unique(code[inner])) > 1:
         losses = []
         for candidate in PENALTIES:
-            chance = _fit_logistic(inputs[inner], code[inner], candidate, inputs[outer], base)
-            losses.append(-np.log(chance[np.arange(len(outer)), code[outer]]).mean())
+            chance = _fit_logistic(inputs[inner], code[inner], _scaled(weight[inner]), candidate, inputs[outer], base)
+            missed = -np.log(chance[np.arange(len(outer)), code[outer]])
+            losses.append(np.average(missed, weights=_scaled(weight[outer])))
         penalty = PENALTIES[int(np.argmin(losses))]
-    return _fit_logistic(inputs[rows], code[rows], penalty, inputs[asked], base)
+    return _fit_logistic(inputs[rows], code[rows], _scaled(weight[rows]), penalty, inputs[asked], base)
 
 
 def _fit_logistic(
-    inputs: np.ndarray, code: np.ndarray, penalty: float, asked: np.ndarray, base: np.ndarray
+    inputs: np.ndarray, code: np.ndarray, weight: np.ndarray, penalty: float, asked: np.ndarray, base: np.ndarray
 ) -> np.ndarray:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     with warnings.catch_warnings(), _one_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)  # few steps are the point: it is a yardstick
-        model = LogisticRegression(C=penalty, max_iter=ITERATIONS, tol=1e-3).fit(inputs, code)
+        model = LogisticRegression(C=penalty, max_iter=ITERATIONS, tol=1e-3).fit(inputs, code, sample_weight=weight)
     chance = np.zeros((len(asked), len(base)))
     chance[:, model.classes_] = model.predict_proba(asked)
     extra = 0.5 * len(base) / (len(code) + 0.5 * len(base))
@@ -118,7 +135,12 @@ def _one_thread() -> Any:
 
 
 def ridge(
-    inputs: np.ndarray, targets: np.ndarray, known: np.ndarray, asked: np.ndarray, rng: np.random.RandomState
+    inputs: np.ndarray,
+    targets: np.ndarray,
+    known: np.ndarray,
+    asked: np.ndarray,
+    rng: np.random.RandomState,
+    weight: np.ndarray | None = None,
 ) -> Normal:
     """Targets [row] or [row, target] of the rows `asked` by ridge regression on the rows that are `known`.
 
@@ -126,13 +148,15 @@ def ridge(
     """
     from sklearn.linear_model import RidgeCV
 
-    rows = some(np.flatnonzero(known), inputs.shape[1], rng)
+    weight = np.ones(len(known)) if weight is None else weight
+    rows = some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng)
     if len(rows) < 3:
         mean, deviation = spread(targets[rows])
         shape = (len(asked), *targets.shape[1:])
         return Normal(np.full(shape, mean), np.full(shape, deviation))
     with _one_thread():
-        model = RidgeCV(ALPHAS, store_cv_results=True).fit(inputs[rows], targets[rows])
+        model = RidgeCV(ALPHAS, store_cv_results=True).fit(inputs[rows], targets[rows], _scaled(weight[rows]))
+    # The squared residuals come with the weights in them.
     squared = model.cv_results_[..., ALPHAS.index(model.alpha_)]
     deviation = np.maximum(np.sqrt(squared.mean(axis=0)), 1e-3)
     mean = model.predict(inputs[asked])

@@ -44,17 +44,16 @@ class Share(NamedTuple):
 
 
 def gaps(schema: Schema, table: frames.Table, blocks: Mapping[str, Block]) -> Gaps:
-    """Cells of a table that are to be filled in, for every question that has any.
+    """Cells of a table that are to be filled in, those declared missing among them, for every question that has any.
 
     An answer that is spread over several columns (a ranking, options) is a gap where the whole of it is missing.
     """
     found: Gaps = {}
     for name in schema.modelled:
         sources = schema[name].source_columns(name)
-        gone = {source: table.cells(source).missing for source in sources}
-        if sources != (name,):
-            unanswered = ~blocks[name].takes_part.any(axis=1)
-            gone = {source: missing & unanswered for source, missing in gone.items()}
+        gone = {source: schema[name].answered(table.cells(source)).missing for source in sources}
+        says_nothing = np.asarray(~blocks[name].takes_part.any(axis=1))
+        gone = schema[name].gaps(name, gone, says_nothing)
         if any(missing.any() for missing in gone.values()):
             found[name] = gone
     return found

@@ -191,6 +191,21 @@ def level_probabilities(params: Params, evidence: Evidence, about: Target, n_lev
     return raw / raw.sum(axis=1, keepdims=True)
 
 
+def band_probabilities(
+    params: Params, evidence: Evidence, about: Target, lower: np.ndarray, upper: np.ndarray, how: How
+) -> np.ndarray:
+    """P(lower ≤ z ≤ upper | all other cells) of one measured site, of all bands together one: [row, band]."""
+    ends = jnp.asarray(
+        np.concatenate([lower, upper]) / float(params.gauge.scale[int(about.site)]), params.weights.dtype
+    )
+    _, below = by_chunks(
+        lambda rows: _measured(params, rows, _learn(params, rows, about, how), about, ends, how), evidence
+    )
+    below = np.asarray(below, np.float64)
+    mass = np.maximum(below[:, len(lower) :] - below[:, : len(lower)], 1e-30)
+    return mass / mass.sum(axis=1, keepdims=True)
+
+
 class Measured(NamedTuple):
     """The predicted distribution of one measured site in standard units: a grid and P(z ≤ grid) by row."""
 

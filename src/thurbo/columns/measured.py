@@ -1,0 +1,232 @@
+"""§3.1, evidence about a number e: a point, an interval or one end, in standard units z = (T(e) − location) / scale.
+
+Idea: one strictly increasing map to standard units, whatever a cell says of the number; the model learns what remains
+of the scale. Promises a known derivative, so that densities are in the user's units, and ends that stay in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.columns.base import Block, Column, Family
+from thurbo.columns.cells import BoolArray, Cells, FloatArray, Refused, as_numbers, show
+from thurbo.columns.normal_scores import normal_scores, piecewise_linear, tail_slopes
+from thurbo.columns.statements import Interval, Statement
+from thurbo.errors import SchemaError
+
+TRANSFORMS = (None, "log", "rank-normal")
+NARROWEST = 1e-3  # interval in standard units whose ends single precision still tells apart
+
+Transform = Literal["log", "rank-normal"] | None
+
+
+@dataclass(frozen=True)
+class MeasuredColumn(Column):
+    """A cell about one number, after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores)."""
+
+    family: ClassVar[Family] = "measured"
+    transform: Transform = field(default=None, kw_only=True)
+    location: float | None = field(default=None, kw_only=True)
+    scale: float | None = field(default=None, kw_only=True)
+    knots: tuple[float, ...] = field(default=(), kw_only=True)  # rank-normal: numbers in the user's units ...
+    scores: tuple[float, ...] = field(default=(), kw_only=True)  # ... and the normal score of each
+
+    def _check(self) -> None:
+        if self.transform not in TRANSFORMS:
+            raise SchemaError(
+                f"transform={self.transform!r} is not understood", remedy='use None, "log" or "rank-normal"'
+            )
+        increasing = all(np.all(np.diff(values) > 0) for values in (self.knots, self.scores))
+        if len(self.knots) != len(self.scores) or not increasing:
+            raise SchemaError("knots and scores are not two increasing lists of one length", remedy="fit the column")
+        if self.scale is not None and not self.scale > 0:
+            raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
+        self._check_own()
+
+    def _check_own(self) -> None:
+        """Refuse what the user cannot have meant by the settings of one kind."""
+
+    @property
+    def n_cuts(self) -> int:
+        return 0
+
+    @property
+    def standard(self) -> tuple[float, float]:
+        """Location and scale, once fitted."""
+        if self.location is None or self.scale is None:
+            raise SchemaError(f"{type(self).__name__} does not know its location and scale yet", remedy="fit it first")
+        return self.location, self.scale
+
+    # ---- units
+
+    def learn(self, lower: FloatArray, upper: FloatArray) -> Self:
+        """The column with its map to standard units fitted to intervals in the user's, numbers among them."""
+        known = np.isfinite(lower) | np.isfinite(upper)
+        fitted = self
+        if self.transform == "rank-normal":
+            knots, scores = normal_scores(lower[known], upper[known])
+            fitted = replace(self, knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
+        location, scale = _location_and_scale(fitted._forward(_middles(lower[known], upper[known])))
+        return replace(fitted, location=location, scale=scale)
+
+    def to_standard(self, numbers: FloatArray) -> FloatArray:
+        """Standard units of numbers in the user's: z = (T(e) − location) / scale."""
+        location, scale = self.standard
+        return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
+
+    def to_user(self, z: FloatArray) -> FloatArray:
+        """Numbers in the user's units of standard ones: T⁻¹(location + scale z)."""
+        location, scale = self.standard
+        transformed = location + scale * np.asarray(z, np.float64)
+        if self.transform == "log":
+            with np.errstate(over="ignore"):
+                return np.exp(transformed)
+        if self.transform == "rank-normal":
+            return piecewise_linear(transformed, self.scores, self.knots, tail_slopes(self.knots, self.scores, True))
+        return transformed
+
+    def log_derivative(self, numbers: FloatArray) -> FloatArray:
+        """log |dz/de| at numbers in the user's units."""
+        _, scale = self.standard
+        numbers = np.asarray(numbers, np.float64)
+        if self.transform == "log":
+            return -np.log(numbers) - np.log(scale)
+        if self.transform == "rank-normal":
+            low, high = tail_slopes(self.knots, self.scores)
+            slopes = np.concatenate([[low], np.diff(self.scores) / np.diff(self.knots), [high]])
+            return np.log(slopes[np.searchsorted(self.knots, numbers, side="right")]) - np.log(scale)
+        return np.full(numbers.shape, -np.log(scale))
+
+    def _forward(self, numbers: FloatArray) -> FloatArray:
+        if self.transform == "log":
+            return np.log(numbers)
+        if self.transform == "rank-normal":
+            return piecewise_linear(numbers, self.knots, self.scores, tail_slopes(self.knots, self.scores))
+        return numbers
+
+    # ---- from cells to blocks and back
+
+    def confined(self, lower: FloatArray, upper: FloatArray) -> Block:
+        """Intervals in the user's units [row] as a block: an infinite end is open, equal ends are a point.
+
+        An interval too narrow for single precision is widened, and what its mass gains so is taken back in
+        `log_jacobian`.
+        """
+        block = self.silent(len(lower))
+        point = (lower == upper) & np.isfinite(lower)
+        for ends, into in ((lower, block.lower), (upper, block.upper)):
+            known = np.isfinite(ends)
+            into[known, 0] = self.to_standard(ends[known])
+        block.point[:, 0] = point
+        block.log_jacobian[point] = self.log_derivative(lower[point])
+        width = np.full(len(lower), np.inf)
+        both = np.isfinite(block.lower[:, 0]) & np.isfinite(block.upper[:, 0]) & ~point
+        width[both] = (block.upper - block.lower)[both, 0]
+        narrow = width < NARROWEST
+        if narrow.any():
+            low, high = lower[narrow], upper[narrow]
+            middle = (block.lower[narrow, 0] + block.upper[narrow, 0]) / 2
+            block.lower[narrow, 0], block.upper[narrow, 0] = middle - NARROWEST / 2, middle + NARROWEST / 2
+            # By the derivative, since the difference of two nearly equal numbers is mostly rounding.
+            block.log_jacobian[narrow] = self.log_derivative(low / 2 + high / 2) + np.log((high - low) / NARROWEST)
+        return block
+
+    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """The number that x stands for, as a cell holds it."""
+        return self.as_cells(
+            self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
+        )
+
+    def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
+        """Numbers in the user's units as a cell holds them."""
+        return numbers
+
+    def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
+        """Numbers in the user's units as the columns of the table that `source_columns` names."""
+        return {name: self.as_cells(numbers)}
+
+    def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
+        numbers = self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
+        return self.as_columns(name, numbers)
+
+    # ---- reading
+
+    def read_ends(self, cells: Cells, position: int, statement: Statement) -> tuple[float, float]:
+        """The ends of a stated interval in the user's units, infinite where it is open or says nothing."""
+        try:
+            return self._interval(statement)
+        except Refused as refused:
+            if self.unseen == "missing":
+                return -np.inf, np.inf
+            raise cells.error(position, refused.problem, refused.remedy) from None
+
+    def _interval(self, statement: Statement) -> tuple[float, float]:
+        if not isinstance(statement, Interval):
+            raise Refused(f"{show(statement)} says nothing about a number", "use between, at_least or at_most")
+        if any(isinstance(end, str) for end in (statement.lower, statement.upper)):
+            raise Refused(f"{show(statement)} has text where a number should be", "give numbers")
+        lower = -np.inf if statement.lower is None else float(statement.lower)
+        upper = np.inf if statement.upper is None else float(statement.upper)
+        if self.transform == "log" and upper <= 0:
+            raise Refused(f"{show(statement)} leaves no positive number", 'use transform="rank-normal" or None')
+        if self.transform == "log" and lower <= 0:
+            lower = -np.inf  # every number that has a logarithm is above
+        return lower, upper
+
+    def read_numbers(self, cells: Cells, least: float = -np.inf) -> tuple[FloatArray, BoolArray]:
+        """Cells as numbers, and which of them say nothing; raises at the first cell that is no number.
+
+        A number up to `least` stands for all of those, so it needs no logarithm.
+        """
+        numbers, refused = as_numbers(cells)
+        missing = cells.missing | np.isnan(numbers) & ~refused
+        refused |= np.isinf(numbers) & ~missing
+        if self.transform == "log":
+            refused |= ~missing & ~(numbers > 0) & ~(numbers <= least)
+        if self.unseen == "error" and refused.any():
+            position = int(refused.argmax())
+            raise self.no_number(cells, position, numbers[position])
+        return numbers, missing | refused
+
+    def no_number(self, cells: Cells, position: int, number: float) -> SchemaError:
+        """Why a cell cannot be read as a number that the column can use."""
+        value, kind = cells.values[position], type(self).__name__
+        escape = f'or let such cells count as missing with {kind}(unseen="missing")'
+        if np.isinf(number):
+            return cells.error(position, f"value {show(value)} is infinite", f"correct the cell, {escape}")
+        if np.isnan(number):
+            if cells.values.dtype.kind in "mM" or hasattr(value, "isoformat"):
+                remedy = "turn dates and times into numbers, for instance days since the first"
+                return cells.error(position, f"value {show(value)} is a date or time, not a number", remedy)
+            return cells.error(position, f"value {show(value)} is not a number", f"correct the cell, {escape}")
+        return cells.error(
+            position,
+            f'value {show(value)} has no logarithm, and the column is {kind}(transform="log")',
+            f'use transform="rank-normal" or None, {escape}',
+        )
+
+    def described(self, what: str) -> str:
+        """A description with the transform added."""
+        return what if self.transform is None else f"{what}, by its {self.transform} value"
+
+
+def _middles(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Middles of intervals, or their only end: enough to find a unit."""
+    lower, upper = np.where(np.isfinite(lower), lower, upper), np.where(np.isfinite(upper), upper, lower)
+    return lower / 2 + upper / 2  # halves first: the sum of two large numbers may be infinite
+
+
+def _location_and_scale(values: FloatArray) -> tuple[float, float]:
+    """Mean and standard deviation; a column without spread keeps its unit."""
+    if len(values) == 0:
+        return 0.0, 1.0
+    if values.min() == values.max():
+        return float(values[0]), 1.0
+    # In units of the largest, so that neither huge nor tiny numbers leave the range of floats when squared.
+    unit = np.abs(values).max()
+    location, scale = float(unit * np.mean(values / unit)), float(unit * np.std(values / unit))
+    return location, scale if scale > np.finfo(float).tiny else 1.0

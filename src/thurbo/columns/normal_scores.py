@@ -1,0 +1,96 @@
+"""The "rank-normal" transform: a monotone map from numbers to their normal scores, through a few knots.
+
+Idea: Φ⁻¹ of the mid-rank; straight lines between knots, and beyond them the slope of the outermost unit of score.
+Promises a strictly increasing map with a known derivative, whatever the distribution of the numbers.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+from thurbo.columns.cells import FloatArray
+
+_MOST_KNOTS = 200
+_MOST_INTERVALS = 5000
+_ROUNDS = 50
+
+
+def distribution(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """P(e ≤ ·) at the ends of intervals: self-consistent (Turnbull, 1976), and of points alone their mid-ranks.
+
+    An interval spreads over the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)).
+    """
+    ends = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
+    n = len(lower)
+    if len(ends) == 0:
+        return np.zeros(1), np.full(1, 0.5)
+    knots = np.unique(ends)
+    # A point below counts fully and one just here by half; an interval by half as long as it reaches across.
+    below = np.searchsorted(np.sort(lower), knots, side="left") + np.searchsorted(np.sort(upper), knots, side="right")
+    probability = below / (2 * n)
+    wide = lower < upper
+    knots, probability = _thinned(knots, probability)
+    if wide.any():
+        points = np.sort(lower[~wide])
+        passed = np.searchsorted(points, knots, side="left") + np.searchsorted(points, knots, side="right")
+        pairs, count = _distinct(lower[wide], upper[wide])
+        for _ in range(_ROUNDS):
+            low, high = (np.where(np.isfinite(e), np.interp(e, knots, probability), e > 0) for e in pairs.T)
+            share = (probability - low[:, None]) / np.maximum(high - low, 1e-12)[:, None]
+            probability = (passed / 2 + count @ share.clip(0.0, 1.0)) / n
+    return knots, probability.clip(0.25 / n, 1 - 0.25 / n)
+
+
+def _distinct(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Intervals [interval, 2], each once with how often it counts; of many, every so manieth in order of their ends."""
+    order = np.lexsort([upper, lower])
+    few = order[np.linspace(0, len(order) - 1, min(len(order), _MOST_INTERVALS)).astype(np.intp)]
+    pairs, count = np.unique(np.stack([lower[few], upper[few]], axis=1), axis=0, return_counts=True)
+    return pairs, np.asarray(count * (len(order) / len(few)), np.float64)
+
+
+def _thinned(knots: FloatArray, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """At most so many knots: even steps of probability follow the middle, even steps of score the tails."""
+    if len(knots) <= _MOST_KNOTS:
+        return knots, probability
+    normal, tiny = NormalDist(), 1e-9
+    lowest, highest = (normal.inv_cdf(min(max(p, tiny), 1 - tiny)) for p in (probability[0], probability[-1]))
+    tails = [normal.cdf(score) for score in np.linspace(lowest, highest, 2 * _MOST_KNOTS // 5)]
+    targets = np.concatenate([np.linspace(0, 1, 3 * _MOST_KNOTS // 5 - 2), tails])
+    chosen = np.searchsorted(probability, targets).clip(0, len(knots) - 1)
+    chosen = np.unique(np.concatenate([[0, len(knots) - 1], chosen]))
+    return knots[chosen], probability[chosen]
+
+
+def normal_scores(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Knots of a monotone map to normal scores Φ⁻¹(P(e ≤ ·)) of numbers, or of intervals that hold them."""
+    knots, probability = distribution(lower, upper)
+    scores = np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
+    kept = [0]
+    for place in range(1, len(knots)):  # a step too small for a finite slope, or without any probability, is no step
+        if knots[place] - knots[kept[-1]] > 1e-290 and scores[place] - scores[kept[-1]] > 1e-9:
+            kept.append(place)
+    return knots[kept].astype(np.float64), scores[kept]
+
+
+def tail_slopes(knots: tuple[float, ...], scores: tuple[float, ...], inverse: bool = False) -> tuple[float, float]:
+    """Slopes beyond the end knots: of secants over the outermost unit of score, which noise moves little."""
+    x, y = np.asarray(knots), np.asarray(scores)
+    if len(x) < 2:
+        return 1.0, 1.0
+    left = min(int(np.searchsorted(y, y[0] + 1.0)), len(y) - 1)
+    right = max(int(np.searchsorted(y, y[-1] - 1.0, side="right")) - 1, 0)
+    low = float((y[left] - y[0]) / (x[left] - x[0]))
+    high = float((y[-1] - y[right]) / (x[-1] - x[right]))
+    return (1 / low, 1 / high) if inverse else (low, high)
+
+
+def piecewise_linear(
+    values: FloatArray, start: tuple[float, ...], end: tuple[float, ...], slopes: tuple[float, float]
+) -> FloatArray:
+    """A map through points, straight between them and with given slopes beyond."""
+    inside = np.interp(values, start, end)
+    below, above = np.minimum(values - start[0], 0.0), np.maximum(values - start[-1], 0.0)
+    return inside + slopes[0] * below + slopes[1] * above

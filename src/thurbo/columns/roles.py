@@ -1,0 +1,77 @@
+"""Columns that are no answers: names of rows, weights, dates, free text; by their names and their cells together.
+
+Idea: a name alone proves nothing ("weight" may be in kilograms), nor do cells alone; both together make a proposal.
+Promises None in every doubtful case, and a reason that says it is a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from thurbo.columns.base import Column
+from thurbo.columns.cells import Cells, show
+from thurbo.columns.ignore import Id, Ignore, Weight
+
+_FEWEST_ROWS = 20  # below, everything is nearly unique
+_NEARLY = 0.95
+_LONGEST_ID = 40
+_WEIGHT = re.compile(r"(?!body|birth)[a-z]{0,10}(weights?|wgh?ts?|wts?)\d*")
+_WEIGHT_TITLE = re.compile(r"\b(sampling|survey|design|post-?stratification|probability) weight")
+_UNIT = r"(case|resp|respondent|subject|person|participant|record|row|user|customer|household|hh|int|interview)"
+_IDENTIFIER = re.compile(
+    r"(.*[_ .-])?(id|ids|uid|guid|uuid|key|no|nr|num|number|serial|idno|index|row|code)\d?"
+    rf"|{_UNIT}[_ .-]?(id|no|nr|num|number)?|idnum|column 1|unnamed.*"
+)
+
+
+def role(cells: Cells, title: str = "") -> tuple[Column, str] | None:
+    """What a column is there for, where it is no answer: a weight, the name of a row, or free text."""
+    return _weight(cells, title) or _identifier(cells)
+
+
+def _weight(cells: Cells, title: str) -> tuple[Column, str] | None:
+    if cells.values.dtype.kind != "f" or cells.missing.any() or len(cells) < _FEWEST_ROWS:
+        return None
+    words = re.split(r"[^a-z0-9]+", cells.name.casefold())
+    if not any(map(_WEIGHT.fullmatch, words)) and not _WEIGHT_TITLE.search(title.casefold()):
+        return None
+    values = cells.values
+    if not np.isfinite(values).all() or values.min() < 0 or np.all(values == np.floor(values)):
+        return None
+    mean = float(values.mean())
+    if not 0.5 <= mean <= 2 or values.max() > 200 * mean:
+        return None  # kilograms, or something else that weighs: survey weights are around one
+    return Weight(), f"a guess: its name, and numbers around {mean:.2g}; say Continuous() if rows count alike"
+
+
+def _identifier(cells: Cells) -> tuple[Column, str] | None:
+    n = int((~cells.missing).sum())
+    kind = cells.values.dtype.kind
+    if n < 3 or kind in "mMb":
+        return None
+    named = bool(_IDENTIFIER.fullmatch(cells.name.casefold().strip()))
+    if kind in "iuf":
+        values = cells.values[~cells.missing]
+        if kind == "f" and not np.all(values == np.floor(values)):
+            return None
+        first, steps = values[0], np.diff(values.astype(np.float64))
+        counts = n >= _FEWEST_ROWS and not cells.missing.any() and first in (0, 1) and bool(np.all(steps == 1))
+        if not counts and not (named and len(np.unique(values)) == n):
+            return None
+        what = "each number occurs once" if named else "it counts the rows"
+        return Id(), f"a guess: {what}; say Continuous() if it measures"
+    texts = [value for value in cells.values[~cells.missing].tolist() if isinstance(value, str)]
+    if len(texts) < n or n < _FEWEST_ROWS or len(set(texts)) < _NEARLY * n:
+        return None
+    short = all(len(text) <= _LONGEST_ID and " " not in text.strip() for text in texts)
+    if short:
+        return Id(), f"a guess: texts such as {show(texts[0])} are all different and short, as names of rows are"
+    return Ignore("it is free text"), f"nearly every text is different, such as {show(texts[0])}"
+
+
+def moment(values: list[Any]) -> bool:
+    """Whether values are dates or times, which Python keeps as objects."""
+    return bool(values) and all(hasattr(value, "isoformat") or hasattr(value, "total_seconds") for value in values)

@@ -1,0 +1,72 @@
+"""Texts that stand for no answer: "don't know", "refused", "not applicable", "not asked", in the words of surveys.
+
+Idea: a text is split at slashes, commas and brackets, and counts where one whole part is such a phrase.
+Promises to leave alone what only mentions one: "Know but can't remember", "Refused to be interviewed" are answers.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+Kind = Literal["unknown", "absent", "doubtful"]
+
+# What the respondent could not say: an answer of its own where a question asks for knowledge.
+_UNKNOWN = (
+    r"(i )?(do not|don't|dont|did not|didn't) (really )?know",
+    r"dk|d\.k\.|dk na|not know",
+    r"(i )?(cannot|can't|cant|could not|couldn't|unable to) (say|choose|determine|decide|tell|judge|remember|recall)",
+    r"(hard|difficult|impossible) to (say|tell|judge)",
+    r"(do not|don't|does not|doesn't|did not|didn't) remember",
+    r"(have not|haven't|has not|not) heard( enough| about it| of it| of them)?",
+    r"(i )?(do not|don't|does not|did not|didn't) understand( (the|this))?( question| statement)?",
+)
+# What nobody asked, or nobody answered: never an answer.
+_ABSENT = (
+    r"missing|missing (data|value|values|answer|response|information|system)|(system|user|other) missing",
+    r"refus(ed|al|es|e)|refus(ed|al|es|e) to (answer|say|respond|state|disclose)|answer refused",
+    r"declin(ed|es|e)|declin(ed|es|e) to (answer|say|respond|state|disclose)",
+    r"(i )?(prefer|would prefer|would rather|rather|chose|choose) not (to )?(answer|say|respond|state|disclose|share)",
+    r"(will|would|did|does) not (say|answer|respond|tell)|won't say",
+    r"no (answer|response|reply|data|information)|non ?response|not answered|unanswered|left blank|blank",
+    r"no (further|more|other|second|third) (reply|answer|response|mention|mentions)",
+    r"not applicable|non applicable|inapplicable|inap|iap|na|does not apply|doesn't apply",
+    r"(question )?not asked( .*)?|(item )?not administered( .*)?|not in (this )?(wave|survey|questionnaire|version)",
+    r"not ascertained|not available|not stated|not reported|not specified|not recorded|not determined|undetermined",
+    r"(legitimate |valid )?skip(ped)?|filtered|invalid|implausible|uncodeable|uncodable|interview(er)? error|no code",
+)
+# What may be either: the middle of a scale, or a way out of it.
+_DOUBTFUL = (
+    r"(i am |i'm )?(not sure|unsure|uncertain|undecided|not certain)",
+    r"no opinion|no view|no preference|no experience( .*)?|no contact( .*)?|never used( .*)?|unknown|unfamiliar",
+    r"(have )?never heard( of .*| about .*)?|not familiar( .*)?",
+)
+_ASIDE = re.compile(r"\b(do not read( out)?|don't read( out)?|volunteered|vol\.?|spontaneous|specify)\b", re.IGNORECASE)
+_PARTS = re.compile(r"[/,;:()\[\]{}<>\u2013\u2014]| - |\bor\b|\band\b")
+
+
+@lru_cache(maxsize=4096)
+def unanswered(text: str) -> Kind | None:
+    """How a text stands for no answer, or None where it is one."""
+    plain = _ASIDE.sub(" ", text.casefold().replace("\u2019", "'").replace("`", "'"))
+    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", plain)  # before slashes part it
+    whole = _trimmed(plain)
+    parts = [whole, *(part for each in _PARTS.split(plain) if (part := _trimmed(each)))]
+    for kind, phrases in _PHRASES:
+        if any(phrase.fullmatch(part) for part in parts for phrase in phrases):
+            return kind
+    return None
+
+
+def _trimmed(text: str) -> str:
+    """A text without the code before it ("9. Don't know", "-1: missing") and without marks around it."""
+    text = re.sub(r"^\s*-?\d+\s*[.:)=\-]\s*", "", text)
+    return " ".join(text.replace("*", " ").replace('"', " ").split()).strip(" .!?-'")
+
+
+_PHRASES: tuple[tuple[Kind, tuple[re.Pattern[str], ...]], ...] = (
+    ("absent", tuple(map(re.compile, _ABSENT))),
+    ("unknown", tuple(map(re.compile, _UNKNOWN))),
+    ("doubtful", tuple(map(re.compile, _DOUBTFUL))),
+)

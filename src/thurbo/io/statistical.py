@@ -1,0 +1,229 @@
+"""Files of statistical packages, through pyreadstat: .sav .zsav .por of SPSS, .dta of Stata.
+
+Idea: cells stay the codes of the file, user-missing ones included; labels, measures and formats go to the code book.
+Promises that a frame written to .sav and read again has the same codes, names, missing codes and measures.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thurbo.columns.notes import Group, Measure, Note, Range, coded, whole
+from thurbo.errors import SchemaError, ThurboError
+from thurbo.io.codebook import Codebook
+from thurbo.io.response_sets import add_response_sets
+
+_MEASURES: dict[str, Measure] = {"nominal": "nominal", "ordinal": "ordinal", "scale": "scale"}
+_HEADER = 176  # bytes
+_MOST_VALUES_PER_BYTE = {0: 1 / 8, 1: 1.0, 2: 1100.0}  # plain, by codes of one byte, by zlib at its best
+_DISCRETE, _BESIDE_RANGE = 3, 1  # codes that SPSS can declare missing, alone and beside one range
+
+
+def read_statistical(path: str, suffix: str, encoding: str | None) -> tuple[Any, Codebook]:
+    """A pandas frame of codes, and the code book of the file."""
+    import pyreadstat
+
+    if suffix in (".sav", ".zsav"):
+        _check_header(path)
+    reader: Any = {".dta": pyreadstat.read_dta, ".por": pyreadstat.read_por}.get(suffix, pyreadstat.read_sav)
+    options: dict[str, Any] = {"dates_as_pandas_datetime": True}
+    if suffix != ".por":
+        options |= {"user_missing": True, "encoding": encoding}
+    try:
+        frame, meta = reader(path, **options)
+    except (pyreadstat.ReadstatError, UnicodeDecodeError) as error:
+        if encoding is not None or "encod" not in str(error).lower() or suffix == ".por":
+            raise
+        # Old files say UTF-8 and are not; every byte is some character of Windows' own table or of Latin-1.
+        frame, meta = reader(path, **{**options, "encoding": "WINDOWS-1252"})
+    return _without_blanks(frame), _book(meta)
+
+
+def _check_header(path: str) -> None:
+    """Refuse a .sav file whose header promises more than the file can hold, before memory is taken for it."""
+    with open(path, "rb") as stream:
+        start = stream.read(_HEADER)
+    if len(start) < _HEADER:
+        raise ThurboError(f'cannot read "{path}": it is cut short; copy it again')
+    order = "<" if start[64:68] in (b"\2\0\0\0", b"\3\0\0\0") else ">"
+    layout, width, compression, _, rows = struct.unpack(f"{order}5i", start[64:84])
+    most = _MOST_VALUES_PER_BYTE.get(compression)
+    if layout not in (2, 3) or most is None:
+        raise ThurboError(f'cannot read "{path}": its header is damaged; copy it again')
+    if width > 0 and rows > 0 and rows * width > most * os.path.getsize(path):
+        raise ThurboError(f'cannot read "{path}": it promises {rows:,} rows and is too short for them; copy it again')
+
+
+def _without_blanks(frame: Any) -> Any:
+    """Empty text as missing: packages have no other missing text."""
+    for name, series in frame.items():
+        if series.dtype in ("str", "string", "object"):
+            frame[name] = series.where(series.notna() & (series != ""), None)
+    return frame
+
+
+def _book(meta: Any) -> Codebook:
+    notes = {}
+    for name in meta.column_names:
+        names = meta.variable_value_labels.get(name) or {}
+        notes[name] = Note(
+            title=str(meta.column_names_to_labels.get(name) or "").strip(),
+            measure=_MEASURES.get(meta.variable_measure.get(name, ""), ""),
+            names=coded(names.items()),
+            missing=_ranges(meta, name),
+            format=str(meta.original_variable_types.get(name) or ""),
+            width=meta.variable_display_width.get(name),
+        )
+    remarks = tuple(str(note) for note in meta.notes or ())
+    return Codebook(notes, _sets(meta), str(meta.file_label or ""), remarks)
+
+
+def _ranges(meta: Any, name: str) -> tuple[Range, ...]:
+    found = [(whole(each["lo"]), whole(each["hi"])) for each in meta.missing_ranges.get(name, ())]
+    return (*found, *((letter, letter) for letter in meta.missing_user_values.get(name, ())))
+
+
+def _sets(meta: Any) -> tuple[Group, ...]:
+    """Multiple response sets: a dichotomy is one column per option, the other kind one column per mention."""
+    known = {name.casefold(): name for name in meta.column_names}
+    groups = []
+    for name, entry in (getattr(meta, "mr_sets", None) or {}).items():
+        columns = [known.get(column.casefold()) for column in entry["variable_list"]]
+        if None in columns or len(set(columns)) < 2:
+            continue  # the set names columns that the file no longer has
+        titles = [str(meta.column_names_to_labels.get(column) or column).strip() for column in columns]
+        options = titles if len(set(titles)) == len(titles) else columns
+        members = tuple((str(column), str(option)) for column, option in zip(columns, options, strict=True))
+        kind: Any = "ticks" if entry["is_dichotomy"] else "mentions"
+        groups.append(Group(name, kind, members, whole(entry["counted_value"]), str(entry["label"] or "")))
+    return tuple(groups)
+
+
+def write_statistical(frame: Any, path: str, suffix: str, book: Codebook) -> None:
+    """Write a pandas frame with its code book; what the format cannot hold is refused by name."""
+    import pyreadstat
+
+    frame = frame.reset_index(drop=True)
+    frame.columns = [str(name) for name in frame.columns]
+    notes = {name: book.note(name) for name in frame.columns}
+    frame = frame.assign(**{name: _writable(frame[name], suffix) for name in frame.columns})
+    texts = {name: _texts(frame[name], note, suffix) for name, note in notes.items()}
+    common: dict[str, Any] = {
+        "file_label": book.title,
+        "column_labels": {name: note.title for name, note in notes.items() if note.title},
+        "variable_value_labels": {name: found for name, found in texts.items() if found},
+    }
+    formats = {name: note.format for name, note in notes.items() if _fits(note.format, frame[name], suffix)}
+    if suffix == ".dta":
+        letters = {name: [low for low, _ in note.missing if isinstance(low, str)] for name, note in notes.items()}
+        lettered = {name: found for name, found in letters.items() if found and frame[name].dtype == object}
+        pyreadstat.write_dta(frame, path, missing_user_values=lettered or None, variable_format=formats, **common)
+        return
+    ranges = {name: _declared(note.missing, frame[name]) for name, note in notes.items()}
+    pyreadstat.write_sav(
+        frame,
+        path,
+        compress=suffix == ".zsav",
+        row_compress=suffix == ".sav",
+        note=list(book.remarks) or None,
+        missing_ranges={name: found for name, found in ranges.items() if found},
+        variable_measure={name: note.measure for name, note in notes.items() if note.measure},
+        variable_display_width={name: note.width for name, note in notes.items() if note.width},
+        variable_format=formats,
+        **common,
+    )
+    add_response_sets(Path(path), book.groups)
+
+
+def _writable(series: Any, suffix: str) -> Any:
+    """A column in a type that the package has; raises where a cell has none."""
+    import pandas as pd
+
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        series = series.astype(series.cat.categories.dtype if series.cat.categories.dtype.kind in "iuf" else object)
+    if pd.api.types.is_bool_dtype(series.dtype) or pd.api.types.is_numeric_dtype(series.dtype):
+        return series.astype("float64")
+    if series.dtype != object:
+        return series
+    known = series[series.notna()]
+    kinds = set(map(type, known))
+    if kinds & {list, tuple, set, frozenset, dict, np.ndarray}:
+        problem = f"cells that hold lists, such as {known.iloc[0]!r}, cannot stand in a {suffix} file"
+        raise SchemaError(problem, column=series.name, remedy="write .parquet or .csv, or one column for each option")
+    if kinds <= {bool, np.bool_}:
+        return series.astype("boolean").astype("float64")
+    if suffix == ".dta" and any(issubclass(kind, (int, float, np.number)) for kind in kinds) and str in kinds:
+        return series.map(lambda cell: cell if isinstance(cell, str) or cell is None else float(cell))
+    if all(issubclass(kind, (int, float, np.number)) for kind in kinds) and kinds:
+        return series.astype("float64")
+    return series
+
+
+def _is_number(series: Any) -> bool:
+    return bool(series.dtype.kind == "f")
+
+
+def _texts(series: Any, note: Note, suffix: str) -> dict[Any, str]:
+    """Names of codes in the type of the column; Stata names whole numbers and its missing letters only."""
+    found: dict[Any, str] = {}
+    for code, text in note.names:
+        is_text = isinstance(code, str)
+        if suffix == ".dta":
+            letter = is_text and note.is_missing(code) and series.dtype == object
+            if letter or (isinstance(whole(code), int) and not isinstance(code, bool)):
+                found[code if letter else int(code)] = text
+        elif is_text != _is_number(series) and series.dtype.kind not in "mM":
+            found[code if is_text else float(code)] = text
+    return found
+
+
+def _declared(missing: tuple[Range, ...], series: Any) -> list[Any]:
+    """Codes declared missing, as SPSS can hold them: three, or a range that holds no other code and one more."""
+    fitting = [(low, high) for low, high in missing if isinstance(low, str) != _is_number(series)]
+    if series.dtype.kind in "mM":
+        return []
+    single = [low for low, high in fitting if low == high]
+    wide = [(low, high) for low, high in fitting if low != high]
+    if not wide and len(single) > _DISCRETE and _is_number(series):
+        wide, single = _covered(sorted(single), series)
+    kept = [{"lo": float(low), "hi": float(high)} for low, high in wide[:1]]
+    room = _BESIDE_RANGE if kept else _DISCRETE
+    return [*kept, *(low if isinstance(low, str) else float(low) for low in single[:room])]
+
+
+def _covered(codes: list[Any], series: Any) -> tuple[list[Range], list[Any]]:
+    """Four or more codes as one range and one code, where no answer lies inside the range."""
+    others = [value for value in np.unique(series.dropna()) if value not in codes]
+    for low, high, rest in ((codes[1], codes[-1], codes[:1]), (codes[0], codes[-2], codes[-1:])):
+        if not any(low <= value <= high for value in others):
+            return [(low, high)], rest
+    return [], codes
+
+
+def _fits(form: str, series: Any, suffix: str) -> bool:
+    """Whether a format of one package can be given to a column that is written for another."""
+    if not form or form.startswith("%") != (suffix == ".dta"):
+        return False
+    if form[:1] == "A":
+        return False  # widths of text follow from the cells
+    is_date = series.dtype.kind in "mM" or series.dtype == object
+    numeric = ("F", "COMMA", "DOT", "DOLLAR", "PCT", "N", "E")
+    return is_date or (_is_number(series) and (suffix == ".dta" or form.rstrip("0123456789.") in numeric))
+
+
+def statistical_error(error: Exception, path: str) -> ThurboError:
+    """What pyreadstat could not do, in one sentence."""
+    reason = str(error).strip().rstrip(".") or type(error).__name__
+    remedy = "the file may be cut short or of another kind: copy it again, or save it again in its own program"
+    return ThurboError(f'cannot read "{path}": {reason[:1].lower()}{reason[1:]}; {remedy}')
+
+
+def write_error(error: Exception, path: str) -> ThurboError:
+    """What pyreadstat refused to write, in one sentence."""
+    reason = str(error).strip().rstrip(".") or type(error).__name__
+    return ThurboError(f'cannot write "{path}": {reason}; rename or convert that column, or write .parquet')

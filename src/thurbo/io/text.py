@@ -1,0 +1,224 @@
+"""Delimited text: .csv and .tsv, whatever program wrote them.
+
+Idea: find encoding, separator, decimal comma and a second header row from the text itself, then read strictly.
+Promises one column per name, empty cells as missing, and the number of the line where rows have unequal lengths.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from typing import Any
+
+from thurbo.columns.notes import Group, Note
+from thurbo.errors import SchemaError, ThurboError
+from thurbo.io.codebook import Codebook
+
+_SEPARATORS = (",", ";", "\t", "|")
+# "None" is an answer in too many surveys to count as missing.
+_NULLS = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "."]
+_MOST_BYTES = 2**31 - 1  # of one block of text
+_ANSWER = re.compile(r"(open.ended )?(response|answer)s?", re.IGNORECASE)
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def read_text(data: bytes, path: str, separator: str | None, encoding: str | None) -> tuple[Any, Codebook]:
+    """A pandas frame of delimited text, and what its header rows say about the columns."""
+    text = decode(data, path, encoding).lstrip("\r\n")
+    if not text.strip():
+        raise ThurboError(f'cannot read "{path}": it is empty; give a file with a row of names')
+    if "\0" in text[:10_000]:
+        raise ThurboError(f'cannot read "{path}" as text: it holds binary data; check its extension')
+    separator = separator or find_separator(text)
+    rows = _first_rows(text, separator, path)
+    names, skip, book = _header(rows)
+    for name, count in Counter(names).items():
+        if count > 1:
+            problem = f'{count} columns of "{path}" have this name'
+            raise SchemaError(problem, column=name, remedy="rename the others in its first line")
+    return _body(text, names, skip, separator, path), book
+
+
+def decode(data: bytes, path: str, encoding: str | None = None) -> str:
+    """The text of a file: by its byte-order mark, or as UTF-8, or as what Windows and old programs write."""
+    if encoding is not None:
+        try:
+            return data.decode(encoding)
+        except LookupError:
+            remedy = 'say for instance encoding="utf-8" or encoding="cp1252"'
+            raise ThurboError(f'cannot read "{path}": no encoding is called "{encoding}"; {remedy}') from None
+        except UnicodeDecodeError as error:
+            problem = f'byte {error.start} of "{path}" is not {encoding}'
+            raise ThurboError(f"{problem}; leave encoding out to have it found") from None
+    marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
+    sample = data[:4096]
+    if marked is None and sample.count(0) > len(sample) // 4:
+        marked = "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
+    for name in (marked,) if marked else ("utf-8", "cp1252", "latin-1"):
+        try:
+            return data.decode(name)
+        except UnicodeDecodeError:
+            continue
+    remedy = "save it again as UTF-8, or say encoding=..."
+    raise ThurboError(f'cannot read "{path}": it is marked as {marked} and is not; {remedy}')
+
+
+def find_separator(text: str) -> str:
+    """The separator that cuts the first lines into most cells, the same number in every line."""
+    lines = _lines(text, 30)
+    best, most = ",", (False, 1)
+    for separator in _SEPARATORS:
+        widths = [len(row) for row in csv.reader(io.StringIO(lines, newline=""), delimiter=separator) if row]
+        found = (len(set(widths)) == 1, min(widths, default=1))
+        if found[1] > 1 and found > most:
+            best, most = separator, found
+    return best
+
+
+def _lines(text: str, most: int) -> str:
+    """The first lines of a text; a quoted line break may cut the last of them."""
+    return "".join(line for line, _ in zip(io.StringIO(text, newline=""), range(most), strict=False))
+
+
+def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
+    """The first three rows that are not blank: header rows, and one more."""
+    rows: list[list[str]] = []
+    csv.field_size_limit(max(csv.field_size_limit(), 1 << 30))
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
+            if row:
+                rows.append([cell.strip() for cell in row])
+            if len(rows) == 3:
+                break
+    except csv.Error as error:
+        raise ThurboError(f'cannot read "{path}" as text in columns: {error}; check the file') from None
+    return rows
+
+
+def _header(rows: list[list[str]]) -> tuple[list[str], int, Codebook]:
+    """Names of the columns, the number of header rows, and what a second one says."""
+    first = rows[0]
+    second = rows[1] if len(rows) > 1 else []
+    third = rows[2] if len(rows) > 2 else []
+    if third and sum(cell.startswith('{"ImportId"') for cell in third) > len(third) // 2:  # as Qualtrics writes
+        notes = {name: Note(title=title) for name, title in zip(first, second, strict=False) if title != name}
+        return _named(first), 3, Codebook(notes)
+    if _is_second_header(first, second, third):
+        return _two_rows(first, second)
+    return _named(first), 1, Codebook()
+
+
+def _named(names: list[str]) -> list[str]:
+    return [name or f"column {place}" for place, name in enumerate(names, 1)]
+
+
+def _is_second_header(first: list[str], second: list[str], third: list[str]) -> bool:
+    """Whether columns without a name are named in the next row, as where options stand below their question."""
+    if not first[0] or len(second) != len(first) or all(first):
+        return False
+    if not all(below for name, below in zip(first, second, strict=True) if not name):
+        return False
+    # A row of answers would have numbers where the next row has them, and would not say "Response".
+    says_response = any(_ANSWER.fullmatch(below) for below in second)
+    blank_below = not second[0] and bool(third and third[0])
+    return (says_response or blank_below) and not any(map(_is_number, second))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], int, Codebook]:
+    """Names from questions and the options below them; the options of one question are a group.
+
+    An option that stands once in the table is name enough, and the question its title; else "question: option".
+    """
+    heads: list[tuple[str, str]] = []
+    question = ""
+    for place, (above, below) in enumerate(zip(first, second, strict=True)):
+        question = " ".join(above.split()) or question
+        alone = above and (place + 1 == len(first) or bool(first[place + 1]))
+        heads.append((question, "" if alone or _ANSWER.fullmatch(below) else " ".join(below.split())))
+    count = Counter(option or question for question, option in heads)
+    names, notes = [], {}
+    grids: dict[str, list[tuple[str, str]]] = {}
+    for question, option in heads:
+        names.append(question if not option else option if count[option] == 1 else f"{question}: {option}")
+        if option:
+            grids.setdefault(question, []).append((names[-1], option))
+            notes[names[-1]] = Note(title=question)
+    groups = tuple(Group(name, "grid", tuple(members)) for name, members in grids.items() if len(members) > 1)
+    return names, 2, Codebook(notes, groups)
+
+
+def _body(text: str, names: list[str], skip: int, separator: str, path: str) -> Any:
+    """The rows below the header, each column in the type that all its cells have."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    bad: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        bad.append(row)
+        return "skip"
+
+    data = text.encode("utf-8")
+    if len(data) >= _MOST_BYTES:
+        raise ThurboError(f'"{path}" is longer than 2 GB of text; save it as .parquet')
+    # One block, because types are found block by block; one thread, so that rows are counted.
+    reading = arrow.ReadOptions(
+        use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows_after_names=skip
+    )
+    parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse)
+    point = "," if _has_decimal_commas(text, separator) else "."
+    converting = arrow.ConvertOptions(null_values=_NULLS, strings_can_be_null=True, decimal_point=point)
+    try:
+        table = arrow.read_csv(io.BytesIO(data), reading, parsing, converting)
+    except pa.ArrowInvalid as error:
+        raise ThurboError(f'cannot read "{path}" as text in columns: {error}; check the file') from None
+    if bad:
+        where = "a row" if bad[0].number is None else f"row {bad[0].number - skip} below the header"
+        problem = f'{where} of "{path}" has {bad[0].actual_columns} cells and the header {bad[0].expected_columns}'
+        remedy = "give every row the same number, and quote cells that contain the separator"
+        raise ThurboError(f"{problem}; {remedy}")
+    return _frame(table)
+
+
+def _has_decimal_commas(text: str, separator: str) -> bool:
+    """Whether numbers are written 1,5 in a text whose cells are not separated by commas."""
+    sample = "" if separator == "," else _lines(text, 100)
+    cell = rf'(?:^|["{re.escape(separator)}])\s*-?\d+%s\d+\s*(?=["{re.escape(separator)}]|$)'
+    commas, points = (len(re.findall(cell % mark, sample, re.MULTILINE)) for mark in (",", r"\."))
+    return commas > points
+
+
+def _frame(table: Any) -> Any:
+    """Arrow columns as pandas ones: whole numbers and booleans stay such beside missing cells, blanks are missing."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_string(column.type):
+            column = pc.utf8_trim_whitespace(column)
+            column = pc.if_else(pc.equal(column, ""), None, column)
+        series = column.to_pandas(date_as_object=False)
+        if column.null_count and pa.types.is_integer(column.type):
+            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.Int64Dtype()}.get))
+        elif column.null_count and pa.types.is_boolean(column.type):
+            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.BooleanDtype()}.get))
+        columns[name] = series
+    return pd.DataFrame(columns)
