@@ -1,0 +1,226 @@
+"""Segments of groups that were planted, of a cloud without groups, and of a model that is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import thurbo as tb
+from tests.known import SCHEMA as KNOWN
+from tests.known import known_model
+from thurbo.errors import ThurboError
+from thurbo.queries.answers import from_latent
+from thurbo.segments import Segments, segments
+
+CENTRES = np.asarray([[0.0, 0.0, 5.0], [6.0, 0.0, 0.0], [0.0, 6.0, -5.0]])
+SIZES = (60, 90, 150)
+SCHEMA = tb.Schema({
+    "member": tb.Binary(true="yes"),
+    "trust": tb.Ordinal(["none", "some", "a lot"]),
+    "party": tb.Categorical(["Blue", "Green", "Red"]),
+    "issues": tb.Ranking(["tax", "health", "roads"], form="text"),
+    "media": tb.MultiSelect(["tv", "net"], form="list"),
+    "income": tb.Continuous(transform="log"),
+    "age": tb.Banded({"young": (0, 30), "old": (30, 99), "very old": (99, None)}),
+})  # fmt: skip
+
+
+class Planted:
+    """Three groups of rows, 60, 90 and 150, that differ in features and in answers."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.group = np.repeat(np.arange(3), SIZES)
+        n = len(self.group)
+        self.features = CENTRES[self.group] + rng.normal(size=(n, 3))
+        share = np.asarray([0.9, 0.5, 0.1])[self.group]
+        self.frame = pd.DataFrame({
+            "member": np.where(rng.random(n) < share, "yes", "no"),
+            "trust": np.where(rng.random(n) < share, "a lot", rng.choice(["none", "some"], n)),
+            "party": np.where(rng.random(n) < share, "Green", rng.choice(["Blue", "Red"], n)),
+            "issues": np.where(rng.random(n) < share, "tax > health = roads", "health > tax"),
+            "media": [["tv"] if tv else ["net"] for tv in rng.random(n) < share],
+            "income": np.exp(10 + 2 * share + 0.1 * rng.normal(size=n)),
+            "age": np.where(rng.random(n) < share, "young", "old"),
+        })  # fmt: skip
+        gone = rng.random(self.frame.shape) < 0.1
+        self.frame = self.frame.mask(gone)
+        self.schema = SCHEMA.fit(self.frame)
+        self.blocks = self.schema.compile(self.frame)
+
+    def cut(self, n: Any = "auto", weight: Any = None, seed: int = 0) -> Segments:
+        return segments(self.schema, self.blocks, self.features, weight, n, np.random.RandomState(seed))
+
+
+@pytest.fixture(scope="module")
+def planted() -> Planted:
+    return Planted()
+
+
+@pytest.fixture(scope="module")
+def found(planted: Planted) -> Segments:
+    return planted.cut()
+
+
+def test_planted_groups_are_found(planted: Planted, found: Segments) -> None:
+    assert found.n == 3
+    assert adjusted_rand_score(found.labels, planted.group) > 0.98
+    assert found.labels.min() == 1
+    assert np.bincount(found.labels)[1:] == pytest.approx([150, 90, 60], abs=2)  # the largest first
+    assert found.stability.min() > 0.95
+    assert found.agreement > 0.95
+    assert found.silhouette > found.cloud + 0.2
+    assert "stand apart" in found.verdict
+    assert [record["n"] for record in found.tried] == list(range(2, 11))
+    assert max(found.tried, key=lambda record: record["silhouette"])["n"] == 3
+
+
+def test_profiles_are_the_shares_of_the_table(planted: Planted, found: Segments) -> None:
+    for record in found.profiles:
+        inside = found.labels == record["segment"]
+        assert record["n"] == inside.sum()
+        assert record["share"] == pytest.approx(inside.mean())
+        assert record["stability"] == found.stability[record["segment"] - 1]
+    by_answer = {(each["segment"], each["column"], each["answer"]): each for each in found.answers}
+    for segment in (1, 2, 3):
+        rows = planted.frame[found.labels == segment]
+        for column, answer in (
+            ("member", "yes"),
+            ("trust", "a lot"),
+            ("trust", "none"),
+            ("party", "Green"),
+            ("age", "old"),
+        ):
+            record, cells = by_answer[segment, column, answer], rows[column].dropna()
+            share, everybody = (cells == answer).mean(), (planted.frame[column].dropna() == answer).mean()
+            assert record["here"] == pytest.approx(share)
+            assert record["everybody"] == pytest.approx(everybody)
+            assert record["difference"] == pytest.approx(share - everybody)
+            assert record["lift"] == pytest.approx(share / everybody)
+            n_all = planted.frame[column].notna().sum()
+            error = np.sqrt(everybody * (1 - everybody) * (1 / len(cells) - 1 / n_all))
+            assert record["z"] == pytest.approx((share - everybody) / error)
+        ticked = rows["media"].dropna()
+        assert by_answer[segment, "media", "tv"]["here"] == pytest.approx(np.mean(["tv" in cell for cell in ticked]))
+        first = rows["issues"].dropna().str.startswith("tax")
+        assert by_answer[segment, "issues", "tax first"]["here"] == pytest.approx(first.mean())
+        # A typical income: the mean on the scale that the model uses, here the logarithm.
+        assert by_answer[segment, "income", ""]["here"] == pytest.approx(np.exp(np.log(rows["income"]).mean()))
+    assert (1, "member", "no") not in by_answer  # of two answers one tells the other
+
+
+def test_profiles_tell_what_is_over_and_under_represented(found: Segments) -> None:
+    largest, middle, smallest = found.profiles  # planted shares of 0.1, 0.5 and 0.9
+    over = {(each["column"], each["answer"]) for each in smallest["over"]}
+    under = {(each["column"], each["answer"]) for each in largest["under"]}
+    rises = [("member", "yes"), ("trust", "a lot"), ("party", "Green"), ("issues", "tax first"), ("media", "tv")]
+    assert len(over) == len(under) == 5
+    assert over | under <= {*rises, ("income", ""), ("age", "young")}
+    for record in found.profiles:
+        for side, sign in (("over", 1), ("under", -1)):
+            strength = [sign * each["z"] for each in record[side]]
+            assert strength == sorted(strength, reverse=True)
+            assert all(z >= 2 for z in strength)
+            assert len(strength) <= 5
+            single = [each["column"] for each in record[side] if each["column"] != "media"]
+            assert len(single) == len(set(single))  # one line for each question
+    assert max((each["z"] for each in middle["over"]), default=0) < max(each["z"] for each in smallest["over"])
+
+
+def test_rows_count_by_their_weight(planted: Planted) -> None:
+    """A weight of two is a row that stands twice; a weight of zero counts nowhere, and has a segment all the same."""
+    weight = np.where(planted.group == 0, 2.0, 1.0)
+    weight[:5] = 0
+    found = planted.cut(3, weight)
+    segment = np.bincount(found.labels[planted.group == 0]).argmax()
+    record = found.profiles[segment - 1]
+    assert record["share"] == pytest.approx(weight[found.labels == segment].sum() / weight.sum())
+    inside = (found.labels == segment) & planted.frame["member"].notna().to_numpy()
+    is_yes = (planted.frame["member"] == "yes").to_numpy()
+    told = next(each for each in found.answers if each["segment"] == segment and each["column"] == "member")
+    assert told["here"] == pytest.approx(np.average(is_yes[inside], weights=weight[inside]))
+    assert set(found.labels[:5]) == {segment}
+
+
+def test_a_cloud_has_no_segments_that_stand_apart(planted: Planted) -> None:
+    features = np.random.default_rng(1).normal(size=planted.features.shape)
+    found = segments(planted.schema, planted.blocks, features, None, "auto", np.random.RandomState(0))
+    assert found.silhouette < found.cloud + 0.03
+    assert found.agreement < 0.8
+    assert "not stable" in found.verdict
+    line = segments(planted.schema, planted.blocks, features[:, :1], None, 2, np.random.RandomState(0))
+    assert line.agreement > 0.8  # the middle of a line is found again,
+    assert line.silhouette < line.cloud + 0.03  # and is no gap
+
+
+def test_the_same_seed_gives_the_same_segments(planted: Planted) -> None:
+    first, second = planted.cut(4), planted.cut(4)
+    np.testing.assert_array_equal(first.labels, second.labels)
+    np.testing.assert_array_equal(first.stability, second.stability)
+    assert first.profiles == second.profiles
+
+
+def test_the_order_and_scale_of_features_do_not_matter(planted: Planted, found: Segments) -> None:
+    scaled = (planted.features * [100.0, 0.01, 3.0] + [5.0, -7.0, 0.0])[:, ::-1]
+    still = np.column_stack([scaled, np.full(len(scaled), 3.0)])  # a feature that does not vary says nothing
+    again = segments(planted.schema, planted.blocks, still, None, 3, np.random.RandomState(1))
+    assert adjusted_rand_score(again.labels, found.labels) > 0.98
+
+
+def test_few_rows_and_few_differences(planted: Planted) -> None:
+    alike = segments(planted.schema, planted.blocks, np.ones((300, 2)), None, "auto", np.random.RandomState(0))
+    assert alike.n == 1
+    assert set(alike.labels) == {1}
+    assert "no answer differs" in str(alike)
+    small = planted.frame.head(3)
+    tiny = segments(
+        planted.schema, planted.schema.compile(small), planted.features[:3], None, "auto", np.random.RandomState(0)
+    )
+    assert 1 <= tiny.n <= 3
+    for n, words in ((0, "not a number of segments"), ("many", "not a number"), (2, "cannot be made of 1 rows")):
+        with pytest.raises(ThurboError, match=words):
+            segments(planted.schema, planted.blocks, np.ones((300, 2)), None, n, np.random.RandomState(0))
+
+
+def test_display(planted: Planted, found: Segments) -> None:
+    text, html = str(found), found._repr_html_()
+    assert text.startswith("3 segments of 300 rows: agreement")
+    assert text.endswith(found.verdict)
+    assert f"Segment 1: {found.profiles[0]['share']:.1%}" in text
+    words = found.profiles[2]["over"][0]["words"]
+    assert f"  + {words}" in text
+    assert f"<td>{words}</td>" in html
+    frame = found.frame
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns) == ["segment", "column", "answer", "here", "everybody", "difference", "lift", "z"]
+    assert len(frame) == len(found.answers)
+    assert frame["here"].notna().all()
+    odd = planted.frame.assign(trust=planted.frame["trust"].replace("some", "<some>"))
+    schema = (SCHEMA | {"trust": tb.Ordinal(["none", "<some>", "a lot"])}).fit(odd)
+    escaped = segments(schema, schema.compile(odd), planted.features, None, 3, np.random.RandomState(0))._repr_html_()
+    assert "<some>" not in escaped
+
+
+def test_a_known_model_cuts_its_rows_by_its_hidden_units() -> None:
+    """Four states of two hidden units that every answer depends on: rows of one state are together more than not."""
+    model, rng = known_model(), np.random.default_rng(0)
+    h = rng.integers(0, 2, (400, 2))
+    x = model.site_bias_ + h @ model.weights_.T + rng.normal(size=(400, len(model.site_names_)))
+    frame = pd.DataFrame(from_latent(KNOWN, model.params_, x.astype(np.float32)))
+    found, state = model.segments(frame, n=4), h @ [1, 2]
+    assert adjusted_rand_score(found.labels, state) > 0.5
+    by_column = {each["column"] for record in found.profiles for each in [*record["over"], *record["under"]]}
+    assert by_column <= set(KNOWN)
+    weight = np.where(state == 0, 3.0, 1.0)
+    weighted = model.segments(frame, n=4, sample_weight=weight)
+    assert weighted.profiles[0]["share"] == pytest.approx(weight[weighted.labels == 1].sum() / weight.sum())
+    model._adopt(KNOWN | {"w": tb.Weight()}, model.params_, "exact", [], True)
+    own = model.segments(frame.assign(w=weight), n=4)
+    np.testing.assert_array_equal(own.labels, weighted.labels)
+    assert own.profiles[0]["share"] == pytest.approx(weighted.profiles[0]["share"])
+    with pytest.raises(ThurboError, match="sample_weight"):
+        model.segments(frame, sample_weight=[1.0])
