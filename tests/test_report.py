@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import thurbo as tb
-from thurbo.columns.base import Block
 from thurbo.errors import SchemaError
 from thurbo.report import embedding as embedding_module
 from thurbo.report import render, summary
-from thurbo.report.answers import Answers
+from thurbo.report.answers import Answers, read_answers
 from thurbo.report.embedding import embed
 from thurbo.report.page import palette
 from thurbo.report.units import describe_units, percent
@@ -24,39 +22,15 @@ from thurbo.report.units import describe_units, percent
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 
 
-class FakeSchema(dict):
-    """Columns by name; `compile` takes a dictionary of float arrays, NaN where missing."""
-
-    def compile(self, table: dict[str, np.ndarray]) -> dict[str, Block]:
-        return {name: self._block(name, np.asarray(table[name], float)) for name in self}
-
-    def _block(self, name: str, values: np.ndarray) -> Block:
-        block = Block.silent(len(values), n_cuts=max(len(self[name].labels) - 1, 0))
-        seen = ~np.isnan(values)
-        if self[name].family == "levels":
-            block.code[seen, 0] = values[seen]
-        else:
-            block.lower[seen, 0] = block.upper[seen, 0] = values[seen]
-            block.point[seen, 0] = True
-        return block
-
-
-def column(kind: str, labels: tuple[str, ...] = ()) -> SimpleNamespace:
-    return SimpleNamespace(
-        kind=kind,
-        family="levels" if labels else "measured",
-        labels=labels,
-        describe=lambda: kind,
-        decode=lambda x, cuts, scale: 100 + 10 * x[:, 0],
-    )
-
-
 class FakeModel:
     """A fitted model whose hidden units are given: enough of TBM for the report."""
 
-    def __init__(self, schema: FakeSchema, log_odds: np.ndarray, weights: np.ndarray) -> None:
+    unobserved = "marginalize"
+
+    def __init__(self, schema: tb.Schema, log_odds: np.ndarray, weights: np.ndarray) -> None:
         self.schema_, self._log_odds, self.weights_ = schema, log_odds, weights
-        self.site_names_ = list(schema)
+        self.loadings_ = np.zeros((len(weights), 0))
+        self.site_names_ = list(schema.site_names)
         self.history_ = [{"epoch": e, "objective": -2.0 + 1.0 / e, "seconds": 0.1 * e} for e in range(1, 21)]
         self.objective_, self.converged_, self.n_epochs_ = "multi-prediction", True, 20
 
@@ -64,29 +38,34 @@ class FakeModel:
         return self._log_odds if output == "log_odds" else 1 / (1 + np.exp(-self._log_odds))
 
 
-def fake(n: int = 200, n_hidden: int = 3, seed: int = 0) -> tuple[FakeModel, dict[str, np.ndarray]]:
+def fake(n: int = 200, n_hidden: int = 3, seed: int = 0) -> tuple[FakeModel, dict[str, list[Any]]]:
     rng = np.random.default_rng(seed)
     h = rng.random((n, n_hidden)) < [0.7, 0.4, 0.2][:n_hidden]
-    schema = FakeSchema({"fan": column("binary", ("No", "Yes")), "age": column("continuous")})
-    schema |= {f"view of {who}": column("ordinal", LEVELS) for who in ("Han", "Leia", "Yoda", "Jar Jar")}
-    weights = rng.normal(0, 1.5, (len(schema), n_hidden))
-    x = h @ weights.T + rng.normal(size=(n, len(schema)))
-    table = {}
-    for i, (name, each) in enumerate(schema.items()):
+    columns: dict[str, tb.Column] = {"fan": tb.Binary(values=("No", "Yes")), "age": tb.Continuous()}
+    columns |= {f"view of {who}": tb.Ordinal(LEVELS) for who in ("Han", "Leia", "Yoda", "Jar Jar")}
+    weights = rng.normal(0, 1.5, (len(columns), n_hidden))
+    x = h @ weights.T + rng.normal(size=(n, len(columns)))
+    table: dict[str, list[Any]] = {}
+    for i, (name, each) in enumerate(columns.items()):
+        values: list[Any] = (100 + 10 * x[:, i]).tolist()
         if each.labels:
             cuts = np.quantile(x[:, i], np.linspace(0, 1, len(each.labels) + 1)[1:-1])
-            table[name] = np.searchsorted(cuts, x[:, i]).astype(float)
-        else:
-            table[name] = x[:, i]
-        table[name][rng.random(n) < 0.1 * i] = np.nan
+            values = [each.labels[code] for code in np.searchsorted(cuts, x[:, i])]
+        gone = rng.random(n) < 0.1 * i
+        table[name] = [None if missing else value for value, missing in zip(values, gone, strict=True)]
     log_odds = np.where(h, 3.0, -3.0) + rng.normal(0, 0.5, h.shape)
-    return FakeModel(FakeSchema(schema), log_odds, weights), table
+    return FakeModel(tb.Schema(columns).fit(table), log_odds, weights), table
+
+
+def is_missing(cells: list[Any]) -> np.ndarray:
+    return np.array([cell is None for cell in cells])
 
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, Any]:
     model, table = fake()
-    scores = {"accuracy": 0.7, "accuracy_marginal": 0.5, "log_score": -0.8, "log_score_marginal": -1.1}
+    scores = {"accuracy": 0.7, "accuracy_marginal": 0.5, "accuracy_logistic": 0.6}
+    scores |= {"log_score": -0.8, "log_score_marginal": -1.1, "log_score_logistic": -0.9}
     held_out = {"n_cells": 90, "share": 0.1, **scores, "columns": [{"column": "fan", "n": 90, **scores}]}
     return summary(model, table, title="Films & <fans>", held_out=held_out)
 
@@ -100,17 +79,19 @@ def test_the_summary_counts_the_data(example: dict[str, Any]) -> None:
     data = example["data"]
     assert (data["n_rows"], data["n_columns"]) == (200, 6)
     for record in data["columns"]:
-        values = table[record["name"]]
-        assert record["share_missing"] == pytest.approx(np.isnan(values).mean())
+        missing = is_missing(table[record["name"]])
+        assert record["share_missing"] == pytest.approx(missing.mean())
+        assert data["missing"][record["name"]].get("no answer", 0) == pytest.approx(missing.mean())
         if record["labels"]:
-            assert sum(record["counts"]) == (~np.isnan(values)).sum()
+            assert sum(record["counts"]) == (~missing).sum()
     age = next(record for record in data["columns"] if record["name"] == "age")
-    # The measured column is shown in the user's units, through decode.
-    assert age["quantiles"][2] == pytest.approx(100 + 10 * np.nanmedian(table["age"]))
+    # The measured column is shown in the user's units.
+    assert age["quantiles"][2] == pytest.approx(np.median([cell for cell in table["age"] if cell is not None]))
 
 
 def test_the_fit_is_told(example: dict[str, Any]) -> None:
     expected = {"n_hidden": 3, "n_sites": 6, "n_epochs": 20, "seconds": 2.0, "converged": True}
+    expected |= {"n_factors": 0, "unobserved": "marginalize"}
     assert example["fit"] == {"objective": "multi-prediction", **expected}
 
 
@@ -161,7 +142,7 @@ def test_the_map_can_be_coloured_as_asked() -> None:
     assert [c["column"] for c in chosen] == ["age", "fan"]
     assert len(chosen[0]["labels"]) == 5  # fifths of a measured column
     groups = np.array([np.nan if g is None else g for g in chosen[0]["groups"]], float)
-    assert np.array_equal(np.isnan(groups), np.isnan(table["age"]))
+    assert np.array_equal(np.isnan(groups), is_missing(table["age"]))
     with pytest.raises(SchemaError, match="mood"):
         summary(model, table, colour_by=["mood"])
 
@@ -233,11 +214,13 @@ def test_the_page_is_whole_and_fetches_nothing(example: dict[str, Any]) -> None:
 
 def test_user_text_is_escaped() -> None:
     nasty = "<script>alert('x')</script> & \"quotes\""
-    schema = FakeSchema({nasty: column("ordinal", ("a", nasty, "c"))})
-    rng = np.random.default_rng(0)
-    table = {nasty: rng.integers(0, 3, 80).astype(float)}
-    model = FakeModel(schema, np.where(table[nasty] > 1, 2.0, -2.0)[:, None], np.ones((1, 1)))
-    html = render(summary(model, table, title=nasty, rows_are=nasty))
+    codes = np.random.default_rng(0).integers(0, 3, 80)
+    table = {nasty: [("a", nasty, "c")[code] for code in codes], "also " + nasty: [nasty] * 80}
+    columns = {nasty: tb.Ordinal(["a", nasty, "c"]), "also " + nasty: tb.Ignore(nasty)}
+    schema = tb.Schema(columns, reasons={nasty: nasty}, titles={nasty: f"The {nasty}"}).fit(table)
+    model = FakeModel(schema, np.where(codes > 1, 2.0, -2.0)[:, None], np.ones((1, 1)))
+    model.history_[3]["event"] = nasty
+    html = render(summary(model, table, title=nasty, rows_are=nasty, columns_are=nasty, source=nasty))
     assert "<script" not in html
     assert "alert(&#39;x&#39;)" in html
     page = _Page()
@@ -252,7 +235,11 @@ def test_the_page_shows_what_the_summary_holds(example: dict[str, Any]) -> None:
         assert f"Unit {unit['unit']}<" in html
         assert percent(unit["share"]) in html
     assert "Can it be believed?" in html
-    assert "Can it be believed?" not in render(example | {"held_out": None})
+    assert "70\u00a0%" in html
+    assert "60\u00a0% for a regression" in html
+    untested = render(example | {"held_out": None})
+    assert "Can it be believed?" not in untested
+    assert "thurbo evaluate" in untested  # and says that nothing was tested
 
 
 def test_a_fit_without_history_or_map_still_renders(example: dict[str, Any]) -> None:
@@ -280,8 +267,7 @@ def every_kind() -> tuple[dict[str, Any], dict[str, list[Any]]]:
         }
     ).fit(table)
     log_odds = np.repeat([9.0, -9.0], n)[:, None]
-    model = FakeModel(schema, log_odds, np.arange(9.0)[:, None])  # type: ignore[arg-type]
-    model.site_names_ = list(schema.site_names)
+    model = FakeModel(schema, log_odds, np.arange(9.0)[:, None])
     return summary(
         model, table, what_if=[{"column": "party", "label": "red", "given": "a > b", "probability": 0.25}]
     ), table
@@ -340,3 +326,62 @@ def test_colours_are_distinct_and_shares_honest() -> None:
         ">99\u00a0%",
         "100\u00a0%",
     ]
+
+
+def test_kinds_of_missing_are_told_apart_and_what_is_left_out_is_named() -> None:
+    n = 40
+    table = {
+        "trust": [1, 2, 3, 9] * (n // 4),
+        "age": [20.0, None] * (n // 2),
+        "who": list(range(n)),
+    }
+    columns = {
+        "trust": tb.Ordinal([1, 2, 3], missing={9: "Refused"}),
+        "age": tb.Continuous(),
+        "who": tb.Ignore("a name"),
+    }
+    schema = tb.Schema(columns).fit(table)
+    found = summary(FakeModel(schema, np.zeros((n, 1)), np.ones((2, 1))), table)
+    assert found["data"]["missing"]["trust"] == {"Refused": 0.25}
+    assert found["data"]["missing"]["age"] == {"no answer": 0.5}
+    assert found["data"]["left_out"] == [{"name": "who", "kind": "ignore", "description": "left out: a name"}]
+    html = render(found)
+    assert "Refused 25\u00a0%" in html
+    assert "who: left out: a name" in html
+
+
+def test_intervals_count_by_their_middle_or_their_known_end() -> None:
+    table = {"age": [20.0, tb.between(30, 50), tb.at_least(60), tb.at_most(10), None]}
+    schema = tb.Schema({"age": tb.Continuous()}).fit(table)
+    (age,) = read_answers(schema, table)
+    assert age.values == pytest.approx([20.0, 40.0, 60.0, 10.0, np.nan], nan_ok=True)
+    assert age.share_interval == 0.75
+    assert age.share_missing == 0.2
+
+
+def test_rows_held_out_have_a_curve_of_their_own(example: dict[str, Any]) -> None:
+    assert example["history"][0] == {"epoch": 1, "objective": -1.0, "held_out": None, "event": None}
+    assert "No rows were held out" in render(example)
+    watched = [entry | {"held_out": -1.5 - 0.01 * entry["epoch"]} for entry in example["history"]]
+    watched[7]["event"] = "numbers stopped being finite: back to the best epoch"
+    html = render(example | {"history": watched})
+    assert html.count("<polyline") == 2
+    assert "The best on held-out rows was \u22121.510" in html
+    assert "Epoch 8: numbers stopped being finite" in html
+
+
+def test_a_wide_table_and_many_units_make_a_compact_page() -> None:
+    rng = np.random.default_rng(0)
+    n, n_columns, n_hidden = 60, 300, 30
+    table = {f"question {j}": rng.integers(0, 5, n).tolist() for j in range(n_columns)}
+    schema = tb.Schema({name: tb.Ordinal([0, 1, 2, 3, 4]) for name in table}).fit(table)
+    model = FakeModel(schema, rng.normal(0, 3, (n, n_hidden)), rng.normal(size=(n_columns, n_hidden)))
+    html = render(summary(model, table))
+    assert html.count('<article class="unit"') == 24
+    assert "24 units of 30" in html
+    assert "The 40 largest of 300 weights" in html
+    assert 'class="scroll tall"' in html
+    assert len(html) < 1.2e6
+    page = _Page()
+    page.feed(html)
+    assert page.open == []

@@ -1,24 +1,27 @@
 """The demo: a real survey from table to page, in the order a newcomer would go.
 
-Load the bundled Star Wars survey, hide a tenth of its answers, fit, check the guesses, read the hidden units,
-ask what if, fill in one respondent's gaps, write the page. Everything goes through the public interface.
+Load the bundled Star Wars survey, hide a tenth of its answers, fit, evaluate the guesses beside simpler ones, read the
+hidden units, ask what if, fill in one respondent's gaps, write the page. While training is compiled on one core, the
+programs of the questions are compiled on the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thurbo.io.files import destination, write_atomically
 
 TITLE = "Star Wars: what 1,186 people think"
 SOURCE = "FiveThirtyEight, Star Wars survey (2014), licensed CC BY 4.0; column names shortened."
 SHARE_HIDDEN = 0.1
+HEAD_START = 6.0  # seconds that training has before other programs are compiled beside it
 # Prediction meets the exact mass of a ranking, the dearest part, once for each row; enumeration in every hidden state.
 SETTINGS = {"objective": "multi-prediction", "likelihood_weight": 0.1}
 # The questions most people ask the map about.
@@ -60,101 +63,72 @@ def run(
     say = progress or (lambda message: None)
     say("Reading the survey")
     frame, schema = load_starwars(everything=True)
-    shown, hidden = hide(frame, schema, seed)
+    shown = hide(frame, schema, seed)
     say(f"Fitting {n_hidden} hidden units to {len(frame):,} respondents")
-    verbose = progress is not None
-    chosen: dict[str, Any] = dict(SETTINGS)
-    model = TBM(schema, n_hidden=n_hidden, max_epochs=max_epochs, random_state=seed, verbose=verbose, **chosen)
-    model.fit(shown)
-    say("Guessing the hidden answers")
-    held_out = check(model, frame, shown, hidden)
+    chosen: dict[str, Any] = {"n_hidden": n_hidden, "random_state": seed, **SETTINGS}
+    model = TBM(schema, max_epochs=max_epochs, verbose=progress is not None, **chosen)
+    with _beside(lambda: _questions(TBM(schema, max_epochs=0, verbose=False, **chosen).fit(shown), frame, seed)):
+        model.fit(shown)
+        say("Guessing the hidden answers")
+    held_out, what_if, respondent = _questions(model, frame, seed, logistic=True)
     say("Drawing the map")
     summary = report.summary(
         model,
         frame,
         title=TITLE,
+        rows_are="respondents",
+        columns_are="questions",
         source=SOURCE,
         colour_by=COLOUR_BY,
         held_out=held_out,
-        what_if=ask(model, frame, WHAT_IF),
+        what_if=what_if,
         seed=seed,
     )
-    respondent = fill_gaps(model, frame)
     page = write_atomically(output, report.render(summary))
     return Found(summary, respondent, page)
 
 
-def hide(frame: Any, schema: Any, seed: int) -> tuple[Any, dict[str, NDArray[np.bool_]]]:
-    """The frame with a tenth of the modelled answers blanked, each whole, and which ones they are, by question."""
-    rng = np.random.default_rng(seed)
-    shown, hidden = frame.copy(), {}
-    for name in schema.modelled:
-        sources = list(schema[name].source_columns(name))
-        answered = frame[sources].notna().any(axis=1).to_numpy()
-        hidden[name] = answered & (rng.random(len(frame)) < SHARE_HIDDEN)
-        for source in sources:
-            shown[source] = frame[source].mask(hidden[name])
-    return shown, hidden
+@contextmanager
+def _beside(work: Callable[[], Any]) -> Iterator[None]:
+    """Do some work on another thread for its compiled programs alone; what is not done in the end is waited for."""
+    done = Event()
+
+    def run() -> None:
+        if not done.wait(HEAD_START):
+            with suppress(Exception):  # whatever is wrong will be said when it is asked in earnest
+                work()
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
-def check(model: Any, frame: Any, shown: Any, hidden: Mapping[str, NDArray[np.bool_]]) -> dict[str, Any]:
-    """Accuracy and log score (nats) of the hidden answers, beside those of the shown answers' shares.
-
-    Of a ranking the favourite is to be guessed; every option of a select-all question is an answer of its own.
-    """
-    truth = model.schema_.compile(frame)
-    known = model.schema_.compile(shown)
-    columns = []
-    for name, where in hidden.items():
-        kind = model.schema_[name].kind
-        code = _codes(truth[name])[where]
-        if not (code >= 0).any():
-            continue
-        # In parts of at most 128 rows, for which the programs of the other questions are compiled already.
-        parts = np.array_split(np.flatnonzero(where), -(-int(where.sum()) // 128))
-        probability = np.concatenate([_guesses(model, shown.iloc[part], name) for part in parts])
-        if kind == "multiselect":  # [row, option] becomes [row, option, not ticked or ticked]
-            probability = np.stack([1 - probability, probability], axis=-1)
-        else:
-            probability = probability[:, None]
-        n_labels = probability.shape[-1]
-        marginal = np.stack([_shares(each, n_labels) for each in _codes(known[name]).T])
-        marginal = np.broadcast_to(marginal, probability.shape)
-        answered = code >= 0
-        columns.append(
-            {
-                "column": f"{name}: favourite" if kind == "ranking" else name,
-                "n": int(answered.sum()),
-                "accuracy": _accuracy(probability[answered], code[answered]),
-                "accuracy_marginal": _accuracy(marginal[answered], code[answered]),
-                "log_score": _log_score(probability[answered], code[answered]),
-                "log_score_marginal": _log_score(marginal[answered], code[answered]),
-            }
-        )
-    count = np.array([record["n"] for record in columns])
-    measures = ("accuracy", "accuracy_marginal", "log_score", "log_score_marginal")
-    overall = {key: float(np.average([record[key] for record in columns], weights=count)) for key in measures}
-    return {"n_cells": int(count.sum()), "share": SHARE_HIDDEN, **overall, "columns": columns}
+def _questions(model: Any, frame: Any, seed: int, logistic: bool = False) -> tuple[dict[str, Any], list[Any], Any]:
+    """Everything the demo asks of a model: the hidden answers, what if, one respondent's gaps; and its hidden units."""
+    # Prediction was trained through mean-field, which is quick as well.
+    found = model.evaluate(frame, hide=SHARE_HIDDEN, random_state=seed, logistic=logistic, method="mean-field")
+    asked = found.overall | {"columns": found.columns}, ask(model, frame, WHAT_IF), fill_gaps(model, frame)
+    if not logistic:
+        model.transform(frame)
+    return asked
 
 
-def _guesses(model: Any, rows: Any, name: str) -> NDArray[np.float64]:
-    """P(answer | the other answers), by the mean-field that prediction was trained through."""
-    return np.asarray(model.predict_proba(rows, name, method="mean-field"), float)
+def hide(frame: Any, schema: Any, seed: int) -> Any:
+    """The frame with a tenth of the answers blanked, each whole: those that `evaluate` hides with the same seed."""
+    from sklearn.utils import check_random_state
 
+    from thurbo.queries.evaluate import choose
 
-def _codes(block: Any) -> NDArray[Any]:
-    """Answers as codes, −1 where there is none: [row, option]; of a choice or ranking the best label, [row, 1]."""
-    from thurbo.report.answers import favourite
-
-    return favourite(block)[:, None] if block.has_tiers else np.asarray(block.code)
-
-
-def _accuracy(probability: NDArray[Any], code: NDArray[Any]) -> float:
-    return float(np.mean(probability.argmax(axis=1) == code))
-
-
-def _log_score(probability: NDArray[Any], code: NDArray[Any]) -> float:
-    return float(np.mean(np.log(np.maximum(probability[np.arange(len(code)), code], 1e-12))))
+    fitted = schema.fit(frame)
+    shown = frame.copy()
+    for name, hidden in choose(fitted, fitted.compile(frame), SHARE_HIDDEN, check_random_state(seed)).items():
+        for source in fitted[name].source_columns(name):
+            shown[source] = frame[source].mask(hidden)
+    return shown
 
 
 def ask(model: Any, frame: Any, questions: Sequence[tuple[str, str, tuple[str, ...]]]) -> list[dict[str, Any]]:
@@ -172,12 +146,6 @@ def ask(model: Any, frame: Any, questions: Sequence[tuple[str, str, tuple[str, .
     return found
 
 
-def _shares(code: NDArray[Any], n_levels: int) -> NDArray[np.float64]:
-    """Share of each level among the answers, with half an answer added to each so that none is impossible."""
-    count = np.bincount(code[code >= 0], minlength=n_levels) + 0.5
-    return count / count.sum()
-
-
 def fill_gaps(model: Any, frame: Any, most: int = 5) -> dict[str, Any]:
     """One respondent who answered most questions but not all, with the model's answer to the others."""
     # A select-all question has no one answer to be sure of; of a ranking it is the favourite.
@@ -191,7 +159,7 @@ def fill_gaps(model: Any, frame: Any, most: int = 5) -> dict[str, Any]:
     rows = frame.iloc[places[:100]]
     answers = []
     for name in (name for name, gap in zip(names, gaps[place], strict=True) if gap):
-        probability = _guesses(model, rows, name)[0]
+        probability = np.asarray(model.predict_proba(rows, name, method="mean-field"), float)[0]
         best = int(probability.argmax())
         label = str(schema[name].labels[best])
         answers.append({"column": name, "answer": label, "probability": float(probability[best])})
@@ -234,9 +202,10 @@ def story(found: Found, most_units: int = 5) -> list[str]:
         "Can it be believed?",
         f"  {check['n_cells']:,} answers were hidden before fitting. From the same person's other answers",
         f"  {percent(check['accuracy'])} are guessed right; the most common answer is right for "
-        f"{percent(check['accuracy_marginal'])}.",
-        f"  Log score: {check['log_score']:.3f} nats an answer, against "
-        f"{check['log_score_marginal']:.3f} for the shares.",
+        f"{percent(check['accuracy_marginal'])}, a regression of each question on all others for "
+        f"{percent(check['accuracy_logistic'])}.",
+        f"  Log score: {check['log_score']:.3f} nats an answer, against {check['log_score_marginal']:.3f} for the "
+        f"shares and {check['log_score_logistic']:.3f} for the regressions.",
         "",
         "What if? Of somebody of whom nothing else is known the model says",
         *(f"  {w['column']}: {w['label']}, given {w['given']}: {percent(w['probability'])}" for w in s["what_if"]),

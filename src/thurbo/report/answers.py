@@ -1,7 +1,8 @@
 """What respondents said, as numbers: the schema's own reading of the table, one array per question.
 
-A level gives its code, a measured cell its value in the user's units, a choice or ranking the label above all others;
-a question with several sites also has one part for each, a yes or no. A missing cell is NaN.
+A level gives its code, a measured cell its value in the user's units (an interval its middle, or its one known end), a
+choice or ranking the label above all others; a question with several sites also has one part for each, a yes or no. A
+missing cell is NaN.
 Reading through the schema keeps every dataframe library out of the report.
 """
 
@@ -29,6 +30,7 @@ class Answers(NamedTuple):
     site: str = ""  # name of the site it is about, where that is not the question's own
     parts: tuple[Answers, ...] = ()  # one for each label, where each has a site
     answered: NDArray[np.bool_] | None = None  # [row], where it is more than having one value
+    share_interval: float = 0.0  # of the answers that are intervals of a number, or one end of it
 
     @property
     def observed(self) -> NDArray[np.bool_]:
@@ -52,7 +54,7 @@ def read_answers(schema: Any, X: Any) -> list[Answers]:
         column = schema[name]
         if column.family == "none" or not block.sites:  # kept out of the model, or with no answers of its own
             continue
-        labels = tuple(_word(label) for label in column.labels)
+        labels = tuple(_word(label) for label in getattr(column, "texts", column.labels))
         about = str(name), column.kind, labels
         if column.family == "utility" or column.kind == "multiselect":
             answers.append(_of_many_sites(*about, block, column.describe()))
@@ -62,12 +64,31 @@ def read_answers(schema: Any, X: Any) -> list[Answers]:
             code = block.code[:, 0]
             values = np.where((code >= 0) & (block.code_high[:, 0] == code), code, np.nan).astype(float)
         else:
-            # Standard units at scale one decode to the user's own. An interval has no one number to average.
-            point = block.point[:, 0]
-            decoded = column.decode(np.where(block.point, block.lower, 0.0), np.zeros((1, 0)), np.ones(1))
-            values = np.where(point, np.asarray(decoded, float), np.nan)
+            answers.append(_of_measured(str(name), column, block))
+            continue
         answers.append(Answers(*about, values, column.describe(), answered=block.observed[:, 0]))
     return answers
+
+
+def _of_measured(name: str, column: Any, block: Any) -> Answers:
+    """A number in the user's units; of an interval its middle, or the end that is known."""
+    low, high = block.lower[:, 0], block.upper[:, 0]
+    if column.labels:  # bands have names, which say more than a middle
+        code, labels = column.codes(block), tuple(map(_word, column.texts))
+        values = np.where(code >= 0, code, np.nan).astype(float)
+        return Answers(name, column.kind, labels, values, column.describe(), answered=block.observed[:, 0])
+    answered = np.isfinite(low) | np.isfinite(high)
+
+    def user(z: FloatArray) -> FloatArray:
+        # Standard units at scale one decode to the user's own.
+        return np.asarray(column.to_user(np.where(np.isfinite(z), z, 0.0)), float)
+
+    lower, upper = user(low), user(high)
+    values = np.select([np.isinf(low), np.isinf(high)], [upper, lower], (lower + upper) / 2)
+    n_answered = int(answered.sum())
+    share = 1 - float(block.point[:, 0].sum()) / n_answered if n_answered else 0.0
+    values = np.where(answered, values, np.nan)
+    return Answers(name, column.kind, (), values, column.describe(), answered=answered, share_interval=share)
 
 
 def _of_many_sites(name: str, kind: str, labels: tuple[str, ...], block: Any, description: str) -> Answers:

