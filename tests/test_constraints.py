@@ -108,3 +108,21 @@ def test_levels_beyond_int8_are_read_alike():
     regions = [Levels(jnp.asarray([[3], [-1], [5]], dtype)).region(gauge) for dtype in (jnp.int8, jnp.int32)]
     np.testing.assert_array_equal(regions[0].lower, regions[1].lower)
     np.testing.assert_array_equal(regions[0].upper, regions[1].upper)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_many_levels_are_the_same_levels(monkeypatch, ragged):
+    """Selected one by one or gathered: the same bounds, several levels left open and silent cells among them."""
+    rng = np.random.default_rng(0)
+    cuts = np.sort(rng.normal(size=(4, 5)), axis=1)
+    cuts[1, 2:] = np.inf
+    code = np.stack([rng.integers(-1, np.isfinite(row).sum() + 1, 7) for row in cuts], axis=1)
+    high = np.where(code >= 0, np.minimum(code + rng.integers(0, 2, code.shape), np.isfinite(cuts).sum(axis=1)), -1)
+    table = np.broadcast_to(cuts, (7, 4, 5)) if ragged else cuts
+    gauge = Gauge(jnp.asarray(table), jnp.ones(table.shape[:-1]))
+    levels = Levels(jnp.asarray(code, jnp.int32), jnp.asarray(high, jnp.int32))
+    selected = levels.region(gauge)
+    monkeypatch.setattr("thurbo.constraints.box.MOST_UNROLLED", 2)
+    gathered = levels.region(gauge)
+    np.testing.assert_array_equal(gathered.lower, selected.lower)
+    np.testing.assert_array_equal(gathered.upper, selected.upper)

@@ -20,7 +20,7 @@ import thurbo
 SOURCE = Path(thurbo.__file__).parent
 
 # Each part of the library, and the parts it may import; everything may import errors.
-_MATHEMATICS = {"_typing", "_runtime", "truncnorm", "constraints", "rbm", "evidence"}
+_MATHEMATICS = {"_typing", "_runtime", "truncnorm", "constraints", "whitening", "rbm", "evidence"}
 _TABLES = {"columns", "io", "schema"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -29,7 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The mathematics, on the device.
     "truncnorm": {"_typing", "_runtime"},
     "constraints": {"_typing", "_runtime", "truncnorm"},
-    "rbm": {"_typing", "_runtime", "constraints"},  # for Gauge, the cuts and scales among its parameters
+    "whitening": {"_typing"},
+    "rbm": {"_typing", "_runtime", "constraints", "whitening"},  # for Gauge, the cuts and scales among its parameters
     "evidence": {"_typing", "_runtime", "constraints", "rbm"},
     "merging": {"_typing", "_runtime", "constraints"},
     "packing": {"_typing", "_runtime", "constraints", "rbm", "evidence", "merging"},
@@ -60,7 +61,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": _TABLES | {"datasets", "estimator", "report", "demo"},
 }
 
-DEVICE_SIDE = {"truncnorm", "constraints", "rbm", "evidence", "merging", "packing", "inference", "learning"}
+DEVICE_SIDE = {
+    "truncnorm",
+    "constraints",
+    "whitening",
+    "rbm",
+    "evidence",
+    "merging",
+    "packing",
+    "inference",
+    "learning",
+}
 HOST_SIDE = {"errors", *_TABLES, "tables", "datasets", "metrics", "pooling", "preferences", "segments"}
 FRAMES = {"pandas", "polars", "narwhals", "pyarrow"}
 HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}

@@ -134,17 +134,17 @@ def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
     def bound(flat):
         p = unpack(flat)
         q = mean_field(p, evidence, 200)
-        state = Positive(q.hidden, q.factors, q.precision)
+        state = Positive(q.hidden, q.factors, q.whitener)
         entropy = -(q.hidden * jnp.log(q.hidden) + (1 - q.hidden) * jnp.log1p(-q.hidden)).sum()
         value = objective.positive_part(p, evidence, state).sum() + entropy
-        if q.precision is not None:  # entropy of q(z), and the prior's share of it
-            covariance = jax.vmap(lambda c: jnp.linalg.inv(c @ c.T))(q.precision)
-            value = value - jnp.log(jnp.diagonal(q.precision, axis1=1, axis2=2)).sum()
+        if q.whitener is not None:  # entropy of q(z), and the prior's share of it
+            covariance = jnp.swapaxes(q.whitener, 1, 2) @ q.whitener
+            value = value + jnp.log(jnp.diagonal(q.whitener, axis1=1, axis2=2)).sum()
             value = value - 0.5 * ((q.factors**2).sum() + jnp.trace(covariance, axis1=1, axis2=2).sum())
         return value
 
     q = jax.lax.stop_gradient(mean_field(params, evidence, 200))
-    state = Positive(q.hidden, q.factors, q.precision)
+    state = Positive(q.hidden, q.factors, q.whitener)
     ours = jax.grad(lambda flat: objective.positive_part(unpack(flat), evidence, state).sum())(at)
     np.testing.assert_allclose(ours, by_differences(bound, at), rtol=2e-4, atol=2e-6)
 

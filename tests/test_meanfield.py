@@ -85,8 +85,7 @@ def test_predictive_moments_are_those_of_independent_units():
     n = 200_000
     for r in range(3):
         h = rng.random((n, 3)) < np.asarray(q.hidden[r])
-        L = np.asarray(q.precision[r])
-        z = np.asarray(q.factors[r]) + rng.normal(size=(n, 2)) @ np.linalg.inv(L)
+        z = np.asarray(q.factors[r]) + rng.normal(size=(n, 2)) @ np.asarray(q.whitener[r])
         x = np.asarray(params.site_bias) + h @ np.asarray(params.weights).T + z @ np.asarray(params.loadings).T
         x = x + rng.normal(size=x.shape)
         se = x.std(axis=0) / np.sqrt(n)

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from tests.small import make_params, to_oracle
-from thurbo import rbm
+from thurbo import rbm, whitening
 
 
 def test_energy_is_eq_2_term_by_term():
@@ -75,11 +75,29 @@ def test_factor_posterior_is_gaussian_conditioning():
     V = model.V[seen]
     gain = V.T @ np.linalg.inv(np.eye(len(seen)) + V @ V.T)
     mean, covariance = gain @ residual[0, seen], np.eye(2) - gain @ V
-    precision = rbm.factor_precision(params, jnp.asarray(observed))
-    ours = rbm.factor_mean(params, rbm.only(jnp.asarray(residual), jnp.asarray(observed)), precision)
+    whitener = rbm.factor_whitener(params, jnp.asarray(observed))
+    ours = rbm.factor_mean(params, rbm.only(jnp.asarray(residual), jnp.asarray(observed)), whitener)
     np.testing.assert_allclose(ours[0], mean, rtol=1e-10)
-    L = np.asarray(precision[0])
-    np.testing.assert_allclose(np.linalg.inv(L @ L.T), covariance, rtol=1e-10)
+    U = np.asarray(whitener[0])
+    np.testing.assert_allclose(U.T @ U, covariance, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 5, 9, 20])
+def test_a_whitener_inverts_the_cholesky_factor_and_knows_its_slope(n):
+    rng = np.random.default_rng(n)
+    half = rng.normal(size=(3, n, 2 * n))
+    matrix = jnp.asarray(half @ half.transpose(0, 2, 1) / n + np.eye(n))
+    ours = np.asarray(whitening.whitener(matrix))
+    np.testing.assert_allclose(ours, np.linalg.inv(np.linalg.cholesky(np.asarray(matrix))), rtol=1e-9, atol=1e-12)
+    single = np.asarray(whitening.whitener(matrix.astype(jnp.float32)))
+    np.testing.assert_allclose(single, ours, atol=2e-5)
+    weight, turn = jnp.asarray(rng.normal(size=matrix.shape)), jnp.asarray(rng.normal(size=matrix.shape))
+    turn = turn + jnp.swapaxes(turn, 1, 2)
+    value = lambda t: (whitening.whitener(matrix + t * turn) * weight).sum()  # noqa: E731
+    expected = (value(1e-5) - value(-1e-5)) / 2e-5
+    np.testing.assert_allclose(jax.grad(value)(0.0), expected, rtol=1e-6)
+    again = jax.grad(lambda t: jax.grad(value)(t))(0.0)
+    np.testing.assert_allclose(again, (jax.grad(value)(1e-4) - jax.grad(value)(-1e-4)) / 2e-4, rtol=1e-4)
 
 
 def test_ragged_sees_what_dense_sees():

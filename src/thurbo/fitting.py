@@ -59,9 +59,9 @@ def start(
     cuts = initialise.starting_cuts(codes[0] if codes else silent, schema.n_cuts, weight)
     tiers = np.concatenate([block.tier for block in data.blocks.values() if block.sites], axis=1)
     bias = initialise.starting_utilities(tiers, schema.site_columns, weight)
-    quiet = {}
+    quiet: dict[str, Any] = {}
     if plan.objective == "likelihood":
-        quiet["weight_scale"] = min(0.1, 0.3 / np.sqrt(max(schema.n_sites, 1)))
+        quiet["weight_scale"] = float(min(0.1, 0.3 / np.sqrt(max(schema.n_sites, 1))))
         quiet["hidden_rate"] = plan.sparsity_target if plan.sparsity_weight else 0.5
     learnable, centre = initialise.start(
         key_start, cuts, schema.n_cuts, *size, np.dtype(np.float32), site_bias=bias, **quiet

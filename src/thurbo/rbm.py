@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from thurbo import _runtime  # noqa: F401  (keeps compiled programs)
+from thurbo import _runtime, whitening  # noqa: F401  (_runtime keeps compiled programs)
 from thurbo._typing import Array, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.constraints.base import Gauge
 
@@ -118,27 +118,30 @@ def sample_hidden(key: PRNGKey, params: Params, x: Rows) -> Hidden:
     return (jax.random.uniform(key, logits.shape, logits.dtype) < jax.nn.sigmoid(logits)).astype(logits.dtype)
 
 
-def factor_precision(params: Params, observed: RowsMask) -> Float[Array, "row factor factor"]:
-    """Cholesky factor of I + Σ_{i observed} V_i V_iᵀ, the precision of z given x and h."""
+def factor_whitener(params: Params, observed: RowsMask) -> Float[Array, "row factor factor"]:
+    """U with UᵀU = (I + Σ_{i observed} V_i V_iᵀ)⁻¹, the covariance of z given x and h."""
     v = params.loadings
     seen = observed.astype(v.dtype)
     gram = jnp.einsum("ri,if,ig->rfg" if v.ndim == 2 else "ri,rif,rig->rfg", seen, v, v)
-    return jnp.linalg.cholesky(gram + jnp.eye(params.n_factors, dtype=v.dtype)[None])
+    return whitening.whitener(gram + jnp.eye(params.n_factors, dtype=v.dtype)[None])
 
 
 def factor_mean(
-    params: Params, residual: Rows, precision: Float[Array, "row factor factor"]
+    params: Params, residual: Rows, whitener: Float[Array, "row factor factor"]
 ) -> Float[Array, "row factor"]:
     """E[z | x, h] = (I + V_oᵀV_o)⁻¹ V_oᵀ (x_o − m_o(h)); `residual` is zero on what is not observed."""
-    return jax.vmap(lambda c, b: jax.scipy.linalg.cho_solve((c, True), b))(
-        precision, to_units(params.loadings, residual)
-    )
+    white = jnp.einsum("rfg,rg->rf", whitener, to_units(params.loadings, residual))
+    return jnp.einsum("rfg,rf->rg", whitener, white)
 
 
 def sample_factors(
-    key: PRNGKey, params: Params, residual: Rows, precision: Float[Array, "row factor factor"]
+    key: PRNGKey, params: Params, residual: Rows, whitener: Float[Array, "row factor factor"]
 ) -> Float[Array, "row factor"]:
     """z ~ N(E[z | x, h], (I + V_oᵀV_o)⁻¹)."""
-    noise = jax.random.normal(key, precision.shape[:2], precision.dtype)
-    spread = jax.vmap(lambda c, e: jax.scipy.linalg.solve_triangular(c, e, lower=True, trans=1))(precision, noise)
-    return factor_mean(params, residual, precision) + spread
+    noise = jax.random.normal(key, whitener.shape[:2], whitener.dtype)
+    return factor_mean(params, residual, whitener) + coloured(whitener, noise)
+
+
+def coloured(whitener: Float[Array, "row factor factor"], noise: Float[Array, "row factor"]) -> Factors:
+    """Uᵀ ε: noise with the covariance of z given x and h."""
+    return jnp.einsum("rfg,rf->rg", whitener, noise)

@@ -16,6 +16,8 @@ from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsCode, RowsMask
 from thurbo.constraints.base import Bounds, Gauge
 
+MOST_UNROLLED = 12  # cuts of a level column that are selected one by one
+
 
 class BoxRegion(NamedTuple):
     """Ω(e) = Π_i [b_i, c_i] in latent units; a point is a flag, never a box that happens to be narrow."""
@@ -164,11 +166,23 @@ class Levels(NamedTuple):
         shape = self.code.shape
         lower, upper = jnp.full(shape, -jnp.inf, dtype), jnp.full(shape, jnp.inf, dtype)
         high = self.code if self.high is None else self.high
+        if gauge.cuts.shape[-1] > MOST_UNROLLED:
+            return self._gathered(gauge, high)
         for cut in range(gauge.cuts.shape[-1]):  # selects fuse; a gather by code does not
             threshold = jnp.broadcast_to(gauge.cuts[..., cut], shape)
             lower = jnp.where(self.code == cut + 1, threshold, lower)
             upper = jnp.where(high == cut, threshold, upper)
         return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype))
+
+    def _gathered(self, gauge: Gauge, high: Int[Array, "row slot"]) -> BoxRegion:
+        """The same for many levels, whose selects would take minutes to compile."""
+        cuts, shape = gauge.cuts, self.code.shape
+        end = jnp.full((*cuts.shape[:-1], 1), jnp.inf, cuts.dtype)
+        ends = jnp.broadcast_to(jnp.concatenate([-end, cuts, end], axis=-1), (*shape, cuts.shape[-1] + 2))
+        last = jnp.full_like(high, cuts.shape[-1] + 1)
+        places = jnp.where(high >= 0, self.code, jnp.zeros_like(high)), jnp.where(high >= 0, high + 1, last)
+        lower, upper = (jnp.take_along_axis(ends, place[..., None], axis=-1)[..., 0] for place in places)
+        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, cuts.dtype))
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """One table of log-probabilities per state, slot and level serves every row: the sum is a matrix product."""

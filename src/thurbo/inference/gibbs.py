@@ -33,15 +33,15 @@ class Clamp(NamedTuple):
     region: Region
     observed: RowsMask
     present: RowsMask | None
-    precision: Float[Array, "row factor factor"] | None  # Cholesky factor; None without factors
+    whitener: Float[Array, "row factor factor"] | None  # of the covariance of z; None without factors
 
 
 def clamp(params: Params, evidence: Evidence) -> Clamp:
     """Bring parameters and evidence together, once for many sweeps."""
     seen = rbm.gather(params, evidence.sites)
     observed = evidence.observed
-    precision = rbm.factor_precision(seen, observed) if params.n_factors else None
-    return Clamp(seen, evidence.region(seen.gauge), observed, evidence.present, precision)
+    whitener = rbm.factor_whitener(seen, observed) if params.n_factors else None
+    return Clamp(seen, evidence.region(seen.gauge), observed, evidence.present, whitener)
 
 
 def sweep(key: PRNGKey, x: Rows, mean: Rows, region: Region) -> Rows:
@@ -54,9 +54,9 @@ def step(key: PRNGKey, state: ChainState, given: Clamp) -> ChainState:
     key_z, key_x, key_h = jax.random.split(key, 3)
     mean, z = rbm.latent_mean(given.params, state.h), state.z
     shift = jnp.zeros_like(mean)
-    if given.precision is not None:
+    if given.whitener is not None:
         residual = rbm.only(state.x - mean, given.observed)
-        z = rbm.sample_factors(key_z, given.params, residual, given.precision)
+        z = rbm.sample_factors(key_z, given.params, residual, given.whitener)
         shift = rbm.factor_shift(given.params, z)
     x = sweep(key_x, state.x, mean + shift, given.region)
     h = rbm.sample_hidden(key_h, given.params, rbm.only(x - shift, given.present))

@@ -126,13 +126,10 @@ def log_unnormalised_importance(
         log_q = (h * jnp.log(q) + (1.0 - h) * jnp.log1p(-q)).sum(-1)
         log_w = rbm.log_omega(given.params, h, given.present) - log_q
         mean = rbm.latent_mean(given.params, h)
-        if given.precision is not None:
+        if given.whitener is not None:
             noise = jnp.broadcast_to(jax.random.normal(key_z, (1, n_factors), q.dtype), (q.shape[0], n_factors))
-            spread = jax.vmap(lambda c, e: jax.scipy.linalg.solve_triangular(c, e, lower=True, trans=1))(
-                given.precision, noise
-            )
-            z = proposal.factors + wide * spread
-            log_det = jnp.log(jnp.diagonal(given.precision, axis1=1, axis2=2)).sum(-1)
+            z = proposal.factors + wide * rbm.coloured(given.whitener, noise)
+            log_det = -jnp.log(jnp.diagonal(given.whitener, axis1=1, axis2=2)).sum(-1)
             log_qz = -0.5 * (noise**2).sum(-1) + log_det - n_factors * jnp.log(wide)
             log_w = log_w - 0.5 * (z**2).sum(-1) - log_qz
             mean = mean + rbm.factor_shift(given.params, z)

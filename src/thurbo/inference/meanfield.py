@@ -23,12 +23,12 @@ from thurbo.rbm import Params
 
 
 class MeanField(NamedTuple):
-    """q(h_k = 1), its log-odds, and the mean of z with the Cholesky factor of its precision."""
+    """q(h_k = 1), its log-odds, and the mean of z with the whitener of its covariance."""
 
     hidden: Hidden
     log_odds: Hidden
     factors: Factors
-    precision: Float[Array, "row factor factor"] | None
+    whitener: Float[Array, "row factor factor"] | None
 
 
 def with_gumbel_orders(region: Region) -> Region:
@@ -72,8 +72,8 @@ def mean_field(
         x = region.mean(mean + shift)
         if latent_bound is not None:
             x = jnp.clip(x, usual - latent_bound, usual + latent_bound)
-        if given.precision is not None:
-            z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.precision)
+        if given.whitener is not None:
+            z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.whitener)
         fresh = rbm.hidden_logits(seen, rbm.only(x - shift, given.present)) - (q - 0.5) * self_coupling
         return (damping * log_odds + (1.0 - damping) * fresh, z), None
 
@@ -81,7 +81,7 @@ def mean_field(
     log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
     z = jnp.zeros((rows, params.n_factors), params.weights.dtype)
     (log_odds, z), _ = jax.lax.scan(one, (log_odds, z), None, length=n_steps)
-    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.precision)
+    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener)
 
 
 def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows, Rows]:
@@ -92,15 +92,13 @@ def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows
     seen = rbm.gather(params, slots_from.sites)
     mean = rbm.latent_mean(seen, q.hidden) + rbm.factor_shift(seen, q.factors)
     variance = 1.0 + rbm.to_slots(seen.weights**2, q.hidden * (1.0 - q.hidden))
-    if q.precision is not None:
-        variance = variance + factor_variance(seen, q.precision)
+    if q.whitener is not None:
+        variance = variance + factor_variance(seen, q.whitener)
     return mean, jnp.sqrt(variance)
 
 
-def factor_variance(seen: Params, precision: Float[Array, "row factor factor"]) -> Rows:
+def factor_variance(seen: Params, whitener: Float[Array, "row factor factor"]) -> Rows:
     """V_i (I + V_oᵀV_o)⁻¹ V_iᵀ for every slot."""
-    loadings = seen.loadings
-    if loadings.ndim == 2:
-        loadings = jnp.broadcast_to(loadings, (precision.shape[0], *loadings.shape))
-    half = jax.vmap(lambda c, v: jax.scipy.linalg.solve_triangular(c, v.T, lower=True))(precision, loadings)
-    return (half * half).sum(axis=1)
+    v = seen.loadings
+    half = jnp.einsum("rfg,ig->rif" if v.ndim == 2 else "rfg,rig->rif", whitener, v)
+    return (half * half).sum(axis=-1)

@@ -35,8 +35,8 @@ def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow
     value = value + rbm.expected_log_omega(seen, state.hidden, evidence.free)
     region = evidence.region(seen.gauge)
     value = value + region.log_mass(mean + rbm.factor_shift(seen, state.factors))
-    if state.precision is not None:
-        spread = factor_variance(seen, jax.lax.stop_gradient(state.precision))
+    if state.whitener is not None:
+        spread = factor_variance(seen, jax.lax.stop_gradient(state.whitener))
         value = value - 0.5 * rbm.only(spread, observed).sum(-1)
     return value
 

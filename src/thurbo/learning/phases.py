@@ -21,14 +21,14 @@ from thurbo.rbm import Params
 
 
 class Positive(NamedTuple):
-    """Data-dependent state: probabilities of h (or a draw of h), z, and the precision of z where it is a mean.
+    """Data-dependent state: probabilities of h (or a draw of h), z, and the whitener of z where it is a mean.
 
     `draws` are what h sees of x, x − Vz: in each of a chain's recent rounds, or their average as the only one.
     """
 
     hidden: Hidden
     factors: Factors
-    precision: Float[Array, "row factor factor"] | None
+    whitener: Float[Array, "row factor factor"] | None
     draws: Float[Array, "draw row slot"] | None = None
 
 
@@ -36,7 +36,7 @@ def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Po
     """P(h, z | e): mean-field, or a short Gibbs run that starts from it."""
     q = mean_field(params, evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
     if plan.positive_phase == "mean-field":
-        return Positive(q.hidden, q.factors, q.precision)
+        return Positive(q.hidden, q.factors, q.whitener)
     given = gibbs.clamp(params, evidence)
     key_start, key_run = jax.random.split(key)
     state = gibbs.start(key_start, given, q.hidden)
