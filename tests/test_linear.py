@@ -280,6 +280,7 @@ def test_posteriors_and_evidence_with_lines_by_brute_force():
         np.testing.assert_allclose(ask(params, evidence)[r], weight @ states, atol=5 * error)
 
 
+@pytest.mark.slow
 def test_chains_over_rows_with_lines_reach_the_posterior():
     """Chains over (x, h) under mixed evidence with lines stay in Ω and reach the exact posterior of h."""
     params, evidence = test_mixed.make_params(), mixed_with_lines()

@@ -230,6 +230,7 @@ def test_padding_permutation_and_grouping_change_nothing():
     np.testing.assert_allclose(unknown, value, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
     """Choices by a table of their labels in every state, rankings by single items at their ends."""
     rng = np.random.default_rng(12)
