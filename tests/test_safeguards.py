@@ -124,3 +124,17 @@ def test_posteriors_of_training_rows_come_with_the_fit(scores):
     assert moving.any()
     for k in np.flatnonzero(moving):
         assert np.corrcoef(smoothed[:, k], inferred[:, k])[0, 1] > 0.9
+
+
+def test_smoothed_posteriors_belong_to_the_rows_of_the_fit(scores):
+    """Rows that come later are no part of them, nor are those of a model that moved on."""
+    some = {name: values[:200] for name, values in scores.items()}
+    schema = {name: tb.Binary() for name in scores}
+    settings = {"n_hidden": 2, "random_state": 0, "objective": "exact", "posterior_smoothing": 0.8, "max_epochs": 2}
+    model = tb.TBM(schema, **settings).partial_fit(some)
+    assert not hasattr(model, "posteriors_")
+    assert model.posterior_smoothing == 0.8
+    model.fit(some)
+    assert model.posteriors_.shape == (200, 2)
+    model.partial_fit({name: values[200:300] for name, values in scores.items()})
+    assert not hasattr(model, "posteriors_")

@@ -79,7 +79,7 @@ class TBM(TransformerMixin, BaseEstimator):
         ρ and λ of §6: pull each row's hidden probabilities towards ρ, at the "average" x of the row or averaged over
         its "samples" (A.2.2; with positive_phase="gibbs").
     posterior_smoothing : float or None
-        η of A.2.3: `posteriors_` of the training rows are exponential averages over training, without inference.
+        η of A.2.3: `posteriors_` of the rows of `fit` are exponential averages over training, without inference.
     weight_decay, max_norm, latent_bound : float
         Shrinkage of weights per step and unit of learning rate; largest norm of a hidden unit's weights; how many
         standard deviations from its mean hidden units see an x while training.
@@ -201,9 +201,14 @@ class TBM(TransformerMixin, BaseEstimator):
             self.feature_names_in_ = np.asarray(table.names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        self.__dict__.pop("posteriors_", None)
         if plan.posterior_smoothing:
-            self.posteriors_ = self.transform(table)[:, : self.params_.n_hidden]
-            self.posteriors_[learned_from] = np.asarray(fitted.state.posteriors)
+            smoothed = np.asarray(fitted.state.posteriors)
+            if len(learned_from) < table.n_rows:  # rows that were held out have none
+                every = self.transform(table)[:, : self.params_.n_hidden]
+                every[learned_from] = smoothed
+                smoothed = every
+            self.posteriors_ = smoothed
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
@@ -211,11 +216,11 @@ class TBM(TransformerMixin, BaseEstimator):
         if getattr(self, "_training", None) is None:
             if hasattr(self, "params_"):
                 raise ThurboError("a model from a file cannot go on learning; fit it again")
-            usual = self.max_epochs
+            usual = {"max_epochs": self.max_epochs, "posterior_smoothing": self.posterior_smoothing}
             try:
-                self.set_params(max_epochs=0).fit(X)
+                self.set_params(max_epochs=0, posterior_smoothing=None).fit(X)
             finally:
-                self.set_params(max_epochs=usual)
+                self.set_params(**usual)
         return self._go_on(X, sample_weight)
 
     def _go_on(self, X: Any, sample_weight: Any) -> Self:
@@ -224,6 +229,7 @@ class TBM(TransformerMixin, BaseEstimator):
         weight = _weights(self.schema_, asked.table, sample_weight)
         data = fitting.Data(self.schema_, asked.blocks, asked.evidence, weight)
         fitted = fitting.go_on(chosen, data, state, plan, seed)
+        self.__dict__.pop("posteriors_", None)  # those of other rows, under another model
         monitor.warn(fitted)
         self._adopt(self.schema_, fitted.params, plan.objective, self.history_ + fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)

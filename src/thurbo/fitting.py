@@ -6,6 +6,7 @@ What `TBM.fit` and `TBM.partial_fit` share, between the table and the training l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -121,7 +122,8 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
 
 
 def go_on(chosen: Mapping[str, Any], data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:
-    """One more pass over new rows, at the full rate."""
+    """One more pass over new rows, at the full rate; smoothed posteriors are of the first rows, and stay out of it."""
+    plan = replace(plan, posterior_smoothing=0.0)
     rows = course.Rows(data.evidence, jnp.asarray(data.weight, jnp.float32))
     batch_size, _ = settings.lengths(chosen, data.evidence.n_rows)
     length = course.Length(batch_size, 1, float(chosen["learning_rate"]), falls=False)

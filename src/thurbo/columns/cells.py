@@ -175,6 +175,15 @@ def _is_hashable(value: Any) -> bool:
     return True
 
 
+def is_number_text(text: str) -> bool:
+    """Whether a text spells a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def as_numbers(cells: Cells) -> tuple[FloatArray, BoolArray]:
     """Cells as floats, NaN where there is none, and which observed cells cannot be read as a number."""
     numbers = np.full(len(cells), np.nan)

@@ -14,7 +14,7 @@ import numpy as np
 from thurbo.columns.base import Column
 from thurbo.columns.binary import Binary, false_and_true, is_affirmative
 from thurbo.columns.categorical import Categorical
-from thurbo.columns.cells import Cells, is_label, listing, show
+from thurbo.columns.cells import Cells, is_label, is_number_text, listing, show
 from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Ignore
 from thurbo.columns.notes import Note, whole
@@ -107,7 +107,7 @@ def _levels(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], 
         return _binary(levels, named, missing, says)
     texts = [named.get(code, str(code)) for code in levels]
     order = arranged(levels, texts, note.measure)
-    numbers = note.measure != "nominal" and ((order or ([], ""))[1] == "numbered" or all(map(_is_number, texts)))
+    numbers = note.measure != "nominal" and ((order or ([], ""))[1] == "numbered" or all(map(is_number_text, texts)))
     unnamed = [code for code in answers if code not in named]
     end = f"{f'; {listing(unnamed)} without a name' if unnamed else ''}{_less(missing)}"
     names = _kept(named, levels)
@@ -170,11 +170,3 @@ def _key(code: Any) -> tuple[bool, Any]:
 
 def _in_order(codes: Iterable[Any]) -> list[Any]:
     return sorted(set(codes), key=_key)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from typing import Any
 
+from thurbo.columns.cells import is_number_text
 from thurbo.columns.notes import Group, Note
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.io.codebook import Codebook
@@ -129,15 +130,7 @@ def _is_second_header(first: list[str], second: list[str], third: list[str]) -> 
     # A row of answers would have numbers where the next row has them, and would not say "Response".
     says_response = any(_ANSWER.fullmatch(below) for below in second)
     blank_below = not second[0] and bool(third and third[0])
-    return (says_response or blank_below) and not any(map(_is_number, second))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return (says_response or blank_below) and not any(map(is_number_text, second))
 
 
 def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], int, Codebook]:

@@ -147,12 +147,16 @@ def _contrast(
     value = objectives.positive_part(params, evidence, state)
     start = state.hidden if plan.negative_phase == "contrastive" else chains
     moved = negative(key_negative, frozen, evidence, start, plan)
-    counted = tempering.cold(moved, plan.n_temperatures) if plan.negative_phase == "tempered" else moved
-    omega = objectives.negative_part(params, evidence, counted, plan)
+    omega = objectives.negative_part(params, evidence, _counted(moved, plan), plan)
     per_chain = weight if plan.negative_phase == "contrastive" else jnp.ones_like(omega)
     model = (per_chain * omega).sum() / jnp.maximum(per_chain.sum(), 1e-12) * weight.sum()
     chains = chains if plan.negative_phase == "contrastive" else moved
     return (model - (weight * value).sum()) / batch.cells, state, chains
+
+
+def _counted(chains: Chains, plan: Plan) -> Float[Array, "counted hidden"]:
+    """The chains whose statistics are the model's own."""
+    return tempering.cold(chains, plan.n_temperatures) if plan.negative_phase == "tempered" else chains
 
 
 def update(
@@ -191,8 +195,7 @@ def update(
     learnable = recentre(learnable, state.centre, centre)
     gap = jnp.zeros((), weight.dtype)
     if plan.keeps_chains:
-        counted = tempering.cold(seen.chains, plan.n_temperatures) if plan.negative_phase == "tempered" else seen.chains
-        gap = jnp.sqrt(((activation - counted.mean(axis=0)) ** 2).mean())
+        gap = jnp.sqrt(((activation - _counted(seen.chains, plan).mean(axis=0)) ** 2).mean())
     posteriors = state.posteriors
     if plan.posterior_smoothing and places is not None:  # A.2.3
         old = jnp.take(posteriors, places, axis=0, mode="clip")

@@ -47,12 +47,7 @@ class Evaluation:
             values = [record.get(name) for record in self.columns]
             is_measure = name.startswith(MEASURES)
             data[name] = np.asarray(values, np.float64 if is_measure else None)
-        for library in ("pandas", "polars", "pyarrow"):
-            try:
-                return frames.assemble(library, data)
-            except ImportError:
-                continue
-        return data
+        return frames.assemble_any(data)
 
     @property
     def verdict(self) -> str:
