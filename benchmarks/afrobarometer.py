@@ -17,8 +17,11 @@ import numpy as np
 import pandas as pd
 
 import thurbo as tb
+from thurbo.io.codebook import Codebook
+from thurbo.io.read import read_frame
 
-CODES = "r4_codes.npz"
+CODES, MASK, SCHEMA = "r4_codes.npz", "r4_mask.npz", "schema.toml"
+COUNTRIES = ("country_codes", "country_names")
 
 
 class Survey(NamedTuple):
@@ -28,6 +31,7 @@ class Survey(NamedTuple):
     questions: list[dict[str, Any]]
     country: np.ndarray
     mask: np.ndarray
+    country_names: dict[int, str] = {}  # noqa: RUF012  (read only; empty where only codes are to be had)
 
     def names(self, *types: str, strict: bool = False) -> list[str]:
         """Questions of some types (all by default); `strict` leaves out those not asked in every country."""
@@ -37,6 +41,11 @@ class Survey(NamedTuple):
             if (not types or q["type"] in types) and not (strict and "unasked_in" in q)
         ]
 
+    def rows(self, index: np.ndarray) -> Survey:
+        """The answers of some respondents."""
+        frame = self.frame.iloc[index].reset_index(drop=True)
+        return self._replace(frame=frame, country=self.country[index], mask=self.mask[index])
+
 
 def folder() -> Path:
     """Where the survey is."""
@@ -45,24 +54,36 @@ def folder() -> Path:
 
 def load() -> Survey:
     """Read the survey."""
-    described = tomllib.loads((folder() / "schema.toml").read_text())
+    described = tomllib.loads((folder() / SCHEMA).read_text(encoding="utf-8"))
     questions, target = described["question"], described["target"]
     names = [q["name"] for q in questions]
+    mask = np.load(folder() / MASK)
+    assert mask["names"].tolist() == names
     if (folder() / CODES).exists():
-        stored = np.load(folder() / CODES)
-        raw = pd.DataFrame(stored["codes"].astype(float), columns=[*names, target])
+        with np.load(folder() / CODES) as stored:  # answers already: their codes are not to be merged again
+            table, named = stored["codes"].astype(float), [stored.get(key, []) for key in COUNTRIES]
+        frame, country = pd.DataFrame(table[:, :-1], columns=names), table[:, -1]
+        country_names = {int(code): str(text) for code, text in zip(*named, strict=True)}
     else:
-        import pyreadstat
+        raw = read_frame(folder() / described["source"])
+        frame, country = answers(raw, questions), raw[target].to_numpy()
+        country_names = {int(code): text for code, text in Codebook.of(raw).note(target).names}
+    return Survey(frame, questions, country.astype(int), mask["mask"], country_names)
 
-        raw, _ = pyreadstat.read_sav(str(folder() / described["source"]), user_missing=True, usecols=[*names, target])
-    columns = {}
+
+def answers(raw: pd.DataFrame, questions: list[dict[str, Any]]) -> pd.DataFrame:
+    """Codes as the questions' description reads them; what was mentioned before is no mention of its own."""
+    columns: dict[str, pd.Series] = {}
+    earlier: dict[str, list[str]] = {}
     for q in questions:
         values = pd.to_numeric(raw[q["name"]])
         values = values.replace({float(code): float(into) for code, into in q.get("merge", {}).items()})
-        columns[q["name"]] = values.where(~values.isin(q["missing"]))
-    mask = np.load(folder() / "r4_mask.npz")
-    assert mask["names"].tolist() == names
-    return Survey(pd.DataFrame(columns), questions, raw[target].to_numpy(int), mask["mask"])
+        values = values.where(~values.isin(q["missing"]))
+        for before in earlier.get(q.get("group", ""), []):
+            values = values.where(values != columns[before])
+        earlier.setdefault(q.get("group", q["name"]), []).append(q["name"])
+        columns[q["name"]] = values
+    return pd.DataFrame(columns)
 
 
 def column(question: dict[str, Any]) -> tb.columns.Column:
@@ -81,13 +102,12 @@ def column(question: dict[str, Any]) -> tb.columns.Column:
 def main() -> None:
     """Copy the codes to a folder that NumPy alone can read."""
     survey = load()
-    described = tomllib.loads((folder() / "schema.toml").read_text())
     to = Path(sys.argv[1])
     to.mkdir(parents=True, exist_ok=True)
-    codes = np.column_stack([survey.frame.to_numpy(np.float32), survey.country.astype(np.float32)])
-    np.savez_compressed(to / CODES, codes=codes)
-    assert described["target"]
-    for name in ("schema.toml", "r4_mask.npz"):
+    codes = np.column_stack([survey.frame.to_numpy(float), survey.country.astype(float)])
+    named = np.asarray(list(survey.country_names), int), np.asarray(list(survey.country_names.values()), str)
+    np.savez_compressed(to / CODES, codes=codes, **dict(zip(COUNTRIES, named, strict=True)))
+    for name in (SCHEMA, MASK):
         shutil.copyfile(folder() / name, to / name)
 
 

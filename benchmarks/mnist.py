@@ -269,10 +269,6 @@ def main() -> None:
         test = np.mean(result["test"]) if result["test"] else np.nan
         spread, took = np.std(result["test"] or 0), np.mean(result["seconds"])
         print(f"{runs[key][0]:28s} {np.mean(result['validation']):12.2f} {test:8.2f} {spread:6.2f} {took:6.0f}")
-    if arguments.figures:
-        from benchmarks.mnist_figures import draw
-
-        draw(arguments.figures, models, data, {key: result["guess"] for key, result in found.items()})
 
     def mean(key: str) -> float | None:
         return float(np.mean(found[key]["test"])) if key in found and found[key]["test"] else None
@@ -292,6 +288,10 @@ def main() -> None:
             }
         )
     )
+    if arguments.figures:
+        from benchmarks.mnist_figures import draw
+
+        draw(arguments.figures, models, data, {key: result["guess"] for key, result in found.items()})
 
 
 if __name__ == "__main__":

@@ -222,6 +222,29 @@ def test_score_is_log_probability_by_row(survey: Survey, tmp_path: Path, capsys:
     assert f"{expected.mean():.4f} nats" in out
 
 
+def test_scores_are_averaged_by_weight(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fitted = tb.TBM.load(survey.model)
+    fitted._adopt(fitted.schema_ | {"wt": tb.Weight()}, fitted.params_, fitted.objective_, fitted.history_, True)
+    fitted.save(tmp_path / "m.thurbo")
+    weight = np.where(np.arange(60) < 20, 2.5, 0.0)
+    tb.write(survey.frame.assign(wt=weight), tmp_path / "survey.sav")
+    files = (str(tmp_path / "m.thurbo"), str(tmp_path / "survey.sav"), "-o", str(tmp_path / "out.csv"))
+    status, out, err = run("score", *files, "--quiet", capsys=capsys)
+    expected = survey.fitted.score_samples(survey.frame)[:20].mean()
+    assert (status, err) == (0, "")
+    assert out == f"weighted mean log P of 60 rows: {expected:.4f} nats\n"
+    assert len(tb.read(tmp_path / "out.csv")[0]) == 60
+
+
+def test_too_many_levels_are_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tb.write(pd.DataFrame({"index": np.arange(600), "q": np.arange(600) % 3}), tmp_path / "t.csv")
+    tb.Schema({"index": tb.Ordinal(), "q": tb.Ordinal()}).to_toml(tmp_path / "s.toml")
+    status, _, err = run("check", str(tmp_path / "t.csv"), "-s", str(tmp_path / "s.toml"), capsys=capsys)
+    assert status == 0
+    assert err.startswith('thurbo: warning: column "index": Ordinal has 600 levels')
+    assert err.count("\n") == 1
+
+
 def test_predict_has_texts_for_headers(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--column", "trust", "--given", "fan = Yes")
     found, _ = ask(survey, "predict", *arguments, to=tmp_path / "out.csv", capsys=capsys)
@@ -263,10 +286,13 @@ def test_several_imputations_stand_below_one_another(
 ) -> None:
     found, _ = ask(survey, "impute", "--draws", "3", "--seed", "1", to=tmp_path / f"out{suffix}", capsys=capsys)
     assert list(found) == [*names, *survey.frame]
-    assert found[names[0]].tolist() == np.repeat([1, 2, 3], 60).tolist()
-    assert found[names[1]].tolist() == list(range(1, 61)) * 3
-    expected = survey.fitted.impute_draws(survey.frame, 3, random_state=1)
-    assert np.array_equal(found["age"], np.concatenate([each["age"] for each in expected]))
+    assert found[names[0]].tolist() == np.repeat([0, 1, 2, 3], 60).tolist()
+    assert found[names[1]].tolist() == list(range(1, 61)) * 4
+    expected = [survey.frame, *survey.fitted.impute_draws(survey.frame, 3, random_state=1)]
+    assert np.array_equal(found["age"], np.concatenate([each["age"] for each in expected]), equal_nan=True)
+    refused = np.tile(survey.frame["trust"] == 9, 4)
+    assert refused.any()
+    assert found["trust"][refused].isna().tolist() == (found[names[0]][refused] == 0).tolist()
     if suffix != ".csv":
         assert tb.read(tmp_path / f"out{suffix}")[1]["fan"].texts == ("No", "Yes")
 

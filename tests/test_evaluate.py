@@ -17,8 +17,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 import thurbo as tb
 from tests.known import ISSUES, PARTIES, SCHEMA, TRUST, known_model
+from thurbo.errors import ThurboError
 from thurbo.queries import baseline, evaluate
-from thurbo.queries.evaluation import Evaluation
+from thurbo.queries.evaluation import MEASURES, RIVALS, Evaluation
 
 HIDE = 0.3
 CODES = {"member": ("no", "yes"), "trust": TRUST, "party": PARTIES}
@@ -215,8 +216,73 @@ def test_calibration_is_measured_in_bins() -> None:
     assert evaluate.calibration_of_numbers(np.full(10, 0.999)) == pytest.approx(0.5)
 
 
+# ---- weights
+
+
+@pytest.fixture
+def ask(model: tb.TBM, frame: pd.DataFrame, hidden: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Evaluate some rows of the frame with the same cells hidden, wherever they stand; of those without weight none."""
+
+    def asked(rows: np.ndarray, **settings: Any) -> Evaluation:
+        def choose(schema: Any, blocks: Any, hide: Any, rng: Any, counts: np.ndarray) -> dict[str, np.ndarray]:
+            return {name: where[rows] & counts for name, where in hidden.items()}
+
+        monkeypatch.setattr(evaluate, "choose", choose)
+        return model.evaluate(frame.iloc[rows].reset_index(drop=True), hide=HIDE, **settings)
+
+    return asked
+
+
+def figures(found: Evaluation, rivals: tuple[str, ...]) -> dict[Any, float]:
+    names = [f"{measure}{rival}" for measure in MEASURES for rival in rivals]
+    by_column = {(record["column"], name): record[name] for record in found.columns for name in names}
+    overall = {("all", f"{measure}{rival}") for measure in ("accuracy", "log_score") for rival in rivals}
+    kept = by_column | {key: found.overall[key[1]] for key in overall}
+    return {key: value for key, value in kept.items() if value is not None}
+
+
+def test_rows_of_weight_nought_are_not_there(ask: Any) -> None:
+    """Neither for the model nor for its yardsticks, regressions among them."""
+    kept = np.random.default_rng(3).random(700) < 0.85
+    weighted, fewer = ask(np.arange(700), sample_weight=kept.astype(float)), ask(np.flatnonzero(kept))
+    assert [record["n"] for record in weighted.columns] == [record["n"] for record in fewer.columns]
+    assert len(figures(fewer, RIVALS)) > 40
+    assert figures(weighted, RIVALS) == pytest.approx(figures(fewer, RIVALS), rel=1e-4, abs=1e-6)
+    assert weighted.overall == pytest.approx(fewer.overall, rel=1e-4, abs=1e-6)
+
+
+def test_whole_weights_repeat_rows(ask: Any, found: Evaluation) -> None:
+    """The model's figures; yardsticks add half an answer, which is less of more rows."""
+    times = np.random.default_rng(4).choice(4, 700, p=[0.1, 0.4, 0.3, 0.2])
+    weighted = ask(np.arange(700), logistic=False, sample_weight=times)
+    repeated = ask(np.repeat(np.arange(700), times), logistic=False)
+    assert figures(weighted, ("",)) == pytest.approx(figures(repeated, ("",)), rel=1e-4, abs=1e-6)
+    assert figures(weighted, ("_marginal",)) == pytest.approx(figures(repeated, ("_marginal",)), rel=0.02, abs=0.02)
+    assert figures(found, ("",)) != pytest.approx(figures(weighted, ("",)), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        ([1.0, 2.0], "one number for each of the 700 rows"),
+        (np.zeros(700), "zero for every row"),
+        (np.full(700, -1.0), "row 0: sample_weight -1.0"),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused(model: tb.TBM, frame: pd.DataFrame, weight: Any, words: str) -> None:
+    for ask in (model.score, model.evaluate):
+        with pytest.raises(ThurboError, match=words):
+            ask(frame, sample_weight=weight)
+
+
+# ---- what cannot be tested
+
+
 def test_statements_and_partial_rankings_are_not_hidden() -> None:
-    """What no single answer says cannot be predicted right or wrong; partial rankings have pairs and no favourite."""
+    """What leaves labels open cannot be predicted right or wrong; an interval of a number has a probability.
+
+    Partial rankings have pairs and no favourite.
+    """
     schema = tb.Schema({
         "trust": tb.Ordinal(TRUST),
         "party": tb.Categorical(PARTIES),
@@ -233,7 +299,7 @@ def test_statements_and_partial_rankings_are_not_hidden() -> None:
     rows = {name: evaluate.answered(schema, blocks, name).tolist() for name in schema}
     assert rows["trust"] == [True, False, False, True]
     assert rows["party"] == [True, False, False, False]
-    assert rows["age"] == [True, False, False, False]
+    assert rows["age"] == [True, True, False, True]
     assert rows["drinks"] == [True, True, True, False]
     assert evaluate.favourite(blocks["drinks"]).tolist() == [0, -1, -1, -1]
 
@@ -297,6 +363,10 @@ def test_the_scorer_is_the_mean_log_score(model: tb.TBM, frame: pd.DataFrame, fo
     assert scorer(pipeline, frame) == found.overall["log_score"]
     with pytest.raises(tb.ThurboError, match="FunctionTransformer does not predict"):
         scorer(FunctionTransformer(), frame)
+    weight = np.arange(700.0)
+    weighted = model.evaluate(frame, hide=HIDE, logistic=False, sample_weight=weight).overall["log_score"]
+    assert scorer(model, frame, sample_weight=weight) == pytest.approx(weighted)
+    assert weighted != pytest.approx(found.overall["log_score"], rel=1e-3)
 
 
 def test_a_grid_of_hidden_units_is_searched() -> None:

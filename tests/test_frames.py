@@ -16,7 +16,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,8 +166,6 @@ BAD: list[tuple[Any, tuple[str, ...]]] = [
     (lambda: frames.table(pl.LazyFrame({"a": [1]})), ("LazyFrame", ".collect()")),
     (lambda: frames.table(3), ("int", "pandas")),
     (lambda: frames.table(None), ("NoneType", "pandas")),
-    (lambda: frames.table(scipy.sparse.eye(2)), ("not yet", "toarray")),
-    (lambda: frames.table(scipy.sparse.csr_array(np.eye(2))), ("not yet", "toarray")),
     (lambda: frames.table({"age": [1]}).cells("agee"), ('column "agee"', 'did you mean "age"?')),
 ]
 

@@ -33,9 +33,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rbm": {"_typing", "_runtime", "constraints", "whitening"},  # for Gauge, the cuts and scales among its parameters
     "evidence": {"_typing", "_runtime", "constraints", "rbm"},
     "merging": {"_typing", "_runtime", "constraints"},
-    "packing": {"_typing", "_runtime", "constraints", "rbm", "evidence", "merging"},
-    "inference": _MATHEMATICS | {"packing"},
-    "learning": _MATHEMATICS | {"packing", "inference"},
+    "ragged": {"_typing", "_runtime", "constraints", "rbm", "evidence"},
+    "packing": {"_typing", "_runtime", "constraints", "rbm", "evidence", "merging", "ragged"},
+    "inference": _MATHEMATICS | {"packing", "ragged"},
+    "learning": _MATHEMATICS | {"packing", "ragged", "inference"},
     # Tables, on the host.
     "columns": set(),
     "io": {"columns"},
@@ -47,13 +48,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "preferences": _TABLES,
     "segments": _TABLES,
     # Where the two meet, and what people see.
-    "queries": _MATHEMATICS | _TABLES | {"packing", "inference"},
+    "queries": _MATHEMATICS | _TABLES | {"packing", "ragged", "inference"},
     "store": _TABLES | {"_typing", "_runtime", "constraints", "rbm"},
-    "checkpoint": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "store"},
-    "fitting": _MATHEMATICS | _TABLES | {"packing", "inference", "learning", "checkpoint"},
+    "checkpoint": _MATHEMATICS | _TABLES | {"packing", "ragged", "inference", "learning", "store"},
+    "fitting": _MATHEMATICS | _TABLES | {"packing", "ragged", "inference", "learning", "checkpoint"},
     "estimator": _MATHEMATICS
     | _TABLES
-    | {"packing", "inference", "learning", "queries", "store", "fitting", "segments"},
+    | {"packing", "ragged", "inference", "learning", "queries", "store", "fitting", "segments"},
     "imputer": _TABLES | {"estimator"},
     "scoring": set(),
     "report": _TABLES | {"estimator"},
@@ -69,6 +70,7 @@ DEVICE_SIDE = {
     "evidence",
     "merging",
     "packing",
+    "ragged",
     "inference",
     "learning",
 }

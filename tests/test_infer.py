@@ -247,6 +247,17 @@ def test_many_codes_are_left_out_and_titles_kept() -> None:
     assert isinstance(schema["q"], tb.Id | tb.Ignore)
 
 
+def test_more_levels_than_a_model_should_learn_are_amounts_or_left_out() -> None:
+    many = list(range(1, 301))
+    schema = coded(many, {code: f"Step {code}" for code in many}, "ordinal")
+    assert schema["q"] == tb.Continuous(transform="rank-normal")
+    assert "300 levels" in schema.reasons["q"]
+    texts = pd.Categorical([f"Step {code}" for code in many], [f"Step {code}" for code in many], ordered=True)
+    schema = tb.Schema.infer(pd.DataFrame({"text": texts, "number": pd.Categorical(many, many, ordered=True)}))
+    assert schema["text"] == tb.Ignore("more than 100 levels")
+    assert schema["number"] == tb.Continuous(transform="rank-normal")
+
+
 def test_codes_that_were_replaced_by_their_names_are_read_as_text() -> None:
     frame = pd.DataFrame({"q": ["Agree", "Disagree", "Neutral"]})
     frame.attrs[KEY] = Codebook({"q": Note(names=tuple(AGREE.items()), missing=((9, 9),))}).to_text()
@@ -259,6 +270,10 @@ ROLES: list[tuple[str, Any, Any, str]] = [
     ("respondent_id", RNG.permutation(N) + 5000, tb.Id(), "each number occurs once"),
     ("order", np.arange(1, N + 1), tb.Id(), "counts the rows"),
     ("year", np.arange(1950, 1950 + N), tb.Continuous(), "distinct"),
+    ("who", RNG.permutation(2 * N)[:N] + 7, tb.Id(), "each number occurs once"),
+    ("family", np.r_[RNG.permutation(N - 2), 3, 5], tb.Id(), "nearly every number occurs once"),
+    ("rank", RNG.permutation(N) + 1, tb.Continuous(), "each occurs once"),
+    ("income", RNG.integers(0, 50 * N, N), tb.Continuous(), "distinct"),
     ("key", [f"A{i:04d}" for i in range(N)], tb.Id(), "all different"),
     ("remark", [f"I think that {i} is best" for i in range(N)], tb.Ignore("it is free text"), "nearly every"),
     ("withinwt", RNG.gamma(4, 0.25, N), tb.Weight(), "a guess"),

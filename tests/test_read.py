@@ -163,6 +163,46 @@ def test_codes_go_from_spss_to_stata_with_their_names(tmp_path: Path) -> None:
     assert dict(schema["agree"].missing) == {8: "Don't know", 9: "Refused"}
 
 
+def test_categories_become_codes_with_names(tmp_path: Path) -> None:
+    """In their own order; codes that were replaced by their names become codes again; long lists of texts stay text."""
+    frame, _ = tb.read(make_sav(tmp_path / "survey.sav"))
+    texts = frame["agree"].map(AGREE)
+    order = ["Agree", "Neither", "Disagree"]
+    many = pd.Series([f"street {n}" for n in range(6)], dtype=pd.CategoricalDtype([f"street {n}" for n in range(200)]))
+    bands = pd.cut(frame["age"], [0, 40, 1000])
+    frame = frame.assign(
+        agree=texts.astype("category"),
+        own=pd.Categorical(texts.where(texts.isin(order)), order, ordered=True),
+        street=many,
+        band=bands,
+    )
+    for extension in (".sav", ".dta"):
+        again, schema = tb.read(tb.write(frame.drop(columns="start"), tmp_path / f"again{extension}"))
+        assert again["agree"].tolist()[:4] == [1.0, 3.0, 9.0, 2.0]
+        assert dict(schema["agree"].names) == {1: "Disagree", 2: "Neither", 3: "Agree"}
+        assert dict(schema["agree"].missing) == {8: "Don't know", 9: "Refused"}
+        assert again["own"].tolist()[:2] == [3.0, 1.0]
+        assert again["own"].isna().tolist() == [False, False, True, False, True, True]
+        assert schema["own"].texts == tuple(order)
+        assert again["street"].tolist() == many.tolist()
+        assert again["band"].tolist() == [1.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+        assert Codebook.of(again).note("band").texts == {1: "(0, 40]", 2: "(40, 1000]"}
+    assert isinstance(frame["own"].dtype, pd.CategoricalDtype)
+    last = pd.DataFrame({"q": pd.Categorical(["no", "yes", "Refused"], ["no", "yes", "Refused"])})
+    again, schema = tb.read(tb.write(last, tmp_path / "last.sav", tb.Schema.infer(last)))
+    assert Codebook.of(again).note("q").missing == ((3, 3),)
+    assert schema["q"] == tb.Binary(values=(1, 2), names={1: "no", 2: "yes"}, missing={3: "Refused"})
+
+
+def test_decimals_are_shown_where_there_are_any(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"whole": [1, 2], "half": [1.5, None], "large": [1e9, 2e9]})
+    again, _ = tb.read(tb.write(frame, tmp_path / "t.sav"))
+    formats = {name: Codebook.of(again).note(name).format for name in again}
+    assert formats == {"whole": "F8.0", "half": "F8.2", "large": "F8.2"}
+    again["whole"] += 0.25
+    assert Codebook.of(tb.read(tb.write(again, tmp_path / "t.sav"))[0]).note("whole").format == "F8.2"
+
+
 def test_portable_files_are_read(tmp_path: Path) -> None:
     pyreadstat.write_por(SURVEY[["agree", "sex"]], tmp_path / "survey.por")
     frame, schema = tb.read(tmp_path / "survey.por")

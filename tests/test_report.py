@@ -109,6 +109,33 @@ def test_differences_are_weighted_by_the_posterior() -> None:
     assert unit["share"] == pytest.approx(on.mean())
 
 
+def test_rows_count_by_their_weight() -> None:
+    """A row of weight nought is not there, and one of weight three is there three times; the page says who weighs."""
+    model, table = fake()
+    times = np.random.default_rng(4).integers(0, 4, 200)
+    rows = np.repeat(np.arange(200), times)
+    schema = model.schema_ | {"w": tb.Weight()}
+    weighted = summary(FakeModel(schema, model._log_odds, model.weights_), {**table, "w": times.tolist()})
+    plain = {name: [cells[row] for row in rows] for name, cells in table.items()}
+    repeated = summary(FakeModel(model.schema_, model._log_odds[rows], model.weights_), plain)
+    assert len(weighted["units"]) == 3
+    for one, other in zip(weighted["units"], repeated["units"], strict=True):
+        assert one["share"] == pytest.approx(other["share"])
+        assert one["strength"] == pytest.approx(other["strength"])
+        assert [(e["column"], e["mean_on"]) for e in one["up"] + one["down"]] == [
+            (e["column"], pytest.approx(e["mean_on"])) for e in other["up"] + other["down"]
+        ]
+    for one, other in zip(weighted["data"]["columns"], repeated["data"]["columns"], strict=True):
+        if one["labels"]:
+            assert np.asarray(one["counts"]) == pytest.approx(np.asarray(other["counts"]) / times.mean(), abs=0.06)
+        else:
+            assert one["quantiles"] == pytest.approx(other["quantiles"], abs=1.0)  # of numbers around 100 ± 10
+    assert (weighted["data"]["weighted_by"], repeated["data"]["weighted_by"]) == ("w", None)
+    assert "by its weight (w)" in render(weighted)
+    assert "by its weight" not in render(repeated)
+    json.dumps(weighted, allow_nan=False)
+
+
 def test_a_scale_is_said_at_its_most_telling_cut() -> None:
     # Off answers lie on the two lowest levels, on answers on the two highest: the cut between tells all.
     values = np.array([0.0, 1] * 10 + [2.0, 3] * 10)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from thurbo.columns import (
     one_of,
     prefers,
 )
-from thurbo.errors import SchemaError
+from thurbo.errors import SchemaError, SchemaWarning
 from thurbo.schema import Schema
 
 FRAME = pd.DataFrame({"age": [30.5, 41.0, None], "fan": ["Yes", None, "No"], "trust": ["none", "some", None]})
@@ -314,3 +315,32 @@ def test_shows_as_a_table() -> None:
     html = schema._repr_html_()
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
+
+
+def test_very_many_levels_are_warned_of_once_by_name(recwarn: pytest.WarningsRecorder) -> None:
+    """The index of a table as levels: said with its name, their number and what it rather is."""
+    many = list(range(1, 1201))
+    frame = {"index": many, "place": [f"p{number}" for number in many], "trust": [1, 2, 3] * 400}
+    rather = {"index": Continuous("rank-normal"), "place": Ignore("a name"), "trust": Ordinal()}
+    Schema(rather).fit(frame)
+    Schema({"trust": Ordinal([1, 2, 3])}).fit(frame)
+    assert [each for each in recwarn if issubclass(each.category, SchemaWarning)] == []
+    schema = Schema({"index": Ordinal(), "place": Categorical(), "trust": Ordinal()})
+    fitted = schema.fit(frame)
+    said = [str(each.message) for each in recwarn if issubclass(each.category, SchemaWarning)]
+    assert len(said) == 2
+    assert 'column "index": Ordinal has 1,200 levels' in said[0]
+    assert 'Ignore() or Id() if it names rows, Continuous(transform="rank-normal") if it is an amount' in said[0]
+    assert 'column "place": Categorical has 1,200 categories' in said[1]
+    assert fitted["index"].labels == tuple(many)
+    assert Schema.infer(pd.DataFrame(frame))["index"].kind == "id"  # as it is taken for where nobody says otherwise
+
+
+def test_python_shows_the_warning_once() -> None:
+    """However often a table is read, as refits and checks do."""
+    frame = {"index": list(range(600))}
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            Schema({"index": Ordinal()}).fit(frame)
+    assert [each.category for each in shown] == [SchemaWarning]

@@ -17,6 +17,7 @@ _HOME = {
     "Schema": "thurbo.schema",
     "read": "thurbo.tables",
     "write": "thurbo.tables",
+    "from_long": "thurbo.io.long",
     "read_preferences": "thurbo.preferences",
     "write_preferences": "thurbo.preferences",
     "pool": "thurbo.pooling",
@@ -31,6 +32,7 @@ _HOME = {
     "Categorical": "thurbo.columns",
     "MultiSelect": "thurbo.columns",
     "Ranking": "thurbo.columns",
+    "Ratings": "thurbo.columns",
     "Inequality": "thurbo.columns",
     "Ignore": "thurbo.columns",
     "Id": "thurbo.columns",
@@ -46,6 +48,7 @@ _HOME = {
     "InfeasibleEvidence": "thurbo.errors",
     "NotTrusted": "thurbo.errors",
     "ConvergenceWarning": "thurbo.errors",
+    "SchemaWarning": "thurbo.errors",
 }
 _SUBMODULES = frozenset(
     {"columns", "constraints", "datasets", "errors", "evidence", "inference", "learning", "metrics", "rbm", "truncnorm"}
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
         MultiSelect,
         Ordinal,
         Ranking,
+        Ratings,
         Weight,
         at_least,
         at_most,
@@ -76,9 +80,17 @@ if TYPE_CHECKING:
         prefers,
         top_set,
     )
-    from thurbo.errors import ConvergenceWarning, InfeasibleEvidence, NotTrusted, SchemaError, ThurboError
+    from thurbo.errors import (
+        ConvergenceWarning,
+        InfeasibleEvidence,
+        NotTrusted,
+        SchemaError,
+        SchemaWarning,
+        ThurboError,
+    )
     from thurbo.estimator import TBM
     from thurbo.imputer import TBMImputer
+    from thurbo.io.long import from_long
     from thurbo.pooling import pool, stack
     from thurbo.preferences import read_preferences, write_preferences
     from thurbo.schema import Schema

@@ -46,3 +46,7 @@ class NotTrusted(ThurboError):
 
 class ConvergenceWarning(UserWarning):
     """A fit diverged, a chain does not mix, or hidden units are stuck."""
+
+
+class SchemaWarning(UserWarning):
+    """A column that can be modelled as asked, and hardly should be."""

@@ -25,11 +25,11 @@ from thurbo.columns.cells import plain
 from thurbo.columns.statements import parse_conditions
 from thurbo.constraints import Gauge
 from thurbo.errors import NotTrusted, SchemaError, ThurboError
-from thurbo.evidence import Evidence
 from thurbo.io import frames
 from thurbo.learning import monitor, settings
-from thurbo.queries import answers, diagnose, draws, evaluate, inequalities, interval, predict, sample, score
+from thurbo.queries import answers, diagnose, draws, evaluate, inequalities, interval, predict, ranking, sample, score
 from thurbo.queries.evaluation import Evaluation
+from thurbo.ragged import WIDTHS_TO_FIT
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 from thurbo.segments import Segments, segments
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
     table: frames.Table
     blocks: dict[str, Block]
-    evidence: Evidence
+    evidence: Any  # Evidence, or Ragged where rows list few of many items
 
 
 class TBM(TransformerMixin, BaseEstimator):
@@ -83,6 +83,8 @@ class TBM(TransformerMixin, BaseEstimator):
     weight_decay, max_norm, latent_bound : float
         Shrinkage of weights per step and unit of learning rate; largest norm of a hidden unit's weights; how many
         standard deviations from its mean hidden units see an x while training.
+    item_decay, presence : float, bool
+        For lists of items: shrinkage of items to the mean of all of them, and whether it speaks which items a row has.
     learn_cuts : bool
         Learn the cuts between levels (§5.2), or keep those that the answers' own frequencies give.
     optimizer, learning_rate, batch_size, max_epochs
@@ -127,6 +129,8 @@ class TBM(TransformerMixin, BaseEstimator):
         sparsity_form: Literal["auto", "average", "samples"] = "auto",
         posterior_smoothing: float | None = None,
         weight_decay: float = 1e-3,
+        item_decay: float = 3.0,
+        presence: bool = True,
         max_norm: float | None = None,
         latent_bound: float | None = None,
         learn_cuts: bool = True,
@@ -156,6 +160,8 @@ class TBM(TransformerMixin, BaseEstimator):
         self.sparsity_form = sparsity_form
         self.posterior_smoothing = posterior_smoothing
         self.weight_decay = weight_decay
+        self.item_decay = item_decay
+        self.presence = presence
         self.max_norm = max_norm
         self.latent_bound = latent_bound
         self.learn_cuts = learn_cuts
@@ -186,10 +192,15 @@ class TBM(TransformerMixin, BaseEstimator):
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
         blocks = schema.compile(table)
         reading = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
-        evidence = packing.pack(blocks.values(), schema.families, self.unobserved, reading=reading)
-        data = fitting.Data(schema, blocks, evidence, _weights(schema, table, sample_weight))
+        if schema.has_lists:
+            chosen = settings.of_lists(chosen)
+        evidence = packing.pack(
+            blocks.values(), schema.families, chosen["unobserved"], reading=reading, most_widths=WIDTHS_TO_FIT
+        )
+        weight = _weights(schema, table, sample_weight)
+        data = fitting.Data(schema, blocks, evidence, weight, float(self.item_decay))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        _, max_epochs = settings.lengths(chosen, table.n_rows)
+        _, max_epochs = fitting.lengths(chosen, evidence)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
             fitted, plan, tried, learned_from = fitting.fit(chosen, data, seed, on_epoch)
         monitor.warn(fitted)
@@ -224,10 +235,11 @@ class TBM(TransformerMixin, BaseEstimator):
         return self._go_on(X, sample_weight)
 
     def _go_on(self, X: Any, sample_weight: Any) -> Self:
-        asked, chosen = self._read(X), self.get_params(deep=False)
+        asked, chosen = self._read(X, lists=True), self.get_params(deep=False)
+        chosen = settings.of_lists(chosen) if self.schema_.has_lists else chosen
         state, plan, seed = self._training
         weight = _weights(self.schema_, asked.table, sample_weight)
-        data = fitting.Data(self.schema_, asked.blocks, asked.evidence, weight)
+        data = fitting.Data(self.schema_, asked.blocks, asked.evidence, weight, float(self.item_decay))
         fitted = fitting.go_on(chosen, data, state, plan, seed)
         self.__dict__.pop("posteriors_", None)  # those of other rows, under another model
         monitor.warn(fitted)
@@ -268,9 +280,14 @@ class TBM(TransformerMixin, BaseEstimator):
 
     # ---- what rows say
 
-    def _read(self, X: Any, given: Given = None, asked_about: Sequence[str] = ()) -> Asked:
-        """A table, with `given` in the place of some columns' cells, as evidence; not of the columns asked about."""
+    def _read(self, X: Any, given: Given = None, asked_about: Sequence[str] = (), lists: bool = False) -> Asked:
+        """A table, with `given` in the place of some columns' cells, as evidence; not of the columns asked about.
+
+        Unless `lists` may be asked too, a model of lists is refused.
+        """
         check_is_fitted(self, "params_")
+        if self.schema_.has_lists and not lists:
+            raise ThurboError("this is not to be had where rows list few of many items; ask rank() or transform()")
         table = frames.table(X)
         if table.kind == "numpy":  # an array has no names: its columns are those of the fit, in order
             if len(table.names) != self.n_features_in_:
@@ -288,7 +305,7 @@ class TBM(TransformerMixin, BaseEstimator):
         given: Given,
         missing_columns: Literal["error", "silent"] = "error",
         asked_about: Sequence[str] = (),
-    ) -> tuple[dict[str, Block], Evidence]:
+    ) -> tuple[dict[str, Block], Any]:
         if given is not None and not isinstance(given, Mapping):
             given = parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
         for name in asked_about:
@@ -298,7 +315,12 @@ class TBM(TransformerMixin, BaseEstimator):
         blocks = self.schema_.compile(table, missing_columns=missing_columns, given=given)
         cuts = np.asarray(self.params_.gauge.cuts, np.float64)
         reading = packing.Reading(self.schema_.names, self.schema_.site_names, self.schema_.row_names(table), cuts)
-        return blocks, packing.pack(blocks.values(), self.schema_.families, self.unobserved, reading=reading)
+        return blocks, packing.pack(blocks.values(), self.schema_.families, self._missing, reading=reading)
+
+    @property
+    def _missing(self) -> Literal["marginalize", "exclude"]:
+        """What a missing cell is; beside lists, of which each row has few items, it is no variable."""
+        return "exclude" if self.schema_.has_lists else self.unobserved
 
     def _how(self, method: str) -> predict.How:
         if method == "auto":
@@ -312,16 +334,45 @@ class TBM(TransformerMixin, BaseEstimator):
             )
         # Prediction was trained through so many mean-field steps; more of them answer another question.
         n_steps = settings.PREDICTION_STEPS if self.objective_ == "multi-prediction" else settings.CONVERGED_STEPS
-        return predict.How(method=method, n_steps=n_steps, unobserved=self.unobserved)  # type: ignore[arg-type]
+        return predict.How(method=method, n_steps=n_steps, unobserved=self._missing)  # type: ignore[arg-type]
 
     def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
         """P(h_k = 1 | e) of every row, or its log-odds; then the factor means, if there are factors."""
         if output not in {"probability", "log_odds"}:
             raise ThurboError(f'output "{output}" is not one of probability, log_odds')
-        evidence, how = self._read(X).evidence, self._how("auto")
-        found = packing.by_chunks(lambda rows: predict.features(self.params_, rows, how), evidence)
+        found = self._features(self._read(X, lists=True).evidence)
         hidden = found.hidden if output == "probability" else found.log_odds
         return np.concatenate([hidden, found.factors], axis=1)
+
+    def _features(self, evidence: Any) -> predict.Features:
+        how = self._how("auto")
+        return packing.by_chunks(lambda rows: predict.features(self.params_, rows, how), evidence)
+
+    def rank(
+        self, X: Any, top: int = 10, items: Any = None, exclude_seen: bool = True, column: str | None = None
+    ) -> Any:
+        """The best items of every row, from the best: a long table of row, item, utility and place.
+
+        `items` are those to choose among: a list for all rows, or a long table with a column of rows and one of items,
+        named as in `from_long`, all of which are ranked. Items that a row lists already are left out unless
+        `exclude_seen=False`. `column` names the list (or the Ranking of an ordinary table).
+        """
+        asked = self._read(X, lists=True)
+        name = ranking.column(self.schema_, column)
+        return ranking.rank(self.params_, self.schema_, name, asked, self._features(asked.evidence), top, items,
+                            exclude_seen, self.frame_kind_)  # fmt: skip
+
+    def prefers(self, X: Any, item: Any, other: Any, column: str | None = None) -> np.ndarray:
+        """P(the utility of `item` is above that of `other`) for every row."""
+        asked = self._read(X, lists=True)
+        name = ranking.column(self.schema_, column)
+        return ranking.prefers(self.params_, self.schema_, name, self._features(asked.evidence), item, other)
+
+    def similar_items(self, item: Any, top: int = 10, column: str | None = None) -> Any:
+        """Items that the same rows like: a table of items and the correlation of what moves their utilities."""
+        check_is_fitted(self, "params_")
+        name = ranking.column(self.schema_, column)
+        return frames.assemble(self.frame_kind_, ranking.similar_items(self.params_, self.schema_, name, item, top))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """hidden0, hidden1, … and factor0, … in the order of `transform`."""
@@ -336,7 +387,8 @@ class TBM(TransformerMixin, BaseEstimator):
         `given` sets cells of other columns in every row: {"age": at_least(45)}, or conditions as text, "age >= 45".
         Of a ranking it is P(best of all), of options P(ticked).
         """
-        evidence = self._read(X, given, asked_about=[] if column is None else [column]).evidence
+        named = [] if column is None else [column]
+        evidence = self._read(X, given, asked_about=named, lists=bool(named)).evidence
         ask = answers.all_probabilities if column is None else partial(answers.probabilities, name=column)
         return ask(self.params_, self.schema_, evidence, how=self._how(method))
 
@@ -348,7 +400,7 @@ class TBM(TransformerMixin, BaseEstimator):
         Of a number, in the user's units; of an ordinal column, the labels at both ends of the smallest central run of
         levels that holds at least as much.
         """
-        evidence = self._read(X, given, asked_about=[column]).evidence
+        evidence = self._read(X, given, asked_about=[column], lists=True).evidence
         return interval.interval(self.params_, self.schema_, evidence, column, level, self._how(method))
 
     def predict(
@@ -361,8 +413,9 @@ class TBM(TransformerMixin, BaseEstimator):
     ) -> Any:
         """Each cell from all other cells of its row: a table of the same library, in the user's labels and units."""
         named = [] if columns is None else np.atleast_1d(columns).tolist()
-        asked, how = self._read(X, given, asked_about=named), self._how(method)
-        names = list(self.schema_.modelled) if columns is None else named
+        asked, how = self._read(X, given, asked_about=named, lists=True), self._how(method)
+        names = [each for each in self.schema_.modelled if self.schema_[each].family != "lists"]
+        names = names if columns is None else named
         found: dict[str, np.ndarray] = {}
         for name in names:
             found |= answers.cells(self.params_, self.schema_, asked.evidence, name, how, statistic)
@@ -387,6 +440,7 @@ class TBM(TransformerMixin, BaseEstimator):
     ) -> list[Any]:
         """`n` completed tables: the gaps of a row drawn jointly given its answers, which never change.
 
+        An interval, a band or a censored number is an answer too, and stays what it is: no number is drawn inside it.
         With `refits` the draws are spread evenly over so many models, each fitted anew to bootstrapped rows of X and
         from another seed, so that they also differ by what X leaves open about the model. `method` is "exact" (few
         hidden units), "gibbs" or "auto".
@@ -407,7 +461,8 @@ class TBM(TransformerMixin, BaseEstimator):
         """`n` new rows from the model, as a table with the columns of the schema.
 
         `given` holds in every one of them: {"age": at_least(45)}, or conditions as text. With method="modes" rows are
-        representative, one basin of attraction each and without its noise (A.1.3).
+        representative, one basin of attraction each and without its noise (A.1.3). Fitted with weights, the model is
+        of the weighted rows, so that new ones all count alike and have no column of weights.
         """
         check_is_fitted(self, "params_")
         if method not in {"gibbs", "modes"}:
@@ -442,27 +497,41 @@ class TBM(TransformerMixin, BaseEstimator):
         average of P(e | h) over samples of the model (A.2.4), in expectation too low and never in need of a normaliser.
         "auto" enumerates few hidden units and takes "importance" for many.
         """
-        asked = self._read(X)
-        value, error = score.score(self.params_, asked.evidence, method)
-        value = value + sum(block.log_jacobian for block in asked.blocks.values())
+        value, error = self._log_probability(self._read(X), method)
         return (value, error) if return_se else value
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log P(e) of the rows, in nats."""
-        return float(self.score_samples(X).mean())
+    def _log_probability(self, asked: Asked, method: str = "auto") -> tuple[np.ndarray, np.ndarray]:
+        value, error = score.score(self.params_, asked.evidence, method)
+        return value + sum(block.log_jacobian for block in asked.blocks.values()), error
+
+    def score(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> float:
+        """Mean log P(e) of the rows, in nats.
+
+        Rows count by `sample_weight`, times their Weight column if the schema and X have one.
+        """
+        asked = self._read(X)
+        weight = _weights(self.schema_, asked.table, sample_weight, "silent")
+        return score.mean(self._log_probability(asked)[0], weight)
 
     def evaluate(
-        self, X: Any, hide: float = 0.1, random_state: Any = 0, logistic: bool = True, method: str = "auto"
+        self,
+        X: Any,
+        hide: float = 0.1,
+        random_state: Any = 0,
+        logistic: bool = True,
+        method: str = "auto",
+        *,
+        sample_weight: Any = None,
     ) -> Evaluation:
         """Can it be believed? Hide a share of the answers of X, predict each from the rest of its row, and compare.
 
         Beside the model stand the shares of the answers still shown and, unless `logistic=False`, a logistic (of
         numbers a ridge) regression of each column on all others, both learned from the answers of X still shown. Give
-        rows that the model was not fitted to: of those it was, it has seen the answers. Rows count by their Weight
-        column, if the schema and X have one.
+        rows that the model was not fitted to: of those it was, it has seen the answers. Rows count by `sample_weight`,
+        times their Weight column if the schema and X have one; of rows that count nothing, nothing is hidden.
         """
         asked, rng = self._read(X), check_random_state(random_state)
-        weight = self.schema_.weights(asked.table, missing_columns="silent")
+        weight = _weights(self.schema_, asked.table, sample_weight, "silent")
         chosen: dict[str, Any] = {"hide": hide, "rng": rng, "logistic": logistic, "weight": weight}
         return evaluate.evaluate(self.params_, self.schema_, *asked[1:], self._how(method), **chosen)
 
@@ -528,7 +597,8 @@ class TBM(TransformerMixin, BaseEstimator):
             "feature_names_in": None if not hasattr(self, "feature_names_in_") else list(self.feature_names_in_),
         }
         params = self.params_
-        arrays = {name: np.asarray(value) for name, value in params._asdict().items() if name != "gauge"}
+        kept = {name: value for name, value in params._asdict().items() if value is not None and name != "gauge"}
+        arrays = {name: np.asarray(value) for name, value in kept.items()}
         arrays |= {name: np.asarray(value) for name, value in params.gauge._asdict().items()}
         store.save(path, arrays, description)
 
@@ -555,6 +625,8 @@ class TBM(TransformerMixin, BaseEstimator):
             "cuts": (*sites, max(int(schema.n_cuts.max(initial=0)), 1)),
             "scale": sites,
         }
+        if "presence" in arrays:
+            shapes["presence"] = (*sites, hidden[0] + arrays["loadings"].shape[1])
         if {name: array.shape for name, array in arrays.items()} != shapes:
             raise ValueError("its arrays do not fit its schema")
         device = {name: jnp.asarray(value) for name, value in arrays.items()}
@@ -576,7 +648,10 @@ class TBM(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _weights(schema: Schema, table: frames.Table, sample_weight: Any) -> np.ndarray:
+def _weights(
+    schema: Schema, table: frames.Table, sample_weight: Any, missing_columns: Literal["error", "silent"] = "error"
+) -> np.ndarray:
     """How much each row counts: by the schema's Weight column, times `sample_weight`."""
-    given, own = settings.row_weights(sample_weight, table.n_rows), schema.weights(table)
+    given = settings.row_weights(sample_weight, table.n_rows)
+    own = schema.weights(table, missing_columns=missing_columns)
     return given if own is None else settings.row_weights(given * own, table.n_rows)

@@ -15,7 +15,7 @@ import numpy as np
 
 from thurbo._typing import Array, Float, Int, RowsMask
 from thurbo.constraints import Box, BoxRegion, Gauge, JointRegion, Levels, Linear, LinearRegion, OneOf, Order, Region
-from thurbo.rbm import Sites
+from thurbo.rbm import Params, Sites, gather
 
 Unobserved = Literal["marginalize", "exclude"]
 Constraint = Box | Levels | Order | OneOf | Linear  # the forms known so far; each is one file in constraints/
@@ -29,12 +29,14 @@ class Evidence(NamedTuple):
              integrated over ("marginalize"); one that is absent is no variable of that row at all ("exclude")
     cells    which slots stand or fall together when answers are hidden: the utilities of one category's column; None
              where each slot is a cell of its own
+    listed   slots that are items of a row's list, hidden ones too: that they are in it may speak for itself
     """
 
     constraints: tuple[Constraint, ...]
     sites: Sites | None = None
     present: RowsMask | None = None
     cells: Int[Array, " slot"] | None = None
+    listed: RowsMask | None = None
 
     @property
     def n_rows(self) -> int:
@@ -56,6 +58,10 @@ class Evidence(NamedTuple):
         """Slots that belong to the model and are not confined: integrated over."""
         free = ~reduce(jnp.logical_or, (c.observed for c in self.constraints))
         return free if self.present is None else free & self.present
+
+    def seen(self, params: Params) -> Params:
+        """The parameters as seen from the slots of each row."""
+        return gather(params, self.sites, self.listed)
 
     def region(self, gauge: Gauge) -> Region:
         """Ω(e) under the current cuts and scales, gathered by slot: all boxes as one, and what couples slots beside.
@@ -109,6 +115,7 @@ class Evidence(NamedTuple):
             None if self.sites_shared else 0,  # type: ignore[arg-type]
             None if self.present is None else 0,  # type: ignore[arg-type]
             None,
+            None if self.listed is None else 0,  # type: ignore[arg-type]
         )
 
     def lift(self, sites_shared: bool) -> Evidence:
@@ -119,6 +126,7 @@ class Evidence(NamedTuple):
             self.sites if self.sites is None or sites_shared else add(self.sites),
             None if self.present is None else add(self.present),
             self.cells,
+            None if self.listed is None else add(self.listed),
         )
 
     def rows(self, index: Int[Array, " batch"] | np.ndarray) -> Evidence:
@@ -129,4 +137,5 @@ class Evidence(NamedTuple):
             self.sites if self.sites_shared else take(self.sites),
             None if self.present is None else take(self.present),
             self.cells,
+            None if self.listed is None else take(self.listed),
         )

@@ -17,9 +17,10 @@ import numpy as np
 from thurbo._typing import Array
 from thurbo.constraints import Box, Levels, OneOf, Order
 from thurbo.constraints.order import form_of, shape_of
-from thurbo.errors import ThurboError
+from thurbo.errors import SchemaError, ThurboError
 from thurbo.evidence import Constraint, Evidence, Unobserved
 from thurbo.merging import Reading, merge
+from thurbo.ragged import WIDTHS_TO_ASK, Lists, Packed, Ragged, pack_lists
 
 if TYPE_CHECKING:
     from thurbo.columns.base import Block
@@ -34,13 +35,17 @@ def pack(
     dtype: Any = np.float32,
     *,
     reading: Reading | None = None,
-) -> Evidence:
+    most_widths: int = WIDTHS_TO_ASK,
+) -> Packed:
     """One table as evidence: slot i is site i. Under "exclude" a row's model has only the sites it speaks of.
 
     Which constraints there are follows from the families of the columns, not from what the cells happen to say; but for
-    inequalities beyond one order of a column, which make one `Linear` and need a `reading`.
+    inequalities beyond one order of a column, which make one `Linear` and need a `reading`. With a column of lists,
+    rows have sites of their own: evidence in buckets of at most so many widths.
     """
     blocks, families = list(blocks), list(families)
+    if "lists" in families:
+        return _with_lists(blocks, families, most_widths, dtype)
     linear = None
     if any(block.linear for block in blocks):
         if reading is None:
@@ -63,6 +68,24 @@ def pack(
         constraints.append(linear)
         present = None if present is None else present | linear.held
     return Evidence(tuple(constraints), None, present, _cells(kept))
+
+
+def _with_lists(blocks: list[Block], families: list[str], most_widths: int, dtype: Any) -> Ragged:
+    """The column of lists beside all others, whose missing cells are no variables of their rows either."""
+    where = [place for place, family in enumerate(families) if family == "lists"]
+    if len(where) > 1 or any(block.sites for block in blocks[where[0] + 1 :]):
+        remedy = "name it once, after all other columns"
+        raise SchemaError("lists are one column, the last that is modelled", remedy=remedy)
+    block, (others, kinds) = blocks[where[0]], (blocks[: where[0]], families[: where[0]])
+    assert block.lists is not None
+    ordinary: Any = None
+    if any(other.sites for other in others):
+        if any(other.linear for other in others):
+            raise SchemaError("inequalities between columns cannot stand beside lists", remedy="leave one of them out")
+        ordinary = pack(others, kinds, "exclude", dtype)
+    first = sum(len(other.sites) for other in others)
+    lists = Lists(block.lists.start, block.lists.site + np.int32(first), block.lists.code, block.n_cuts > 0)
+    return pack_lists(lists, ordinary, most_widths)
 
 
 def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> list[Block]:
@@ -135,11 +158,13 @@ def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
     return constraints
 
 
-def by_chunks(function: Callable[..., Any], evidence: Evidence, *rowwise: Any) -> Any:
+def by_chunks(function: Callable[..., Any], evidence: Packed, *rowwise: Any) -> Any:
     """Apply `function(evidence, *rowwise)` to all rows, a padded chunk at a time; NumPy arrays by row come back.
 
     Chunks are cut on the host: a table of a new length then compiles nothing at all.
     """
+    if isinstance(evidence, Ragged):
+        return evidence.by_chunks(function, *jax.tree.map(np.asarray, rowwise))
     evidence, rowwise = jax.tree.map(np.asarray, (evidence, rowwise))
     n_rows, largest = evidence.n_rows, ROW_BUCKETS[-1]
     parts = []

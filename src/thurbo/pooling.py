@@ -116,7 +116,8 @@ def stack(draws: Sequence[Any], incomplete: Any) -> Any:
 
     Columns `.imp` (0 for the incomplete table, then 1, 2, …) and `.id` (the row, from 1) come first. A cell that the
     draws changed, such as a code that the schema counts as missing, is a gap in the part with `.imp` 0. The table is of
-    the library of `incomplete`; `tb.write` takes it to a file.
+    the library of `incomplete`; `tb.write` takes it to a file, under the names that SPSS and Stata give the two
+    (`Imputation_` and `Row_`, `_mi_m` and `_mi_id`). `thurbo impute --draws` writes the same.
     """
     source = frames.table(incomplete)
     tables = [frames.table(draw) for draw in draws]

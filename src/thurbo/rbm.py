@@ -23,7 +23,9 @@ Sites = Int[Array, " slot"] | Int[Array, "row slot"]
 class Params(NamedTuple):
     """P(x, h, z) ∝ exp{−½‖x − Vz‖² + (α + Wh)ᵀ(x − Vz) + γᵀh − ½‖z‖²}, Eqs (1), (2) with factors z (§8).
 
-    Leading axes are sites, or `[row, slot]` once gathered by a row's own sites.
+    Leading axes are sites, or `[row, slot]` once gathered by a row's own sites. Which items a row lists may speak for
+    itself: γ and the prior mean of z then move by n^-½ Σ U_i over the n items listed, as in a conditional RBM and in
+    SVD++; nothing of an item's score enters. U has a column for every hidden unit and then every factor.
     """
 
     site_bias: Float[Array, "*site"]  # α
@@ -32,6 +34,8 @@ class Params(NamedTuple):
     loadings: Float[Array, "*site factor"]  # V; no factors gives the paper's model
     gauge: Gauge  # cuts θ and scales
     hidden_mean: Float[Array, " hidden"]  # E[h] over the data: where mean-field starts; no part of the density
+    presence: Float[Array, "site unit"] | None = None  # U: what it says that an item is in a row's list at all
+    factor_prior: Float[Array, "row factor"] | None = None  # mean of z before any evidence; None where it is zero
 
     @property
     def n_hidden(self) -> int:
@@ -42,11 +46,22 @@ class Params(NamedTuple):
         return self.loadings.shape[-1]
 
 
-def gather(params: Params, sites: Sites | None) -> Params:
-    """The parameters as seen from the slots of each row; nothing to do where a table's slots are its sites."""
+def gather(params: Params, sites: Sites | None, listed: RowsMask | None = None) -> Params:
+    """The parameters as seen from the slots of each row; nothing to do where a table's slots are its sites.
+
+    The items `listed` also move a row's hidden biases and the prior of its factors, if presence speaks.
+    """
     if sites is None:
         return params
+    hidden_bias, prior = params.hidden_bias, None
+    if params.presence is not None and listed is not None:
+        part = listed.astype(params.presence.dtype)
+        said = to_units(params.presence[sites], part) / jnp.sqrt(jnp.maximum(part.sum(-1, keepdims=True), 1.0))
+        hidden_bias, prior = hidden_bias[None, :] + said[:, : params.n_hidden], said[:, params.n_hidden :]
     return params._replace(
+        hidden_bias=hidden_bias,
+        factor_prior=prior,
+        presence=None,
         site_bias=params.site_bias[sites],
         weights=params.weights[sites],
         loadings=params.loadings[sites],
@@ -85,7 +100,17 @@ def factor_shift(params: Params, z: Float[Array, "#row factor"]) -> Float[Array,
 
 def hidden_logits(params: Params, x: Rows) -> Hidden:
     """Log-odds of each hidden unit, Eq. (3): γ_k + Σ_i W_ik x_i; with factors, x stands for x − Vz."""
-    return params.hidden_bias[None, :] + to_units(params.weights, x)
+    return _of_rows(params.hidden_bias) + to_units(params.weights, x)
+
+
+def _of_rows(bias: Float[Array, "*row unit"]) -> Float[Array, "#row unit"]:
+    """Biases of hidden units, the same for all rows or each row's own."""
+    return bias if bias.ndim == 2 else bias[None, :]
+
+
+def prior_of_hidden(params: Params, h: Float[Array, "#row hidden"]) -> Float[Array, " out"]:
+    """γᵀh."""
+    return (h * _of_rows(params.hidden_bias)).sum(-1) if params.hidden_bias.ndim == 2 else h @ params.hidden_bias
 
 
 def energy(params: Params, x: Rows, h: Hidden, z: Factors | None = None) -> PerRow:
@@ -93,7 +118,7 @@ def energy(params: Params, x: Rows, h: Hidden, z: Factors | None = None) -> PerR
     u, prior = x, jnp.zeros(x.shape[0], x.dtype)
     if z is not None:
         u, prior = x - factor_shift(params, z), 0.5 * (z * z).sum(-1)
-    return (0.5 * u * u - latent_mean(params, h) * u).sum(-1) - h @ params.hidden_bias + prior
+    return (0.5 * u * u - latent_mean(params, h) * u).sum(-1) - prior_of_hidden(params, h) + prior
 
 
 def log_omega(params: Params, h: Float[Array, "#row hidden"], present: RowsMask | None = None) -> Float[Array, " out"]:
@@ -102,7 +127,7 @@ def log_omega(params: Params, h: Float[Array, "#row hidden"], present: RowsMask 
     P(h) ∝ Ω(h). The factors integrate to one, so they leave it as it is.
     """
     mean = only(latent_mean(params, h), present)
-    return h @ params.hidden_bias + 0.5 * (mean * mean).sum(-1)
+    return prior_of_hidden(params, h) + 0.5 * (mean * mean).sum(-1)
 
 
 def expected_log_omega(params: Params, q: Hidden, slots: RowsMask | None) -> PerRow:
@@ -129,8 +154,11 @@ def factor_whitener(params: Params, observed: RowsMask) -> Float[Array, "row fac
 def factor_mean(
     params: Params, residual: Rows, whitener: Float[Array, "row factor factor"]
 ) -> Float[Array, "row factor"]:
-    """E[z | x, h] = (I + V_oᵀV_o)⁻¹ V_oᵀ (x_o − m_o(h)); `residual` is zero on what is not observed."""
-    white = jnp.einsum("rfg,rg->rf", whitener, to_units(params.loadings, residual))
+    """E[z | x, h] = (I + V_oᵀV_o)⁻¹ (V_oᵀ (x_o − m_o(h)) + prior); `residual` is zero on what is not observed."""
+    pull = to_units(params.loadings, residual)
+    if params.factor_prior is not None:
+        pull = pull + params.factor_prior
+    white = jnp.einsum("rfg,rg->rf", whitener, pull)
     return jnp.einsum("rfg,rf->rg", whitener, white)
 
 

@@ -18,9 +18,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns import Block, Cells, Column, Id, LinearRow, MeasuredColumn, Weight, column_from_dict
+from thurbo.columns import Block, Cells, Column, Id, LinearRow, MeasuredColumn, Ratings, Weight, column_from_dict
 from thurbo.columns.cells import BoolArray, FloatArray, IntArray, listing, show, suggestion
 from thurbo.columns.infer import infer
+from thurbo.columns.labels import warn_of_many_levels
 from thurbo.errors import SchemaError
 from thurbo.io.frames import Table, table
 
@@ -144,6 +145,16 @@ class Schema(Mapping[str, Column]):
         return np.asarray([self._columns[name].family == "measured" for name in self.site_columns], bool)
 
     @property
+    def is_listed(self) -> BoolArray:
+        """Which sites are items of lists, of which each row has few: [site]."""
+        return np.asarray([self._columns[name].family == "lists" for name in self.site_columns], bool)
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether rows list few of many items."""
+        return "lists" in self.families
+
+    @property
     def is_utility(self) -> BoolArray:
         """Which sites are utilities, which an order compares: [site]."""
         return np.asarray([self._columns[name].family == "utility" for name in self.site_columns], bool)
@@ -158,8 +169,11 @@ class Schema(Mapping[str, Column]):
         """Take each column for what it looks like, and say why."""
         source = table(frame)
         book = source.book
-        found = infer(source.names, source.cells, source.kind == "numpy", book.notes, book.groups)
-        return cls(found.columns, reasons=found.reasons, titles=found.titles)
+        ordinary = tuple(name for name in source.names if name not in source.lists)
+        found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups)
+        lists: dict[str, Column] = {name: Ratings() for name in source.lists}
+        reasons = dict.fromkeys(lists, "rows list few of many items")
+        return cls({**found.columns, **lists}, reasons={**found.reasons, **reasons}, titles=found.titles)
 
     def fit(self, frame: Any) -> Schema:
         """The schema with every column fitted to the cells of a table."""
@@ -168,6 +182,7 @@ class Schema(Mapping[str, Column]):
             name: column.fit(self._cells(source, name)) if column.source_columns(name) else column
             for name, column in self._columns.items()
         }
+        warn_of_many_levels(fitted)
         return Schema(fitted, reasons=self._reasons, titles=self._titles)
 
     def _named(self, source: Table) -> Table:

@@ -18,10 +18,11 @@ class MaskedCellScorer:
     hide: float = 0.2
     random_state: Any = 0
 
-    def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
-        """Mean log score in nats of the cells it hides in X, predicted by the fitted estimator."""
+    def __call__(self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log score in nats of the cells it hides in X, by the fitted estimator; rows may have weights."""
         model, X = _model(estimator, X)
-        found = model.evaluate(X, hide=self.hide, random_state=self.random_state, logistic=False)
+        settings = {"hide": self.hide, "random_state": self.random_state, "logistic": False}
+        found = model.evaluate(X, **settings, sample_weight=sample_weight)
         value = found.overall["log_score"]
         if value is None:
             raise ThurboError("no cell of X has one answer to be scored; give rows with exact or complete answers")

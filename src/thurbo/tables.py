@@ -37,7 +37,8 @@ def write(frame: Any, path: str | os.PathLike[str], schema: Mapping[str, Column]
     """Write a table whole or not at all: .sav .zsav .dta .csv .tsv .parquet .feather; returns the path written.
 
     Titles, names of codes, missing codes, measures and formats come from the file that the frame was read from, where
-    it still knows (`frame.attrs`), otherwise from `schema`.
+    it still knows (`frame.attrs`), otherwise from `schema`. Categories of a frame become codes with names in files of
+    SPSS and Stata, 1 for the first of them; `.imp` and `.id` of `stack` get the names that these packages give them.
     """
     book = _book(Codebook.of(frame), schema or {})
     return write_frame(frame, path, book.only(map(str, table(frame).names)))
@@ -48,7 +49,7 @@ def _book(book: Codebook, schema: Mapping[str, Column]) -> Codebook:
     notes = dict(book.notes)
     titles = getattr(schema, "titles", {})
     for question, column in schema.items():
-        for name in column.source_columns(question):
+        for name in column.source_columns(question) or (question,):
             if name not in notes:
                 notes[name] = _note(column, titles.get(question, "") if name == question else "")
     return Codebook(notes, book.groups, book.title, book.remarks)
@@ -56,6 +57,7 @@ def _book(book: Codebook, schema: Mapping[str, Column]) -> Codebook:
 
 def _note(column: Column, title: str) -> Note:
     measure: Any = {"binary": "nominal", "categorical": "nominal", "ordinal": "ordinal", "continuous": "scale"}
+    measure |= {"bounded": "scale", "censored": "scale", "banded": "ordinal", "weight": "scale", "id": "nominal"}
     missing = _pairs(getattr(column, "missing", None))
     names = _pairs(getattr(column, "names", None))
     return Note(

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from thurbo import __version__
-from thurbo.errors import ConvergenceWarning, ThurboError
+from thurbo.errors import ConvergenceWarning, SchemaWarning, ThurboError
 
 app = typer.Typer(
     name="thurbo",
@@ -91,6 +91,7 @@ def _warn_in_sentences() -> None:
 
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", ConvergenceWarning)
+    warnings.simplefilter("default", SchemaWarning)  # a table may be read more than once, and is what it is
     warnings.showwarning = tell
 
 

@@ -53,7 +53,7 @@ def impute(
     output: options.Output,
     draws: Annotated[
         int,
-        typer.Option(min=0, help="Several imputations, drawn jointly, one below the other (.imp, .id); 0: the best."),
+        typer.Option(min=0, help="Several imputations, drawn jointly, below the table as it is (.imp, .id); 0: one."),
     ] = 0,
     seed: options.Seed = 0,
     threads: options.Threads = None,
@@ -63,10 +63,10 @@ def impute(
     tables.settle(output)
     fitted, frame = _open(model, data, quiet)
     if draws:
-        from thurbo.cli import rows
+        import thurbo
 
         completed = fitted.impute_draws(frame, draws, random_state=seed)
-        tables.write(rows.stacked(completed, output.suffix), output, fitted.schema_)
+        tables.write(thurbo.stack(completed, frame), output, fitted.schema_)
     else:
         tables.write(fitted.impute(frame), output, fitted.schema_)
 
@@ -87,7 +87,9 @@ def score(
     value, error = fitted.score_samples(frame, return_se=True)
     columns = {"log_probability": value, **({"standard_error": error} if error.any() else {})}
     tables.write(rows.about(fitted.schema_, frame, columns), output)
-    typer.echo(f"mean log P of {counted(len(value), 'row')}: {value.mean():.4f} nats")
+    weight = fitted.schema_.weights(frame, missing_columns="silent")
+    what = f"log P of {counted(len(value), 'row')}"
+    typer.echo(f"{rows.mean_in_words(value, weight, what)} nats")
 
 
 @app.command()

@@ -11,8 +11,6 @@ from thurbo.errors import ThurboError
 from thurbo.io import frames
 
 Columns = dict[str, np.ndarray]
-# Names of the imputation and of the row in it: as R's mice has them; SPSS and Stata allow no dot, and have their own.
-_LONG = {".sav": ("Imputation_", "Row_"), ".zsav": ("Imputation_", "Row_"), ".dta": ("_mi_m", "_mi_id")}
 
 
 def identity(schema: Any, frame: Any) -> Columns:
@@ -33,15 +31,12 @@ def about(schema: Any, frame: Any, columns: Mapping[str, np.ndarray]) -> Any:
     return frames.assemble(frames.kind(frame), {**identity(schema, frame), **columns})
 
 
-def stacked(completed: Sequence[Any], suffix: str) -> Any:
-    """Completed tables below one another, with the number of each and of the row in it, both from 1."""
-    n_rows, n_tables = frames.table(completed[0]).n_rows, len(completed)
-    which, row = _LONG.get(suffix.lower(), (".imp", ".id"))
-    for name in (which, row):
-        if name in frames.table(completed[0]):
-            raise ThurboError(f'column "{name}": imputations are numbered under this name; rename the column')
-    numbers = {which: np.repeat(np.arange(1, n_tables + 1), n_rows), row: np.tile(np.arange(1, n_rows + 1), n_tables)}
-    return frames.stack(completed, numbers)
+def mean_in_words(values: np.ndarray, weight: np.ndarray | None, what: str) -> str:
+    """The mean over rows, by their weights where the table has any: "weighted mean log P of 60 rows: -3.1416"."""
+    if weight is None:
+        return f"mean {what}: {values.mean():.4f}"
+    counts = weight > 0  # a row that counts nothing has no say, even where its log P is −∞
+    return f"weighted mean {what}: {np.average(values[counts], weights=weight[counts]):.4f}"
 
 
 def probabilities(model: Any, frame: Any, column: str, given: Sequence[str] | None) -> Columns:

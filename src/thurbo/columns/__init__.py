@@ -23,12 +23,13 @@ from thurbo.columns.measured import MeasuredColumn
 from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ordinal import Ordinal
 from thurbo.columns.ranking import Ranking
+from thurbo.columns.ratings import Ratings
 from thurbo.columns.statements import Statement, at_least, at_most, between, one_of, parse_given, prefers, top_set
 from thurbo.columns.utility import UtilityColumn
 from thurbo.errors import SchemaError
 
 _NUMBERS = (Continuous, Bounded, Banded, Censored)
-_LABELS = (Binary, Ordinal, Categorical, MultiSelect, Ranking)
+_LABELS = (Binary, Ordinal, Categorical, MultiSelect, Ranking, Ratings)
 _ALL: tuple[type[Column], ...] = (*_NUMBERS, *_LABELS, Inequality, Ignore, Id, Weight)
 KINDS: dict[str, type[Column]] = {column.kind: column for column in _ALL}
 
@@ -53,6 +54,7 @@ __all__ = [
     "MultiSelect",
     "Ordinal",
     "Ranking",
+    "Ratings",
     "Statement",
     "UtilityColumn",
     "Weight",

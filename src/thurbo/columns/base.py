@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, IntArray, collection, is_label, plain, show, suggestion
 from thurbo.errors import SchemaError
 
-Family = Literal["levels", "measured", "utility", "none"]
+Family = Literal["levels", "measured", "utility", "lists", "none"]
 
 # A field of Block that is left out is a read-only view which says nothing and takes no memory.
 _SAYS_NOTHING: Any = None
@@ -46,6 +46,14 @@ class LinearRow(NamedTuple):
         return f"{below}{' '.join(terms)}{'' if np.isposinf(self.upper) else f' <= {self.upper:.4g}'}"
 
 
+class ListRows(NamedTuple):
+    """Items that rows list: entries start[r] to start[r + 1] are those of row r, each a site with a level or a tier."""
+
+    start: NDArray[np.int64]  # [row + 1]
+    site: IntArray  # [entry] place among the column's sites
+    code: NDArray[Any]  # [entry]
+
+
 @dataclass(frozen=True)
 class Block:
     """What one column says about its sites, row by row: an interval, a level between cuts, or an order.
@@ -69,6 +77,7 @@ class Block:
     tier: IntArray = _SAYS_NOTHING  # [row, site]
     one_of: BoolArray = _SAYS_NOTHING  # [row]
     linear: tuple[LinearRow, ...] = ()  # sites of any column
+    lists: ListRows | None = None  # where rows list few of many items; all else is then silent
 
     def __post_init__(self) -> None:
         if self.code_high is None:

@@ -80,7 +80,10 @@ class Binary(LevelColumn):
                 f"the values are {listing(map(show, distinct))}, and none is the true one, {show(self.true)}",
                 f"{suggestion(self.true, distinct)}say Binary(true=...) with one of the two",
             )
-        return replace(self, true=None, values=false_and_true(distinct, true))
+        pair = false_and_true(distinct, true)
+        if all(isinstance(value, float) and value.is_integer() for value in pair):
+            pair = int(pair[0]), int(pair[1])  # as with levels: missing cells turn a frame's integers into floats
+        return replace(self, true=None, values=pair)
 
     def _range(self, statement: Statement) -> tuple[int, int]:
         if not isinstance(statement, OneOf):

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,15 @@ class Contradiction(Refused):
     """A value that says what cannot be: refused even where unseen values count as missing."""
 
 
+class Listed(NamedTuple):
+    """Lists of items with scores, row after row: those of row r are the entries start[r] to start[r + 1]."""
+
+    start: NDArray[np.int64]  # [row + 1]
+    items: NDArray[Any]  # the distinct items
+    which: NDArray[Any]  # [entry] number of its item
+    score: FloatArray  # [entry]
+
+
 @dataclass(frozen=True)
 class Cells:
     """One column of a table: values in the user's terms, which are missing, and how rows are called.
@@ -105,6 +114,7 @@ class Cells:
     rows: NDArray[Any]  # [row] labels for error messages
     ordered_levels: tuple[Any, ...] | None = None  # the frame's own order: ordered categorical, Enum
     parts: Mapping[str, Cells] = field(default_factory=dict)
+    listed: Listed | None = None  # lists of items, where the table holds them as such
 
     def __len__(self) -> int:
         return len(self.missing)

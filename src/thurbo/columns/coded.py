@@ -22,7 +22,7 @@ from thurbo.columns.ordinal import Ordinal
 from thurbo.columns.scales import arranged, scale
 from thurbo.columns.unanswered import unanswered
 
-MOST_CODES = 100  # that a nominal column may have
+MOST_CODES = 100  # that a nominal column may have, and levels that are still levels
 MOST_STEPS = 11  # of whole numbers with few names: 0 to 10
 _MOST_UNNAMED_LEVELS = 30
 
@@ -112,10 +112,14 @@ def _levels(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], 
     end = f"{f'; {listing(unnamed)} without a name' if unnamed else ''}{_less(missing)}"
     names = _kept(named, levels)
     if note.measure == "ordinal" or (order is not None and order[1] != "numbered" and len(answers) > 2):
+        if len(levels) > MOST_CODES:
+            return many_levels(levels, f"{says}, {len(levels)} levels", missing)
         arrangement = tuple(order[0] if order else levels)
         return Ordinal(arrangement, names=names, missing=missing), f"{_why_ordered(levels, order, note)}{end}"
     if len(answers) == 2:
         return _binary(answers, named, missing, f"{says}, two of which occur")
+    if numbers and len(levels) > MOST_CODES:
+        return many_levels(levels, f"{says}, {len(levels)} levels", missing)
     if numbers:
         reason = f"a guess: {says}, in the order of their numbers"
         return Ordinal(tuple(levels), names=names, missing=missing), f"{reason}{end}"
@@ -123,6 +127,14 @@ def _levels(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], 
         return Ignore(f"more than {MOST_CODES} codes"), f"{says}, and {len(answers)} are too many for categories"
     unknown = "" if note.measure == "nominal" else ", in no order that is known; if ordered, say Ordinal(levels=[...])"
     return Categorical(tuple(answers), names=_kept(named, answers), missing=missing), f"{says}{unknown}{end}"
+
+
+def many_levels(levels: list[Any], what: str, missing: dict[Any, str]) -> tuple[Column, str]:
+    """More levels than a model should learn cuts between: amounts by their order, or texts that are left out."""
+    if all(isinstance(level, (int, float)) and not isinstance(level, bool) for level in levels):
+        reason = f"a guess: {what}, so many that they are amounts, known by their order{_less(missing)}"
+        return Continuous(transform="rank-normal", missing=missing), reason
+    return Ignore(f"more than {MOST_CODES} levels"), f"{what}, too many to learn; say Ordinal() if they are worth it"
 
 
 def _why_ordered(levels: list[Any], order: tuple[list[Any], str] | None, note: Note) -> str:

@@ -14,11 +14,11 @@ from thurbo.columns.base import Column
 from thurbo.columns.binary import Binary, false_and_true
 from thurbo.columns.categorical import Categorical
 from thurbo.columns.cells import Cells, is_label, listing, show
-from thurbo.columns.coded import guess_coded, sort_codes
+from thurbo.columns.coded import MOST_CODES, guess_coded, many_levels, sort_codes
 from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Ignore
 from thurbo.columns.multiselect import MultiSelect
-from thurbo.columns.notes import Note
+from thurbo.columns.notes import Note, whole
 from thurbo.columns.ordinal import Ordinal, ordered_numbers
 from thurbo.columns.ranking import Ranking
 from thurbo.columns.roles import moment, role
@@ -101,7 +101,7 @@ def _labels(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     if len(distinct) == 1:
         return Ignore("it is constant"), f"the only value is {show(distinct[0])}"
     if len(distinct) == 2:
-        false, true = false_and_true(distinct, None)
+        false, true = false_and_true([whole(value) for value in distinct], None)
         return Binary(true=true), f"two values, {show(false)} and {show(true)}"
     if not any(isinstance(value, str) for value in distinct):
         return _numbers(distinct, cells)
@@ -165,6 +165,8 @@ def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
     less = f"; counted as missing: {listing(map(show, gone))}" if gone else ""
     if len(kept) < 2:
         return Ignore("it has one level"), "an ordered category with fewer than two levels"
+    if len(kept) > MOST_CODES:
+        return many_levels(list(kept), f"an ordered category with {len(kept)} levels", missing)
     if len(kept) == 2 and not gone:
         return Binary(true=kept[1]), "an ordered category with two levels"
     if len(kept) == 2:

@@ -67,7 +67,7 @@ class Id(Role):
 
 @dataclass(frozen=True)
 class Weight(Role):
-    """How much a row counts: the weights of `fit`, `partial_fit` and `evaluate`, times any `sample_weight`."""
+    """How much a row counts: in `fit`, `partial_fit`, `score`, `evaluate` and `segments`, times any `sample_weight`."""
 
     kind: ClassVar[str] = "weight"
 

@@ -6,6 +6,7 @@ a statement may use either. Promises that a text which could mean two labels mea
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 from thurbo.columns.base import Block, Column, Family
 from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, show
 from thurbo.columns.statements import Statement
-from thurbo.errors import SchemaError
+from thurbo.errors import SchemaError, SchemaWarning
+
+MANY_LEVELS = 500  # at twice as many a step of training takes several times as long, at thousands some forty times
 
 
 @dataclass(frozen=True)
@@ -189,3 +192,24 @@ def in_order(found: Iterable[Any]) -> tuple[Any, ...]:
     if all(isinstance(value, float) and value.is_integer() for value in numbers):
         numbers = [int(value) for value in numbers]
     return (*sorted(numbers), *sorted(value for value in distinct if isinstance(value, str)))
+
+
+def warn_of_many_levels(columns: Mapping[str, Column]) -> None:
+    """Say which columns have so many labels that every step of training pays for them, and what they rather are."""
+    for name, column in columns.items():
+        n_labels = len(column.labels)
+        if not isinstance(column, LabelledColumn) or n_labels <= MANY_LEVELS or column.kind not in _ONE_OF_MANY:
+            continue
+        many, rather = _ONE_OF_MANY[column.kind]
+        warnings.warn(
+            f'column "{name}": {type(column).__name__} has {n_labels:,} {many}, and training pays for each; '
+            f"say Ignore() or Id() if it names rows, {rather}",
+            SchemaWarning,
+            stacklevel=4,  # where TBM.fit was called
+        )
+
+
+_ONE_OF_MANY = {
+    "ordinal": ("levels", 'Continuous(transform="rank-normal") if it is an amount'),
+    "categorical": ("categories", "or put rare ones together"),
+}

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thurbo.columns.base import Column
 from thurbo.columns.cells import Cells, show
@@ -18,12 +19,18 @@ from thurbo.columns.ignore import Id, Ignore, Weight
 _FEWEST_ROWS = 20  # below, everything is nearly unique
 _NEARLY = 0.95
 _LONGEST_ID = 40
+_FEWEST_DENSE = 50
+_DENSE = 2  # numbers of an index are less than so many times as far apart as there are rows
 _WEIGHT = re.compile(r"(?!body|birth)[a-z]{0,10}(weights?|wgh?ts?|wts?)\d*")
 _WEIGHT_TITLE = re.compile(r"\b(sampling|survey|design|post-?stratification|probability) weight")
 _UNIT = r"(case|resp|respondent|subject|person|participant|record|row|user|customer|household|hh|int|interview)"
 _IDENTIFIER = re.compile(
     r"(.*[_ .-])?(id|ids|uid|guid|uuid|key|no|nr|num|number|serial|idno|index|row|code)\d?"
     rf"|{_UNIT}[_ .-]?(id|no|nr|num|number)?|idnum|column 1|unnamed.*"
+)
+# What is often whole, different in every row and close together, and yet an amount or a place in an order.
+_AMOUNT = re.compile(
+    r"(.*[_ .-])?(years?|yr|months?|weeks?|days?|time|date|ages?|rank|ranking|place|position|score)\d*"
 )
 
 
@@ -59,9 +66,11 @@ def _identifier(cells: Cells) -> tuple[Column, str] | None:
             return None
         first, steps = values[0], np.diff(values.astype(np.float64))
         counts = n >= _FEWEST_ROWS and not cells.missing.any() and first in (0, 1) and bool(np.all(steps == 1))
-        if not counts and not (named and len(np.unique(values)) == n):
+        once = len(np.unique(values)) == n
+        if not counts and not (named and once) and not _is_index(cells, values):
             return None
-        what = "each number occurs once" if named else "it counts the rows"
+        what = "it counts the rows" if counts and not named else "each number occurs once"
+        what = what if once else "nearly every number occurs once, and they are close together"
         return Id(), f"a guess: {what}; say Continuous() if it measures"
     texts = [value for value in cells.values[~cells.missing].tolist() if isinstance(value, str)]
     if len(texts) < n or n < _FEWEST_ROWS or len(set(texts)) < _NEARLY * n:
@@ -70,6 +79,15 @@ def _identifier(cells: Cells) -> tuple[Column, str] | None:
     if short:
         return Id(), f"a guess: texts such as {show(texts[0])} are all different and short, as names of rows are"
     return Ignore("it is free text"), f"nearly every text is different, such as {show(texts[0])}"
+
+
+def _is_index(cells: Cells, values: NDArray[Any]) -> bool:
+    """Whether whole numbers number the rows in whatever order: amounts so close together would meet more often."""
+    n = len(values)
+    if n < _FEWEST_DENSE or cells.missing.any() or _AMOUNT.fullmatch(cells.name.casefold().strip()):
+        return False
+    reach = float(values.max()) - float(values.min())
+    return reach < _DENSE * n and len(np.unique(values)) >= _NEARLY * n
 
 
 def moment(values: list[Any]) -> bool:

@@ -27,7 +27,9 @@ def log_mass_of_hidden(region: Region, mean: Rows, deviation: Rows, hidden: Rows
     if isinstance(region, JointRegion):
         return reduce(jnp.add, (log_mass_of_hidden(part, mean, deviation, hidden, whole) for part in region.parts))
     # Given h these are independent of all that is not hidden, which then does not matter.
-    if isinstance(region, BoxRegion) or (whole and isinstance(region, (OrderRegion, OneOfRegion))):
+    # A list of items is hidden in part; its order goes by the Gumbel mass.
+    is_whole = whole and not (isinstance(region, OrderRegion) and region.order.mass == "gumbel")
+    if isinstance(region, BoxRegion) or (is_whole and isinstance(region, (OrderRegion, OneOfRegion))):
         return region.release(~hidden).log_mass(mean, deviation)
     return region.log_mass(mean, deviation) - region.release(hidden).log_mass(mean, deviation)
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
-from thurbo.constraints import order_moves, tiers
+from thurbo.constraints import order_moves, permutations, tiers
 from thurbo.constraints.base import Bounds, Gauge
 
 Mass = Literal["exact", "gumbel"]
-Form = Literal["choice", "ranking", "any"]
+Form = Literal["choice", "permutation", "ranking", "any"]
 Slots = tuple[tuple[int, ...], ...]
 Items = Float[Array, "row order item"]
 C = TypeVar("C", bound="Groups")
@@ -122,13 +122,16 @@ def real_items(shape: tuple[int, ...], slots: Slots | None) -> np.ndarray:
 def form_of(tier: np.ndarray, slots: Slots | None) -> Form:
     """What all orders that speak have in common, from consecutive tiers on the host.
 
-    A choice puts one item above all others of its group; in a ranking no two items are tied.
+    A choice puts one item above all others of its group; in a ranking no two items are tied, and a permutation is a
+    ranking of all of them.
     """
-    silent, part = tier.max(axis=-1) <= 0, tier >= 0
-    full = (part == real_items(tier.shape[1:], slots)[None]).all(axis=-1) & (tier.max(axis=-1) == 1)
-    if (silent | (full & ((tier == 1).sum(axis=-1) == 1))).all():
+    silent, part, last = tier.max(axis=-1) <= 0, tier >= 0, tier.max(axis=-1)
+    full = (part == real_items(tier.shape[1:], slots)[None]).all(axis=-1)
+    if (silent | (full & (last == 1) & ((tier == 1).sum(axis=-1) == 1))).all():
         return "choice"
-    return "ranking" if (silent | (part.sum(axis=-1) == tier.max(axis=-1) + 1)).all() else "any"
+    if not (silent | (part.sum(axis=-1) == last + 1)).all():
+        return "any"
+    return "permutation" if (silent | full).all() else "ranking"
 
 
 def shape_of(tier: np.ndarray) -> tuple[int, int]:
@@ -179,8 +182,8 @@ class Order(Groups):
 
     def release(self, slots: RowsMask) -> Order:
         """As for all groups; a ranking without some items is a ranking still, a choice need not be one."""
-        released = super().release(slots)
-        return replace(released, form="any") if self.form == "choice" else released
+        left: dict[Form, Form] = {"permutation": "ranking", "choice": "any"}
+        return replace(super().release(slots), form=left.get(self.form, self.form))
 
     def region(self, gauge: Gauge) -> OrderRegion:
         """Differences of utilities have neither cuts nor scales: the region is the order itself."""
@@ -189,11 +192,21 @@ class Order(Groups):
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """States times rows as so many rows: `tiers.log_mass` works through them in portions.
 
-        Of choices a table of P(item | state) says it all.
+        Of choices a table of P(item | state) says it all. Many states of permutations take a shorter way, as long as
+        every row is likely enough in some state.
         """
         if self.form == "choice" and self.mass == "exact":
             is_top = (self.tier == 1) & self.speaks[:, :, None]
             return jnp.einsum("sok,rok->sr", self._log_chances(means), is_top.astype(means.dtype))
+        real = real_items(self.tier.shape[1:], self.slots)
+        is_full = self.form == "permutation" and self.mass == "exact"
+        if not is_full or not permutations.suits(means, self.tier.shape[0], real):
+            return self._log_mass_of_pairs(means, gauge)
+        quick, is_sure = permutations.log_mass_of_orders(self.to_items(means), self.tier, real)
+        ask = lambda means, quick: self._log_mass_of_pairs(means, gauge)  # noqa: E731
+        return jax.lax.cond(is_sure, lambda means, quick: quick, ask, means, quick)
+
+    def _log_mass_of_pairs(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         n_states, n_rows = means.shape[0], self.tier.shape[0]
         tier = jnp.broadcast_to(self.tier, (n_states, *self.tier.shape)).reshape(-1, *self.tier.shape[1:])
         mass = replace(self, tier=tier).region(gauge).log_mass(jnp.repeat(means, n_rows, axis=0))
@@ -380,7 +393,7 @@ class OrderRegion(NamedTuple):
         speaks = order.speaks
         tier = jnp.where(speaks[:, :, None], order.tier, quiet.astype(order.tier.dtype)[None, None, :])
         items = jnp.where(speaks[:, :, None], items, jax.lax.stop_gradient(jnp.zeros_like(items)))
-        width, is_ranking = order.width or items.shape[-1], order.form == "ranking"
+        width, is_ranking = order.width or items.shape[-1], order.form in ("permutation", "ranking")
         value = tiers.log_mass(tier, items, spread, order.n_tiers, width, is_ranking)
         return jnp.where(speaks, value, 0.0).sum(axis=-1)
 

@@ -38,6 +38,8 @@ from thurbo.constraints.splits import (
 
 # The widest middle tie whose chains are summed: one of four has 23 edges, of five 70.
 WIDEST = 4
+# Portions of rows stay in a processor's cache; an accelerator, where launches cost most, wants so many times more.
+ON_ACCELERATOR = 128
 
 # ---- Middle tiers: panels of Gauss nodes
 
@@ -126,6 +128,7 @@ def log_mass(
 
     items = [value.reshape(-1, value.shape[-1]).T for value in (tier, mean, deviation)]
     n, portion = items[0].shape[1], 1024 if depth == 2 else 128 if width <= WIDEST else 8
+    portion *= 1 if jax.default_backend() == "cpu" else ON_ACCELERATOR
     if n <= portion:
         return some(*items).reshape(tier.shape[:-1])
     n_portions = -(-n // portion)

@@ -38,7 +38,7 @@ class Clamp(NamedTuple):
 
 def clamp(params: Params, evidence: Evidence) -> Clamp:
     """Bring parameters and evidence together, once for many sweeps."""
-    seen = rbm.gather(params, evidence.sites)
+    seen = evidence.seen(params)
     observed = evidence.observed
     whitener = rbm.factor_whitener(seen, observed) if params.n_factors else None
     return Clamp(seen, evidence.region(seen.gauge), observed, evidence.present, whitener)

@@ -56,18 +56,25 @@ def log_joint(
     params: Params, evidence: Evidence, states: HiddenStates
 ) -> tuple[Float[Array, "state row"], Float[Array, "state rows_or_one"]]:
     """log Ω(h) + log P(e | h, z) and log Ω(h), each with its node's weight, for every state and row."""
-    seen = rbm.gather(params, evidence.sites)
+    seen = evidence.seen(params)
     if evidence.sites_shared:
         return _log_joint_of_table(seen, evidence, states)
     region = evidence.region(seen.gauge)
 
     def one(state: HiddenStates) -> tuple[PerRow, PerRow]:
         h = jnp.broadcast_to(state.h, (evidence.n_rows, state.h.shape[0]))
-        z = jnp.broadcast_to(state.z, (evidence.n_rows, state.z.shape[0]))
+        z = jnp.broadcast_to(state.z, (evidence.n_rows, state.z.shape[0])) + _prior(seen)
         prior = rbm.log_omega(seen, h, evidence.present) + state.log_weight
         return prior + region.log_mass(rbm.latent_mean(seen, h) + rbm.factor_shift(seen, z)), prior
 
     return jax.lax.map(jax.checkpoint(one), states, batch_size=min(_STATES_AT_ONCE, states.h.shape[0]))
+
+
+def _prior(seen: Params) -> Float[Array, "#row factor"]:
+    """Mean of z before any evidence."""
+    if seen.factor_prior is None:
+        return jnp.zeros((1, seen.n_factors), seen.weights.dtype)
+    return seen.factor_prior
 
 
 def _log_joint_of_table(
@@ -131,7 +138,7 @@ def log_unnormalised_importance(
             z = proposal.factors + wide * rbm.coloured(given.whitener, noise)
             log_det = -jnp.log(jnp.diagonal(given.whitener, axis1=1, axis2=2)).sum(-1)
             log_qz = -0.5 * (noise**2).sum(-1) + log_det - n_factors * jnp.log(wide)
-            log_w = log_w - 0.5 * (z**2).sum(-1) - log_qz
+            log_w = log_w - 0.5 * ((z - _prior(given.params)) ** 2).sum(-1) - log_qz
             mean = mean + rbm.factor_shift(given.params, z)
         return log_w + given.region.log_mass(mean)
 
@@ -166,7 +173,7 @@ def log_evidence_conservative(
         factors = jnp.zeros((n_samples, 0), hidden.dtype)
     if factors.shape[1] != params.n_factors:
         raise ValueError(f"the model has {params.n_factors} factors, the samples {factors.shape[1]}")
-    seen = rbm.gather(params, evidence.sites)
+    seen = evidence.seen(params)
     region = None if evidence.sites_shared else evidence.region(seen.gauge)
 
     def log_mass(h: Float[Array, "state hidden"], z: Float[Array, "state factor"]) -> Float[Array, "state row"]:
@@ -176,7 +183,7 @@ def log_evidence_conservative(
 
         def one(state: tuple[Array, Array]) -> PerRow:
             own_h, own_z = (jnp.broadcast_to(each, (rows, each.shape[0])) for each in state)
-            return region.log_mass(rbm.latent_mean(seen, own_h) + rbm.factor_shift(seen, own_z))
+            return region.log_mass(rbm.latent_mean(seen, own_h) + rbm.factor_shift(seen, own_z + _prior(seen)))
 
         return jax.lax.map(one, (h, z), batch_size=min(_STATES_AT_ONCE, h.shape[0]))
 

@@ -79,7 +79,9 @@ def mean_field(
 
     rows = evidence.n_rows
     log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
-    z = jnp.zeros((rows, params.n_factors), params.weights.dtype)
+    if seen.hidden_bias.ndim == 2:  # where presence moves the start, as it moves γ
+        log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
+    z = jnp.zeros((rows, params.n_factors), params.weights.dtype) if seen.factor_prior is None else seen.factor_prior
     (log_odds, z), _ = jax.lax.scan(one, (log_odds, z), None, length=n_steps)
     return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener)
 
@@ -89,7 +91,7 @@ def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows
 
     What one cell is predicted to be, with the uncertainty about h and z that a plug-in mean forgets.
     """
-    seen = rbm.gather(params, slots_from.sites)
+    seen = slots_from.seen(params)
     mean = rbm.latent_mean(seen, q.hidden) + rbm.factor_shift(seen, q.factors)
     variance = 1.0 + rbm.to_slots(seen.weights**2, q.hidden * (1.0 - q.hidden))
     if q.whitener is not None:

@@ -51,7 +51,7 @@ def seek(
         ]
     )
 
-    region = None if evidence is None else evidence.region(rbm.gather(params, evidence.sites).gauge)
+    region = None if evidence is None else evidence.region(evidence.seen(params).gauge)
 
     def one(carry: tuple, item: tuple) -> tuple[tuple, None]:
         h, x, total_x, total_h = carry

@@ -77,7 +77,7 @@ def state_weights(params: Params, evidence: Evidence) -> Float[Array, "state row
 
 def _by_enumeration(function: Function, params: Params, evidence: Evidence, weights: Float[Array, "state row"]) -> Any:
     states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
-    seen = rbm.gather(params, evidence.sites)
+    seen = evidence.seen(params)
     if evidence.sites_shared:  # a state means the same in every row: ask once per state, then average
         by_state = function(_belief(seen, states.h, states.z))
         return jax.tree.map(lambda value: jnp.einsum("hr,h...->r...", weights, value), by_state)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns.base import BoolArray, Cells, suggestion
+from thurbo.columns.cells import Listed
 from thurbo.columns.statements import Interval
 from thurbo.errors import SchemaError
 from thurbo.io.codebook import Codebook
@@ -35,6 +36,7 @@ class Table:
     native: Any = field(repr=False)
     read: Callable[[int], _Column] = field(repr=False)
     book: Codebook = field(default_factory=Codebook, repr=False)  # what the file of the table said beside its cells
+    lists: Mapping[str, Listed] = field(default_factory=dict, repr=False)  # columns of lists of items, see long.py
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -50,7 +52,7 @@ class Table:
             remedy = f"{suggestion(name, self.names)}the table has {len(self.names)} other columns"
             raise SchemaError("there is no such column", column=name, remedy=remedy)
         values, missing, ordered_levels = self.read(self.places[name])
-        return Cells(name, values, missing, self.rows, ordered_levels)
+        return Cells(name, values, missing, self.rows, ordered_levels, listed=self.lists.get(name))
 
 
 def kind(X: Any) -> str:
@@ -77,8 +79,9 @@ def table(X: Any, names: Sequence[str] | None = None) -> Table:
     if library == "other" and hasattr(X, "__array__") and not hasattr(X, "columns"):
         X, library = np.asarray(X), "numpy"  # an array of some other library
     if library == "scipy":
-        problem = f"sparse input ({type(X).__name__}) is not yet supported"
-        raise SchemaError(problem, remedy="pass a dense array: X.toarray()")
+        from thurbo.io.long import from_sparse
+
+        return from_sparse(X)
     if library == "numpy":
         return _from_array(X, names)
     if library == "dict":
@@ -280,6 +283,7 @@ def _build_pandas(source: Table, columns: dict[str, NDArray[Any]], rows: Any) ->
         frame.index = pd.Index(rows)
     elif len(frame) == source.n_rows:
         frame.index = source.native.index
+    frame.attrs = dict(source.native.attrs)  # the code book of its file, for the columns that are still there
     return frame
 
 
@@ -323,18 +327,6 @@ def assemble_any(data: Mapping[str, NDArray[Any]]) -> Any:
         except ImportError:
             continue
     return dict(data)
-
-
-def stack(parts: Sequence[Any], data: Mapping[str, NDArray[Any]]) -> Any:
-    """Tables of one library below one another, with new columns in front."""
-    import narwhals as nw
-
-    whole = nw.maybe_reset_index(nw.concat([nw.from_native(part, eager_only=True) for part in parts]))
-    front = [nw.new_series(name, values.tolist(), backend=whole.implementation) for name, values in data.items()]
-    stacked = whole.with_columns(*front).select([*data, *whole.columns]).to_native()
-    if kind(parts[0]) == "pandas":
-        stacked.attrs = dict(parts[0].attrs)  # the code book of its file
-    return stacked
 
 
 def replace(like: Any, data: Mapping[str, Any], where: Mapping[str, BoolArray] | None = None) -> Any:

@@ -1,13 +1,16 @@
 """Files of statistical packages, through pyreadstat: .sav .zsav .por of SPSS, .dta of Stata.
 
 Idea: cells stay the codes of the file, user-missing ones included; labels, measures and formats go to the code book.
-Promises that a frame written to .sav and read again has the same codes, names, missing codes and measures.
+Promises that a frame written to .sav and read again has the same codes, names, missing codes and measures; categories
+of a frame, for which packages have no type, become codes with names in their own order.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,13 @@ _MEASURES: dict[str, Measure] = {"nominal": "nominal", "ordinal": "ordinal", "sc
 _HEADER = 176  # bytes
 _MOST_VALUES_PER_BYTE = {0: 1 / 8, 1: 1.0, 2: 1100.0}  # plain, by codes of one byte, by zlib at its best
 _DISCRETE, _BESIDE_RANGE = 3, 1  # codes that SPSS can declare missing, alone and beside one range
+_MOST_NAMED, _LONGEST_NAME = 100, 120  # unordered categories that become codes, and bytes that SPSS keeps of a name
+# The long form of several imputations: no package but R allows names that begin with a dot, and each has its own.
+_LONG_FORM = {
+    ".sav": {".imp": "Imputation_", ".id": "Row_"},
+    ".zsav": {".imp": "Imputation_", ".id": "Row_"},
+    ".dta": {".imp": "_mi_m", ".id": "_mi_id"},
+}
 
 
 def read_statistical(path: str, suffix: str, encoding: str | None) -> tuple[Any, Codebook]:
@@ -109,16 +119,18 @@ def write_statistical(frame: Any, path: str, suffix: str, book: Codebook) -> Non
     import pyreadstat
 
     frame = frame.reset_index(drop=True)
-    frame.columns = [str(name) for name in frame.columns]
-    notes = {name: book.note(name) for name in frame.columns}
-    frame = frame.assign(**{name: _writable(frame[name], suffix) for name in frame.columns})
+    frame.columns = _names([str(name) for name in frame.columns], suffix)
+    coded = {name: _in_codes(frame[name], book.note(name)) for name in frame.columns}
+    notes = {name: note for name, (_, note) in coded.items()}
+    frame = frame.assign(**{name: _writable(series, suffix) for name, (series, _) in coded.items()})
     texts = {name: _texts(frame[name], note, suffix) for name, note in notes.items()}
     common: dict[str, Any] = {
         "file_label": book.title,
         "column_labels": {name: note.title for name, note in notes.items() if note.title},
         "variable_value_labels": {name: found for name, found in texts.items() if found},
     }
-    formats = {name: note.format for name, note in notes.items() if _fits(note.format, frame[name], suffix)}
+    formats = {name: _format(note, frame[name], suffix) for name, note in notes.items()}
+    formats = {name: form for name, form in formats.items() if form}
     if suffix == ".dta":
         letters = {name: [low for low, _ in note.missing if isinstance(low, str)] for name, note in notes.items()}
         lettered = {name: found for name, found in letters.items() if found and frame[name].dtype == object}
@@ -138,6 +150,45 @@ def write_statistical(frame: Any, path: str, suffix: str, book: Codebook) -> Non
         **common,
     )
     add_response_sets(Path(path), book.groups)
+
+
+def _names(names: list[str], suffix: str) -> list[str]:
+    """Names of columns, those of the long form of several imputations as the package calls them."""
+    own = _LONG_FORM[suffix]
+    if not set(own) <= set(names):
+        return names
+    for name, other in own.items():
+        if other in names:
+            problem = f'imputations are numbered under this name in a {suffix} file, and "{name}" beside it'
+            raise SchemaError(problem, column=other, remedy="rename the column")
+    return [own.get(name, name) for name in names]
+
+
+def _in_codes(series: Any, note: Note) -> tuple[Any, Note]:
+    """Categories as codes with names, from 1 in their own order, or those of a book that has a code for each of them.
+
+    Numbers stay as they are, and so do many or long texts without an order, which are no labels.
+    """
+    import pandas as pd
+
+    if not isinstance(series.dtype, pd.CategoricalDtype) or series.cat.categories.dtype.kind in "iufb":
+        return series, note
+    categories, ordered = series.cat.categories.tolist(), bool(series.cat.ordered)
+    texts = [str(category) for category in categories]
+    is_long = len(texts) > _MOST_NAMED or any(len(text.encode()) > _LONGEST_NAME for text in texts)
+    if is_long and not ordered:
+        return series, note
+    known = {text: code for code, text in note.names if not isinstance(code, str)}
+    has_codes = bool(texts) and all(text in known for text in texts)
+    codes = [known[text] for text in texts] if has_codes else list(range(1, len(texts) + 1))
+    cells = pd.Series(np.asarray([*codes, np.nan], np.float64)[series.cat.codes], series.index, name=series.name)
+    note = replace(note, measure=note.measure or ("ordinal" if ordered else "nominal"), format="")
+    if has_codes:
+        return cells, note
+    place, said = dict(zip(categories, codes, strict=True)), note.texts
+    names = tuple((place[category], said.get(category, str(category))) for category in categories)
+    missing = tuple((place[low], place[low]) for low, _ in note.missing if low in place)
+    return cells, replace(note, names=names, missing=missing)
 
 
 def _writable(series: Any, suffix: str) -> Any:
@@ -203,6 +254,17 @@ def _covered(codes: list[Any], series: Any) -> tuple[list[Range], list[Any]]:
         if not any(low <= value <= high for value in others):
             return [(low, high)], rest
     return [], codes
+
+
+def _format(note: Note, series: Any, suffix: str) -> str:
+    """How the package shows a column: as the book says; in SPSS decimals are shown where there are any, else none."""
+    form = note.format if _fits(note.format, series, suffix) else ""
+    if suffix == ".dta" or not _is_number(series) or not re.fullmatch(r"(F\d+(\.0)?)?", form):
+        return form
+    known = series.to_numpy()[np.isfinite(series.to_numpy())]
+    if (known != np.floor(known)).any():
+        return ""  # the package's own, with two decimals: a format without would hide what was filled in
+    return form or ("F8.0" if np.abs(known).max(initial=0) < 1e7 else "")
 
 
 def _fits(form: str, series: Any, suffix: str) -> bool:

@@ -21,7 +21,8 @@ from thurbo.evidence import Evidence
 from thurbo.learning import objective as objectives
 from thurbo.learning.initialise import Layout, fold
 from thurbo.learning.plan import Plan
-from thurbo.learning.trainer import Fall, TrainState, epoch
+from thurbo.learning.trainer import Fall, TrainState, epoch, epoch_of_lists
+from thurbo.ragged import CELLS, Packed, Ragged
 from thurbo.rbm import Params
 
 PARTED = 0.35  # root mean square distance of chains from data beyond which the negative phase has died
@@ -33,14 +34,14 @@ NEVER = 1e30  # a step that is not reached
 class Rows(NamedTuple):
     """Evidence with the weight of each row."""
 
-    evidence: Evidence
+    evidence: Packed
     weight: PerRow
 
 
 class Length(NamedTuple):
     """How long and how fast: rows in a batch, epochs, the peak rate, and checks without progress before it falls.
 
-    With `falls` false the rate stays at its peak: a fit that goes on later.
+    Of lists, a batch is counted in cells. With `falls` false the rate stays at its peak: a fit that goes on later.
     """
 
     batch_size: int
@@ -77,16 +78,38 @@ class Run:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-@partial(jax.jit, static_argnames=("plan",))
 def held_out_score(key: PRNGKey, params: Params, rows: Rows, plan: Plan) -> Float[Array, ""]:
     """Log-probability per cell of rows that training does not see: of hidden cells, or of all by enumeration."""
+    if not isinstance(rows.evidence, Ragged):
+        total, count = _held_out_sums(key, params, rows, plan)
+        return total / jnp.maximum(count, 1.0)
+    sums = []
+    every = [np.arange(len(place)) for place in rows.evidence.places]
+    for number, (bucket, index, real) in enumerate(rows.evidence.batches(every, CELLS)):
+        weight = rows.weight[rows.evidence.places[bucket][index]] * real.astype(np.float32)
+        part = Rows(rows.evidence.buckets[bucket].rows(index), weight)
+        sums.append(_held_out_sums(jax.random.fold_in(key, number), params, part, plan))
+    total, count = (jnp.stack(each).sum() for each in zip(*sums, strict=True))
+    return total / jnp.maximum(count, 1.0)
+
+
+@partial(jax.jit, static_argnames=("plan",))
+def _held_out_sums(key: PRNGKey, params: Params, rows: Rows, plan: Plan) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    assert isinstance(rows.evidence, Evidence)
     if plan.objective == "exact":
         value, slots = objectives.exact(params, rows.evidence), rows.evidence.observed
     else:
         slots = plan.hiding(key, rows.evidence)
         value, _ = objectives.multi_prediction(params, rows.evidence, slots, plan)
     count = (rows.weight * slots.sum(-1).astype(rows.weight.dtype)).sum()
-    return (rows.weight * value).sum() / jnp.maximum(count, 1.0)
+    return (rows.weight * value).sum(), count
+
+
+def n_updates(evidence: Packed, batch_size: int) -> int:
+    """Batches of one pass."""
+    if isinstance(evidence, Ragged):
+        return evidence.n_batches(batch_size)
+    return -(-evidence.n_rows // batch_size)
 
 
 def fit(
@@ -106,7 +129,7 @@ def fit(
 
     `on_run` sees the whole run after every epoch, and `resume` goes on from one, to the same end as without a break.
     """
-    n_batches = -(-rows.evidence.n_rows // length.batch_size)
+    n_batches = n_updates(rows.evidence, length.batch_size)
     total = length.max_epochs * n_batches
     fall = (0.5 * total, float(total)) if length.falls else (NEVER, 2 * NEVER)
     run = resume or Run(state, state, fall, length.learning_rate)
@@ -119,10 +142,10 @@ def fit(
             more = run.more_steps if plan.uses_chains else 1
             careful = replace(plan, n_negative_steps=plan.n_negative_steps * more)
             dtype = rows.weight.dtype
-            moved, info = epoch(
+            moved, info = (epoch_of_lists if isinstance(rows.evidence, Ragged) else epoch)(
                 jax.random.fold_in(key, run.number),
                 run.state,
-                rows.evidence,
+                rows.evidence,  # type: ignore[arg-type]
                 rows.weight,
                 layout,
                 jnp.asarray(run.rate, dtype),

@@ -18,6 +18,10 @@ from thurbo._typing import Array, Bool, Float, Int, PRNGKey
 from thurbo.constraints import Gauge
 from thurbo.rbm import Params
 
+DAMPING = 5.0  # answers that an item's mean is drawn to that of all by
+GENEROSITY = 0.5  # starting loading of all items on the first factor
+WIDER = 1.2  # latent spread of a list's items in units of their noise, roughly
+
 
 class Learnable(NamedTuple):
     """What the optimiser moves: x and h centred, cuts as a first cut and log-gaps, scales as logs."""
@@ -29,6 +33,7 @@ class Learnable(NamedTuple):
     first_cut: Float[Array, " site"]
     log_gaps: Float[Array, "site gap"]
     log_scale: Float[Array, " site"]
+    presence: Float[Array, "site unit"]  # of no units where presence says nothing
 
 
 class Centre(NamedTuple):
@@ -49,6 +54,8 @@ class Layout(NamedTuple):
     measured: Bool[Array, " site"]
     active_hidden: Bool[Array, " hidden"] | None = None
     active_factors: Bool[Array, " factor"] | None = None
+    listed: Float[Array, " site"] | None = None  # 1 for items of lists, which share the gaps between their cuts
+    item_decay: Float[Array, ""] | None = None  # shrinkage of the items of lists to the mean of all of them
 
 
 def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
@@ -58,8 +65,11 @@ def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
         weights=learnable.weights,
         hidden_bias=learnable.hidden_bias - centre.site @ learnable.weights,
         loadings=learnable.loadings,
-        gauge=Gauge(_cuts(learnable, layout.n_cuts), jnp.exp(learnable.log_scale)),
+        gauge=Gauge(_cuts(learnable, layout), jnp.exp(learnable.log_scale)),
         hidden_mean=centre.hidden,
+        presence=None
+        if layout.listed is None or not learnable.presence.shape[1]
+        else learnable.presence,
     )
 
 
@@ -71,8 +81,10 @@ def recentre(learnable: Learnable, old: Centre, new: Centre) -> Learnable:
     )
 
 
-def _cuts(learnable: Learnable, n_cuts: Int[Array, " site"]) -> Float[Array, "site cut"]:
-    first, gaps = learnable.first_cut[:, None], learnable.log_gaps
+def _cuts(learnable: Learnable, layout: Layout) -> Float[Array, "site cut"]:
+    first, gaps, n_cuts = learnable.first_cut[:, None], learnable.log_gaps, layout.n_cuts
+    if layout.listed is not None:
+        gaps = jnp.where(layout.listed[:, None] > 0, gaps[jnp.argmax(layout.listed)][None, :], gaps)
     width = gaps.shape[1] + 1
     real_gap = jnp.arange(width - 1, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None] - 1
     steps = jnp.where(real_gap, jnp.exp(jnp.where(real_gap, gaps, jnp.zeros_like(gaps))), jnp.zeros_like(gaps))
@@ -117,6 +129,30 @@ def starting_utilities(tier: np.ndarray, columns: Sequence[str], row_weight: np.
     return bias
 
 
+class ListStart(NamedTuple):
+    """Where the items of a list begin: cuts [item, cut] of levels, or biases [item] of utilities."""
+
+    cuts: np.ndarray
+    bias: np.ndarray
+
+
+def starting_lists(site: np.ndarray, code: np.ndarray, weight: np.ndarray, n_items: int, n_cuts: int) -> ListStart:
+    """Cuts at the quantiles of all answers, shifted by each item's mean; of an order, biases by mean places.
+
+    Means of few answers are drawn to that of all. `weight` is that of each entry; tiers are shares of their highest.
+    """
+    n = np.bincount(site, weight, minlength=n_items)
+    level = code.astype(np.float64)
+    total, typical = np.bincount(site, weight * level, minlength=n_items), np.average(level, weights=weight)
+    spread = np.sqrt(np.average((level - typical) ** 2, weights=weight)) or 1.0
+    shift = (total - typical * n) / (n + DAMPING) / spread
+    if not n_cuts:
+        return ListStart(np.zeros((n_items, 0)), shift)
+    share = np.bincount(code, weight, minlength=n_cuts + 1) + 0.5
+    cuts = ndtri((np.cumsum(share)[:-1] / share.sum()).clip(1e-6, 1 - 1e-6))
+    return ListStart(WIDER * (cuts[None, :] - shift[:, None]), np.zeros(n_items))
+
+
 def start(
     key: PRNGKey,
     cuts: np.ndarray,
@@ -128,6 +164,7 @@ def start(
     site_bias: np.ndarray | None = None,
     hidden_rate: float = 0.5,
     weight_scale: float = 0.1,
+    n_presence: int = 0,
 ) -> tuple[Learnable, Centre]:
     """Small random weights around the independent model, hidden units at `hidden_rate`."""
     n_sites = len(n_cuts)
@@ -147,6 +184,7 @@ def start(
         first_cut=jnp.asarray(first, dtype),
         log_gaps=jnp.asarray(log_gaps, dtype),
         log_scale=jnp.zeros(n_sites, dtype),
+        presence=jnp.zeros((n_sites, n_presence), dtype),
     )
     centre = Centre(jnp.full(n_hidden, hidden_rate, dtype), jnp.zeros(n_sites, dtype))
     return learnable, centre

@@ -27,14 +27,16 @@ def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow
     γᵀq + ½‖m_o(q)‖² + log P(x_o ∈ Ω | m(q) + Vz) + E_q ½‖m_f(h)‖² − ½ Σ_o V_i Cov(z) V_iᵀ, o observed, f free. By the
     envelope theorem this is the gradient of the mean-field bound; for a draw of h it is Eq. (8) with x integrated out.
     """
-    seen = rbm.gather(params, evidence.sites)
+    seen = evidence.seen(params)
     observed = evidence.observed
     mean = rbm.latent_mean(seen, state.hidden)
-    value = state.hidden @ params.hidden_bias
+    value = rbm.prior_of_hidden(seen, state.hidden)
     value = value + 0.5 * (rbm.only(mean, observed) ** 2).sum(-1)
     value = value + rbm.expected_log_omega(seen, state.hidden, evidence.free)
     region = evidence.region(seen.gauge)
     value = value + region.log_mass(mean + rbm.factor_shift(seen, state.factors))
+    if seen.factor_prior is not None:  # whose own parameters learn from where z is
+        value = value - 0.5 * ((state.factors - seen.factor_prior) ** 2).sum(-1)
     if state.whitener is not None:
         spread = factor_variance(seen, jax.lax.stop_gradient(state.whitener))
         value = value - 0.5 * rbm.only(spread, observed).sum(-1)
@@ -45,7 +47,7 @@ def negative_part(params: Params, evidence: Evidence, h: Chains, plan: Plan) -> 
     """log Ω(h) at the states of the chains: its gradient is the data-independent half of Eq. (8)."""
     if plan.negative_phase != "contrastive":
         return rbm.log_omega(params, h)
-    return rbm.log_omega(rbm.gather(params, evidence.sites), h, evidence.present)
+    return rbm.log_omega(evidence.seen(params), h, evidence.present)
 
 
 def sparsity(params: Params, evidence: Evidence, state: Positive, target: float) -> PerRow:
@@ -54,8 +56,8 @@ def sparsity(params: Params, evidence: Evidence, state: Positive, target: float)
     §6: Σ_k (ρ − σ(g_k)) g_k at the mean x̂ of a row, which mean-field knows and sampling takes from its recent draws.
     A.2.2: the average of the same over the draws themselves. Its slope in g_k is that of Σ_k ρ log P(h_k) + ….
     """
-    seen = rbm.gather(params, evidence.sites)
-    units = params._replace(weights=seen.weights)
+    seen = evidence.seen(params)
+    units = seen
     if state.draws is None:
         mean, shift = rbm.latent_mean(seen, state.hidden), rbm.factor_shift(seen, state.factors)
         x = evidence.region(seen.gauge).mean(mean + shift) - shift
@@ -78,7 +80,7 @@ def multi_prediction(params: Params, evidence: Evidence, hidden: RowsMask, plan:
     shown = evidence.hide(hidden, plan.unobserved)
     q = mean_field(params, shown, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
     mean, deviation = predictive(params, q, evidence)
-    region = evidence.region(rbm.gather(params, evidence.sites).gauge)
+    region = evidence.region(evidence.seen(params).gauge)
     whole = evidence.cells is not None and isinstance(plan.hiding, Cells)
     return log_mass_of_hidden(region, mean, deviation, hidden, whole), q
 
@@ -90,6 +92,6 @@ def exact(params: Params, evidence: Evidence) -> PerRow:
 
 def reconstruction(params: Params, evidence: Evidence, state: Positive) -> PerRow:
     """log P(e | q) of each row at its own posteriors (simpler than A.2.4): a figure to watch, not to maximise."""
-    seen = rbm.gather(params, evidence.sites)
+    seen = evidence.seen(params)
     mean = rbm.latent_mean(seen, state.hidden) + rbm.factor_shift(seen, state.factors)
     return evidence.region(seen.gauge).log_mass(mean)

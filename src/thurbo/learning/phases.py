@@ -60,7 +60,7 @@ def negative(key: PRNGKey, params: Params, evidence: Evidence, start: Chains, pl
         return gibbs.prior_run(key, start, params, plan.n_negative_steps)
     if plan.negative_phase == "tempered":
         return tempering.run(key, start, params, plan.n_negative_steps, plan.n_temperatures)
-    seen = rbm.gather(params, evidence.sites)
+    seen = evidence.seen(params)
     key_start, key_run = jax.random.split(key)
     h = (jax.random.uniform(key_start, start.shape, start.dtype) < start).astype(start.dtype)
     return gibbs.prior_run(key_run, h, seen, plan.n_negative_steps, evidence.present)

@@ -27,6 +27,7 @@ class Plan:
     hiding              which cells multi-prediction hides from itself
     sparsity_*          ρ and λ of §6, A.2.2, taken at the average x of a row or averaged over its draws
     posterior_smoothing η of A.2.3: share of the old in each row's running posterior; 0 keeps none
+    presence            whether it speaks which items a row lists at all
     latent_bound        how far from its mean hidden units see an x in the data phase (§6)
     """
 
@@ -47,6 +48,7 @@ class Plan:
     posterior_smoothing: float = 0.0
     latent_bound: float | None = None
     weight_decay: float = 1e-3
+    presence: bool = False
     max_norm: float | None = None
     learn_cuts: bool = True
     optimizer: Literal["adam", "sgd"] = "adam"

@@ -23,6 +23,7 @@ EXACT_OBJECTIVE = 8  # hidden units up to which "auto" enumerates them
 PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # of mean-field: as trained by multi-prediction, and otherwise
 LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # rows of a table that is watched, and rows that watch it
 AUTO_UPDATES = 3000  # gradient steps that "auto" epochs aim at
+LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 8), (512, 1 << 15), 1000  # of lists: units and factors, cells, steps
 MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units, a factor counting as five (its nodes)
 CHOICES = {
     "unobserved": ("marginalize", "exclude"),
@@ -34,7 +35,7 @@ CHOICES = {
 }
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_temperatures": 1, "n_chains": 1, "batch_size": 1}
 SMALLEST |= {"max_epochs": 0}
-NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
+NOT_NEGATIVE = ("weight_decay", "item_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
 MAY_BE_NONE = ("max_norm", "latent_bound")
 MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight")
 
@@ -132,6 +133,7 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         posterior_smoothing=float(settings["posterior_smoothing"] or 0.0),
         latent_bound=None if settings["latent_bound"] is None else float(settings["latent_bound"]),
         weight_decay=float(settings["weight_decay"]),
+        presence=bool(settings["presence"]),
         max_norm=None if settings["max_norm"] is None else float(settings["max_norm"]),
         learn_cuts=settings["learn_cuts"],
         optimizer=settings["optimizer"],
@@ -153,3 +155,25 @@ def lengths(settings: Settings, n_rows: int) -> tuple[int, int]:
     n_batches = -(-n_rows // batch_size)
     usual = int(np.clip(AUTO_UPDATES // n_batches, 20, 300))
     return batch_size, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])
+
+
+def of_lists(settings: Settings) -> dict[str, Any]:
+    """The settings where rows list few of many items: missing is no variable, and chains cost more than they give."""
+    share = settings["likelihood_weight"]
+    return {**settings, "unobserved": "exclude", "likelihood_weight": 0.0 if share == "auto" else share}
+
+
+def sizes_of_lists(settings: Settings) -> tuple[int, int]:
+    """Hidden units and factors for lists of items."""
+    n_hidden, n_factors = settings["n_hidden"], settings["n_factors"]
+    rule = LIST_UNITS if n_hidden == "auto" else (int(n_hidden), 0)
+    return rule[0], rule[1] if n_factors == "auto" else int(n_factors)
+
+
+def lengths_of_lists(settings: Settings, n_rows: int, n_cells: int) -> tuple[int, int]:
+    """Cells in a batch, and epochs; a `batch_size` in rows is taken at their mean length."""
+    size = settings["batch_size"]
+    usual = int(np.clip(n_cells // 8, *LIST_CELLS))
+    cells = usual if size == "auto" else max(1, round(int(size) * n_cells / max(n_rows, 1)))
+    usual = int(np.clip(LIST_UPDATES * cells // max(n_cells, 1), 5, 200))
+    return cells, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])

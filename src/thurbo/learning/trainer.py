@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from thurbo._typing import Array, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
+from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
 from thurbo.inference import tempering
 from thurbo.inference.meanfield import mean_field
@@ -21,6 +22,7 @@ from thurbo.learning import objective as objectives
 from thurbo.learning.initialise import Centre, Layout, Learnable, fold, recentre
 from thurbo.learning.phases import Positive, negative, positive
 from thurbo.learning.plan import Plan
+from thurbo.ragged import Ragged
 from thurbo.rbm import Params
 
 
@@ -180,6 +182,9 @@ def update(
     grad = _held_fixed(grad, layout, plan)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes counts and floats
         direction, optimiser = _optimiser(plan).update(grad, state.optimiser, state.learnable)
+    if layout.listed is not None:
+        assert layout.item_decay is not None
+        direction = _towards_others(direction, state.learnable, layout.listed, layout.item_decay)
     learnable = jax.tree.map(lambda p, d: p - rate * d, state.learnable, direction)
     if plan.max_norm is not None:
         norm = jnp.sqrt((learnable.weights**2).sum(axis=0, keepdims=True))
@@ -190,7 +195,7 @@ def update(
     # E[x] is a where E[h] is c, so the centred bias is its own centre.
     centre = Centre(
         state.centre.hidden + slowing * plan.centring_rate * (activation - state.centre.hidden),
-        learnable.site_bias,
+        learnable.site_bias if layout.listed is None else learnable.site_bias * (1.0 - layout.listed),
     )
     learnable = recentre(learnable, state.centre, centre)
     gap = jnp.zeros((), weight.dtype)
@@ -204,6 +209,25 @@ def update(
         )
     info = Info(seen.report, activation, optax.tree_utils.tree_norm(grad), gap)
     return TrainState(learnable, centre, optimiser, seen.chains, posteriors, state.step + 1), info
+
+
+def _towards_others(
+    direction: Learnable, learnable: Learnable, listed: Float[Array, " site"], decay: Float[Array, ""]
+) -> Learnable:
+    """Items of a list are drawn to the mean of all of them, and what their presence says to nothing.
+
+    What all items share (how generous a row is) costs nothing, and an item that few rows list stays near the mean.
+    """
+    mask, n = listed[:, None], jnp.maximum(listed.sum(), 1.0)
+
+    def pull(values: Float[Array, "site unit"]) -> Float[Array, "site unit"]:
+        return decay * mask * (values - (mask * values).sum(axis=0, keepdims=True) / n)
+
+    return direction._replace(
+        weights=direction.weights + pull(learnable.weights),
+        loadings=direction.loadings + pull(learnable.loadings),
+        presence=direction.presence + decay * learnable.presence,
+    )
 
 
 def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
@@ -223,6 +247,7 @@ def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
         first_cut=grad.first_cut * move_cuts,
         log_gaps=grad.log_gaps * move_cuts[:, None],
         log_scale=grad.log_scale * measured,
+        presence=grad.presence if layout.listed is None else grad.presence * layout.listed[:, None],
     )
 
 
@@ -256,3 +281,59 @@ def epoch(
 
     state, info = jax.lax.scan(body, state, (order, fresh, jnp.arange(n_batches)))
     return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
+
+
+@partial(jax.jit, static_argnames=("plan",))
+def batch_of_lists(
+    key: PRNGKey,
+    state: TrainState,
+    bucket: Evidence,
+    row_weight: PerRow,
+    index: Int[Array, " batch"],
+    real: Bool[Array, " batch"],
+    places: Int[Array, " batch"],
+    layout: Layout,
+    peak_rate: Float[Array, ""],
+    fall: Fall,
+    plan: Plan,
+) -> tuple[TrainState, Info]:
+    """One update on some rows of a bucket; those that only fill the batch up have no weight."""
+    weight = jnp.take(row_weight, places) * real.astype(row_weight.dtype)
+    left = fall.last - state.step.astype(peak_rate.dtype)
+    slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
+    kept = jnp.where(real, places, row_weight.shape[0])
+    return update(key, state, bucket.rows(index), weight, layout, slowing * peak_rate, slowing, plan, kept)
+
+
+def epoch_of_lists(
+    key: PRNGKey,
+    state: TrainState,
+    ragged: Ragged,
+    row_weight: PerRow,
+    layout: Layout,
+    peak_rate: Float[Array, ""],
+    fall: Fall,
+    plan: Plan,
+    cells: int,
+) -> tuple[TrainState, Info]:
+    """One pass over all rows in batches of about so many cells, those of all widths in random order."""
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
+    batches = list(ragged.batches([rng.permutation(len(place)) for place in ragged.places], cells))
+    infos = []
+    for number in rng.permutation(len(batches)):
+        bucket, index, real = batches[number]
+        state, info = batch_of_lists(
+            jax.random.fold_in(key, int(number)),
+            state,
+            ragged.buckets[bucket],
+            row_weight,
+            jnp.asarray(index, jnp.int32),
+            jnp.asarray(real),
+            jnp.asarray(ragged.places[bucket][index], jnp.int32),
+            layout,
+            peak_rate,
+            fall,
+            plan,
+        )
+        infos.append(info)
+    return state, jax.tree.map(lambda *leaves: jnp.stack(leaves).mean(axis=0), *infos)

@@ -9,8 +9,8 @@ import numpy as np
 
 from thurbo.columns import Banded, Categorical, Column, LevelColumn, MeasuredColumn, UtilityColumn
 from thurbo.errors import ThurboError
-from thurbo.evidence import Evidence
 from thurbo.queries import predict
+from thurbo.ragged import Packed
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -30,7 +30,7 @@ def _column(schema: Schema, name: str) -> Column:
     return column
 
 
-def probabilities(params: Params, schema: Schema, evidence: Evidence, name: str, how: predict.How) -> np.ndarray:
+def probabilities(params: Params, schema: Schema, evidence: Packed, name: str, how: predict.How) -> np.ndarray:
     """P(label | all other cells of the row): [row, label].
 
     Of levels, bands and categories the rows sum to one; of a ranking it is P(this item is the best); of options each
@@ -49,7 +49,7 @@ def probabilities(params: Params, schema: Schema, evidence: Evidence, name: str,
     return np.stack([predict.level_probabilities(params, evidence, each, 2, how)[:, 1] for each in options], axis=1)
 
 
-def all_probabilities(params: Params, schema: Schema, evidence: Evidence, how: predict.How) -> np.ndarray:
+def all_probabilities(params: Params, schema: Schema, evidence: Packed, how: predict.How) -> np.ndarray:
     """The same of every column that has labels, side by side in the order of the schema: [row, label]."""
     names = [name for name in schema.modelled if schema[name].labels]
     found = [probabilities(params, schema, evidence, name, how) for name in names]
@@ -57,7 +57,7 @@ def all_probabilities(params: Params, schema: Schema, evidence: Evidence, how: p
 
 
 def cells(
-    params: Params, schema: Schema, evidence: Evidence, name: str, how: predict.How, statistic: str
+    params: Params, schema: Schema, evidence: Packed, name: str, how: predict.How, statistic: str
 ) -> dict[str, np.ndarray]:
     """One value per row for a column, given all its other cells; by column of the table that holds the answers."""
     if statistic not in {"auto", "mode", "median", "mean"}:

@@ -10,6 +10,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from thurbo.columns import Block, Column, LevelColumn, MeasuredColumn, UtilityColumn
 
@@ -19,6 +20,7 @@ FEWEST_ROWS = 500
 PENALTIES = (0.01, 0.1, 1.0)  # C of logistic regression; one is chosen on a quarter of the rows
 ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # of ridge regression; one is chosen by leaving out each row
 ITERATIONS = 60
+LOG_ROOT_2PI = 0.5 * float(np.log(2 * np.pi))
 
 
 class Normal(NamedTuple):
@@ -62,17 +64,52 @@ def shares(code: np.ndarray, n_labels: int, weight: np.ndarray | None = None) ->
 
 
 def _scaled(weight: np.ndarray) -> np.ndarray:
-    """Weights of mean one, so that half an answer is half of an average one."""
-    return weight / weight.mean() if weight.any() else np.ones(len(weight))
+    """Weights of mean one over the rows that count, so that half an answer is half of an average one."""
+    return weight / weight[weight > 0].mean() if weight.any() else np.ones(len(weight))
 
 
 def spread(z: np.ndarray, weight: np.ndarray | None = None) -> tuple[float, float]:
     """Mean and deviation of shown numbers in standard units; of fewer than two, those of the unit."""
-    if len(z) < 2:
-        return 0.0, 1.0
     weight = np.ones(z.shape) if weight is None else _scaled(weight)
+    if (weight > 0).sum() < 2:
+        return 0.0, 1.0
     mean = float(np.average(z, weights=weight))
     return mean, max(float(np.sqrt(np.average((z - mean) ** 2, weights=weight))), 1e-3)
+
+
+def normal(lower: np.ndarray, upper: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Mean and deviation by maximum likelihood of shown numbers (equal ends) and intervals, in standard units.
+
+    A slight pull towards the standard normal keeps both finite whatever is shown.
+    """
+    point, weight = lower == upper, _scaled(weight)
+    mean, deviation = spread(middles(lower, upper), weight)
+    if point.all() or (weight > 0).sum() < 2:
+        return mean, deviation
+    from scipy.optimize import minimize
+
+    def loss(at: np.ndarray) -> float:
+        size = max(float(np.exp(at[1])), 1e-3)
+        low, high = (lower - at[0]) / size, (upper - at[0]) / size
+        found = np.where(
+            point, -0.5 * np.where(point, low, 0.0) ** 2 - np.log(size) - LOG_ROOT_2PI, log_between(low, high)
+        )
+        return float(-np.average(found, weights=weight) + 1e-3 * (at @ at) / 2)
+
+    found = minimize(loss, [mean, np.log(deviation)], method="Nelder-Mead").x
+    return float(found[0]), max(float(np.exp(found[1])), 1e-3)
+
+
+def middles(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Middles of intervals, or the only end that is known."""
+    return (np.where(np.isfinite(lower), lower, upper) + np.where(np.isfinite(upper), upper, lower)) / 2
+
+
+def log_between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """log P(low ≤ x ≤ high) of a standard normal, exact in both tails; −∞ where the ends are equal."""
+    low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return log_ndtr(high) + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_ndtr(high), 0.0)))
 
 
 def some(rows: np.ndarray, n_features: int, rng: np.random.RandomState) -> np.ndarray:

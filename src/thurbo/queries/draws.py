@@ -46,7 +46,8 @@ class Share(NamedTuple):
 def gaps(schema: Schema, table: frames.Table, blocks: Mapping[str, Block]) -> Gaps:
     """Cells of a table that are to be filled in, those declared missing among them, for every question that has any.
 
-    An answer that is spread over several columns (a ranking, options) is a gap where the whole of it is missing.
+    An answer that is spread over several columns (a ranking, options) is a gap where the whole of it is missing; one
+    that is known only to an interval, by its ends, its band or where it was censored, is no gap.
     """
     found: Gaps = {}
     for name in schema.modelled:

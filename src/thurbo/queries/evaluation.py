@@ -18,6 +18,7 @@ MEASURES = ("accuracy", "log_score", "mae", "rmse", "calibration_error")
 RIVALS = ("", "_marginal", "_logistic")
 _LABELS = ("accuracy", "log_score", "calibration_error")
 _NUMBERS = ("mae", "rmse", "log_score", "calibration_error")
+_OF_NUMBERS = ("number", "interval")
 _WORDS = {"log_score": "log score", "mae": "MAE", "rmse": "RMSE", "calibration_error": "calibration"}
 _RIVAL_WORDS = {"": "model", "_marginal": "shares", "_logistic": "logistic"}
 _RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge"}
@@ -27,9 +28,10 @@ _RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge"}
 class Evaluation:
     """Hidden answers, predicted from the rest of their rows: by column and over all, beside two yardsticks.
 
-    `columns` holds one record for each column (of a ranking one for its favourite and one for its pairs), `overall`
-    means over all hidden answers, `untested` the columns of which no single answer was hidden. Accuracies are of
-    labels; log scores are in nats an answer, for numbers log densities in the user's units; larger is better. MAE is
+    `columns` holds one record for each column (of a ranking one for its favourite and one for its pairs, of a measured
+    column one for its numbers and one for its intervals), `overall` means over all hidden answers, `untested` the
+    columns of which no single answer was hidden. Accuracies are of labels; log scores are in nats an answer, for
+    numbers log densities in the user's units, for intervals their log probabilities; larger is better. MAE is
     of the median and RMSE of the mean. `calibration_error` is how far stated probabilities are from what came true:
     of the most probable label in ten bins, of numbers at the inner ends of ten bins of probability.
     """
@@ -63,8 +65,8 @@ class Evaluation:
 
     def _sections(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """The tables: title, header, lines of text."""
-        labels = [record for record in self.columns if record["answer"] != "number"]
-        numbers = [record for record in self.columns if record["answer"] == "number"]
+        labels = [record for record in self.columns if record["answer"] not in _OF_NUMBERS]
+        numbers = [record for record in self.columns if record["answer"] in _OF_NUMBERS]
         sections = []
         for title, records, measures, words in (
             ("Labels", labels, _LABELS, _RIVAL_WORDS),

@@ -13,13 +13,13 @@ import numpy as np
 
 from thurbo.columns import MeasuredColumn, Ordinal
 from thurbo.errors import ThurboError
-from thurbo.evidence import Evidence
 from thurbo.queries import answers, predict
+from thurbo.ragged import Packed
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
 
-def interval(params: Params, schema: Schema, evidence: Evidence, name: str, level: Any, how: predict.How) -> np.ndarray:
+def interval(params: Params, schema: Schema, evidence: Packed, name: str, level: Any, how: predict.How) -> np.ndarray:
     """The two ends [row, 2] of the central interval of each row: numbers in the user's units, or labels."""
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ThurboError(f"level={level!r} is not a probability; give a number above 0 and below 1, such as 0.9")

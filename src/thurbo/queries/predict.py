@@ -24,6 +24,7 @@ from thurbo.inference.likelihood import hidden_states, log_joint
 from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import Belief, Function, Method, expectation, hidden_probability, state_weights
 from thurbo.packing import by_chunks
+from thurbo.ragged import Packed
 from thurbo.rbm import Params
 
 GRID_POINTS = 1025
@@ -100,6 +101,9 @@ def _known(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: H
 
 
 def _others(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
+    if not evidence.sites_shared:  # sites of ordinary columns are a row's first slots, and its list is not asked about
+        n_slots = evidence.observed.shape[1]
+        own = jnp.pad(own, (0, max(0, n_slots - own.shape[0])))[:n_slots]
     return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
 
 
@@ -171,7 +175,7 @@ def _largest(
 
 
 def largest_utility(
-    params: Params, evidence: Evidence, about: Target, sites: np.ndarray, how: How
+    params: Params, evidence: Packed, about: Target, sites: np.ndarray, how: How
 ) -> tuple[np.ndarray, np.ndarray]:
     """P(label is preferred to all others | all other cells) and mean utilities, [row, label] each."""
     where = jnp.asarray(sites, jnp.int32)
@@ -182,7 +186,7 @@ def largest_utility(
     return chance / chance.sum(axis=1, keepdims=True), np.asarray(mean, np.float64)
 
 
-def level_probabilities(params: Params, evidence: Evidence, about: Target, n_levels: int, how: How) -> np.ndarray:
+def level_probabilities(params: Params, evidence: Packed, about: Target, n_levels: int, how: How) -> np.ndarray:
     """P(level | all other cells) of one level site for every row: [row, level], each row summing to one."""
     raw = by_chunks(
         lambda rows: _level_probabilities(params, rows, _learn(params, rows, about, how), about, how), evidence
@@ -192,7 +196,7 @@ def level_probabilities(params: Params, evidence: Evidence, about: Target, n_lev
 
 
 def band_probabilities(
-    params: Params, evidence: Evidence, about: Target, lower: np.ndarray, upper: np.ndarray, how: How
+    params: Params, evidence: Packed, about: Target, lower: np.ndarray, upper: np.ndarray, how: How
 ) -> np.ndarray:
     """P(lower ≤ z ≤ upper | all other cells) of one measured site, of all bands together one: [row, band]."""
     ends = jnp.asarray(
@@ -238,7 +242,7 @@ class Measured(NamedTuple):
         return steps @ function(0.5 * (self.grid[1:] + self.grid[:-1])) / steps.sum(axis=1)
 
 
-def measured(params: Params, evidence: Evidence, about: Target, how: How) -> Measured:
+def measured(params: Params, evidence: Packed, about: Target, how: How) -> Measured:
     """The distribution of one measured site given all other cells of each row, in standard units.
 
     The grid holds every value the model can expect there, so it depends on the model and not on the rows asked.

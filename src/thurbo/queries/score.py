@@ -98,6 +98,12 @@ def score(
     return value, error
 
 
+def mean(values: np.ndarray, weight: np.ndarray) -> float:
+    """Weighted mean over rows; one that counts nothing has no say, even where its log P is −∞."""
+    counts = weight > 0
+    return float(np.average(values[counts], weights=weight[counts]))
+
+
 def _score(
     params: Params, evidence: Evidence, method: str, n_draws: int | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -49,7 +49,8 @@ def summary(
     `rows_are` and `columns_are` are what the page calls them; `source` says whose data they are, in its last line.
     `colour_by` names the columns that colour the map, or "column: label" of one with several sites; by default those
     that differ most across hidden units. `held_out` is a check and `what_if` are questions asked elsewhere (see
-    `thurbo.demo`), shown as given. At most `max_points` rows are mapped; everything else is about all of them.
+    `thurbo.demo`), shown as given. At most `max_points` rows are mapped; everything else is about all of them. Rows
+    count by their Weight column, if the schema and X have one, but for what is missing.
     """
     source_table = table(X)
     answers = read_answers(model.schema_, source_table)
@@ -57,7 +58,9 @@ def summary(
     asked = None if colour_by is None else _named(answers, colour_by)
     log_odds = np.asarray(model.transform(X, output="log_odds"), float)
     on = expit(log_odds[:, : model.weights_.shape[1]])
-    units = describe_units(answers, on, np.asarray(model.weights_, float), list(model.site_names_))
+    weight = model.schema_.weights(source_table, missing_columns="silent")
+    weight = None if weight is None else weight / weight.mean()
+    units = describe_units(answers, on, np.asarray(model.weights_, float), list(model.site_names_), rows=weight)
     chosen = _telling(answers, units) if asked is None else asked
     return {
         "title": title,
@@ -65,7 +68,7 @@ def summary(
         "columns_are": columns_are,
         "source": source,
         "thurbo_version": __version__,
-        "data": _data(answers, n_rows) | _schema(model.schema_, source_table),
+        "data": _data(answers, n_rows, weight) | _schema(model.schema_, source_table),
         "fit": _fit(model),
         "history": _history(model.history_),
         "units": units,
@@ -75,10 +78,11 @@ def summary(
     }
 
 
-def _data(answers: Sequence[Answers], n_rows: int) -> dict[str, Any]:
+def _data(answers: Sequence[Answers], n_rows: int, weight: FloatArray | None) -> dict[str, Any]:
     columns = []
     for column in answers:
         seen, many = column.values[column.observed], column.kind == "multiselect"
+        rows = None if weight is None else weight[column.observed]
         labels = [part.name.removeprefix(f"{column.name}: ") for part in column.parts] or list(column.labels)
         record: dict[str, Any] = {
             "name": column.name,
@@ -89,20 +93,44 @@ def _data(answers: Sequence[Answers], n_rows: int) -> dict[str, Any]:
             "share_interval": column.share_interval,
         }
         if many:  # any number of them in a row, so shares do not add up to one
-            record["counts"] = [int(np.nansum(part.values)) for part in column.parts]
-            shares = [float(np.mean(part.values[part.observed])) for part in column.parts if part.observed.any()]
+            record["counts"] = [_count(part.values == 1, weight) for part in column.parts]
+            shares = [_share(part, weight) for part in column.parts if part.observed.any()]
             record["words"] = _shares_in_words(labels, shares, len(labels)) if len(shares) == len(labels) else ""
         elif labels:
-            record["counts"] = [int(np.sum(seen == code)) for code in range(len(labels))]
-            if column.parts and len(seen):  # in no order, so the ends of a bar say nothing
+            record["counts"] = [_count(seen == code, rows) for code in range(len(labels))]
+            total = sum(record["counts"])
+            if column.parts and total:  # in no order, so the ends of a bar say nothing
                 first = "first: " if column.kind == "ranking" else ""
-                record["words"] = first + _shares_in_words(labels, [n / len(seen) for n in record["counts"]], 3)
+                record["words"] = first + _shares_in_words(labels, [n / total for n in record["counts"]], 3)
         else:
-            quantiles = np.quantile(seen, [0.05, 0.25, 0.5, 0.75, 0.95]) if len(seen) else np.full(5, np.nan)
-            record["quantiles"] = [_plain(q) for q in quantiles]
+            record["quantiles"] = [_plain(q) for q in _quantiles(seen, rows, (0.05, 0.25, 0.5, 0.75, 0.95))]
         columns.append(record)
     missing = float(np.mean([c.share_missing for c in answers])) if answers else 0.0
     return {"n_rows": n_rows, "n_columns": len(answers), "share_missing": missing, "columns": columns}
+
+
+def _count(holds: np.ndarray[Any, Any], weight: FloatArray | None) -> float:
+    """How many rows something holds of; by weights of mean one, to a tenth of a row."""
+    return int(holds.sum()) if weight is None else round(float(weight[holds].sum()), 1)
+
+
+def _share(part: Answers, weight: FloatArray | None) -> float:
+    rows = None if weight is None or not weight[part.observed].any() else weight[part.observed]
+    return float(np.average(part.values[part.observed], weights=rows))
+
+
+def _quantiles(values: FloatArray, weight: FloatArray | None, levels: Sequence[float]) -> FloatArray:
+    """Quantiles of numbers; weighted, those of a distribution function that is straight between neighbours."""
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    if not len(values):
+        return np.full(len(levels), np.nan)
+    if weight is None:
+        return np.quantile(values, levels)
+    order = np.argsort(values, kind="stable")
+    values, weight = values[order], weight[order]
+    reached = np.cumsum(weight) - weight / 2
+    return np.interp(np.asarray(levels) * weight.sum(), reached, values)
 
 
 def _schema(schema: Any, source: Table) -> dict[str, Any]:
@@ -114,7 +142,9 @@ def _schema(schema: Any, source: Table) -> dict[str, Any]:
     ]
     reasons = {name: why for name, why in schema.reasons.items() if name in schema.modelled}
     titles = {name: title for name, title in schema.titles.items() if title != name}
-    return {"left_out": left_out, "reasons": reasons, "titles": titles, "missing": missing_kinds(schema, source)}
+    weighted_by = next((name for name, column in schema.items() if column.kind == "weight" and name in source), None)
+    found = {"left_out": left_out, "reasons": reasons, "titles": titles, "weighted_by": weighted_by}
+    return {**found, "missing": missing_kinds(schema, source)}
 
 
 def _shares_in_words(labels: Sequence[str], shares: Sequence[float], most: int) -> str:

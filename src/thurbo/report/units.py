@@ -32,13 +32,22 @@ class Contrast(NamedTuple):
 
 
 def describe_units(
-    answers: Sequence[Answers], on: FloatArray, weights: FloatArray, site_names: Sequence[str], top: int = 4
+    answers: Sequence[Answers],
+    on: FloatArray,
+    weights: FloatArray,
+    site_names: Sequence[str],
+    top: int = 4,
+    rows: FloatArray | None = None,
 ) -> list[dict[str, Any]]:
-    """One record per hidden unit, most widely shared first: its share, its telling answers, its weights."""
+    """One record per hidden unit, most widely shared first: its share, its telling answers, its weights.
+
+    `rows` is how much each row counts, [row], of mean one.
+    """
+    rows = np.ones(len(on)) if rows is None else rows
     lines = [line for a in answers for line in a.lines]
     names = {line.site: line.name for line in lines if line.site}
     place = {str(site): row for row, site in enumerate(site_names)}
-    contrasts = [found for line in lines if (found := _contrast(line, on)) is not None]
+    contrasts = [found for line in lines if (found := _contrast(line, on, rows)) is not None]
     standardised = np.array([found.standardised for found in contrasts]).reshape(len(contrasts), on.shape[1])
     units = []
     for k in range(on.shape[1]):
@@ -49,7 +58,7 @@ def describe_units(
         units.append(
             {
                 "unit": k + 1,
-                "share": float(np.mean(on[:, k])) if len(on) else 0.0,
+                "share": float(np.average(on[:, k], weights=rows)) if len(on) else 0.0,
                 "up": up,
                 "down": down,
                 "words": _headline(up, down),
@@ -63,15 +72,16 @@ def describe_units(
     return sorted(units, key=lambda unit: -unit["share"])
 
 
-def _contrast(line: Answers, on: FloatArray) -> Contrast | None:
+def _contrast(line: Answers, on: FloatArray, rows: FloatArray) -> Contrast | None:
     """The difference each unit makes to one line of answers; None where there is too little to go by."""
-    observed = line.observed
-    values = line.values[observed]
-    if len(values) < 2 or values.std() == 0:
+    observed = line.observed & (rows > 0)
+    values, rows = line.values[observed], rows[observed]
+    if len(values) < 2 or values.min() == values.max():
         return None
-    weight = on if observed.all() else on[observed]
+    spread = float(np.sqrt(np.cov(values, aweights=rows, ddof=0)))
+    weight = (on if observed.all() else on[observed]) * rows[:, None]
     n_on = weight.sum(axis=0)
-    n_off = len(values) - n_on
+    n_off = rows.sum() - n_on
     enough = np.minimum(n_on, n_off) >= _FEWEST
     if not enough.any():
         return None
@@ -80,8 +90,8 @@ def _contrast(line: Answers, on: FloatArray) -> Contrast | None:
     total_on = stacked @ weight
     with np.errstate(divide="ignore", invalid="ignore"):
         means_on = np.where(enough, total_on / n_on, np.nan)
-        means_off = np.where(enough, (stacked.sum(axis=1, keepdims=True) - total_on) / n_off, np.nan)
-    standardised = (means_on[0] - means_off[0]) / float(values.std())
+        means_off = np.where(enough, ((stacked @ rows)[:, None] - total_on) / n_off, np.nan)
+    standardised = (means_on[0] - means_off[0]) / spread
     return Contrast(line, means_on[0], means_off[0], standardised, statements, means_on[1:], means_off[1:])
 
 

@@ -1,0 +1,309 @@
+"""A whole survey: which country features tell apart, and how well hidden answers are filled in.
+
+    python -m benchmarks.survey [--quick] [--validate] [--only impute|country] [--figure FILE]
+
+Afrobarometer round 4 (27,713 respondents, 20 countries, 2008) in place of the paper's Pew survey, which is not freely
+to be had: its file as it came and the description of 227 questions beside it. Place, language, ethnic group, party and
+interviewer are not among them. Country: multinomial logistic regression on the log-odds of hidden units and the factor
+means, random 80/20 splits of the rows, features learned from all rows without their country; "strict" leaves out the
+questions that some country was not asked. Imputation: the cells of r4_mask.npz, a tenth of the answers, all hidden at
+once from a model that never saw them. `--validate` leaves both tests alone: it hides other cells beside those, and
+splits the training rows of the first split. Needs THURBO_DATA. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+import thurbo as tb
+from benchmarks import survey_baselines as peers
+from benchmarks.afrobarometer import Survey, column, load
+from benchmarks.classify import classify, error
+from thurbo.columns import LevelColumn, MeasuredColumn
+from thurbo.evidence import Evidence
+from thurbo.inference.posterior import Belief
+from thurbo.packing import by_chunks
+from thurbo.queries import answers, predict
+
+COUNTRY: dict[str, Any] = {"n_hidden": 100, "n_factors": 0}
+IMPUTE: dict[str, Any] = {"n_hidden": 200, "n_factors": 100}
+QUICK: dict[str, Any] = {"n_hidden": 100, "n_factors": 0, "max_epochs": 15}
+N_SPLITS, N_QUICK_SPLITS = 5, 2
+N_SVD = 100
+PENALTIES = (1e-4, 1e-3, 1e-2)
+VALIDATION_SEED, VALIDATION_SHARE = 1, 0.1
+N_ON_MAP = 5000
+
+
+def say(text: str = "") -> None:
+    """One line, at once: a run on another machine may be cut short."""
+    print(text, flush=True)
+
+
+# ---- the model
+
+
+class Fitted(NamedTuple):
+    """A model and the seconds that it took to train."""
+
+    model: tb.TBM
+    seconds: float
+
+
+def fit(frame: pd.DataFrame, questions: list[dict[str, Any]], settings: dict[str, Any]) -> Fitted:
+    """Learn from a table of these questions, and of nothing else."""
+    schema = {q["name"]: column(q) for q in questions}
+    model = tb.TBM(schema, **({"random_state": 0, "verbose": False} | settings))
+    say(f"  learning from {len(frame):,} rows, {len(schema)} questions: {json.dumps(settings)}")
+    started = time.perf_counter()
+    model.fit(frame[list(schema)])
+    seconds = time.perf_counter() - started
+    sizes = f"{model.params_.n_hidden} hidden units, {model.params_.n_factors} factors"
+    say(f"  {sizes}, {model.n_epochs_} epochs: {seconds:.0f} s")
+    for event in (record["event"] for record in model.history_ if "event" in record):
+        say(f"    {event}")
+    return Fitted(model, seconds)
+
+
+def fill_in(model: tb.TBM, shown: pd.DataFrame, hidden: np.ndarray, questions: list[dict[str, Any]]) -> peers.Guesses:
+    """P(label) of every hidden cell given the answers shown, medians of numbers; one mean-field for all cells of a row.
+
+    What `predict_proba` would say of each column in turn, since the cells it must not see are not there anyway.
+    """
+    evidence, how = model._read(shown).evidence, model._how("mean-field")
+    evidence = jax.tree.map(np.asarray, evidence)
+    nothing = jnp.zeros(model.schema_.n_sites, bool)
+    belief = by_chunks(lambda rows: predict._known(model.params_, rows, nothing, how), evidence)
+    found: peers.Guesses = {}
+    for position, q in enumerate(questions):
+        name, rows = q["name"], np.flatnonzero(hidden[:, position])
+        if not len(rows):
+            found[name] = np.zeros((0, 1))
+        elif isinstance(model.schema_[name], MeasuredColumn):
+            guess = model.predict(shown.iloc[rows], columns=[name], statistic="median", method="mean-field")
+            found[name] = np.asarray(guess[name], float)
+        else:
+            own = Belief(*(leaf[rows] for leaf in belief))
+            found[name] = chances(model, name, evidence.rows(rows), own, how)
+    return found
+
+
+def chances(model: tb.TBM, name: str, evidence: Evidence, belief: Belief, how: predict.How) -> np.ndarray:
+    """P(label) of one question by what is believed of the hidden layer: [row, label]."""
+    params, about, where = model.params_, answers.target(model.schema_, name), model.schema_.slices[name]
+    asked, sites = model.schema_[name], jnp.arange(where.start, where.stop, dtype=jnp.int32)
+
+    def ask(part: Evidence, *known: Any) -> Any:
+        if isinstance(asked, LevelColumn):
+            return predict._level_probabilities(params, part, Belief(*known), about, how)
+        return predict._largest(params, part, Belief(*known), about, sites, how)[0]
+
+    chance = np.asarray(by_chunks(ask, evidence, *belief), np.float64)[:, : len(asked.labels)]
+    return chance / chance.sum(axis=1, keepdims=True)
+
+
+# ---- countries
+
+
+def splits(n_rows: int, n_splits: int, within: np.ndarray | None = None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Random four fifths to learn from and the fifth left, seeds 0, 1, …; of some rows only if `within` says."""
+    found = []
+    for seed in range(n_splits):
+        rows = np.arange(n_rows) if within is None else within
+        order = np.random.default_rng([seed, len(rows)]).permutation(rows)
+        found.append((order[len(rows) // 5 :], order[: len(rows) // 5]))
+    return found
+
+
+def country_errors(features: np.ndarray, country: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Per cent wrong of each split; the ridge is chosen on an eighth of the first split's training rows."""
+    labels = np.unique(country, return_inverse=True)[1]
+    learn, _ = parts[0]
+    inner, held = learn[len(learn) // 8 :], learn[: len(learn) // 8]
+
+    def wrong(train: np.ndarray, test: np.ndarray, penalty: float, **how: int) -> float:
+        return error(classify(features, labels, train, penalty, **how)[test], labels[test])
+
+    best = min(PENALTIES, key=lambda penalty: wrong(inner, held, penalty, n_steps=40))
+    return np.asarray([wrong(train, test, best) for train, test in parts])
+
+
+def countries(survey: Survey, settings: dict[str, Any], chosen: argparse.Namespace, n_splits: int) -> dict[str, Any]:
+    """Errors of our features and of others, by all questions and by the strict ones."""
+    parts = splits(len(survey.frame), n_splits)
+    if chosen.validate:
+        parts = splits(len(survey.frame), n_splits, within=parts[0][0])
+    found: dict[str, Any] = {"fits": {}}
+    left_out = [f"{q['name']} ({', '.join(q['unasked_in'])})" for q in survey.questions if "unasked_in" in q]
+    say(f"country error in %, mean and spread of {n_splits} random 80/20 splits"
+        f"{' of the training rows' if chosen.validate else ''}; strict leaves out {len(left_out)} questions "
+        f"that a country was not asked: {', '.join(left_out)}")  # fmt: skip
+    for suffix, strict in (("", False), ("_strict", True)):
+        names = set(survey.names(strict=strict))
+        questions = [q for q in survey.questions if q["name"] in names]
+        frame = survey.frame[[q["name"] for q in questions]]
+        fitted = fit(frame, questions, settings)
+        found["fits"]["strict" if strict else "all"] = fitted
+        ours = fitted.model.transform(frame, output="log_odds")
+        features: dict[str, Callable[[], np.ndarray]] = {"country": lambda ours=ours: ours}
+        if not chosen.no_baselines:
+            table = peers.one_hot(frame, questions).table
+            features["svd"] = lambda table=table: peers.svd_features(table, N_SVD)
+            features["missing"] = lambda frame=frame: peers.missingness(frame)
+            features["onehot"] = lambda table=table: table
+        for name, make in features.items():
+            started = time.perf_counter()
+            made = make()
+            errors = country_errors(made, survey.country, parts)
+            found[f"{name}_error{suffix}"] = float(errors.mean())
+            found[f"{name}_error{suffix}_sd"] = float(errors.std())
+            say(f"  {'strict' if strict else 'all':<8}{FEATURES[name]:<28}{made.shape[1]:>6} features"
+                f"{errors.mean():>8.2f} ± {errors.std():.2f}{time.perf_counter() - started:>8.0f} s")  # fmt: skip
+    return found
+
+
+FEATURES = {"country": "thurbo", "svd": "SVD of one-hot", "missing": "missingness alone", "onehot": "one-hot answers"}
+
+
+# ---- filling in
+
+
+def imputation(survey: Survey, settings: dict[str, Any], chosen: argparse.Namespace) -> dict[str, Any]:
+    """Scores of ours and others on the hidden cells."""
+    hidden, told = survey.mask, survey.frame.notna().to_numpy()
+    if chosen.validate:
+        drawn = np.random.default_rng(VALIDATION_SEED).random(survey.frame.shape) < VALIDATION_SHARE
+        hidden = drawn & told & ~survey.mask
+    shown = survey.frame.mask(hidden | survey.mask)
+    questions = survey.questions
+    say(f"imputation of {int(hidden.sum()):,} cells{' for validation' if chosen.validate else ''}")
+    seconds, guesses = 0.0, dict[str, np.ndarray]()
+    for seed in range(chosen.fits):
+        fitted = fit(shown, questions, settings | {"random_state": settings.get("random_state", 0) + seed})
+        seconds += fitted.seconds
+        started = time.perf_counter()
+        for name, chance in fill_in(fitted.model, shown, hidden, questions).items():
+            guesses[name] = guesses.get(name, 0.0) + chance / chosen.fits
+        say(f"  filled in {time.perf_counter() - started:.0f} s")
+    found: dict[str, Any] = {"seconds": seconds, "impute": peers.score(survey.frame, shown, hidden, questions, guesses)}
+    found["calibration"] = peers.calibration(survey.frame, hidden, questions, guesses)
+    say(line("", None))
+    say(line("thurbo", found["impute"]))
+    others: dict[str, Any] = {}
+    if not chosen.no_baselines:
+        by_name = {"marginals": peers.marginals, f"SVD {N_SVD} + logistic": peers.by_regression}
+        for name, method in by_name.items():
+            filled = method(shown, hidden, questions)
+            others[name] = peers.score(survey.frame, shown, hidden, questions, filled)
+            say(line(name, others[name]))
+        if not chosen.validate and chosen.rows is None:  # they were measured on the cells of the mask alone
+            for name, scores in peers.recorded().items():
+                others[f"{name}, recorded"] = scores
+                say(line(f"{name}, recorded", scores))
+    found["baselines"] = others
+    errors = ", ".join(f"{kind} {value:.4f}" for kind, value in found["calibration"].items())
+    say(f"  expected calibration error, ten bins of the likeliest label's probability: {errors}")
+    return found
+
+
+def line(name: str, scores: peers.Scores | None) -> str:
+    """One method: accuracy / log score / SMAE by type of question."""
+    kinds = list(peers.TYPES.values())
+    if scores is None:
+        return f"  {'accuracy / log score / SMAE':<44}" + "".join(f"{kind:>24}" for kind in kinds)
+
+    def cell(kind: str) -> str:
+        given = scores.get(kind, {})
+        shown = (f"{value:.3f}" for value in (given.get(m) for m in MEASURES) if value is not None)
+        return " / ".join(shown) or "–"
+
+    return f"  {name:<44}" + "".join(f"{cell(kind):>24}" for kind in kinds)
+
+
+MEASURES = ("accuracy", "log_score", "smae")
+
+
+def draw_map(path: Path, features: np.ndarray, survey: Survey) -> None:
+    """A t-SNE map of respondents, coloured by their country, which the features never saw."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from openTSNE import TSNE
+
+    rows = np.random.default_rng(0).permutation(len(features))[:N_ON_MAP]
+    part = features[rows].astype(np.float64)
+    part = (part - part.mean(axis=0)) / np.maximum(part.std(axis=0), 1e-6)
+    places = np.asarray(TSNE(random_state=0, n_jobs=-1).fit(part))
+    figure, axes = plt.subplots(figsize=(9, 7))
+    for number, code in enumerate(np.unique(survey.country[rows])):
+        own = survey.country[rows] == code
+        name = survey.country_names.get(int(code), f"country {code}")
+        axes.scatter(*places[own].T, s=3, color=plt.get_cmap("tab20")(number % 20), label=name)
+    axes.set_axis_off()
+    axes.legend(markerscale=4, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+    plt.close(figure)
+    say(f"map of {len(rows):,} respondents: {path}")
+
+
+def main(words: list[str] | None = None) -> None:
+    """Print tables for people and one JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="100 hidden units, 15 epochs and 2 splits, for two cores")
+    parser.add_argument("--validate", action="store_true", help="other cells and rows than the test's, to choose by")
+    parser.add_argument("--only", choices=("impute", "country"), help="one of the two tasks")
+    parser.add_argument("--figure", type=Path, help="write a t-SNE map of the respondents to this file")
+    parser.add_argument("--unobserved", choices=("marginalize", "exclude"), default="marginalize")
+    parser.add_argument("--hidden", type=int)
+    parser.add_argument("--factors", type=int)
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--set", type=json.loads, default={}, help="JSON of TBM parameters to change")
+    parser.add_argument("--fits", type=int, default=1, help="models whose predictions of hidden cells are averaged")
+    parser.add_argument("--splits", type=int)
+    parser.add_argument("--rows", type=int, help="so many respondents, drawn at random")
+    parser.add_argument("--no-baselines", action="store_true", help="nothing but thurbo")
+    chosen = parser.parse_args(words)
+    if "THURBO_DATA" not in os.environ:
+        parser.error("set THURBO_DATA to the folder that holds afrobarometer-r4")
+    if chosen.figure and chosen.only == "impute":
+        parser.error("--figure draws the features of the country task; leave out --only impute")
+    if chosen.figure and not all(map(importlib.util.find_spec, ("matplotlib", "openTSNE"))):
+        parser.error("--figure needs matplotlib and openTSNE: pip install 'thurbo[report]'")
+    survey = load()
+    if chosen.rows is not None:
+        survey = survey.rows(np.sort(np.random.default_rng(0).permutation(len(survey.frame))[: chosen.rows]))
+    given = {"n_hidden": chosen.hidden, "n_factors": chosen.factors, "max_epochs": chosen.epochs}
+    changed = {"unobserved": chosen.unobserved}
+    changed |= {key: value for key, value in given.items() if value is not None} | chosen.set
+    quick = QUICK if chosen.quick else {}
+    result: dict[str, Any] = {}
+    if chosen.only != "impute":
+        n_splits = chosen.splits or (N_QUICK_SPLITS if chosen.quick else N_SPLITS)
+        found = countries(survey, COUNTRY | quick | changed, chosen, n_splits)
+        fits = found.pop("fits")
+        result |= found | {"seconds": fits["all"].seconds, "seconds_strict": fits["strict"].seconds}
+        if chosen.figure:
+            draw_map(chosen.figure, fits["all"].model.transform(survey.frame, output="log_odds"), survey)
+    if chosen.only != "country":
+        found = imputation(survey, IMPUTE | quick | changed, chosen)
+        result["seconds_impute"] = found.pop("seconds")
+        result = found | {"seconds": result["seconds_impute"]} | result
+    result["unobserved"], result["validate"] = chosen.unobserved, chosen.validate
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
