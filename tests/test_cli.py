@@ -33,7 +33,7 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
     return stop.value.code, captured.out, captured.err
 
 
-COMMANDS = ("check", "fit", "transform", "impute", "score", "predict", "evaluate", "sample", "report", "demo")
+COMMANDS = ("check", "fit", "transform", "rank", "impute", "score", "predict", "evaluate", "sample", "report", "demo")
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("-h",), (), *((name, "--help") for name in COMMANDS)])

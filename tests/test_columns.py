@@ -51,7 +51,8 @@ each_reading_case = pytest.mark.parametrize("case", READING, ids=lambda case: ca
 
 
 def test_every_column_enters_the_table() -> None:
-    assert {type(case.column) for case in CASES} == set(KINDS.values())
+    # Lists of few items out of many have no cell of their own to decode: see test_lists.
+    assert {type(case.column) for case in CASES} == {kind for kind in KINDS.values() if kind.family != "lists"}
 
 
 @each_case

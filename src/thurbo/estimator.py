@@ -29,7 +29,6 @@ from thurbo.io import frames
 from thurbo.learning import monitor, settings
 from thurbo.queries import answers, diagnose, draws, evaluate, inequalities, interval, predict, ranking, sample, score
 from thurbo.queries.evaluation import Evaluation
-from thurbo.ragged import WIDTHS_TO_FIT
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 from thurbo.segments import Segments, segments
@@ -194,9 +193,7 @@ class TBM(TransformerMixin, BaseEstimator):
         reading = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
         if schema.has_lists:
             chosen = settings.of_lists(chosen)
-        evidence = packing.pack(
-            blocks.values(), schema.families, chosen["unobserved"], reading=reading, most_widths=WIDTHS_TO_FIT
-        )
+        evidence = packing.pack(blocks.values(), schema.families, chosen["unobserved"], reading=reading, most_widths=0)
         weight = _weights(schema, table, sample_weight)
         data = fitting.Data(schema, blocks, evidence, weight, float(self.item_decay))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -349,18 +346,30 @@ class TBM(TransformerMixin, BaseEstimator):
         return packing.by_chunks(lambda rows: predict.features(self.params_, rows, how), evidence)
 
     def rank(
-        self, X: Any, top: int = 10, items: Any = None, exclude_seen: bool = True, column: str | None = None
+        self,
+        X: Any,
+        top: int = 10,
+        items: Any = None,
+        exclude_seen: bool = True,
+        column: str | None = None,
+        others: Sequence[TBM] = (),
     ) -> Any:
         """The best items of every row, from the best: a long table of row, item, utility and place.
 
         `items` are those to choose among: a list for all rows, or a long table with a column of rows and one of items,
         named as in `from_long`, all of which are ranked. Items that a row lists already are left out unless
-        `exclude_seen=False`. `column` names the list (or the Ranking of an ordinary table).
+        `exclude_seen=False`. `column` names the list (or the Ranking of an ordinary table). `others` are models of the
+        same items, from other seeds: utilities are then averaged, which is better than any one of them.
         """
         asked = self._read(X, lists=True)
         name = ranking.column(self.schema_, column)
-        return ranking.rank(self.params_, self.schema_, name, asked, self._features(asked.evidence), top, items,
-                            exclude_seen, self.frame_kind_)  # fmt: skip
+        asks = []
+        for model in (self, *others):
+            if model.schema_[name].labels != self.schema_[name].labels:
+                raise ThurboError("others are models of other items; fit all to the same items")
+            own = asked if model is self else model._read(X, lists=True)
+            asks.append(ranking.of_column(model.params_, model.schema_, name, model._features(own.evidence)))
+        return ranking.rank(self.schema_, name, asked, asks, top, items, exclude_seen, self.frame_kind_)
 
     def prefers(self, X: Any, item: Any, other: Any, column: str | None = None) -> np.ndarray:
         """P(the utility of `item` is above that of `other`) for every row."""
@@ -416,6 +425,8 @@ class TBM(TransformerMixin, BaseEstimator):
         asked, how = self._read(X, given, asked_about=named, lists=True), self._how(method)
         names = [each for each in self.schema_.modelled if self.schema_[each].family != "lists"]
         names = names if columns is None else named
+        if not names and self.schema_.has_lists:
+            raise ThurboError("there is no column to predict beside the list; ask rank() for its items")
         found: dict[str, np.ndarray] = {}
         for name in names:
             found |= answers.cells(self.params_, self.schema_, asked.evidence, name, how, statistic)
@@ -465,6 +476,8 @@ class TBM(TransformerMixin, BaseEstimator):
         of the weighted rows, so that new ones all count alike and have no column of weights.
         """
         check_is_fitted(self, "params_")
+        if self.schema_.has_lists:
+            raise ThurboError("rows that list few of many items are not drawn; ask rank() or transform()")
         if method not in {"gibbs", "modes"}:
             raise ThurboError(f'method "{method}" is not one of gibbs, modes')
         if not isinstance(n, Integral) or int(n) < 0:

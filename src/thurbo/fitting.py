@@ -34,6 +34,11 @@ class Data(NamedTuple):
     item_decay: float = 0.0
 
     @property
+    def n_listed(self) -> int:
+        """Entries of all lists, at least one."""
+        return max(1, sum(len(block.lists.site) for block in self.blocks.values() if block.lists is not None))
+
+    @property
     def layout(self) -> initialise.Layout:
         """What kind each site is."""
         listed = self.schema.is_listed
@@ -41,7 +46,7 @@ class Data(NamedTuple):
             jnp.asarray(self.schema.n_cuts),
             jnp.asarray(self.schema.is_measured),
             listed=jnp.asarray(listed, jnp.float32) if listed.any() else None,
-            item_decay=jnp.asarray(self.item_decay, jnp.float32) if listed.any() else None,
+            item_decay=jnp.asarray(self.item_decay / self.n_listed, jnp.float32) if listed.any() else None,
         )
 
 

@@ -126,7 +126,7 @@ def _cells(kept: list[tuple[Block, str]]) -> Array | None:
 
 
 def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
-    """Columns of about as many labels share one constraint, padded to a power of two: few shapes, few programs.
+    """Columns of about as many labels, up to a power of two, share one constraint as wide as the widest: few programs.
 
     Choices of one label are kept apart from what has more tiers: they are drawn and weighed by shorter ways.
     """
@@ -139,7 +139,8 @@ def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
             groups.setdefault((is_choice, max(4, 1 << (n_labels - 1).bit_length())), []).append((block, first))
         first += n_labels
     constraints: list[Constraint] = []
-    for (is_choice, size), members in sorted(groups.items()):
+    for (is_choice, _), members in sorted(groups.items()):
+        size = max(len(block.sites) for block, _ in members)
         shape = (len(members[0][0].tier), len(members), size)
         tier = np.full(shape, -1, np.int32)
         one_of = np.zeros(shape[:2], bool)

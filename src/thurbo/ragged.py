@@ -19,7 +19,8 @@ from thurbo.constraints.order import CLOSER_SCALE, shape_of
 from thurbo.evidence import Constraint, Evidence
 
 LADDER = tuple(sorted({8 << k for k in range(14)} | {12 << k for k in range(13)}))  # widths: 8, 12, 16, 24, 32, 48, …
-WIDTHS_TO_FIT, WIDTHS_TO_ASK = 5, 8  # shapes that training and queries compile at most
+WIDTHS_TO_ASK = 8  # shapes that queries compile at most
+WIDTHS_TO_FIT = ((20_000, 2), (1_000_000, 5))  # entries, and shapes that training compiles for so many at most
 CELLS = 1 << 15  # cells of a chunk that a query works on at a time
 
 
@@ -127,10 +128,15 @@ def widths(lengths: np.ndarray, most: int) -> np.ndarray:
     return np.asarray(min(value for (end, _), value in best.items() if end == len(steps))[1])
 
 
+def widths_to_fit(n_entries: int) -> int:
+    """How many shapes are worth their compilation."""
+    return next((most for entries, most in WIDTHS_TO_FIT if n_entries <= entries), WIDTHS_TO_ASK)
+
+
 def pack_lists(lists: Lists, ordinary: Evidence | None, most: int) -> Ragged:
-    """Lists beside the ordinary columns of the same rows (None without any), in at most so many widths."""
+    """Lists beside the ordinary columns of the same rows (None without any), in at most so many widths (0: a fit's)."""
     lengths = np.diff(lists.start)
-    steps = widths(lengths, most)
+    steps = widths(lengths, most or widths_to_fit(len(lists.site)))
     bucket_of = np.searchsorted(steps, lengths)
     buckets, places = [], []
     for number, step in enumerate(steps.tolist()):

@@ -18,7 +18,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns import Block, Cells, Column, Id, LinearRow, MeasuredColumn, Ratings, Weight, column_from_dict
+from thurbo.columns import (
+    Block,
+    Cells,
+    Column,
+    Id,
+    Ignore,
+    LinearRow,
+    MeasuredColumn,
+    Ratings,
+    Weight,
+    column_from_dict,
+)
 from thurbo.columns.cells import BoolArray, FloatArray, IntArray, listing, show, suggestion
 from thurbo.columns.infer import infer
 from thurbo.columns.labels import warn_of_many_levels
@@ -169,11 +180,18 @@ class Schema(Mapping[str, Column]):
         """Take each column for what it looks like, and say why."""
         source = table(frame)
         book = source.book
-        ordinary = tuple(name for name in source.names if name not in source.lists)
+        ordinary = tuple(name for name in source.names if name not in source.lists and name != source.owner)
         found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups)
-        lists: dict[str, Column] = {name: Ratings() for name in source.lists}
-        reasons = dict.fromkeys(lists, "rows list few of many items")
-        return cls({**found.columns, **lists}, reasons={**found.reasons, **reasons}, titles=found.titles)
+        lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
+        reasons = {**found.reasons, **dict.fromkeys(lists, "rows list few of many items")}
+        if source.owner is None:
+            return cls({**found.columns, **lists}, reasons=reasons, titles=found.titles)
+        others = {
+            name: Ignore("another name of rows") if isinstance(column, Id) else column
+            for name, column in found.columns.items()
+        }
+        reasons[source.owner] = "the long table names its rows by it"
+        return cls({source.owner: Id(), **others, **lists}, reasons=reasons, titles=found.titles)
 
     def fit(self, frame: Any) -> Schema:
         """The schema with every column fitted to the cells of a table."""

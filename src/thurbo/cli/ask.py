@@ -1,6 +1,6 @@
-"""What one asks a fitted model: transform, impute, score, predict, evaluate, sample.
+"""What one asks a fitted model: transform, rank, impute, score, predict, evaluate, sample.
 
-Each reads a model and a table, and writes a table with one line for each row; the labels of the file stay.
+Each reads a model and a table, and writes a table with one line for each row (`rank`: for each item); labels stay.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from thurbo.cli import options, tables
+from thurbo.cli import long, options, tables
 from thurbo.cli.app import app, counted, say
 from thurbo.errors import ThurboError
 
 
-def _open(model: Path, data: Path, quiet: bool) -> tuple[Any, Any]:
-    fitted = tables.load(model)
-    frame, _ = tables.read(data)
+def _open(model: Path, data: Path, quiet: bool, said: long.Said | None = None) -> tuple[Any, Any]:
+    """A model and a table; a long one only where something is said of it, or could be."""
+    fitted = tables.load(model, lists=said is not None)
+    frame, _ = tables.read(data) if said is None else long.read(data, said, fitted.schema_)
     if not quiet:
         from thurbo.io import frames
 
@@ -33,17 +34,61 @@ def transform(
     kind: Annotated[
         options.Hidden, typer.Option("--as", help="Each unit's probability of being on, or its log-odds.")
     ] = options.Hidden.PROBABILITY,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Write the hidden units of every row, then the factors if there are any."""
     tables.settle(output)
-    fitted, frame = _open(model, data, quiet)
+    fitted, frame = _open(model, data, quiet, long.Said(row, item, score, columns))
     from thurbo.cli import rows
 
     found = fitted.transform(frame, output=kind.value)
-    columns = dict(zip(map(str, fitted.get_feature_names_out()), found.T, strict=True))
-    tables.write(rows.about(fitted.schema_, frame, columns), output)
+    units = dict(zip(map(str, fitted.get_feature_names_out()), found.T, strict=True))
+    tables.write(rows.about(fitted.schema_, frame, units), output)
+
+
+@app.command()
+def rank(
+    model: options.Model,
+    data: options.Data,
+    output: options.Output,
+    top: Annotated[int, typer.Option(min=1, help="Number of items for each row.")] = 10,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            help="Only these: a table of one column, or of rows and items, of which all are ranked.", show_default=False
+        ),
+    ] = None,
+    item_list: Annotated[
+        str | None, typer.Option(help="Only these: items, with commas between.", show_default=False)
+    ] = None,
+    include_seen: Annotated[bool, typer.Option("--include-seen", help="Also items that the row lists.")] = False,
+    ranking: Annotated[
+        str | None, typer.Option("--column", help="Which ranking, where there are several.", show_default=False)
+    ] = None,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the best items of every row, from the best: row, item, utility and place."""
+    tables.settle(output)
+    if items is not None and item_list is not None:
+        raise ThurboError("--items and --item-list both say which items; give one of them")
+    fitted, frame = _open(model, data, quiet, long.Said(row, item, score, columns))
+    from thurbo.cli import rows
+
+    chosen = None if items is None else rows.items_of(fitted.schema_, tables.read(items)[0])
+    if item_list is not None:
+        chosen = rows.items_named(fitted.schema_, item_list)
+    best = fitted.rank(frame, top=top, items=chosen, exclude_seen=not include_seen, column=ranking)
+    tables.write(rows.as_frame(best), output)
 
 
 @app.command()
@@ -100,22 +145,26 @@ def predict(
     column: Annotated[str, typer.Option(help="The question to answer, from all other cells of a row.")],
     given: options.Given = None,
     level: Annotated[float, typer.Option(min=0.0, max=1.0, help="Of a number: what share its interval holds.")] = 0.9,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Write the probability of every answer to one question, and the most probable; of a number, an interval."""
     tables.settle(output)
-    fitted, frame = _open(model, data, quiet)
+    fitted, frame = _open(model, data, quiet, long.Said(row, item, score, columns))
     from thurbo.cli import rows
 
     asked = fitted.schema_[column]
     if asked.labels:
-        columns = rows.probabilities(fitted, frame, column, given)
+        found = rows.probabilities(fitted, frame, column, given)
     elif asked.family == "measured":
-        columns = rows.interval(fitted, frame, column, given, level)
+        found = rows.interval(fitted, frame, column, given, level)
     else:
         raise ThurboError(f'column "{column}": it is {asked.kind}, which has no answer to predict; name another column')
-    tables.write(rows.about(fitted.schema_, frame, columns), output)
+    tables.write(rows.about(fitted.schema_, frame, found), output)
 
 
 @app.command()
@@ -156,7 +205,7 @@ def sample(
 ) -> None:
     """Write new rows from the model, in the data's own labels and units."""
     tables.settle(output)
-    fitted = tables.load(model)
+    fitted = tables.load(model, lists=False)
     if fitted.frame_kind_ in {"numpy", "dict"}:  # a file has named columns, whatever the model learned from
         fitted.frame_kind_ = "pandas"
     drawn = fitted.sample(n, given=given, method=method.value, random_state=seed)

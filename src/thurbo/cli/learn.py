@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from thurbo.cli import options, tables
-from thurbo.cli.app import app, counted
+from thurbo.cli import long, options, tables
+from thurbo.cli.app import app, counted, say
 from thurbo.errors import ThurboError
 
 MOST_SHOWN = 50  # problems that are printed
@@ -24,6 +24,10 @@ def check(
         Path | None,
         typer.Option("--output", "-o", help="Write the schema as TOML, to read and to edit.", show_default=False),
     ] = None,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
 ) -> None:
     """Say what each column is taken for and why, and what cannot be read, by row and column."""
     from thurbo.cli.problems import MOST, problems
@@ -31,11 +35,13 @@ def check(
 
     if output is not None:
         tables.settle_as(output, ".toml")
-    frame, found = _schema(data, schema)
+    frame, found = _schema(data, schema, long.Said(row, item, score, columns))
     if not frames.table(frame).n_rows:
         raise ThurboError(f'"{data}" has no rows; give at least one row')
     errors = problems(found, frame)
     _show(found, frame, data)
+    if schema is None and row is None and (advice := long.hint(frame)):
+        typer.echo(advice)
     if output is not None:
         found.to_toml(output)
         typer.echo(f"\nSchema written to {output}")
@@ -55,13 +61,12 @@ def _problems(errors: Mapping[str, list[Any]], most: int) -> str:
     return f"{more}{counted(count, 'problem')} in {counted(len(errors), 'column')}"
 
 
-def _schema(data: Path, path: Path | None) -> tuple[Any, Any]:
+def _schema(data: Path, path: Path | None, said: long.Said) -> tuple[Any, Any]:
     """A table with its schema: from a file of its own where there is one."""
     from thurbo.schema import Schema
 
     chosen = None if path is None else Schema.from_toml(path)  # first: reading a large table takes longer
-    frame, found = tables.read(data)
-    return frame, found if chosen is None else chosen
+    return long.read(data, said, chosen)
 
 
 def _show(schema: Any, frame: Any, data: Path) -> None:
@@ -108,6 +113,10 @@ def fit(
     data: options.Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes.", show_default=False)],
     schema: options.SchemaFile = None,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
     hidden: Annotated[
         int | None, typer.Option(min=0, help="Number of hidden units; chosen by the size of the data otherwise.")
     ] = None,
@@ -138,7 +147,9 @@ def fit(
     notes = checkpoint or (output.with_name(f"{output.name}.checkpoint") if resume else None)
     if notes is not None and notes.absolute() == output.absolute():
         raise ThurboError("--checkpoint names the file of the model; give it a name of its own")
-    frame, found = _schema(data, schema)
+    frame, found = _schema(data, schema, long.Said(row, item, score, columns))
+    if not quiet and schema is None and row is None and (advice := long.hint(frame)):
+        say(advice)
     from thurbo.estimator import TBM
 
     model = TBM(
@@ -169,11 +180,12 @@ def _told(model: Any, frame: Any, output: Path) -> list[str]:
     units = counted(model.weights_.shape[1], "hidden unit")
     if model.loadings_.shape[1]:
         units += f" and {counted(model.loadings_.shape[1], 'factor')}"
+    missing = "exclude" if schema.has_lists else model.unobserved
     watched = [record["held_out"] for record in history if "held_out" in record]
     lines = [
         f"rows        {n_rows:,}",
         f"columns     {len(schema.modelled)} of {len(schema)} modelled, by {schema.n_sites} sites",
-        f"model       {units}, by {model.objective_}, unobserved cells {model.unobserved}d",
+        f"model       {units}, by {model.objective_}, unobserved cells {missing}d",
         f"objective   {history[-1]['objective']:.4f} nats a cell" if history else "objective   none",
         f"held out    {max(watched):.4f} nats a cell" if watched else "held out    no rows (see --hold-out)",
         f"time        {history[-1]['seconds']:.1f} s, {len(history)} epochs" if history else "time        0 epochs",

@@ -68,6 +68,27 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", "-s", help="What each column is, as TOML; inferred otherwise.", show_default=False),
 ]
+Row = Annotated[
+    str | None,
+    typer.Option(
+        "--row", help="Of a long table, one line a score: the column that says whose it is.", show_default=False
+    ),
+]
+Item = Annotated[
+    str | None, typer.Option("--item", help="The column that says of which item it is.", show_default=False)
+]
+Score = Annotated[
+    str | None,
+    typer.Option(
+        "--score",
+        help="The column of scores, large is best; without it lines stand from best to worst.",
+        show_default=False,
+    ),
+]
+Columns = Annotated[
+    Path | None,
+    typer.Option("--columns", help="A table of what else is known, one line for each row.", show_default=False),
+]
 Given = Annotated[
     list[str] | None,
     typer.Option(

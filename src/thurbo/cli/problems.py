@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns.cells import BoolArray
+from thurbo.columns.cells import BoolArray, Listed
 from thurbo.errors import ThurboError
 from thurbo.io.frames import Table, table
 from thurbo.schema import Schema
@@ -67,4 +67,13 @@ def _only(source: Table, kept: BoolArray) -> Table:
         values, missing, levels = source.read(place)
         return values[kept], missing[kept], levels
 
-    return replace(source, n_rows=int(kept.sum()), rows=source.rows[kept], read=read)
+    lists = {name: _some(listed, kept) for name, listed in source.lists.items()}
+    return replace(source, n_rows=int(kept.sum()), rows=source.rows[kept], read=read, lists=lists)
+
+
+def _some(listed: Listed, kept: BoolArray) -> Listed:
+    """Lists of some rows."""
+    length = np.diff(listed.start)
+    entry = np.repeat(kept, length)
+    start = np.concatenate([[0], np.cumsum(length[kept])])
+    return listed._replace(start=start, which=listed.which[entry], score=listed.score[entry])

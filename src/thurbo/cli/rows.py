@@ -16,8 +16,9 @@ Columns = dict[str, np.ndarray]
 def identity(schema: Any, frame: Any) -> Columns:
     """The columns that say who a row is."""
     source, found = frames.table(frame), {}
-    for name, column in schema.items():
-        if column.kind == "id" and name in source:
+    names = [name for name, column in schema.items() if column.kind == "id"]
+    for name in names if source.owner is None else [source.owner]:
+        if name in source:
             cells = source.cells(name)
             found[name] = cells.values
             if cells.missing.any():
@@ -29,6 +30,31 @@ def identity(schema: Any, frame: Any) -> Columns:
 def about(schema: Any, frame: Any, columns: Mapping[str, np.ndarray]) -> Any:
     """A table with one line for each row of another, in its library, with who the row is in front."""
     return frames.assemble(frames.kind(frame), {**identity(schema, frame), **columns})
+
+
+def as_frame(table: Any) -> Any:
+    """A table that goes to a file: one of named columns, where it came as a dict, of pandas."""
+    return frames.assemble_any(table) if isinstance(table, dict) else table
+
+
+def items_named(schema: Any, text: str) -> list[Any]:
+    """Items that are named with commas between, whatever their type; those unknown stay text."""
+    known = _items(schema)
+    return [known.get(part.strip(), part.strip()) for part in text.split(",") if part.strip()]
+
+
+def items_of(schema: Any, frame: Any) -> Any:
+    """A table of items, as it is; of one column without a header, its first line is an item too."""
+    source, known = frames.table(frame), _items(schema)
+    if len(source.names) != 1 or source.names[0] not in known:
+        return frame
+    return [known[source.names[0]], *source.cells(source.names[0]).values.tolist()]
+
+
+def _items(schema: Any) -> dict[str, Any]:
+    """Items of all rankings by their text."""
+    kinds = [each for each in schema.values() if each.kind in {"ranking", "ratings"}]
+    return {str(label): label for each in kinds for label in each.labels}
 
 
 def mean_in_words(values: np.ndarray, weight: np.ndarray | None, what: str) -> str:

@@ -29,7 +29,7 @@ def report(
 ) -> None:
     """Write one page about a model and a table: columns, gaps, training, hidden units and a map of the rows."""
     tables.settle_as(output, ".html", ".htm")
-    fitted = tables.load(model)
+    fitted = tables.load(model, lists=False)
     frame, _ = tables.read(data)
     from thurbo import report as page
     from thurbo.io.files import write_atomically

@@ -15,11 +15,15 @@ def read(path: Path) -> tuple[Any, Any]:
     return thurbo.read(path)
 
 
-def load(path: Path) -> Any:
-    """A model from its file."""
+def load(path: Path, *, lists: bool) -> Any:
+    """A model from its file; one of lists of items only where these can be asked about."""
     from thurbo.estimator import TBM
 
-    return TBM.load(path)
+    model = TBM.load(path)
+    if model.schema_.has_lists and not lists:
+        problem = f'"{path}" is a model of lists of few items out of many, of which this command can say nothing'
+        raise ThurboError(f"{problem}; use rank, transform or predict")
+    return model
 
 
 def settle(path: Path) -> None:

@@ -97,7 +97,9 @@ class Listed(NamedTuple):
     start: NDArray[np.int64]  # [row + 1]
     items: NDArray[Any]  # the distinct items
     which: NDArray[Any]  # [entry] number of its item
-    score: FloatArray  # [entry]
+    score: NDArray[Any]  # [entry] numbers
+    scores: str | None = None  # what the long table calls its scores, if it has any
+    ordered: bool = False  # scores are made up, and only their order within a row counts
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ the same for all), or only the order of a row's items counts, ties allowed (§3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -17,6 +17,8 @@ from thurbo.columns.base import Block, Column, Family, ListRows
 from thurbo.columns.cells import Cells, FloatArray, Listed, collection, listing, plain, show, suggestion
 from thurbo.errors import SchemaError
 
+MOST_SHOWN = 3  # items that are written out where there are more
+AT_ONCE = 1 << 20  # entries that are looked up at a time, to spare memory
 MOST_LEVELS = 20  # distinct scores up to which they are levels unless the user says otherwise
 
 
@@ -26,6 +28,7 @@ class Ratings(Column):
 
     A cell is {item: score}, or a list of items from best to worst; whole tables of them come from `from_long`, or as a
     sparse matrix. Left out, `items` and `levels` are those of the training cells, and `by` is "levels" for up to 20.
+    `score` is what a long table calls its scores: `from_long` notes it, and the command line reads the next one by it.
     """
 
     kind: ClassVar[str] = "ratings"
@@ -33,6 +36,14 @@ class Ratings(Column):
     items: tuple[Any, ...] | None = None
     levels: tuple[Any, ...] | None = None
     by: Literal["auto", "levels", "order"] = "auto"
+    score: str | None = None
+
+    def __repr__(self) -> str:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        said = {each.name: repr(values[each.name]) for each in fields(self) if values[each.name] != each.default}
+        if self.items is not None and len(self.items) > MOST_SHOWN:
+            said["items"] = f"({', '.join(map(repr, self.items[:MOST_SHOWN]))}, ... {len(self.items):,} in all)"
+        return f"Ratings({', '.join(f'{name}={text}' for name, text in said.items())})"
 
     def _check(self) -> None:
         if self.by not in ("auto", "levels", "order"):
@@ -41,6 +52,8 @@ class Ratings(Column):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, tuple) or len(set(value)) < max(len(value), 2)):
                 raise SchemaError(f"{name} are not two or more, each once", remedy=f"give {name} as a list")
+        if self.score is not None and not isinstance(self.score, str):
+            raise SchemaError(f"score={self.score!r} is no name of a column", remedy="give text")
         if self.levels is not None and list(self.levels) != sorted(self.levels):
             raise SchemaError(f"levels {listing(self.levels)} do not rise", remedy="give numbers, lowest first")
 
@@ -65,6 +78,8 @@ class Ratings(Column):
             )
         levels = self.levels
         by = self.by
+        if levels is None and by == "auto" and found.ordered:
+            by = "order"
         if levels is None and by != "order":
             distinct = _distinct(found.score, MOST_LEVELS + 1 if by == "auto" else len(found.score))
             if by == "auto":
@@ -74,12 +89,17 @@ class Ratings(Column):
                     remedy = 'say levels=[...], or by="order"'
                     raise SchemaError("its scores are all the same", column=cells.name, remedy=remedy)
                 levels = tuple(int(v) if float(v).is_integer() else float(v) for v in distinct)
-        return replace(self, items=items, levels=levels if by != "order" else None, by="levels" if levels else by)
+        score = found.scores if self.score is None else self.score
+        levels, by = (None, by) if by == "order" or not levels else (levels, "levels")
+        return replace(self, items=items, levels=levels, by=by, score=score)
 
     def encode(self, cells: Cells) -> Block:
         if self.items is None:
             raise SchemaError("Ratings does not know its items yet", column=cells.name, remedy="fit it first")
         found = read(cells)
+        if self.by == "levels" and found.ordered and len(found.score):
+            problem = f"items stand from best to worst, and not with scores {listing(self.levels or (), ' < ')}"
+            raise SchemaError(problem, column=cells.name, remedy='give scores, or fit Ratings(by="order")')
         site = self._sites(found, cells)
         row = np.repeat(np.arange(len(cells), dtype=np.int32), np.diff(found.start))
         known = site >= 0
@@ -112,10 +132,9 @@ class Ratings(Column):
 
     def _refuse_twice(self, cells: Cells, row: NDArray[Any], site: NDArray[Any]) -> None:
         assert self.items is not None
-        key = row.astype(np.int64) * len(self.items) + site
-        step = np.diff(key)
-        if (step > 0).all():  # sorted, as from_long leaves them
+        if ((row[1:] > row[:-1]) | (site[1:] > site[:-1])).all():  # sorted, as from_long leaves them
             return
+        key = row.astype(np.int64) * len(self.items) + site
         order = np.argsort(key, kind="stable")
         same = np.flatnonzero(np.diff(key[order]) == 0)
         if len(same):
@@ -124,19 +143,25 @@ class Ratings(Column):
             raise cells.error(int(row[entry]), f"item {show(self.items[int(site[entry])])} stands twice", remedy)
 
     def _levels(
-        self, cells: Cells, row: NDArray[Any], site: NDArray[Any], score: FloatArray
+        self, cells: Cells, row: NDArray[Any], site: NDArray[Any], score: NDArray[Any]
     ) -> NDArray[np.signedinteger[Any]]:
         assert self.levels is not None
         assert self.items is not None
         levels = np.asarray(self.levels, np.float64)
-        code = np.searchsorted(levels, score)
-        wrong = np.flatnonzero((code == len(levels)) | (levels[np.minimum(code, len(levels) - 1)] != score))
-        if len(wrong):
-            entry = int(wrong[0])
+        narrow: type[np.signedinteger[Any]] = np.int8 if len(levels) < 128 else np.int32
+        code = np.empty(len(score), narrow)
+        for begin in range(0, len(score), AT_ONCE):
+            part = score[begin : begin + AT_ONCE]
+            found = np.searchsorted(levels, part)
+            code[begin : begin + AT_ONCE] = found
+            wrong = np.flatnonzero((found == len(levels)) | (levels[np.minimum(found, len(levels) - 1)] != part))
+            if not len(wrong):
+                continue
+            entry = begin + int(wrong[0])
             problem = f"the score {score[entry]:g} of item {show(self.items[int(site[entry])])} is not one of "
             remedy = 'correct it, add it to Ratings(levels=[...]), or use by="order"'
             raise cells.error(int(row[entry]), problem + listing(self.levels, " < "), remedy)
-        return code.astype(np.int8 if len(levels) < 128 else np.int32)
+        return code
 
     def silent(self, n_rows: int) -> Block:
         shape = (n_rows, len(self.labels))
@@ -161,7 +186,7 @@ class Ratings(Column):
         if self.items is None:
             return "scores of some of many items"
         how = f"levels {listing(self.levels, ' < ')}" if self.levels else "their order"
-        return f"some of {len(self.items)} items, by {how}"
+        return f"some of {len(self.items):,} items, by {how}"
 
 
 class _Entry(NamedTuple):
@@ -175,13 +200,15 @@ def read(cells: Cells) -> Listed:
         return cells.listed
     index_of: dict[Any, int] = {}
     start, index, score = [0], [], []
+    ordered = not any(isinstance(value, Mapping) for value in cells.values[~cells.missing].tolist())
     for position, (value, gone) in enumerate(zip(cells.values.tolist(), cells.missing.tolist(), strict=True)):
         for item, number in () if gone else _entries(cells, position, value):
             index.append(index_of.setdefault(item, len(index_of)))
             score.append(number)
         start.append(len(index))
     items = np.fromiter(index_of, object, len(index_of))
-    return Listed(np.asarray(start, np.int64), items, np.asarray(index, np.int64), np.asarray(score, np.float64))
+    which, scores = np.asarray(index, np.int64), np.asarray(score, np.float64)
+    return Listed(np.asarray(start, np.int64), items, which, scores, ordered=ordered)
 
 
 def _entries(cells: Cells, position: int, value: Any) -> list[_Entry]:
@@ -189,19 +216,21 @@ def _entries(cells: Cells, position: int, value: Any) -> list[_Entry]:
     if isinstance(value, Mapping):
         found = []
         for item, number in value.items():
-            if isinstance(number, str) or not np.isfinite(number):
+            if number is None:  # not scored: so files fill up cells of different items
+                continue
+            if not isinstance(number, (int, float, np.number)) or not np.isfinite(number):
                 problem = f"the score {show(number)} of item {show(item)} is no number"
                 raise cells.error(position, problem, "give a finite number")
             found.append(_Entry(plain(item), float(number)))
         return found
     members = collection(value)
     if members is None:
-        remedy = "give {item: score}, or a list of items from best to worst"
+        remedy = "give {item: score}, a list of items from best to worst, or a long table through from_long"
         raise cells.error(position, f"{show(value)} is no list of items", remedy)
     return [_Entry(plain(item), float(len(members) - place)) for place, item in enumerate(members)]
 
 
-def tiers(row: NDArray[Any], score: FloatArray) -> NDArray[np.int32]:
+def tiers(row: NDArray[Any], score: NDArray[Any]) -> NDArray[np.int32]:
     """Places of the scores within each row, 0 for the lowest, equal scores alike, without a gap; rows are in order."""
     if not len(row):
         return np.zeros(0, np.int32)
@@ -215,7 +244,7 @@ def tiers(row: NDArray[Any], score: FloatArray) -> NDArray[np.int32]:
     return place
 
 
-def _distinct(score: FloatArray, most: int) -> NDArray[Any] | None:
+def _distinct(score: NDArray[Any], most: int) -> NDArray[Any] | None:
     """The distinct scores, None where they are more than `most`: a look at some of them settles most cases."""
     if len(np.unique(score[:10_000])) > most:
         return None

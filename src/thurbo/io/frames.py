@@ -25,7 +25,7 @@ from thurbo.io.codebook import Codebook
 _Column = tuple[NDArray[Any], BoolArray, tuple[Any, ...] | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """A table of any library as named columns of cells; columns are read when asked for."""
 
@@ -33,10 +33,20 @@ class Table:
     n_rows: int
     rows: NDArray[Any]  # [row] labels for messages: the pandas index, or positions from 0
     kind: str
-    native: Any = field(repr=False)
-    read: Callable[[int], _Column] = field(repr=False)
-    book: Codebook = field(default_factory=Codebook, repr=False)  # what the file of the table said beside its cells
-    lists: Mapping[str, Listed] = field(default_factory=dict, repr=False)  # columns of lists of items, see long.py
+    native: Any
+    read: Callable[[int], _Column]
+    book: Codebook = field(default_factory=Codebook)  # what the file of the table said beside its cells
+    lists: Mapping[str, Listed] = field(default_factory=dict)  # columns of lists of items, see long.py
+    owner: str | None = None  # the column that names the rows, where somebody said so
+
+    def __repr__(self) -> str:
+        words = (
+            f"{name} ({len(self.lists[name].which):,} entries of {len(self.lists[name].items):,} items)"
+            if name in self.lists
+            else name
+            for name in self.names
+        )
+        return f"Table of {self.n_rows:,} rows: {', '.join(words)}"
 
     @cached_property
     def places(self) -> dict[str, int]:

@@ -35,15 +35,16 @@ def from_long(
     value = _order(owner) if score is None else _scores(source, score)
     order = np.argsort(owner.astype(np.int64) * len(items) + index, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(owners)))])
-    listed = Listed(start, items, index[order], value[order])
-    data = {row: owners}
-    if columns is not None:
-        data |= _joined(columns, row, owners)
+    listed = Listed(start, items, index[order], value[order], score, ordered=score is None)
+    data, people = {row: owners}, None if columns is None else frames.table(columns)
+    if people is not None:
+        data |= _joined(people, row, owners)
     called = item if name is None else name
     if called in data:
         raise SchemaError("two columns have this name", column=called, remedy="say name= for the list of items")
     made = data if source.kind in {"dict", "numpy"} else frames.assemble(source.kind, data)
-    return with_lists(replace(frames.table(made), rows=owners), called, listed)
+    made = replace(frames.table(made), rows=owners, owner=row)
+    return with_lists(made if people is None else _as_said(made, people), called, listed)
 
 
 def with_lists(table: frames.Table, name: str, listed: Listed) -> frames.Table:
@@ -58,6 +59,18 @@ def with_lists(table: frames.Table, name: str, listed: Listed) -> frames.Table:
         read=lambda place: (nothing, empty, None) if place == n else read(place),
         lists={**table.lists, name: listed},
     )
+
+
+def _as_said(made: frames.Table, people: frames.Table) -> frames.Table:
+    """The joined columns with what their own table knew beside the cells: orders of levels, the book of its file."""
+    read, names = made.read, made.names
+
+    def read_said(place: int) -> Any:
+        values, missing, _ = read(place)
+        name = names[place]
+        return values, missing, people.cells(name).ordered_levels if name in people else None
+
+    return replace(made, read=read_said, book=people.book)
 
 
 def from_sparse(matrix: Any) -> frames.Table:
@@ -108,6 +121,8 @@ def _coded(source: frames.Table, name: str) -> tuple[NDArray[np.int32], NDArray[
 
 def _scores(source: frames.Table, name: str) -> NDArray[Any]:
     cells = source.cells(name)
+    if cells.values.dtype.kind in "iub" and not cells.missing.any():
+        return cells.values  # as small as they came
     try:
         value = np.asarray(cells.values, np.float64)
     except (TypeError, ValueError):
@@ -130,9 +145,8 @@ def _order(owner: NDArray[np.int32]) -> NDArray[Any]:
     return -np.arange(len(owner), dtype=np.float64)
 
 
-def _joined(columns: Any, row: str, owners: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _joined(source: frames.Table, row: str, owners: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Cells of ordinary columns in the order of `owners`; missing where there is no line."""
-    source = frames.table(columns)
     if row not in source:
         remedy = f"{suggestion(row, source.names)}name the rows as the long table does"
         raise SchemaError("the table of columns lacks it", column=row, remedy=remedy)

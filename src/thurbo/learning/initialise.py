@@ -55,7 +55,7 @@ class Layout(NamedTuple):
     active_hidden: Bool[Array, " hidden"] | None = None
     active_factors: Bool[Array, " factor"] | None = None
     listed: Float[Array, " site"] | None = None  # 1 for items of lists, which share the gaps between their cuts
-    item_decay: Float[Array, ""] | None = None  # shrinkage of the items of lists to the mean of all of them
+    item_decay: Float[Array, ""] | None = None  # precision of the items of lists around their mean, a cell
 
 
 def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:

@@ -25,6 +25,8 @@ from thurbo.learning.plan import Plan
 from thurbo.ragged import Ragged
 from thurbo.rbm import Params
 
+SHIFT_DECAY = 0.1  # precision of an item's own shift over that of its weights
+
 
 class TrainState(NamedTuple):
     """All that changes while training."""
@@ -179,12 +181,12 @@ def update(
     grad, seen = jax.grad(_loss, has_aux=True)(
         state.learnable, state.centre, layout, evidence, weight, state.chains, key, plan
     )
+    if layout.listed is not None:
+        assert layout.item_decay is not None
+        grad = _towards_others(grad, state.learnable, layout.listed, layout.item_decay)
     grad = _held_fixed(grad, layout, plan)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes counts and floats
         direction, optimiser = _optimiser(plan).update(grad, state.optimiser, state.learnable)
-    if layout.listed is not None:
-        assert layout.item_decay is not None
-        direction = _towards_others(direction, state.learnable, layout.listed, layout.item_decay)
     learnable = jax.tree.map(lambda p, d: p - rate * d, state.learnable, direction)
     if plan.max_norm is not None:
         norm = jnp.sqrt((learnable.weights**2).sum(axis=0, keepdims=True))
@@ -212,21 +214,24 @@ def update(
 
 
 def _towards_others(
-    direction: Learnable, learnable: Learnable, listed: Float[Array, " site"], decay: Float[Array, ""]
+    grad: Learnable, learnable: Learnable, listed: Float[Array, " site"], decay: Float[Array, ""]
 ) -> Learnable:
-    """Items of a list are drawn to the mean of all of them, and what their presence says to nothing.
+    """The slope of a normal prior on the items of a list around the mean of all of them (of presence, around nothing).
 
-    What all items share (how generous a row is) costs nothing, and an item that few rows list stays near the mean.
+    What all items share (how generous a row is) costs nothing, and an item that few rows list stays near the mean. As
+    part of the gradient it is weighed against what the rows say of an item; decay of Adam's steps is not.
     """
     mask, n = listed[:, None], jnp.maximum(listed.sum(), 1.0)
 
     def pull(values: Float[Array, "site unit"]) -> Float[Array, "site unit"]:
         return decay * mask * (values - (mask * values).sum(axis=0, keepdims=True) / n)
 
-    return direction._replace(
-        weights=direction.weights + pull(learnable.weights),
-        loadings=direction.loadings + pull(learnable.loadings),
-        presence=direction.presence + decay * learnable.presence,
+    return grad._replace(
+        weights=grad.weights + pull(learnable.weights),
+        loadings=grad.loadings + pull(learnable.loadings),
+        presence=grad.presence + decay * learnable.presence,
+        first_cut=grad.first_cut + SHIFT_DECAY * pull(learnable.first_cut[:, None])[:, 0],
+        site_bias=grad.site_bias + SHIFT_DECAY * pull(learnable.site_bias[:, None])[:, 0],
     )
 
 
@@ -283,7 +288,7 @@ def epoch(
     return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
 
 
-@partial(jax.jit, static_argnames=("plan",))
+@partial(jax.jit, static_argnames=("plan",), donate_argnames=("state",))
 def batch_of_lists(
     key: PRNGKey,
     state: TrainState,
@@ -297,7 +302,7 @@ def batch_of_lists(
     fall: Fall,
     plan: Plan,
 ) -> tuple[TrainState, Info]:
-    """One update on some rows of a bucket; those that only fill the batch up have no weight."""
+    """One update on some rows of a bucket; those that only fill the batch up have no weight. It uses the state up."""
     weight = jnp.take(row_weight, places) * real.astype(row_weight.dtype)
     left = fall.last - state.step.astype(peak_rate.dtype)
     slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
@@ -319,7 +324,7 @@ def epoch_of_lists(
     """One pass over all rows in batches of about so many cells, those of all widths in random order."""
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
     batches = list(ragged.batches([rng.permutation(len(place)) for place in ragged.places], cells))
-    infos = []
+    infos, state = [], jax.tree.map(jnp.copy, state)  # a copy, which the updates may write over
     for number in rng.permutation(len(batches)):
         bucket, index, real = batches[number]
         state, info = batch_of_lists(

@@ -27,6 +27,8 @@ def _column(schema: Schema, name: str) -> Column:
     column = schema[name]
     if not column.sites:
         raise ThurboError(f'column "{name}" is kept out of the model ({column.describe()}); predict another one')
+    if column.family == "lists":
+        raise ThurboError(f'column "{name}": a list of few items out of many is not predicted as a cell; ask rank()')
     return column
 
 

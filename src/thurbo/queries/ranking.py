@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from thurbo.columns import Ranking, Ratings
+from thurbo.columns import Id, Ranking, Ratings
 from thurbo.columns.cells import listing, plain, show, suggestion
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.io import frames
@@ -15,6 +16,8 @@ from thurbo.queries.predict import Features
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
+NONE_HELD = "fit a Ranking column, or a long table (from_long; on the command line --row and --item)"
+
 
 def column(schema: Schema, name: str | None) -> str:
     """The column whose items are asked about: the one named, or the only one there is."""
@@ -22,13 +25,18 @@ def column(schema: Schema, name: str | None) -> str:
     if name is not None:
         if name not in held:
             schema[name]  # an unknown column is refused here, with the names there are
-            remedy = f"rankings are {listing(held)}" if held else "fit a Ranking, or lists from from_long"
+            remedy = f"rankings are {listing(held)}" if held else NONE_HELD
             raise SchemaError("it has no items to rank", column=name, remedy=remedy)
         return name
     if len(held) != 1:
         found = f"the schema has {len(held)} rankings" if held else "the schema has no ranking"
-        raise SchemaError(found, remedy=f"say column= one of {listing(held)}" if held else "fit a Ranking, or lists")
+        raise SchemaError(found, remedy=f"say which column: {listing(held)}" if held else NONE_HELD)
     return held[0]
+
+
+def of_column(params: Params, schema: Schema, name: str, found: Features) -> utilities.Ask:
+    """Utilities of a column's items under one model."""
+    return utilities.of_items(params, found, schema.slices[name], schema[name].n_cuts > 0)
 
 
 def places(schema: Schema, name: str, items: Any) -> np.ndarray:
@@ -44,11 +52,10 @@ def places(schema: Schema, name: str, items: Any) -> np.ndarray:
 
 
 def rank(
-    params: Params,
     schema: Schema,
     name: str,
     asked: Any,
-    found: Features,
+    asks: Sequence[utilities.Ask],
     top: int,
     items: Any,
     exclude_seen: bool,
@@ -57,18 +64,18 @@ def rank(
     """The long table of `TBM.rank`."""
     if not isinstance(top, (int, np.integer)) or top < 1:
         raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
-    kind, labels = schema[name], np.asarray(schema[name].labels, object)
-    ask = utilities.of_items(params, schema.slices[name], kind.n_cuts > 0)
-    rows = schema.row_names(asked.table)
-    if items is not None and not _is_list(items):
-        result = _pairs(schema, name, rows, found, ask, items)
+    labels = np.asarray(schema[name].labels, object)
+    ask, rows = utilities.together(asks), _plain_array(schema.row_names(asked.table))
+    items = _choice(name, items)
+    if isinstance(items, frames.Table):
+        result = _pairs(schema, name, rows, ask, items)
     else:
         allowed = np.ones(len(labels), bool)
         if items is not None:
             allowed[:] = False
             allowed[places(schema, name, items)] = True
         seen = _seen(asked.blocks[name]) if exclude_seen else None
-        result = utilities.best(found, ask, int(top), allowed, seen)
+        result = utilities.best(ask, len(rows), int(top), allowed, seen)
     return frames.assemble(
         library if library in {"pandas", "polars", "pyarrow"} else "dict",
         {
@@ -80,28 +87,32 @@ def rank(
     )
 
 
-def _is_list(items: Any) -> bool:
-    return isinstance(items, (list, tuple, set, frozenset, range)) or (
-        isinstance(items, np.ndarray) and items.ndim == 1
-    )
-
-
-def _pairs(schema: Schema, name: str, rows: np.ndarray, found: Features, ask: Any, items: Any) -> utilities.Ranked:
-    """Utilities of the pairs of a long table: its first two columns, or those called as the rows and the items."""
+def _choice(name: str, items: Any) -> Any:
+    """What rows choose among: a list for all of them (None: every item), or a table of pairs."""
+    if items is None or isinstance(items, (list, tuple, set, frozenset, range)):
+        return items
+    if isinstance(items, str):
+        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+    if len(getattr(items, "shape", ())) == 1:  # an array or a series
+        return np.asarray(items).tolist()
     source = frames.table(items)
-    if len(source.names) < 2:
-        problem = "the table of items has one column"
-        raise SchemaError(problem, remedy="give rows and items, or a list of items for all rows")
-    item_name = name if name in source else source.names[1]
-    row_name = next(each for each in source.names if each != item_name)
+    return source.cells(source.names[0]).values.tolist() if len(source.names) == 1 else source
+
+
+def _pairs(schema: Schema, name: str, rows: np.ndarray, ask: utilities.Ask, source: frames.Table) -> utilities.Ranked:
+    """Utilities of the pairs of a long table: of the columns called as the rows and the items, or its first two."""
+    owner = next((each for each, kind in schema.items() if isinstance(kind, Id)), None)
+    item_name = name if name in source else next(each for each in source.names[1:] if each != owner)
+    row_name = owner if owner is not None and owner in source else next(n for n in source.names if n != item_name)
     number = {plain(row): place for place, row in enumerate(rows.tolist())}
     at = []
     for line, row in enumerate(source.cells(row_name).values.tolist()):
         if plain(row) not in number:
-            remedy = "name rows of the table that is ranked"
+            remedy = "name rows of the table that is ranked, or give items for all rows, in one column"
             raise SchemaError(f"there is no row {show(row)}", row=line, column=row_name, remedy=remedy)
         at.append(number[plain(row)])
-    return utilities.of_pairs(found, ask, np.asarray(at), places(schema, name, source.cells(item_name).values.tolist()))
+    item = places(schema, name, source.cells(item_name).values.tolist())
+    return utilities.of_pairs(ask, len(rows), np.asarray(at), item)
 
 
 def _seen(block: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -122,13 +133,8 @@ def prefers(params: Params, schema: Schema, name: str, found: Features, item: An
     """P(item above other) of every row: Φ of the mean difference by its deviation, noise and hidden layer together."""
     one, two = places(schema, name, [item, other])
     where = schema.slices[name]
-    ask = utilities.of_items(params, where, schema[name].n_cuts > 0)
-    parts = []
-    for begin in range(0, len(found.hidden), utilities.ROWS_AT_ONCE):
-        rows = np.minimum(np.arange(begin, begin + utilities.ROWS_AT_ONCE), len(found.hidden) - 1)
-        every = ask(Features(*(leaf[rows] for leaf in found)))
-        parts.append(every[:, one] - every[:, two])
-    difference = np.concatenate(parts)[: len(found.hidden)]
+    ask = of_column(params, schema, name, found)
+    difference = utilities.difference(ask, len(found.hidden), int(one), int(two))
     weights = np.asarray(params.weights[where], np.float64)
     apart = (weights[one] - weights[two]) ** 2
     q = np.asarray(found.hidden, np.float64)

@@ -6,7 +6,7 @@ row would score it by, in units of the noise. Items that no row of the fit liste
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -42,8 +42,11 @@ def utilities(
     return mean - zero[None, :]
 
 
-def of_items(params: Params, where: slice, has_levels: bool) -> Callable[[Features], np.ndarray]:
-    """A function from features of rows to the utilities of a column's items, [row, item]."""
+Ask = Callable[[np.ndarray], np.ndarray]  # numbers of rows → utilities [row, item]
+
+
+def of_items(params: Params, found: Features, where: slice, has_levels: bool) -> Ask:
+    """A function from numbers of rows to the utilities of a column's items, given the features of all rows."""
     own = params._replace(
         site_bias=params.site_bias[where],
         weights=params.weights[where],
@@ -53,10 +56,23 @@ def of_items(params: Params, where: slice, has_levels: bool) -> Callable[[Featur
     )
     zero = params.gauge.cuts[where, 0] if has_levels else jnp.zeros_like(own.site_bias)
 
-    def ask(found: Features) -> np.ndarray:
-        return np.asarray(utilities(own, jnp.asarray(found.hidden), jnp.asarray(found.factors), zero))
+    def ask(rows: np.ndarray) -> np.ndarray:
+        hidden, factors = (jnp.asarray(leaf[rows]) for leaf in (found.hidden, found.factors))
+        return np.asarray(utilities(own, hidden, factors, zero))
 
     return ask
+
+
+def together(asks: Sequence[Ask]) -> Ask:
+    """Utilities averaged over models."""
+    return lambda rows: sum(ask(rows) for ask in asks) / np.float32(len(asks))  # type: ignore[return-value]
+
+
+def _portions(n_rows: int) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Begin, end and row numbers of portions that all have one shape, the last filled up with the last row."""
+    for begin in range(0, n_rows, ROWS_AT_ONCE):
+        rows = np.minimum(np.arange(begin, begin + ROWS_AT_ONCE), n_rows - 1)
+        yield begin, min(begin + ROWS_AT_ONCE, n_rows), rows
 
 
 @partial(jax.jit, static_argnames=("top",))
@@ -65,20 +81,11 @@ def _best(utility: Float[Array, "row item"], top: int) -> tuple[Array, Array]:
     return value, place
 
 
-def best(
-    found: Features,
-    ask: Callable[[Features], np.ndarray],
-    top: int,
-    allowed: np.ndarray,
-    seen: tuple[np.ndarray, np.ndarray] | None,
-) -> Ranked:
+def best(ask: Ask, n_rows: int, top: int, allowed: np.ndarray, seen: tuple[np.ndarray, np.ndarray] | None) -> Ranked:
     """The `top` items of every row among those allowed [item], without those seen (start of each row, items)."""
-    n_rows = len(found.hidden)
     parts: list[Ranked] = []
-    for begin in range(0, n_rows, ROWS_AT_ONCE):
-        end = min(begin + ROWS_AT_ONCE, n_rows)
-        rows = np.minimum(np.arange(begin, begin + ROWS_AT_ONCE), n_rows - 1)  # one shape for all portions
-        utility = np.array(ask(jax.tree.map(lambda leaf, rows=rows: leaf[rows], found)))
+    for begin, end, rows in _portions(n_rows):
+        utility = np.array(ask(rows))
         utility[:, ~allowed] = -np.inf
         if seen is not None:
             start, item = seen
@@ -91,19 +98,23 @@ def best(
     return Ranked(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
-def of_pairs(found: Features, ask: Callable[[Features], np.ndarray], row: np.ndarray, item: np.ndarray) -> Ranked:
+def of_pairs(ask: Ask, n_rows: int, row: np.ndarray, item: np.ndarray) -> Ranked:
     """Utilities of given pairs, each row's ordered from the best; places are within the row."""
     utility = np.empty(len(row))
-    for begin in range(0, len(found.hidden), ROWS_AT_ONCE):
-        taken = np.minimum(np.arange(begin, begin + ROWS_AT_ONCE), len(found.hidden) - 1)
-        own = np.flatnonzero((row >= begin) & (row < begin + ROWS_AT_ONCE))
+    for begin, end, rows in _portions(n_rows):
+        own = np.flatnonzero((row >= begin) & (row < end))
         if len(own):
-            every = ask(jax.tree.map(lambda leaf, taken=taken: leaf[taken], found))
-            utility[own] = every[row[own] - begin, item[own]]
+            utility[own] = ask(rows)[row[own] - begin, item[own]]
     order = np.lexsort((-utility, row))
     row, item, utility = row[order], item[order], utility[order]
     first = np.searchsorted(row, row)
     return Ranked(row, item, utility, np.arange(len(row)) - first + 1)
+
+
+def difference(ask: Ask, n_rows: int, one: int, two: int) -> np.ndarray:
+    """Utility of one item less that of another, [row]."""
+    parts = [ask(rows)[: end - begin] for begin, end, rows in _portions(n_rows)]
+    return np.concatenate([each[:, one] - each[:, two] for each in parts])
 
 
 def above(utility: np.ndarray, variance: np.ndarray) -> np.ndarray:

@@ -53,6 +53,8 @@ def summary(
     count by their Weight column, if the schema and X have one, but for what is missing.
     """
     source_table = table(X)
+    if model.schema_.has_lists:
+        raise SchemaError("a report does not show lists of few items out of many", remedy="ask rank() or transform()")
     answers = read_answers(model.schema_, source_table)
     n_rows = source_table.n_rows
     asked = None if colour_by is None else _named(answers, colour_by)

@@ -1,0 +1,302 @@
+"""Long tables on the command line: fit, rank and ask by names that are said or remembered, or one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thurbo as tb
+from tests.test_cli import run
+from thurbo.cli import long
+
+N_USERS, N_ITEMS = 16, 9
+SIZES = ("--hidden", "1", "--factors", "0", "--epochs", "2", "--objective", "multi-prediction", "--quiet")
+
+
+def ratings() -> pd.DataFrame:
+    """Numbers for users, far apart, and for movies: each user rates six of nine."""
+    rng = np.random.default_rng(0)
+    user = np.repeat(1000 + 7919 * np.arange(N_USERS), 6)
+    movie = np.concatenate([rng.permutation(N_ITEMS)[:6] for _ in range(N_USERS)])
+    rating = 1 + ((user + movie) % 2) * 2 + rng.integers(0, 2, len(user))
+    return pd.DataFrame({"user": user, "movie": movie, "rating": rating, "when": np.arange(len(user))})
+
+
+class Shelf(NamedTuple):
+    """Files, a model of them, and what `fit` said."""
+
+    home: Path
+    data: Path
+    people: Path
+    model: Path
+    users: Any
+    said: str
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    home = tmp_path_factory.mktemp("lists")
+    data, people, model = home / "ratings.csv", home / "people.csv", home / "m.thurbo"
+    frame = ratings()
+    frame.to_csv(data, index=False)
+    known = pd.DataFrame({"user": frame["user"].unique()})
+    known.assign(keen=np.where(np.arange(N_USERS) % 2, "yes", "no")).to_csv(people, index=False)
+    names = ("--row", "user", "--item", "movie", "--score", "rating", "--columns", str(people))
+    said = _run("fit", str(data), *names, "-o", str(model), *SIZES)
+    users = tb.from_long(frame, "user", "movie", "rating", columns=tb.read(people)[0])
+    return Shelf(home, data, people, model, users, said)
+
+
+def _run(*arguments: str) -> str:
+    """What a command that succeeds says; for fixtures, which may not use capsys."""
+    import contextlib
+    import io
+
+    from thurbo import cli
+
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as stop:
+        cli.main(list(arguments))
+    assert stop.value.code == 0
+    return out.getvalue()
+
+
+def test_fit_takes_a_long_table_and_people_for_one(shelf: Shelf) -> None:
+    assert "rows        16\n" in shelf.said
+    assert "columns     2 of 3 modelled, by 10 sites\n" in shelf.said
+    assert "unobserved cells excluded" in shelf.said
+    schema = tb.TBM.load(shelf.model).schema_
+    assert {name: column.kind for name, column in schema.items()} == {
+        "user": "id",
+        "keen": "binary",
+        "movie": "ratings",
+    }
+    assert schema["movie"].score == "rating"
+    assert schema["movie"].levels == (1, 2, 3, 4)
+
+
+def test_rank_reads_the_next_table_by_the_names_of_the_fit(
+    shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out = tb.TBM.load(shelf.model), tmp_path / "out.csv"
+    files = (str(shelf.model), str(shelf.data), "--columns", str(shelf.people), "-o", str(out), "-q")
+
+    def ranked(*more: str) -> pd.DataFrame:
+        assert run("rank", *files, *more, capsys=capsys) == (0, "", "")
+        return pd.read_csv(out)
+
+    found = ranked("--top", "2")
+    expected = model.rank(shelf.users, top=2)
+    assert found[["row", "item", "place"]].equals(expected[["row", "item", "place"]])
+    assert found["utility"].to_numpy() == pytest.approx(expected["utility"].to_numpy())
+    seen = set(map(tuple, ratings()[["user", "movie"]].to_numpy().tolist()))
+    assert not seen & set(map(tuple, found[["row", "item"]].to_numpy().tolist()))
+    assert len(ranked("--include-seen", "--top", "20")) == N_USERS * N_ITEMS
+    assert set(ranked("--include-seen", "--item-list", "3, 5")["item"]) == {3, 5}
+    # A file of items, with and without a header; and one of pairs.
+    for text in ("movie\n3\n5\n", "3\n5\n"):
+        (tmp_path / "items.csv").write_text(text)
+        assert set(ranked("--include-seen", "--items", str(tmp_path / "items.csv"))["item"]) == {3, 5}
+    (tmp_path / "items.csv").write_text("movie,user\n3,1000\n5,1000\n")
+    assert sorted(ranked("--items", str(tmp_path / "items.csv"))[["row", "item"]].to_numpy().tolist()) == [
+        [1000, 3], [1000, 5]
+    ]  # fmt: skip
+
+
+def test_transform_and_predict_too(shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, out = tb.TBM.load(shelf.model), tmp_path / "out.csv"
+    other = tmp_path / "other.csv"
+    ratings().rename(columns={"user": "who", "movie": "what", "rating": "stars"}).to_csv(other, index=False)
+    pd.read_csv(shelf.people).rename(columns={"user": "who"}).to_csv(tmp_path / "people.csv", index=False)
+    names = ("--row", "who", "--item", "what", "--score", "stars", "--columns", str(tmp_path / "people.csv"))
+    assert run("transform", str(shelf.model), str(other), *names, "-o", str(out), "-q", capsys=capsys) == (0, "", "")
+    found = pd.read_csv(out)
+    assert found["who"].tolist() == shelf.users.rows.tolist()
+    assert found[["hidden0"]].to_numpy() == pytest.approx(model.transform(shelf.users))
+    files = (str(shelf.model), str(shelf.data), "--columns", str(shelf.people), "-o", str(out), "-q")
+    assert run("predict", *files, "--column", "keen", capsys=capsys) == (0, "", "")
+    found = pd.read_csv(out)
+    assert found["yes"].to_numpy() == pytest.approx(model.predict_proba(shelf.users, "keen")[:, 1])
+
+
+def test_a_schema_says_it_all(shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("--row", "user", "--item", "movie", "--score", "rating")
+    toml = tmp_path / "s.toml"
+    status, out, _ = run("check", str(shelf.data), *names, "-o", str(toml), capsys=capsys)
+    assert status == 0
+    assert "16 rows, 2 columns" in out
+    assert "Ratings" in out
+    table, schema = long.read(shelf.data, long.Said(), tb.Schema.from_toml(toml))
+    assert table.lists["movie"].scores == "rating"
+    assert schema.fit(table)["movie"].levels == (1, 2, 3, 4)
+    assert run("check", str(shelf.data), "-s", str(toml), capsys=capsys)[0] == 0
+
+
+def test_a_table_that_looks_long_is_told(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--row user --item movie" in run("check", str(shelf.data), capsys=capsys)[1]
+    assert "--row" not in run("check", str(shelf.people), capsys=capsys)[1]
+    rng = np.random.default_rng(0)
+    twice = pd.DataFrame({"a": rng.integers(0, 9, 200), "b": rng.integers(0, 9, 200)})
+    assert long.hint(twice) == ""
+    assert long.hint(twice.drop_duplicates().assign(c=1.5)).startswith("If each line")
+
+
+def test_files_may_hold_lists_in_their_cells(tmp_path: Path) -> None:
+    schema = tb.Schema({"who": tb.Id(), "films": tb.Ratings()})
+    for cells in (["b", "a"], ["c"]), ({"a": 5, "b": 3}, {"c": 4}):
+        tb.write(pd.DataFrame({"who": [1, 2], "films": list(cells)}), tmp_path / "t.parquet")
+        frame, found = long.read(tmp_path / "t.parquet", long.Said(), schema)
+        lists = found.fit(frame).compile(frame)["films"].lists
+        assert lists.start.tolist() == [0, 2, 3]
+    with pytest.raises(tb.SchemaError, match=r"row 7.*\[3\] of item \"a\" is no number"):
+        schema.fit({"who": [7], "films": [{"a": [3]}]})
+
+
+def test_check_names_every_row_that_cannot_be_read(
+    shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.toml").write_text(
+        '[columns.user]\nkind = "id"\n[columns.movie]\nkind = "ratings"\nlevels = [1, 2, 3]\nscore = "rating"\n'
+    )
+    status, out, err = run("check", str(shelf.data), "-s", str(tmp_path / "s.toml"), capsys=capsys)
+    assert status == 2
+    wrong = ratings().query("rating == 4")["user"].nunique()
+    assert wrong > 1
+    assert err.startswith(f"thurbo: {wrong} problems in 1 column")
+    assert all(f"row {user}" in out for user in ratings().query("rating == 4")["user"])
+
+
+def test_rankings_of_ordinary_tables_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pd.DataFrame({"name": ["Ann", "Bob"] * 6, "films": ["A > B", "C > B > A"] * 6})
+    frame["name"] += [str(i) for i in range(12)]
+    schema = {"name": tb.Id(), "films": tb.Ranking(["A", "B", "C"])}
+    model = tb.TBM(schema, n_hidden=0, max_epochs=0, random_state=0, verbose=False).fit(frame)
+    model.save(tmp_path / "m.thurbo")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    files = (str(tmp_path / "m.thurbo"), str(tmp_path / "t.csv"), "-o", str(tmp_path / "o.csv"), "-q")
+    assert run("rank", *files, "--column", "films", capsys=capsys) == (0, "", "")
+    found = pd.read_csv(tmp_path / "o.csv")
+    assert found["row"].tolist() == frame["name"][::2].tolist()  # of the others no item is left
+    assert set(found["item"]) == {"C"}
+
+
+def test_lists_from_best_to_worst() -> None:
+    """Without a score the lines are an order, and codes of people's files stay what they are."""
+    frame = pd.DataFrame({"who": [1, 1, 2], "what": ["b", "a", "c"]})
+    levels = ["low", "some", "high"]
+    people = pd.DataFrame({"who": [1, 2], "trust": pd.Categorical(["low", "high"], levels, ordered=True)})
+    table = tb.from_long(frame, "who", "what", columns=people)
+    schema = tb.Schema.infer(table).fit(table)
+    assert {name: column.kind for name, column in schema.items()} == {
+        "who": "id",
+        "trust": "ordinal",
+        "what": "ratings",
+    }
+    assert schema["trust"].levels == tuple(levels)
+    assert schema["what"].encode(table.cells("what")).lists.code.tolist() == [0, 1, 0]
+
+
+def test_cells_from_best_to_worst_are_an_order_however_few() -> None:
+    data = {"films": [["b", "a"], ["c", "a", "b"], None], "age": [1.0, 2.0, 3.0]}
+    schema = tb.Schema({"films": tb.Ratings()}).fit(data)
+    assert (schema["films"].by, schema["films"].levels) == ("order", None)
+    assert schema.compile(data)["films"].lists.code.tolist() == [1, 0, 2, 1, 0]
+    levels = tb.Schema({"films": tb.Ratings(["a", "b", "c"], [1, 2, 3], by="levels")})
+    with pytest.raises(tb.SchemaError, match=r"best to worst.*1 < 2 < 3.*give scores"):
+        levels.compile(data)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"by": "stars"}, "stars"),
+        ({"items": ["a", "a"]}, "each once"),
+        ({"levels": [3, 1]}, "do not rise"),
+        ({"score": 3}, "no name of a column"),
+    ],
+)
+def test_settings_of_lists_are_checked_and_go_to_files(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(tb.SchemaError, match=words):
+        tb.Ratings(**settings)
+    column = tb.Ratings(items=["a", 2], levels=[1, 2.5], by="levels", score="stars")
+    assert tb.Schema.from_dict(tb.Schema({"x": column}).to_dict())["x"] == column
+
+
+def test_tables_and_columns_of_lists_are_shown_in_a_line(shelf: Shelf) -> None:
+    assert repr(shelf.users) == "Table of 16 rows: user, keen, movie (96 entries of 9 items)"
+    column = tb.TBM.load(shelf.model).schema_["movie"]
+    assert repr(column) == ("Ratings(items=(0, 1, 2, ... 9 in all), levels=(1, 2, 3, 4), by='levels', score='rating')")
+
+
+class Bad(NamedTuple):
+    """A command on the files of the shelf, and what the sentence has to name."""
+
+    command: str
+    more: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+KNOWN = ("--columns", "PEOPLE")
+BAD = {
+    "rows not named": Bad("fit", ("--item", "movie"), ("--row",)),
+    "items not named": Bad("fit", ("--row", "user"), ("--item",)),
+    "a column that is not there": Bad("fit", ("--row", "user", "--item", "film"), ('"film"', "movie")),
+    "people without the name": Bad(
+        "fit", ("--row", "when", "--item", "movie", "--columns", "PEOPLE"), ('"when"', "name the rows")
+    ),
+    "a score of words": Bad("fit", ("--row", "movie", "--item", "user", "--score", "NOTE"), ("NOTE",)),
+    "people forgotten": Bad("rank", (), ('"keen"', "--columns")),
+    "an item that is none": Bad("rank", (*KNOWN, "--item-list", "3,77"), ('"77"', "items of the fit")),
+    "items twice": Bad("rank", (*KNOWN, "--item-list", "3", "--items", "PEOPLE"), ("--items", "--item-list")),
+    "pairs of nobody": Bad("rank", (*KNOWN, "--items", "NOBODY"), ("no row", "99")),
+    "nothing to rank": Bad("rank", (*KNOWN, "--top", "0"), ("--top",)),
+    "a column without items": Bad("rank", (*KNOWN, "--column", "keen"), ('"keen"', "movie")),
+    "a list predicted": Bad("predict", (*KNOWN, "--column", "movie"), ('"movie"', "rank")),
+    "gaps": Bad("impute", (), ("few items out of many", "rank")),
+    "log P": Bad("score", (), ("few items out of many",)),
+    "hidden answers": Bad("evaluate", (), ("few items out of many",)),
+    "new rows": Bad("sample", (), ("few items out of many",)),
+    "new rows given something": Bad("sample", ("--given", "keen = yes"), ("few items out of many",)),
+    "a page": Bad("report", (), ("few items out of many",)),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_said_in_one_sentence(
+    name: str, shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, more, words = BAD[name]
+    (tmp_path / "nobody.csv").write_text("user,movie\n99,3\n")
+    files = {"PEOPLE": str(shelf.people), "NOBODY": str(tmp_path / "nobody.csv")}
+    inputs = {"fit": [shelf.data], "sample": [shelf.model]}.get(command, [shelf.model, shelf.data])
+    out = tmp_path / {"fit": "o.thurbo", "report": "o.html"}.get(command, "o.csv")
+    status, said, err = run(
+        command, *map(str, inputs), *(files.get(each, each) for each in more), "-o", str(out), "-q", capsys=capsys
+    )
+    assert (status, said) == (2, ""), err
+    assert err.startswith("thurbo: ")
+    assert err.count("\n") == 1
+    assert all(word in err for word in words), err
+    assert not out.exists()
+
+
+def test_python_says_the_same(shelf: Shelf) -> None:
+    model = tb.TBM.load(shelf.model)
+    with pytest.raises(tb.ThurboError, match="few of many items"):
+        model.sample(2, given={"keen": "yes"})
+    with pytest.raises(tb.ThurboError, match="few items out of many"):
+        model.predict_proba(shelf.users, "movie")
+    assert list(model.predict(shelf.users).columns) == ["keen"]
+    with pytest.raises(tb.ThurboError, match="from_long"):
+        model.transform(ratings().assign(keen="yes"))
+    from thurbo import report
+
+    with pytest.raises(tb.ThurboError, match="few items out of many"):
+        report.summary(model, shelf.users)
+    assert set(model.rank(shelf.users, items=pd.Series([3, 5]))["item"]) <= {3, 5}
+    with pytest.raises(tb.SchemaError, match="give a list"):
+        model.rank(shelf.users, items="3")
