@@ -33,7 +33,7 @@ def weights_of(model: Any) -> np.ndarray:
 
 
 def samples_of(model: Any, n: int, seed: int = 0) -> np.ndarray:
-    """Probability of every pixel at representative states: mode seeking for ours, cooled Gibbs sampling for the RBM."""
+    """Probability of every pixel at representative states: mode seeking for ours, Gibbs then mean-field for the RBM."""
     if hasattr(model, "params_"):
         from thurbo.queries.sample import draw_modes
 
@@ -42,12 +42,14 @@ def samples_of(model: Any, n: int, seed: int = 0) -> np.ndarray:
     w, b, c = model.params
     key = jax.random.key(seed)
     v = jax.random.bernoulli(key, 0.2, (n, 784)).astype(jnp.float32)
-    for step, temperature in enumerate(np.r_[np.geomspace(10, 1, 100), np.geomspace(1, 0.1, 50)]):
+    for step, temperature in enumerate(np.geomspace(10, 1, 200)):
         key_h, key_v = jax.random.split(jax.random.fold_in(key, step))
         h = jax.random.bernoulli(key_h, jax.nn.sigmoid((v @ w + c[None, :]) / temperature)).astype(jnp.float32)
         chance = jax.nn.sigmoid((h @ w.T + b[None, :]) / temperature)
         v = jax.random.bernoulli(key_v, chance).astype(jnp.float32)
-    return np.asarray(chance)
+    for _ in range(10):  # then downhill without noise: colder sampling would end in the same blank page everywhere
+        v = jax.nn.sigmoid(jax.nn.sigmoid(v @ w + c[None, :]) @ w.T + b[None, :])
+    return np.asarray(v)
 
 
 def draw(folder: Path, models: dict[str, Any], data: tuple, guesses: dict[str, np.ndarray | None]) -> None:

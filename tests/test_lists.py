@@ -150,7 +150,7 @@ def fitted():
     long = likes()
     people = pd.DataFrame({"user": [f"u{u}" for u in range(60)], "even": [u % 2 == 0 for u in range(60)]})
     users = tb.from_long(long, row="user", item="film", score="rating", columns=people)
-    model = tb.TBM(n_hidden=2, n_factors=1, learning_rate=0.03, item_decay=0.1, random_state=0, verbose=False)
+    model = tb.TBM(n_hidden=2, n_factors=1, learning_rate=0.03, item_decay=1.0, random_state=0, verbose=False)
     return model.fit(users), users, long
 
 
@@ -269,3 +269,26 @@ def test_unknown_items_are_named_or_left_out(fitted):
         model.transform(table)
     with pytest.raises(tb.SchemaError, match="no item"):
         model.similar_items("nothing")
+
+
+def test_models_rank_together(fitted):
+    model, users, _ = fitted
+    alone, twice = model.rank(users, top=2), model.rank(users, top=2, others=[model])
+    assert alone["item"].tolist() == twice["item"].tolist()
+    np.testing.assert_allclose(alone["utility"], twice["utility"], rtol=1e-6)
+    other = tb.TBM(n_hidden=1, n_factors=0, max_epochs=0, verbose=False)
+    other.fit(tb.from_long(likes(4).assign(film=lambda f: f["film"] + "x"), "user", "film", "rating"))
+    with pytest.raises(tb.ThurboError, match="same items"):
+        model.rank(users, others=[other])
+
+
+def test_orders_alone_are_enough():
+    """Lists from best to worst, without scores: only who stands above whom is learned."""
+    long = likes(40).sort_values(["user", "rating"], ascending=[True, False])
+    users = tb.from_long(long, "user", "film")
+    model = tb.TBM(n_hidden=2, n_factors=0, max_epochs=150, learning_rate=0.05, item_decay=1.0, random_state=0)
+    model.set_params(verbose=False, presence=False).fit(users)
+    assert model.schema_["film"].by == "order"
+    best = model.rank(users, top=3)
+    own = (best["row"].str[1:].astype(int) % 2) == (best["item"].str[1:].astype(int) % 2)
+    assert own.mean() > 0.9

@@ -83,7 +83,8 @@ class TBM(TransformerMixin, BaseEstimator):
         Shrinkage of weights per step and unit of learning rate; largest norm of a hidden unit's weights; how many
         standard deviations from its mean hidden units see an x while training.
     item_decay, presence : float, bool
-        For lists of items: shrinkage of items to the mean of all of them, and whether it speaks which items a row has.
+        For lists of items: precision of a normal prior on items around their mean, which shrinks those that few rows
+        list, and whether it speaks which items a row has.
     learn_cuts : bool
         Learn the cuts between levels (§5.2), or keep those that the answers' own frequencies give.
     optimizer, learning_rate, batch_size, max_epochs
@@ -128,7 +129,7 @@ class TBM(TransformerMixin, BaseEstimator):
         sparsity_form: Literal["auto", "average", "samples"] = "auto",
         posterior_smoothing: float | None = None,
         weight_decay: float = 1e-3,
-        item_decay: float = 3.0,
+        item_decay: float = 30.0,
         presence: bool = True,
         max_norm: float | None = None,
         latent_bound: float | None = None,

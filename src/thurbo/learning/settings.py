@@ -23,7 +23,7 @@ EXACT_OBJECTIVE = 8  # hidden units up to which "auto" enumerates them
 PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # of mean-field: as trained by multi-prediction, and otherwise
 LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # rows of a table that is watched, and rows that watch it
 AUTO_UPDATES = 3000  # gradient steps that "auto" epochs aim at
-LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 8), (512, 1 << 15), 1000  # of lists: units and factors, cells, steps
+LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # of lists: units and factors, cells, steps
 MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units, a factor counting as five (its nodes)
 CHOICES = {
     "unobserved": ("marginalize", "exclude"),
