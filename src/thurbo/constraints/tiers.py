@@ -19,6 +19,7 @@ from numpy.polynomial.legendre import leggauss
 
 from thurbo._typing import Array, Bool, Float, Int
 from thurbo.constraints.chains import What, log_mass_of_chain
+from thurbo.constraints.choices import log_mass_of_choice
 from thurbo.constraints.splits import (
     Four,
     Rule,
@@ -100,7 +101,7 @@ def log_mass_of_tiers(
     return logsumexp(value.reshape(-1), 0) + grid.log_half
 
 
-@partial(jax.jit, static_argnames=("depth", "width", "is_ranking"))
+@partial(jax.jit, static_argnames=("depth", "width", "is_ranking", "is_choice"))
 def log_mass(
     tier: Int[Array, "row order item"],
     mean: Float[Array, "row order item"],
@@ -108,16 +109,19 @@ def log_mass(
     depth: int,
     width: int,
     is_ranking: bool = False,
+    is_choice: bool = False,
 ) -> Float[Array, "row order"]:
     """log P of every order of every row; rows in portions that keep the working arrays small.
 
-    `is_ranking` promises that the outer tiers are single items too.
+    `is_ranking` promises that the outer tiers are single items too, `is_choice` two tiers of which the upper one is.
     """
     # Two items at least are in the outer tiers.
     between = min(tier.shape[-1] - 2, (depth - 2) * width)
     width = min(width, max(between, 1))
 
     def some(codes: Array, mean: Array, deviation: Array) -> Array:
+        if is_choice:
+            return log_mass_of_choice(mean, deviation, codes == 1, codes == 0)
         if depth == 2:
             return log_mass_of_two(Split(mean, deviation, codes == 0, codes == 1, codes == 1))
         if width <= WIDEST:
@@ -127,7 +131,7 @@ def log_mass(
         return jax.vmap(one, in_axes=-1)(codes, mean, deviation, ends)
 
     items = [value.reshape(-1, value.shape[-1]).T for value in (tier, mean, deviation)]
-    n, portion = items[0].shape[1], 1024 if depth == 2 else 128 if width <= WIDEST else 8
+    n, portion = items[0].shape[1], 512 if is_choice else 1024 if depth == 2 else 128 if width <= WIDEST else 8
     portion *= 1 if jax.default_backend() == "cpu" else ON_ACCELERATOR
     if n <= portion:
         return some(*items).reshape(tier.shape[:-1])

@@ -67,9 +67,7 @@ def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
         loadings=learnable.loadings,
         gauge=Gauge(_cuts(learnable, layout), jnp.exp(learnable.log_scale)),
         hidden_mean=centre.hidden,
-        presence=None
-        if layout.listed is None or not learnable.presence.shape[1]
-        else learnable.presence,
+        presence=None if layout.listed is None or not learnable.presence.shape[1] else learnable.presence,
     )
 
 
