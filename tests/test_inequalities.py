@@ -64,6 +64,7 @@ def test_a_table_with_inequalities_is_learned_from(model):
     assert better > worse + 0.05
 
 
+@pytest.mark.slow
 def test_an_inequality_says_what_the_cell_of_its_own_column_says(model):
     """A > B as a ranking, as a statement, in `given` and as a line: one posterior, up to the error of its mass."""
     line = [({"films.A": 1, "films.B": -1}, ">=", 0)]
@@ -97,6 +98,7 @@ def test_a_line_about_a_number_is_in_its_own_units(model):
     np.testing.assert_allclose((c / A[:, 3] * scale + location)[0], 7.0, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_preferences_that_are_no_weak_order_merge_into_lines(model):
     """A > C and B > C leave A and B apart; A > B beside them makes one chain; all by the same probabilities."""
     both = model.predict_proba(blank(), "likes", given=["films: A > C", "films: B > C"])

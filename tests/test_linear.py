@@ -248,6 +248,7 @@ def mixed_with_lines() -> Evidence:
     return evidence._replace(constraints=(*evidence.constraints[:2], silent, linear))
 
 
+@pytest.mark.slow
 def test_posteriors_and_evidence_with_lines_by_brute_force():
     """Masses of whole rows by simulation of x given every h: rejection from the definition alone."""
     params, evidence = test_mixed.make_params(), mixed_with_lines()

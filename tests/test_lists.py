@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import thurbo as tb
 from tests.small import make_params
@@ -282,6 +283,7 @@ def test_models_rank_together(fitted):
         model.rank(users, others=[other])
 
 
+@pytest.mark.slow
 def test_orders_alone_are_enough():
     """Lists from best to worst, without scores: only who stands above whom is learned."""
     long = likes(40).sort_values(["user", "rating"], ascending=[True, False])
@@ -292,3 +294,18 @@ def test_orders_alone_are_enough():
     best = model.rank(users, top=3)
     own = (best["row"].str[1:].astype(int) % 2) == (best["item"].str[1:].astype(int) % 2)
     assert own.mean() > 0.9
+
+
+def test_who_lists_nothing_prefers_as_the_model_alone_does(fitted):
+    """Without evidence the difference of two utilities is normal given h, and h has two units: enumerate them."""
+    model, _, _ = fitted
+    nobody = pd.DataFrame({"user": ["x"], "even": [None], "film": [{}]})
+    chance = model.prefers(nobody, "f00", "f01")[0]
+    params = model.params_
+    w, v, a = (np.asarray(x)[1:3] for x in (params.weights, params.loadings, params.site_bias))
+    a = a - np.asarray(params.gauge.cuts)[1:3, 0]
+    h = np.asarray([[0, 0], [0, 1], [1, 0], [1, 1]], float)
+    prior = np.exp(h @ np.asarray(params.hidden_bias))
+    mean = (a[0] - a[1]) + h @ (w[0] - w[1])
+    exact = (prior * norm.cdf(mean / np.sqrt(2 + ((v[0] - v[1]) ** 2).sum()))).sum() / prior.sum()
+    assert abs(chance - exact) < 0.05  # one normal for a mixture of four

@@ -285,7 +285,8 @@ class TBM(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "params_")
         if self.schema_.has_lists and not lists:
-            raise ThurboError("this is not to be had where rows list few of many items; ask rank() or transform()")
+            problem = "this is not to be had where rows list few of many items, as in a sparse matrix"
+            raise ThurboError(f"{problem}; ask rank() or transform()")
         table = frames.table(X)
         if table.kind == "numpy":  # an array has no names: its columns are those of the fit, in order
             if len(table.names) != self.n_features_in_:
@@ -376,7 +377,8 @@ class TBM(TransformerMixin, BaseEstimator):
         """P(the utility of `item` is above that of `other`) for every row."""
         asked = self._read(X, lists=True)
         name = ranking.column(self.schema_, column)
-        return ranking.prefers(self.params_, self.schema_, name, self._features(asked.evidence), item, other)
+        found = self._features(asked.evidence)
+        return ranking.prefers(self.params_, self.schema_, name, asked.evidence, found, item, other)
 
     def similar_items(self, item: Any, top: int = 10, column: str | None = None) -> Any:
         """Items that the same rows like: a table of items and the correlation of what moves their utilities."""
@@ -427,7 +429,8 @@ class TBM(TransformerMixin, BaseEstimator):
         names = [each for each in self.schema_.modelled if self.schema_[each].family != "lists"]
         names = names if columns is None else named
         if not names and self.schema_.has_lists:
-            raise ThurboError("there is no column to predict beside the list; ask rank() for its items")
+            problem = "there is no column to predict beside the list (a sparse matrix is nothing else)"
+            raise ThurboError(f"{problem}; ask rank() for its items")
         found: dict[str, np.ndarray] = {}
         for name in names:
             found |= answers.cells(self.params_, self.schema_, asked.evidence, name, how, statistic)
@@ -656,6 +659,7 @@ class TBM(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True  # lists of items
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []  # features are computed, not passed on

@@ -11,8 +11,10 @@ from thurbo.columns import Id, Ranking, Ratings
 from thurbo.columns.cells import listing, plain, show, suggestion
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.io import frames
+from thurbo.packing import by_chunks
 from thurbo.queries import utilities
 from thurbo.queries.predict import Features
+from thurbo.ragged import Packed
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -129,7 +131,9 @@ def _plain_array(values: np.ndarray) -> np.ndarray:
     return values.astype(kinds.pop()) if kinds in ({int}, {float}, {bool}) else values
 
 
-def prefers(params: Params, schema: Schema, name: str, found: Features, item: Any, other: Any) -> np.ndarray:
+def prefers(
+    params: Params, schema: Schema, name: str, evidence: Packed, found: Features, item: Any, other: Any
+) -> np.ndarray:
     """P(item above other) of every row: Φ of the mean difference by its deviation, noise and hidden layer together."""
     one, two = places(schema, name, [item, other])
     where = schema.slices[name]
@@ -138,7 +142,11 @@ def prefers(params: Params, schema: Schema, name: str, found: Features, item: An
     weights = np.asarray(params.weights[where], np.float64)
     apart = (weights[one] - weights[two]) ** 2
     q = np.asarray(found.hidden, np.float64)
-    return utilities.above(difference, 2.0 + (q * (1.0 - q)) @ apart)
+    variance = 2.0 + (q * (1.0 - q)) @ apart
+    if params.n_factors:
+        between = params.loadings[where.start + int(one)] - params.loadings[where.start + int(two)]
+        variance = variance + by_chunks(lambda rows: utilities.factor_spread(params, rows, between), evidence)
+    return utilities.above(difference, variance)
 
 
 def similar_items(params: Params, schema: Schema, name: str, item: Any, top: int) -> dict[str, np.ndarray]:

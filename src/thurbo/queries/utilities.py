@@ -15,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr
 
-from thurbo._typing import Array, Factors, Float, Hidden
+from thurbo._typing import Array, Factors, Float, Hidden, PerRow
+from thurbo.evidence import Evidence
+from thurbo.inference.gibbs import clamp
 from thurbo.queries.predict import Features
 from thurbo.rbm import Params
 
@@ -115,6 +117,15 @@ def difference(ask: Ask, n_rows: int, one: int, two: int) -> np.ndarray:
     """Utility of one item less that of another, [row]."""
     parts = [ask(rows)[: end - begin] for begin, end, rows in _portions(n_rows)]
     return np.concatenate([each[:, one] - each[:, two] for each in parts])
+
+
+@jax.jit
+def factor_spread(params: Params, evidence: Evidence, between: Float[Array, " factor"]) -> PerRow:
+    """Variance of a combination of the factors given a row."""
+    whitener = clamp(params, evidence).whitener
+    assert whitener is not None
+    half = jnp.einsum("rfg,g->rf", whitener, between)
+    return (half * half).sum(axis=-1)
 
 
 def above(utility: np.ndarray, variance: np.ndarray) -> np.ndarray:
