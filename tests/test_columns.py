@@ -472,6 +472,15 @@ def test_any_ends_keep_their_order_and_their_points(data: Any) -> None:
     assert np.all(np.isfinite(block.log_jacobian))
 
 
+def test_a_band_in_a_far_tail_of_ranks_is_told_from_its_neighbour() -> None:
+    ends = [-337, -336, -1, 0, 1, 2, 997, 998]
+    bands: dict[Any, Any] = {f"{a} to {b}": (a, b) for a, b in pairwise(ends)}
+    bands |= {"less": (None, ends[0]), "more": (ends[-1], None)}
+    values = ["-337 to -336", "997 to 998"]
+    fitted = Banded(bands, transform="rank-normal").fit(cells_of(values))
+    assert [fitted.labels[code] for code in fitted.codes(fitted.encode(cells_of(values)))] == values
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_bands_round_trip(data: Any) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thurbo.columns.base import Block
 from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, plain, show, suggestion
 from thurbo.columns.labels import LabelledColumn, check_labels, natural
-from thurbo.columns.measured import MeasuredColumn
+from thurbo.columns.measured import NARROWEST, MeasuredColumn
 from thurbo.columns.statements import Interval, OneOf, Statement
 from thurbo.errors import SchemaError
 
@@ -157,7 +157,12 @@ class Banded(LabelledColumn, MeasuredColumn):
         """The band that a cell leaves alone, by itself or by a number in it: [row], −1 where several are open."""
         lower, upper = self.standard_edges
         slack = 1e-9 * np.maximum(1.0, np.abs(np.where(np.isfinite(lower), lower, 0.0)))
-        within = (block.lower >= lower - slack) & (block.upper <= upper + slack) & block.observed
+        low, high = block.lower, block.upper
+        # An interval that was widened for single precision reaches beyond its band; its middle does not.
+        narrow = np.isfinite(low) & np.isfinite(high) & (high <= low + (1 + 1e-9) * NARROWEST)
+        middle = np.where(narrow, low, 0.0) / 2 + np.where(narrow, high, 0.0) / 2
+        low, high = np.where(narrow, middle, low), np.where(narrow, middle, high)
+        within = (low >= lower - slack) & (high <= upper + slack) & block.observed
         return np.where(within.any(axis=1), within.argmax(axis=1), -1).astype(np.int32)
 
     def nearest(self, numbers: FloatArray) -> IntArray:
