@@ -55,6 +55,12 @@ def say(text: str = "") -> None:
 # ---- the model
 
 
+def read_as(question: dict[str, Any], ordinals: str) -> tb.columns.Column:
+    if question["type"] == "ordinal" and ordinals == "categories":
+        return column(question | {"type": "categorical"})
+    return column(question)
+
+
 class Fitted(NamedTuple):
     """A model and the seconds that it took to train."""
 
@@ -64,7 +70,9 @@ class Fitted(NamedTuple):
 
 def fit(frame: pd.DataFrame, questions: list[dict[str, Any]], settings: dict[str, Any]) -> Fitted:
     """Learn from a table of these questions, and of nothing else."""
-    schema = {q["name"]: column(q) for q in questions}
+    settings = dict(settings)
+    how = settings.pop("ordinals", "levels")
+    schema = {q["name"]: read_as(q, how) for q in questions}
     model = tb.TBM(schema, **({"random_state": 0, "verbose": False} | settings))
     say(f"  learning from {len(frame):,} rows, {len(schema)} questions: {json.dumps(settings)}")
     started = time.perf_counter()
@@ -267,6 +275,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--only", choices=("impute", "country"), help="one of the two tasks")
     parser.add_argument("--figure", type=Path, help="write a t-SNE map of the respondents to this file")
     parser.add_argument("--unobserved", choices=("marginalize", "exclude"), default="marginalize")
+    parser.add_argument("--ordinals", choices=("levels", "categories"), default="levels")
     parser.add_argument("--hidden", type=int)
     parser.add_argument("--factors", type=int)
     parser.add_argument("--epochs", type=int)
@@ -286,7 +295,7 @@ def main(words: list[str] | None = None) -> None:
     if chosen.rows is not None:
         survey = survey.rows(np.sort(np.random.default_rng(0).permutation(len(survey.frame))[: chosen.rows]))
     given = {"n_hidden": chosen.hidden, "n_factors": chosen.factors, "max_epochs": chosen.epochs}
-    changed = {"unobserved": chosen.unobserved}
+    changed = {"unobserved": chosen.unobserved, "ordinals": chosen.ordinals}
     changed |= {key: value for key, value in given.items() if value is not None} | chosen.set
     quick = QUICK if chosen.quick else {}
     result: dict[str, Any] = {}

@@ -14,7 +14,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Float, Int, RowsMask
-from thurbo.constraints import Box, BoxRegion, Gauge, JointRegion, Levels, Linear, LinearRegion, OneOf, Order, Region
+from thurbo.constraints import (
+    Box,
+    BoxRegion,
+    Gauge,
+    JointRegion,
+    Levels,
+    Linear,
+    LinearRegion,
+    OneOf,
+    Order,
+    Region,
+    SomeBoxes,
+)
 from thurbo.rbm import Params, Sites, gather
 
 Unobserved = Literal["marginalize", "exclude"]
@@ -66,8 +78,12 @@ class Evidence(NamedTuple):
     def region(self, gauge: Gauge) -> Region:
         """Ω(e) under the current cuts and scales, gathered by slot: all boxes as one, and what couples slots beside.
 
-        Lines take over the boxes of the slots they name, so that every slot belongs to one part.
+        Lines take over the boxes of the slots they name, so that every slot belongs to one part. Boxes are not asked
+        about slots that groups hold alone: in a survey those of its categories may be most of them.
         """
+        groups = [c for c in self.constraints if isinstance(c, (Order, OneOf)) and c.alone and c.slots is not None]
+        if groups and len(groups) < len(self.constraints) and not any(isinstance(c, Linear) for c in self.constraints):
+            return self._narrow(gauge, groups)
         regions = [c.region(gauge) for c in self.constraints]
         boxes = [region for region in regions if isinstance(region, BoxRegion)]
         coupled = [region for region in regions if not isinstance(region, BoxRegion)]
@@ -76,6 +92,15 @@ class Evidence(NamedTuple):
             if isinstance(region, LinearRegion):
                 coupled[place], box = region.within(box), box.release(region.held)
         return JointRegion((box, *coupled)) if coupled else box
+
+    def _narrow(self, gauge: Gauge, groups: list[Order | OneOf]) -> Region:
+        n_slots = groups[0].n_slots
+        named = np.concatenate([np.asarray(group.slots).reshape(-1) for group in groups])
+        slots = np.setdiff1d(np.arange(n_slots), named)
+        own = gauge.at(slots)
+        boxes = [c.at(slots).region(own) for c in self.constraints if isinstance(c, (Box, Levels))]
+        coupled = [c.region(gauge) for c in self.constraints if isinstance(c, (Order, OneOf))]
+        return JointRegion((SomeBoxes(reduce(BoxRegion.intersect, boxes), tuple(slots.tolist()), n_slots), *coupled))
 
     def _open_box(self, gauge: Gauge) -> BoxRegion:
         free = jnp.full(self.constraints[0].observed.shape, jnp.inf, gauge.scale.dtype)

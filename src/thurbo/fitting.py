@@ -121,13 +121,15 @@ def choose_sizes(
     found = sizes.candidates(chosen, data.evidence.n_rows, data.schema.n_sites)
     if len(found) == 1:
         return found[0], []
-    on_epoch({"note": f"choosing among {len(found)} sizes"})
     largest = max(k for k, _ in found), max(f for _, f in found)
     plan = settings.plan({**chosen, "objective": "multi-prediction", "likelihood_weight": 0.0}, *largest)
     key_start, key_search = jax.random.split(key)
     state = start(key_start, data, largest, 1, plan)
     rows = course.Rows(data.evidence, jnp.asarray(data.weight, jnp.float32))
-    tried = sizes.search(key_search, state, rows, data.layout, plan, found, float(chosen["learning_rate"]))
+    rate = float(chosen["learning_rate"])
+    tried = sizes.search(key_search, state, rows, data.layout, plan, found, rate, on_step=on_epoch)
+    begins = f"{tried[0].n_hidden} hidden units and {tried[0].n_factors} factors, compiling"
+    on_epoch({"stage": "fitting", "done": 0, "of": lengths(chosen, data.evidence)[1], "figure": begins})
     return (tried[0].n_hidden, tried[0].n_factors), tried
 
 

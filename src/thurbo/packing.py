@@ -153,9 +153,10 @@ def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
         plain = np.where(one_of[:, :, None], -1, tier)
         halves = (size, 1) if is_choice else None
         form = form_of(plain, where)
-        constraints.append(Order(jnp.asarray(plain), where, first, *shape_of(plain), halves, form=form))
+        constraints.append(Order(jnp.asarray(plain), where, first, *shape_of(plain), halves, alone=True, form=form))
         if one_of.any():
-            constraints.append(OneOf(jnp.asarray(np.where(one_of[:, :, None], tier, -1)), where, first))
+            sets = np.where(one_of[:, :, None], tier, -1)
+            constraints.append(OneOf(jnp.asarray(sets), where, first, alone=True))
     return constraints
 
 

@@ -188,7 +188,7 @@ def _of_lists(code: np.ndarray, are_levels: bool, n_own: int) -> tuple[Constrain
     slots = (tuple(range(n_own, n_own + code.shape[1])),)
     depth, breadth = shape_of(tier)
     depth = 1 << (max(depth, 2) - 1).bit_length()  # few shapes
-    return (Order(tier, slots, n_own + code.shape[1], depth, breadth, None, "gumbel", CLOSER_SCALE),)
+    return (Order(tier, slots, n_own + code.shape[1], depth, breadth, None, mass="gumbel", gumbel_scale=CLOSER_SCALE),)
 
 
 def _wider(constraint: Constraint, by: int) -> Constraint:

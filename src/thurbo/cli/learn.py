@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -147,6 +148,8 @@ def fit(
     notes = checkpoint or (output.with_name(f"{output.name}.checkpoint") if resume else None)
     if notes is not None and notes.absolute() == output.absolute():
         raise ThurboError("--checkpoint names the file of the model; give it a name of its own")
+    if not quiet and not sys.stderr.isatty():
+        say(f"reading {data}")
     frame, found = _schema(data, schema, long.Said(row, item, score, columns))
     if not quiet and schema is None and row is None and (advice := long.hint(frame)):
         say(advice)

@@ -26,6 +26,10 @@ class Gauge(NamedTuple):
     cuts: Float[Array, "*site cut"]
     scale: Float[Array, "*site"]
 
+    def at(self, slots: np.ndarray) -> Gauge:
+        """That of some slots, gathered by row or not."""
+        return Gauge(jnp.take(self.cuts, slots, axis=-2), jnp.take(self.scale, slots, axis=-1))
+
 
 class Bounds(NamedTuple):
     """The interval of every slot given all the others, §4.2."""

@@ -6,6 +6,8 @@ Both become a `BoxRegion`, whose sweep is exact in one colour (§4.1) and whose 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -107,6 +109,76 @@ class BoxRegion(NamedTuple):
         return np.eye(lower.shape[0])[confined], lower[confined], upper[confined]
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["box"], meta_fields=["slots", "n_slots"])
+@dataclass(frozen=True)
+class SomeBoxes:
+    """Boxes on some of the slots, where groups of their own hold all others: masses and means are of those alone.
+
+    box     `[row, some]`, over `slots`
+    """
+
+    box: BoxRegion
+    slots: tuple[int, ...]
+    n_slots: int
+
+    @property
+    def held(self) -> RowsMask:
+        return self.whole().held
+
+    @property
+    def mass(self) -> str:
+        return self.box.mass
+
+    @property
+    def n_colours(self) -> int:
+        return self.box.n_colours
+
+    def whole(self) -> BoxRegion:
+        """The same over all slots, open elsewhere."""
+
+        def place(value: Array, rest: float | bool) -> Array:
+            whole = jnp.full((*value.shape[:-1], self.n_slots), rest, value.dtype)
+            return whole.at[..., jnp.asarray(self.slots)].set(value)
+
+        return BoxRegion(*map(place, self.box, (-jnp.inf, jnp.inf, False, 0.0)))
+
+    def _own(self, value: Float[Array, "#row slot"]) -> Float[Array, "#row some"]:
+        return jnp.take(value, np.asarray(self.slots), axis=-1)
+
+    def colour(self) -> RowsCode:
+        return self.whole().colour()
+
+    def start(self, mean: Rows) -> Rows:
+        return self.whole().start(mean)
+
+    def bounds(self, x: Rows) -> Bounds:
+        return self.whole().bounds(x)
+
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        return self.whole().draw(key, x, mean)
+
+    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        return self.box.log_mass(self._own(mean), None if deviation is None else self._own(deviation))
+
+    def mean(self, mean: Rows) -> Rows:
+        own = self._own(mean)
+        place = (np.asarray(self.slots)[:, None] == np.arange(self.n_slots)[None, :]).astype(mean.dtype)
+        # A product, as in `Groups.add_to_slots`: the way back from a gather is slow.
+        return mean + jnp.matmul(self.box.mean(own) - own, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
+
+    def release(self, slots: RowsMask) -> SomeBoxes:
+        return replace(self, box=self.box.release(jnp.take(slots, np.asarray(self.slots), axis=-1)))
+
+    def stretch(self, by: Float[Array, ""]) -> SomeBoxes:
+        return replace(self, box=self.box.stretch(by))
+
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        return self.box.contains(self._own(x))
+
+    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.whole().as_linear(row)
+
+
 class Box(NamedTuple):
     """A measured number (point), an interval or a censored value: b ≤ z ≤ c in standard units, x = z / scale."""
 
@@ -127,6 +199,10 @@ class Box(NamedTuple):
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         return _state_by_state(self.region(gauge), means)
+
+    def at(self, slots: np.ndarray) -> Box:
+        """What is said of some slots."""
+        return Box(*(jnp.take(value, slots, axis=-1) for value in self))
 
     def release(self, slots: RowsMask) -> Box:
         return Box(
@@ -200,6 +276,11 @@ class Levels(NamedTuple):
         # A level that underflows has log-probability −∞; 0 · ∞ in the product would spoil every other answer.
         table = jnp.maximum(table, jnp.finfo(table.dtype).min / 1e6)
         return jnp.einsum("hil,ril->hr", table, answered)
+
+    def at(self, slots: np.ndarray) -> Levels:
+        """What is said of some slots."""
+        high = None if self.high is None else jnp.take(self.high, slots, axis=-1)
+        return Levels(jnp.take(self.code, slots, axis=-1), high)
 
     def release(self, slots: RowsMask) -> Levels:
         nothing = jnp.full_like(self.code, -1)

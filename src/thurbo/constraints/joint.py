@@ -14,7 +14,7 @@ import numpy as np
 
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
 from thurbo.constraints.base import Bounds, Region
-from thurbo.constraints.box import BoxRegion
+from thurbo.constraints.box import BoxRegion, SomeBoxes
 from thurbo.constraints.one_of import OneOfRegion
 from thurbo.constraints.order import OrderRegion
 
@@ -29,7 +29,7 @@ def log_mass_of_hidden(region: Region, mean: Rows, deviation: Rows, hidden: Rows
     # Given h these are independent of all that is not hidden, which then does not matter.
     # A list of items is hidden in part; its order goes by the Gumbel mass.
     is_whole = whole and not (isinstance(region, OrderRegion) and region.order.mass == "gumbel")
-    if isinstance(region, BoxRegion) or (is_whole and isinstance(region, (OrderRegion, OneOfRegion))):
+    if isinstance(region, (BoxRegion, SomeBoxes)) or (is_whole and isinstance(region, (OrderRegion, OneOfRegion))):
         return region.release(~hidden).log_mass(mean, deviation)
     return region.log_mass(mean, deviation) - region.release(hidden).log_mass(mean, deviation)
 

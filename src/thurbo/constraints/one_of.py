@@ -21,7 +21,9 @@ from thurbo.constraints.order import Groups, Slots, consecutive
 
 
 @partial(
-    jax.tree_util.register_dataclass, data_fields=["tier"], meta_fields=["slots", "n_slots", "depth", "width", "halves"]
+    jax.tree_util.register_dataclass,
+    data_fields=["tier"],
+    meta_fields=["slots", "n_slots", "depth", "width", "halves", "alone"],
 )
 @dataclass(frozen=True)
 class OneOf(Groups):

@@ -53,6 +53,7 @@ class Groups:
     depth    the most tiers of any order, width the most items of a tier that is neither first nor last. Known on the
              host (`of`), they choose the shortest exact integral; 0 stands for "as many as there are items"
     halves   the most items of even and of odd tiers (absent ones count as even); None where that is not known
+    alone    promises that no box speaks of these slots, in any row, so that none need be asked
     """
 
     tier: Any  # Int[Array, "row order item"]; unannotated since a tree of axes or specs is an Order too
@@ -61,6 +62,7 @@ class Groups:
     depth: int = 0
     width: int = 0
     halves: tuple[int, int] | None = None
+    alone: bool = False
 
     @property
     def n_tiers(self) -> int:
@@ -165,7 +167,7 @@ def shape_of(tier: np.ndarray) -> tuple[int, int]:
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["tier"],
-    meta_fields=["slots", "n_slots", "depth", "width", "halves", "mass", "gumbel_scale", "form"],
+    meta_fields=["slots", "n_slots", "depth", "width", "halves", "alone", "mass", "gumbel_scale", "form"],
 )
 @dataclass(frozen=True)
 class Order(Groups):
@@ -195,7 +197,7 @@ class Order(Groups):
         odd = ((tier >= 0) & (tier % 2 == 1)).sum(axis=-1)
         halves = int((tier.shape[-1] - odd).max(initial=1)), int(odd.max(initial=1))
         form = form_of(tier, slots)
-        return cls(jnp.asarray(tier), slots, n_slots, depth, width, halves, mass, gumbel_scale, form)
+        return cls(jnp.asarray(tier), slots, n_slots, depth, width, halves, False, mass, gumbel_scale, form)
 
     def release(self, slots: RowsMask) -> Order:
         """As for all groups; a ranking without some items is a ranking still, a choice need not be one."""

@@ -23,12 +23,16 @@ from thurbo.rbm import Params
 
 
 class MeanField(NamedTuple):
-    """q(h_k = 1), its log-odds, and the mean of z with the whitener of its covariance."""
+    """q(h_k = 1), its log-odds, and the mean of z with the whitener of its covariance.
+
+    `felt` is the mean over rows of what the units saw of each slot, x̂ − Vz, in the last step.
+    """
 
     hidden: Hidden
     log_odds: Hidden
     factors: Factors
     whitener: Float[Array, "row factor factor"] | None
+    felt: Float[Array, " slot"]
 
 
 def with_gumbel_orders(region: Region) -> Region:
@@ -64,7 +68,7 @@ def mean_field(
     base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
     usual = rbm.latent_mean(seen, base[None, :])
 
-    def one(state: tuple[Hidden, Factors], _: None) -> tuple[tuple[Hidden, Factors], None]:
+    def one(state: tuple[Hidden, Factors], _: None) -> tuple[tuple[Hidden, Factors], Float[Array, " slot"]]:
         log_odds, z = state
         q = jax.nn.sigmoid(log_odds)
         mean = rbm.latent_mean(seen, q)
@@ -75,15 +79,15 @@ def mean_field(
         if given.whitener is not None:
             z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.whitener)
         fresh = rbm.hidden_logits(seen, rbm.only(x - shift, given.present)) - (q - 0.5) * self_coupling
-        return (damping * log_odds + (1.0 - damping) * fresh, z), None
+        return (damping * log_odds + (1.0 - damping) * fresh, z), (x - shift).mean(axis=0)
 
     rows = evidence.n_rows
     log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
     if seen.hidden_bias.ndim == 2:  # where presence moves the start, as it moves γ
         log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
     z = jnp.zeros((rows, params.n_factors), params.weights.dtype) if seen.factor_prior is None else seen.factor_prior
-    (log_odds, z), _ = jax.lax.scan(one, (log_odds, z), None, length=n_steps)
-    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener)
+    (log_odds, z), felt = jax.lax.scan(one, (log_odds, z), None, length=n_steps)
+    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener, jax.lax.stop_gradient(felt[-1]))
 
 
 def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows, Rows]:
@@ -102,5 +106,10 @@ def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows
 def factor_variance(seen: Params, whitener: Float[Array, "row factor factor"]) -> Rows:
     """V_i (I + V_oᵀV_o)⁻¹ V_iᵀ for every slot."""
     v = seen.loadings
-    half = jnp.einsum("rfg,ig->rif" if v.ndim == 2 else "rfg,rig->rif", whitener, v)
-    return (half * half).sum(axis=-1)
+    if v.ndim == 3:
+        half = jnp.einsum("rfg,rig->rif", whitener, v)
+        return (half * half).sum(axis=-1)
+    # Where rows share their sites, one product of matrices: [row, factor · factor] by [factor · factor, site].
+    covariance = jnp.einsum("rfg,rfh->rgh", whitener, whitener)
+    pairs = v[:, :, None] * v[:, None, :]
+    return covariance.reshape(len(covariance), -1) @ pairs.reshape(len(v), -1).T

@@ -109,9 +109,11 @@ def starting_cuts(code: np.ndarray, n_cuts: np.ndarray, row_weight: np.ndarray) 
 
 
 def starting_utilities(tier: np.ndarray, columns: Sequence[str], row_weight: np.ndarray) -> np.ndarray:
-    """Biases of utilities, [site]: (√6/π) times the log-odds of standing on top, centred within each column.
+    """Biases of utilities, [site]: √6/π times the log-share of rows that choose each, centred within each column.
 
-    `tier` is [row, site], −1 where a site takes no part; how high an item stands is its tier over the row's highest.
+    With them the untrained model has the shares of the answers (exactly so by the Gumbel mass, A.3), which hidden units
+    would otherwise make up for, the same for all rows. Of ranked items it is the log-odds of standing high. `tier` is
+    [row, site], −1 where a site takes no part; how high an item stands is its tier over the row's highest.
     """
     bias = np.zeros(tier.shape[1])
     for name in dict.fromkeys(columns):
@@ -122,7 +124,8 @@ def starting_utilities(tier: np.ndarray, columns: Sequence[str], row_weight: np.
             weight = row_weight[:, None] * part
             height = (weight * np.where(part, tier[:, own], 0) / np.maximum(top, 1)).sum(axis=0)
             share = (height + 0.5) / (weight.sum(axis=0) + 1.0)
-            bias[own] = np.sqrt(6) / np.pi * np.log(share / (1 - share))
+            one_best = bool(((tier[:, own] > 0).sum(axis=1) <= 1).all())
+            bias[own] = np.sqrt(6) / np.pi * np.log(share / (1.0 if one_best else 1.0 - share))
             bias[own] -= bias[own].mean()
     return bias
 
@@ -184,5 +187,5 @@ def start(
         log_scale=jnp.zeros(n_sites, dtype),
         presence=jnp.zeros((n_sites, n_presence), dtype),
     )
-    centre = Centre(jnp.full(n_hidden, hidden_rate, dtype), jnp.zeros(n_sites, dtype))
+    centre = Centre(jnp.full(n_hidden, hidden_rate, dtype), learnable.site_bias)
     return learnable, centre

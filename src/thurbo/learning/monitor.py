@@ -1,14 +1,17 @@
-"""A.2.4 Watching a fit: a progress bar for people, and warnings when what was learned should not be trusted.
+"""A.2.4 Watching a fit: progress for people, and warnings when what was learned should not be trusted.
 
-The bar goes to standard error, and only where somebody is looking at it.
+Progress goes to standard error: a bar on a terminal; elsewhere, as in a log file, a plain line now and then.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,34 +20,113 @@ from thurbo.errors import ConvergenceWarning
 from thurbo.inference.diagnostics import is_stuck
 from thurbo.learning.course import Fitted
 
+EVERY = 30.0  # seconds between two plain lines
+Told = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class Standing:
+    """Where a fit stands: what it is doing, which part of how many is done, and how long the rest may take.
+
+    A record is that of an epoch, or names the `stage` before it: what is `done` `of` how many parts, and a `figure`.
+    """
+
+    of: int
+    stage: str = "fitting"
+    done: int = 0
+    figure: str = "compiling"
+    held_out: float | None = None
+    began: float = field(default_factory=time.monotonic)
+    first: tuple[float, int] | None = None  # when a first part was done, which has the compiling behind it
+    last: float = 0.0
+
+    def take(self, record: dict[str, Any]) -> bool:
+        """Go by a record; returns whether it begins a new stage."""
+        is_new = record.get("stage", "fitting") != self.stage
+        if is_new:
+            self.first = None
+        if "epoch" in record:
+            self.stage, self.done = "fitting", int(record["epoch"])
+            self.held_out = record.get("held_out", self.held_out)
+            self.figure = f"{record['objective']:.4f} nats a cell"
+            if self.held_out is not None:
+                self.figure += f", held out {self.held_out:.4f}"
+        else:
+            self.stage, self.done, self.of, self.figure = (record[key] for key in ("stage", "done", "of", "figure"))
+        self.last = time.monotonic()
+        if self.done and self.first is None:
+            self.first = self.last, self.done
+        return is_new
+
+    def line(self) -> str:
+        """All of it in one line."""
+        seconds = int(time.monotonic() - self.began)
+        clock = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        return f"{clock} {self.stage} {self.done}/{self.of} {self.figure}{self._left()}"
+
+    def _left(self) -> str:
+        if self.first is None or self.done == self.first[1] or self.done >= self.of:
+            return ""
+        a_part = (self.last - self.first[0]) / (self.done - self.first[1])
+        seconds = a_part * (self.of - self.done) - (time.monotonic() - self.last)
+        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {max(seconds, 1):.0f} s left"
+
 
 @contextmanager
-def progress(max_epochs: int, verbose: bool | int | str) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A callback for `fit` that moves a bar; silent unless `verbose`, or "auto" on a terminal."""
+def progress(max_epochs: int, verbose: bool | int | str) -> Iterator[Told]:
+    """A callback for `fit` that tells how far it is; silent unless `verbose`, or "auto" on a terminal."""
     shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
     if not shown:
         yield lambda record: None
         return
     from rich.console import Console
+
+    console, standing = Console(stderr=True), Standing(max_epochs)
+    with _bar(console, standing) if console.is_terminal or console.is_jupyter else _lines(standing) as told:
+        yield told
+
+
+@contextmanager
+def _bar(console: Any, standing: Standing) -> Iterator[Told]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("fitting"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figure]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("fit", total=max_epochs, figure="")
+    words = TextColumn("{task.description}"), TextColumn("{task.fields[figure]}")
+    with Progress(words[0], BarColumn(), MofNCompleteColumn(), words[1], TimeRemainingColumn(), console=console) as bar:
+        task = bar.add_task(standing.stage, total=standing.of, figure=standing.figure)
 
-        def on_epoch(record: dict[str, Any]) -> None:
-            if "note" in record:
-                bar.update(task, figure=record["note"])
-                return
-            bar.update(task, advance=1, figure=f"{record['objective']:.4f} nats a cell")
+        def told(record: dict[str, Any]) -> None:
+            if standing.take(record):
+                bar.reset(task, total=standing.of, description=standing.stage)
+            bar.update(task, completed=standing.done, figure=standing.figure)
 
-        yield on_epoch
+        yield told
+
+
+@contextmanager
+def _lines(standing: Standing) -> Iterator[Told]:
+    """A line at once, for each new stage and at the end, and every `EVERY` seconds, be it in the midst of an epoch."""
+    stop = threading.Event()
+
+    def say() -> None:
+        print(standing.line(), file=sys.stderr, flush=True)
+
+    def go_on_saying() -> None:
+        while not stop.wait(EVERY):
+            say()
+
+    def told(record: dict[str, Any]) -> None:
+        if standing.take(record):
+            say()
+
+    say()
+    teller = threading.Thread(target=go_on_saying, daemon=True)
+    teller.start()
+    try:
+        yield told
+    finally:
+        stop.set()
+        teller.join()
+        say()
 
 
 def warn(fitted: Fitted) -> None:

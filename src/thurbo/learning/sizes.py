@@ -6,7 +6,7 @@ after each round, so that the search costs less than the fit it prepares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from thurbo.learning.trainer import Fall, TrainState, epoch
 LEAST_ROWS, MOST_ROWS, MOST_JUDGED = 1000, 4000, 1000
 LARGEST = 100  # hidden units that are tried
 BATCH, ROUNDS = 100, (150, 150, 300)  # rows a step; steps of each round
+STAGE = "choosing sizes"
 MARGIN = 0.001  # nats a cell that a larger model has to gain
 
 
@@ -57,9 +58,19 @@ def candidates(chosen: Mapping[str, Any], n_rows: int, n_sites: int) -> list[tup
 
 
 def search(
-    key: PRNGKey, state: TrainState, rows: Rows, layout: Layout, plan: Plan, sizes: list[tuple[int, int]], rate: float
+    key: PRNGKey,
+    state: TrainState,
+    rows: Rows,
+    layout: Layout,
+    plan: Plan,
+    sizes: list[tuple[int, int]],
+    rate: float,
+    on_step: Callable[[dict[str, Any]], None] = lambda record: None,
 ) -> list[Tried]:
-    """Try `sizes`, the best first; `state` is where a fit of the largest of both numbers starts."""
+    """Try `sizes`, the best first; `state` is where a fit of the largest of both numbers starts.
+
+    `on_step` is told before the first short fit and after each, in the words of `monitor.Standing`.
+    """
     # What predicts best is asked, whatever will be maximised in the end.
     plan = replace(plan, objective="multi-prediction", likelihood_weight=0.0, posterior_smoothing=0.0)
     key_rows, key_judge, key_fit = jax.random.split(key, 3)
@@ -71,6 +82,8 @@ def search(
     n_batches = -(-len(seen) // BATCH)
     running = {size: _cut(state, layout, *size) for size in sizes}
     results: dict[tuple[int, int], Tried] = {}
+    done, of = 0, _n_fits(len(sizes))
+    on_step({"stage": STAGE, "done": 0, "of": of, "figure": f"{len(sizes)} of them, compiling"})
     for number, n_steps in enumerate(ROUNDS):
         for size, (fitted, own) in running.items():
             for i in range(max(1, round(n_steps / n_batches))):
@@ -80,12 +93,27 @@ def search(
             running[size] = fitted, own
             score = held_out_score(key_judge, fold(fitted.learnable, fitted.centre, own), judges, plan)
             results[size] = Tried(*size, float(score) if jnp.isfinite(score) else -np.inf)
-        left = sorted(running, key=lambda size: -results[size].held_out)[: -(-len(running) // 2)]
+            done += 1
+            figure = f"{size[0]} hidden units and {size[1]} factors, {results[size].held_out:.4f} nats a cell"
+            on_step({"stage": STAGE, "done": done, "of": of, "figure": figure})
+        left = sorted(running, key=lambda size: -results[size].held_out)[: _half(len(running))]
         running = {size: running[size] for size in left}
     best = max(results[size].held_out for size in running)
     winner = next(size for size in sizes if size in running and results[size].held_out >= best - MARGIN)
     others = sorted((size for size in sizes if size != winner), key=lambda size: -results[size].held_out)
     return [results[size] for size in (winner, *others)]
+
+
+def _half(n: int) -> int:
+    return -(-n // 2)
+
+
+def _n_fits(n_sizes: int) -> int:
+    """Short fits of all rounds."""
+    total = 0
+    for _ in ROUNDS:
+        total, n_sizes = total + n_sizes, _half(n_sizes)
+    return total
 
 
 def _cut(state: TrainState, layout: Layout, n_hidden: int, n_factors: int) -> tuple[TrainState, Layout]:

@@ -88,6 +88,7 @@ class _Loss(NamedTuple):
     hidden: Hidden
     chains: Chains
     report: Float[Array, ""]
+    felt: Float[Array, " slot"]
 
 
 def _count(weight: PerRow, slots: RowsMask) -> Float[Array, ""]:
@@ -122,7 +123,7 @@ def _loss(
     if plan.sparsity_weight:
         pull = objectives.sparsity(params, evidence, state, plan.sparsity_target)
         loss = loss - plan.sparsity_weight * (weight * pull).sum() / batch.cells
-    return loss, jax.lax.stop_gradient(_Loss(state.hidden, chains, report))
+    return loss, jax.lax.stop_gradient(_Loss(state.hidden, chains, report, state.felt))
 
 
 def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
@@ -130,14 +131,14 @@ def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""],
     value = objectives.exact(params, batch.evidence)
     frozen = jax.lax.stop_gradient(params)
     q = mean_field(frozen, batch.evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
-    return -(batch.weight * value).sum() / batch.cells, Positive(q.hidden, q.factors, None)
+    return -(batch.weight * value).sum() / batch.cells, Positive(q.hidden, q.factors, None, felt=q.felt)
 
 
 def _prediction(key: PRNGKey, params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
     """Minus log P(hidden cells | the others), per hidden cell."""
     hidden = plan.hiding(key, batch.evidence)
     value, q = objectives.multi_prediction(params, batch.evidence, hidden, plan)
-    state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None)
+    state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None, felt=q.felt)
     return -(batch.weight * value).sum() / _count(batch.weight, hidden), state
 
 
@@ -194,11 +195,13 @@ def update(
             weights=learnable.weights * jnp.minimum(1.0, plan.max_norm / jnp.maximum(norm, 1e-12))
         )
     activation = (weight @ seen.hidden) / jnp.maximum(weight.sum(), 1e-12)
-    # E[x] is a where E[h] is c, so the centred bias is its own centre.
-    centre = Centre(
-        state.centre.hidden + slowing * plan.centring_rate * (activation - state.centre.hidden),
-        learnable.site_bias if layout.listed is None else learnable.site_bias * (1.0 - layout.listed),
-    )
+    follow = slowing * plan.centring_rate
+    site = state.centre.site
+    if layout.listed is None:
+        site = site + follow * (seen.felt - site)
+    else:  # slots are not sites; E[x] is a where E[h] is c, so the centred bias is its own centre
+        site = learnable.site_bias * (1.0 - layout.listed)
+    centre = Centre(state.centre.hidden + follow * (activation - state.centre.hidden), site)
     learnable = recentre(learnable, state.centre, centre)
     gap = jnp.zeros((), weight.dtype)
     if plan.keeps_chains:
