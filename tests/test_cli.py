@@ -141,7 +141,10 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(progress), pytest.raises(SystemExit) as stop:
         cli.main(["fit", *files, *sizes])
     assert stop.value.code == 0
-    assert "nats a cell" in progress.getvalue()  # a bar, on standard error
+    lines = progress.getvalue().splitlines()  # on standard error, which is no terminal: no bar
+    assert lines[0].endswith(" fitting 0/2 starting")
+    assert " fitting 2/2 " in lines[-1]
+    assert "nats a cell, held out " in lines[-1]
     read, _ = tb.read(home / "survey.sav")
     return Survey(home / "survey.sav", home / "m.thurbo", tb.TBM.load(home / "m.thurbo"), read, said.getvalue())
 

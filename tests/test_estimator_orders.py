@@ -6,6 +6,7 @@ import pytest
 
 import thurbo as tb
 from thurbo.errors import ThurboError
+from thurbo.queries import predict
 
 N_ROWS = 300
 PARTIES, ISSUES, MEDIA = ("Blue", "Green", "Red"), ("tax", "health", "school"), ("tv", "radio", "net")
@@ -91,6 +92,31 @@ def test_imputing_fills_gaps_and_leaves_answers(model: tb.TBM, frame: pd.DataFra
     assert set(full["party"]) <= set(PARTIES)
     assert all(sorted(text.split(" > ")) == sorted(ISSUES) for text in full["issues"])
     assert all(set(ticked) <= set(MEDIA) for ticked in full["media"])
+
+
+def test_all_gaps_of_a_row_are_filled_as_each_would_be_alone(model: tb.TBM, frame: pd.DataFrame) -> None:
+    """By mean-field one look at a row answers for all its gaps."""
+    some, method = frame.head(60), "mean-field"
+    full, alone = model.impute(some, method=method), model.predict(some, statistic="auto", method=method)
+    for name in frame:
+        gone = some[name].isna()
+        assert gone.any()
+        ours, theirs = full[name][gone].tolist(), alone[name][gone].tolist()
+        assert ours == (pytest.approx(theirs, rel=1e-4) if name == "age" else theirs)
+
+
+def test_hidden_answers_of_a_row_are_judged_as_each_would_be_alone(
+    model: tb.TBM, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = lambda: model.evaluate(frame.head(60), method="mean-field", logistic=False, random_state=0)  # noqa: E731
+    together = judge()
+    monkeypatch.setattr(predict, "beliefs", lambda *_: None)
+    alone = judge()
+    assert [each["n"] for each in together.columns] == [each["n"] for each in alone.columns]
+    ours, theirs = ([each["log_score"] for each in found.columns] for found in (together, alone))
+    assert [value is None for value in ours] == [value is None for value in theirs]
+    given = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None]
+    np.testing.assert_allclose(*zip(*given, strict=True), rtol=1e-4)
 
 
 def test_samples_are_rows_as_fitted(model: tb.TBM) -> None:

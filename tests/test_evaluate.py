@@ -379,3 +379,15 @@ def test_a_grid_of_hidden_units_is_searched() -> None:
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
         scores = cross_val_score(tb.TBMImputer(n_hidden=0, **TINY), NUMBERS, scoring=scorer, cv=2)
     np.testing.assert_allclose(scores.mean(), search.cv_results_["mean_test_score"][0])
+
+
+def test_regressions_on_very_many_features_keep_what_they_say():
+    """Beyond 300 features the strongest directions take their place, and an answer that all features tell is found."""
+    rng = np.random.RandomState(0)
+    side = rng.randint(0, 2, 400)
+    inputs = side[:, None] + 2.0 * rng.normal(size=(400, baseline.MOST_FEATURES + 1))
+    assert baseline.narrowed(inputs[:, :-1], rng).shape == (400, baseline.MOST_FEATURES)
+    assert baseline.narrowed(inputs, rng).shape == (400, baseline.N_DIRECTIONS)
+    asked = np.arange(300, 400)
+    chance = baseline.logistic(inputs, np.where(np.arange(400) < 300, side, -1), asked, 2, rng)
+    assert (chance.argmax(axis=1) == side[asked]).mean() > 0.95

@@ -79,7 +79,10 @@ def test_likelihood_surrogate_at_exact_states_has_the_exact_gradient(unobserved)
             rows = jnp.broadcast_to(h, (5, 3))
             total = (
                 total
-                + (weights[s] * objective.positive_part(p, evidence, Positive(rows, jnp.zeros((5, 0)), None))).sum()
+                + (
+                    weights[s]
+                    * objective.positive_part(p, evidence, Positive(rows, jnp.zeros((5, 0)), None, jnp.zeros(0)))
+                ).sum()
             )
             total = total - (prior[s] * objective.negative_part(p, evidence, rows, plan)).sum()
         return total
@@ -134,7 +137,7 @@ def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
     def bound(flat):
         p = unpack(flat)
         q = mean_field(p, evidence, 200)
-        state = Positive(q.hidden, q.factors, q.whitener)
+        state = Positive(q.hidden, q.factors, q.whitener, q.felt)
         entropy = -(q.hidden * jnp.log(q.hidden) + (1 - q.hidden) * jnp.log1p(-q.hidden)).sum()
         value = objective.positive_part(p, evidence, state).sum() + entropy
         if q.whitener is not None:  # entropy of q(z), and the prior's share of it
@@ -144,7 +147,7 @@ def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
         return value
 
     q = jax.lax.stop_gradient(mean_field(params, evidence, 200))
-    state = Positive(q.hidden, q.factors, q.whitener)
+    state = Positive(q.hidden, q.factors, q.whitener, q.felt)
     ours = jax.grad(lambda flat: objective.positive_part(unpack(flat), evidence, state).sum())(at)
     np.testing.assert_allclose(ours, by_differences(bound, at), rtol=2e-4, atol=2e-6)
 
@@ -202,7 +205,7 @@ def test_sparsity_pulls_log_odds_towards_the_target():
     params = make_params()
     evidence = make_evidence(params)
     q = mean_field(params, evidence, 30)
-    state = Positive(q.hidden, q.factors, None)
+    state = Positive(q.hidden, q.factors, None, q.felt)
     slope = jax.grad(lambda p: objective.sparsity(p, evidence, state, 0.1).sum())(params)
     np.testing.assert_allclose(slope.hidden_bias, (0.1 - q.hidden).sum(axis=0), rtol=1e-10)
 

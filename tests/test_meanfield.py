@@ -67,7 +67,7 @@ def test_bound_is_a_lower_bound_and_stationary_in_q(unobserved):
 
     def bound(q):
         entropy = -(q * jnp.log(q) + (1 - q) * jnp.log1p(-q)).sum(-1)
-        return positive_part(params, evidence, Positive(q, jnp.zeros((5, 0)), None)) + entropy
+        return positive_part(params, evidence, Positive(q, jnp.zeros((5, 0)), None, jnp.zeros(0))) + entropy
 
     q = mean_field(params, evidence, 400).hidden
     joint, _ = log_joint(params, evidence, hidden_states(3, 0, np.dtype(float)))
@@ -109,3 +109,48 @@ def test_means_of_orders_are_slopes_of_the_mass_that_is_asked_for(mass):
     coupling = rbm.to_units(params.weights**2, evidence.free.astype(float))
     expected = jax.nn.sigmoid(rbm.hidden_logits(params, x) - (q - 0.5) * coupling)
     np.testing.assert_allclose(mean_field(params, evidence, 1, damping=0.0, mass=mass).hidden, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_factors", [0, 2])
+def test_what_units_feel_is_the_mean_of_what_moves_them(n_factors):
+    """One undamped step: the mean over rows of the log-odds, own couplings apart, is γ + Wᵀ felt."""
+    params = make_params(n_factors=n_factors)
+    evidence = make_evidence(params)
+    q = mean_field(params, evidence, 1, damping=0.0)
+    coupling = rbm.to_units(params.weights**2, evidence.free.astype(float))
+    moved = q.log_odds + (params.hidden_mean[None, :] - 0.5) * coupling
+    expected = params.hidden_bias + q.felt @ params.weights
+    np.testing.assert_allclose(moved.mean(axis=0), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_centred_units_keep_their_mean_whatever_their_weights():
+    """With the centre at what units feel, their log-odds have mean g over the rows: weights alone switch none."""
+    from thurbo.learning import initialise
+
+    rng, n_sites, n_hidden = np.random.default_rng(0), 7, 3
+    felt = jnp.asarray(rng.normal(size=n_sites))
+    layout = initialise.Layout(jnp.zeros(n_sites, jnp.int32), jnp.zeros(n_sites, bool))
+    bias = rng.normal(size=n_sites)
+    learnable, _ = initialise.start(
+        jax.random.key(0), np.zeros((n_sites, 0)), np.zeros(n_sites, int), n_hidden, 0, np.dtype(float), site_bias=bias
+    )
+    centre = initialise.Centre(jnp.full(n_hidden, 0.5), felt)
+    noise = rng.normal(size=(40, n_sites))
+    rows = jnp.asarray(noise - noise.mean(axis=0) + np.asarray(felt))
+    for scale in (1.0, 100.0):
+        params = initialise.fold(learnable._replace(weights=scale * learnable.weights), centre, layout)
+        np.testing.assert_allclose(rbm.hidden_logits(params, rows).mean(axis=0), learnable.hidden_bias, atol=1e-5)
+
+
+def test_choices_start_at_the_shares_of_their_answers():
+    """The untrained utilities of a column of choices give back how often each label was chosen (A.3)."""
+    from thurbo.learning import initialise
+
+    tier = np.zeros((100, 4), int)
+    tier[np.arange(100), np.repeat([0, 1, 2, 3], [70, 20, 7, 3])] = 1
+    tier[:10] = -1  # no answer
+    bias = initialise.starting_utilities(tier, ["q"] * 4, np.ones(100))
+    share = np.asarray(jax.nn.softmax(jnp.asarray(bias / CLOSER_SCALE)))
+    counted = np.array([60.5, 20.5, 7.5, 3.5])
+    np.testing.assert_allclose(share, counted / counted.sum(), rtol=1e-5)
+    assert abs(bias.mean()) < 1e-12

@@ -4,6 +4,8 @@ The oracle integrates the mixture by simulation-free means: a categorical or an 
 orthant, which SciPy's multivariate normal gives to 1e-6.
 """
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,7 @@ from scipy.stats import multivariate_normal, norm
 
 from tests.small import UNOBSERVED
 from thurbo import rbm
-from thurbo.constraints import Box, Gauge, Levels, OneOf, Order
+from thurbo.constraints import Box, Gauge, Levels, OneOf, Order, SomeBoxes
 from thurbo.constraints.joint import JointRegion, log_mass_of_hidden
 from thurbo.evidence import Evidence
 from thurbo.inference import gibbs
@@ -258,3 +260,42 @@ def test_one_of_is_the_sum_of_its_candidates():
         for k in (0, 2)
     ]
     np.testing.assert_allclose(one, logsumexp(np.array(each), axis=0), atol=1e-8)
+
+
+def test_boxes_need_not_be_asked_about_slots_that_groups_hold_alone():
+    """Narrower arrays, the same boxes: masses with their slopes, means, draws, and what is left of them."""
+    params, evidence = make_params(), make_evidence()
+    alone = evidence._replace(constraints=tuple(
+        replace(each, alone=True) if isinstance(each, Order) else each for each in evidence.constraints
+    ))  # fmt: skip
+    wide, narrow = evidence.region(params.gauge), alone.region(params.gauge)
+    assert isinstance(narrow, JointRegion)
+    assert isinstance(narrow.parts[0], SomeBoxes)
+    assert narrow.parts[0].slots == (0, 1, 8)
+    assert len(narrow.parts) == len(wide.parts) == 2
+    rng = np.random.default_rng(0)
+    mean, deviation = jnp.asarray(rng.normal(size=(4, N_SITES))), jnp.asarray(1 + rng.random((4, N_SITES)))
+    hidden = jnp.asarray(rng.random((4, N_SITES)) < 0.5)
+
+    def total(given: Evidence):
+        def of(mean, deviation, gauge: Gauge):
+            boxes = given.region(gauge).parts[0]
+            left = boxes.release(hidden).stretch(jnp.asarray(0.7))
+            hides = log_mass_of_hidden(boxes, mean, deviation, hidden)
+            return (boxes.mean(mean) ** 2).sum() + (left.log_mass(mean) + hides * boxes.log_mass(mean[:1])).sum()
+
+        return jax.jit(jax.value_and_grad(of, (0, 1, 2)))
+
+    facts = [total(each)(mean, deviation, params.gauge) for each in (evidence, alone)]
+    same = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-10)  # noqa: E731
+    jax.tree.map(same, *facts)
+    for ask in (
+        lambda region: region.start(mean),
+        lambda region: region.bounds(mean),
+        lambda region: region.contains(region.start(mean)),
+        lambda region: (region.held, region.colour()),
+        lambda region: region.as_linear(1),
+    ):
+        jax.tree.map(same, ask(wide), ask(narrow))
+    key = jax.random.key(0)
+    same(wide.parts[0].draw(key, mean, mean), narrow.parts[0].draw(key, mean, mean))

@@ -232,7 +232,7 @@ def test_padding_permutation_and_grouping_change_nothing():
 
 @pytest.mark.slow
 def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
-    """Choices by a table of their labels in every state, rankings by single items at their ends."""
+    """Choices by a table of their labels in every state, rankings and places by single items at their ends."""
     rng = np.random.default_rng(12)
     tier = np.full((5, 2, 4), -1)
     tier[:, 0] = np.eye(4, dtype=int)[rng.integers(0, 4, 5)]
@@ -242,12 +242,14 @@ def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
     choice = Order.of(tier, slots, 8)
     ranks = rng.permuted(np.tile(np.arange(-1, 5), (3, 1, 1)), axis=-1)
     rank = Order.of(ranks, ((0, 2, 4, 7, 1, 3),), 8)
-    assert (choice.form, rank.form) == ("choice", "ranking")
+    first = Order.of(np.maximum(ranks - 1, 0), ((0, 2, 4, 7, 1, 3),), 8)  # the best three of six, the others tied
+    assert (choice.form, rank.form, first.form) == ("choice", "ranking", "places")
+    assert first.release(jnp.arange(8)[None, :] < jnp.asarray([[3], [5], [0]])).form == "places"
     plain = replace(choice, form="any")
     np.testing.assert_allclose(
         choice.log_mass_of_states(means, GAUGE), plain.log_mass_of_states(means, GAUGE), atol=1e-10
     )
-    assert choice.release(jnp.zeros((5, 8), bool)).form == "any"
+    assert choice.release(jnp.zeros((5, 8), bool)).form == "places"
     assert Order.of(np.array([[[0, 1, -1]]])).form == "ranking"  # not all items take part: no choice among all
     assert Order.of(np.array([[[0, 1, 1]]])).form == "any"
 
@@ -255,8 +257,10 @@ def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
         mass = lambda mean, deviation: order.region(GAUGE).log_mass(mean, deviation).sum()  # noqa: E731
         return jax.value_and_grad(mass, argnums=(0, 1))(means, jnp.exp(0.2 * means))
 
-    for ours, theirs in zip(*(jax.tree.leaves(slopes(o)) for o in (rank, replace(rank, form="any"))), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    for known in (rank, first):
+        found = (jax.tree.leaves(slopes(order)) for order in (known, replace(known, form="any")))
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
 @pytest.mark.parametrize(

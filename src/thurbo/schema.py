@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from html import escape
 from os import PathLike
@@ -20,16 +20,19 @@ from numpy.typing import NDArray
 
 from thurbo.columns import (
     Block,
+    Categorical,
     Cells,
     Column,
     Id,
     Ignore,
     LinearRow,
     MeasuredColumn,
+    Ordinal,
     Ratings,
     Weight,
     column_from_dict,
 )
+from thurbo.columns.categorical import by_cuts, by_utilities
 from thurbo.columns.cells import BoolArray, FloatArray, IntArray, listing, show, suggestion
 from thurbo.columns.infer import infer
 from thurbo.columns.labels import warn_of_many_levels
@@ -93,6 +96,26 @@ class Schema(Mapping[str, Column]):
         """The schema with some columns added or taken for something else."""
         kept = {name: why for name, why in self._reasons.items() if name not in other}
         return Schema({**self._columns, **other}, reasons=kept, titles=self._titles)
+
+    def read_ordinals(self, by: Literal["utilities", "cuts"], columns: Iterable[str] | None = None) -> Schema:
+        """The schema with ordered levels, all or those of some columns, read in one of two ways.
+
+        By "cuts" a question is one scale, and a level the stretch between two of its cuts: `Ordinal`. By "utilities"
+        each level has its own: `Categorical(ordered=True)`, which pays with thousands of answers to a question.
+        """
+        if by not in ("utilities", "cuts"):
+            raise SchemaError(f"by={by!r} is not understood", remedy='say "utilities" or "cuts"')
+        kinds = Ordinal, Categorical
+        levels = [name for name, each in self._columns.items() if isinstance(each, kinds) and each.has_order]
+        asked = levels if columns is None else [columns] if isinstance(columns, str) else list(columns)
+        for name in asked:
+            if name not in levels:
+                problem = f"{type(self[name]).__name__} has no ordered levels to read"
+                remedy = f"leave it out of columns; there are some in {listing(levels) or 'no column'}"
+                raise SchemaError(problem, column=name, remedy=remedy)
+        change = by_utilities if by == "utilities" else by_cuts
+        changed = {name: change(column) if name in asked else column for name, column in self._columns.items()}
+        return Schema(changed, reasons=self._reasons, titles=self._titles)
 
     @property
     def names(self) -> tuple[str, ...]:

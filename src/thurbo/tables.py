@@ -62,7 +62,7 @@ def _note(column: Column, title: str) -> Note:
     names = _pairs(getattr(column, "names", None))
     return Note(
         title=title,
-        measure=measure.get(column.kind, ""),
+        measure=measure.get("ordinal" if column.has_order else column.kind, ""),
         names=tuple((code, str(text)) for code, text in (*names, *missing) if text),
         missing=tuple((code, code) for code, _ in missing),
     )

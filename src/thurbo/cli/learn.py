@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -128,6 +127,14 @@ def fit(
         options.Unobserved,
         typer.Option(help="A missing cell is integrated over, or is no variable of its row's model at all."),
     ] = options.Unobserved.MARGINALIZE,
+    ordinals: Annotated[
+        options.Ordinals | None,
+        typer.Option(
+            help="Ordered levels by a utility each (for thousands of answers to a question), or by cuts of one scale; "
+            "as the schema says otherwise.",
+            show_default=False,
+        ),
+    ] = None,
     hold_out: Annotated[
         float | None,
         typer.Option(min=0.0, max=0.9, help="Share of rows kept apart to watch training by; 0.1 of large tables."),
@@ -148,15 +155,13 @@ def fit(
     notes = checkpoint or (output.with_name(f"{output.name}.checkpoint") if resume else None)
     if notes is not None and notes.absolute() == output.absolute():
         raise ThurboError("--checkpoint names the file of the model; give it a name of its own")
-    if not quiet and not sys.stderr.isatty():
-        say(f"reading {data}")
     frame, found = _schema(data, schema, long.Said(row, item, score, columns))
     if not quiet and schema is None and row is None and (advice := long.hint(frame)):
         say(advice)
     from thurbo.estimator import TBM
 
     model = TBM(
-        found,
+        found if ordinals is None else found.read_ordinals(ordinals.value),
         n_hidden="auto" if hidden is None else hidden,
         n_factors="auto" if factors is None else factors,
         max_epochs="auto" if epochs is None else epochs,

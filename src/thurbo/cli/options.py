@@ -26,6 +26,13 @@ class Unobserved(StrEnum):
     EXCLUDE = "exclude"
 
 
+class Ordinals(StrEnum):
+    """What an ordered level is: a utility of its own, or the stretch between two cuts of one scale."""
+
+    UTILITIES = "utilities"
+    CUTS = "cuts"
+
+
 class Hidden(StrEnum):
     """How `transform` tells of hidden units."""
 

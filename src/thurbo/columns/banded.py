@@ -63,6 +63,10 @@ class Banded(LabelledColumn, MeasuredColumn):
         return tuple(label for label, _ in self._bands)
 
     @property
+    def has_order(self) -> bool:
+        return True
+
+    @property
     def edges(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper ends of the bands in the user's units, infinite where open."""
         lower, upper = np.asarray([ends for _, ends in self._bands], np.float64).T

@@ -225,6 +225,11 @@ class Column(ABC):
         return tuple(map(str, self.labels))
 
     @property
+    def has_order(self) -> bool:
+        """Whether `labels` stand from lowest to highest, and not only side by side; of two that says nothing."""
+        return False
+
+    @property
     def sites(self) -> tuple[str, ...]:
         """Labels of the sites within the column."""
         return ("",)

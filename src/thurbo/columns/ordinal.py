@@ -6,6 +6,7 @@ Promises `labels == levels` from lowest to highest, one cut between neighbours, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -45,6 +46,10 @@ class Ordinal(LevelColumn):
     def labels(self) -> tuple[Any, ...]:
         return self.levels or ()
 
+    @property
+    def has_order(self) -> bool:
+        return True
+
     def fit(self, cells: Cells) -> Self:
         if self.levels is not None:
             return self
@@ -80,19 +85,7 @@ class Ordinal(LevelColumn):
         if not isinstance(statement, Interval):
             remedy = "use between, at_least, at_most or one_of"
             raise Refused(f"{show(statement)} says nothing about ordered levels", remedy)
-        ends = statement.lower, statement.upper
-        numbers = all(isinstance(value, (int, float)) for value in (*self.labels, *(e for e in ends if e is not None)))
-        if numbers:  # between levels too: "at least 2.5" of 1, 2, 3 is 3
-            inside = [
-                code
-                for code, level in enumerate(self.labels)
-                if (ends[0] is None or level >= ends[0]) and (ends[1] is None or level <= ends[1])
-            ]
-        else:
-            low = 0 if ends[0] is None else self._code(ends[0])
-            inside = list(range(low, len(self.labels) if ends[1] is None else self._code(ends[1]) + 1))
-        if not inside:
-            raise Refused(f"{show(statement)} leaves none of {listing(self.labels, ' < ')}", "correct its ends")
+        inside = levels_inside(statement, self.labels, self._code)
         return inside[0], inside[-1]
 
     def _code(self, value: Any) -> int:
@@ -119,6 +112,25 @@ class Ordinal(LevelColumn):
 
     def describe(self) -> str:
         return listing(self.texts, " < ") if self.levels else "one of ordered levels"
+
+
+def levels_inside(interval: Interval, levels: tuple[Any, ...], place: Callable[[Any], int]) -> list[int]:
+    """Places of the levels between two ends, both included, lowest first; raises Refused where there is none."""
+    lower, upper = interval.lower, interval.upper
+    ends = [end for end in (lower, upper) if end is not None]
+    if all(isinstance(value, (int, float)) for value in (*levels, *ends)):
+        # Between levels too: "at least 2.5" of 1, 2, 3 is 3.
+        inside = [
+            code
+            for code, level in enumerate(levels)
+            if (lower is None or level >= lower) and (upper is None or level <= upper)
+        ]
+    else:
+        low = 0 if lower is None else place(lower)
+        inside = list(range(low, len(levels) if upper is None else place(upper) + 1))
+    if not inside:
+        raise Refused(f"{show(interval)} leaves none of {listing(levels, ' < ')}", "correct its ends")
+    return inside
 
 
 def ordered_numbers(distinct: list[Any]) -> tuple[Any, ...]:

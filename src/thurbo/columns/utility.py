@@ -102,7 +102,7 @@ class UtilityColumn(LabelledColumn):
         near = suggestion(label, (*self.labels, *self.texts)) if isinstance(label, str) else ""
         kind = type(self).__name__
         return Refused(
-            f"{self.one} {show(label)} is not one of {listing(self.labels)}",
+            f"{self.one} {show(label)} is not one of {listing(self.labels, ' < ' if self.has_order else ', ')}",
             f'{near}correct the cell, add it to {kind}({self.many}=[...]), or use {kind}(unseen="missing")',
         )
 

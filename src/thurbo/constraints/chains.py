@@ -95,7 +95,8 @@ class What(NamedTuple):
 
     between: int  # the most items that are neither in the lowest tier nor in the highest
     width: int  # the most of them in one tie
-    single: bool  # the lowest and the highest tier are single items
+    one_below: bool  # the lowest tier is a single item
+    one_above: bool  # the highest tier is
 
 
 class Step(NamedTuple):
@@ -202,8 +203,8 @@ def _lay_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Ch
         jnp.broadcast_to(log_weights, grid.t.shape),
         middle,
         own,
-        _end(tier == 0, mean, deviation, what.single),
-        _end(tier == last, mean, deviation, what.single),
+        _end(tier == 0, mean, deviation, what.one_below),
+        _end(tier == last, mean, deviation, what.one_above),
     )
 
 

@@ -20,7 +20,7 @@ from thurbo.constraints import order_moves, permutations, tiers
 from thurbo.constraints.base import Bounds, Gauge
 
 Mass = Literal["exact", "gumbel"]
-Form = Literal["choice", "permutation", "ranking", "any"]
+Form = Literal["choice", "permutation", "ranking", "places", "any"]
 Slots = tuple[tuple[int, ...], ...]
 Items = Float[Array, "row order item"]
 C = TypeVar("C", bound="Groups")
@@ -142,14 +142,16 @@ def form_of(tier: np.ndarray, slots: Slots | None) -> Form:
     """What all orders that speak have in common, from consecutive tiers on the host.
 
     A choice puts one item above all others of its group; in a ranking no two items are tied, and a permutation is a
-    ranking of all of them.
+    ranking of all of them. Places are the first few of a ranking: no tie but in the lowest tier.
     """
     silent, part, last = tier.max(axis=-1) <= 0, tier >= 0, tier.max(axis=-1)
     full = (part == real_items(tier.shape[1:], slots)[None]).all(axis=-1)
     if (silent | (full & (last == 1) & ((tier == 1).sum(axis=-1) == 1))).all():
         return "choice"
-    if not (silent | (part.sum(axis=-1) == last + 1)).all():
+    if not (silent | ((tier > 0).sum(axis=-1) == last)).all():
         return "any"
+    if not (silent | (part.sum(axis=-1) == last + 1)).all():
+        return "places"
     return "permutation" if (silent | full).all() else "ranking"
 
 
@@ -200,8 +202,8 @@ class Order(Groups):
         return cls(jnp.asarray(tier), slots, n_slots, depth, width, halves, False, mass, gumbel_scale, form)
 
     def release(self, slots: RowsMask) -> Order:
-        """As for all groups; a ranking without some items is a ranking still, a choice need not be one."""
-        left: dict[Form, Form] = {"permutation": "ranking", "choice": "any"}
+        """As for all groups; a ranking without some items is a ranking still, a choice one place of what is left."""
+        left: dict[Form, Form] = {"permutation": "ranking", "choice": "places"}
         return replace(super().release(slots), form=left.get(self.form, self.form))
 
     def region(self, gauge: Gauge) -> OrderRegion:
@@ -413,7 +415,8 @@ class OrderRegion(NamedTuple):
         tier = jnp.where(speaks[:, :, None], order.tier, quiet.astype(order.tier.dtype)[None, None, :])
         items = jnp.where(speaks[:, :, None], items, jax.lax.stop_gradient(jnp.zeros_like(items)))
         width, is_ranking = order.width or items.shape[-1], order.form in ("permutation", "ranking")
-        value = tiers.log_mass(tier, items, spread, order.n_tiers, width, is_ranking, order.has_one_top)
+        promises = is_ranking, order.has_one_top, order.form == "places"
+        value = tiers.log_mass(tier, items, spread, order.n_tiers, width, *promises)
         return jnp.where(speaks, value, 0.0).sum(axis=-1)
 
     def log_mass_gumbel(self, mean: Float[Array, "#row slot"], scale: float = 1.0) -> PerRow:

@@ -101,7 +101,7 @@ def log_mass_of_tiers(
     return logsumexp(value.reshape(-1), 0) + grid.log_half
 
 
-@partial(jax.jit, static_argnames=("depth", "width", "is_ranking", "is_choice"))
+@partial(jax.jit, static_argnames=("depth", "width", "is_ranking", "is_choice", "has_places"))
 def log_mass(
     tier: Int[Array, "row order item"],
     mean: Float[Array, "row order item"],
@@ -110,10 +110,12 @@ def log_mass(
     width: int,
     is_ranking: bool = False,
     is_choice: bool = False,
+    has_places: bool = False,
 ) -> Float[Array, "row order"]:
     """log P of every order of every row; rows in portions that keep the working arrays small.
 
-    `is_ranking` promises that the outer tiers are single items too, `is_choice` two tiers of which the upper one is.
+    `is_ranking` promises that the outer tiers are single items too, `has_places` that the highest is, and `is_choice`
+    two tiers of which the upper one is.
     """
     # Two items at least are in the outer tiers.
     between = min(tier.shape[-1] - 2, (depth - 2) * width)
@@ -125,7 +127,7 @@ def log_mass(
         if depth == 2:
             return log_mass_of_two(Split(mean, deviation, codes == 0, codes == 1, codes == 1))
         if width <= WIDEST:
-            return log_mass_of_chain(What(between, width, is_ranking), codes, mean, deviation)
+            return log_mass_of_chain(What(between, width, is_ranking, is_ranking or has_places), codes, mean, deviation)
         ends = jnp.stack(ends_of(codes, mean, deviation, rule(mean.dtype, depth, width).drop))
         one = jax.checkpoint(partial(log_mass_of_tiers, depth=depth, width=width))
         return jax.vmap(one, in_axes=-1)(codes, mean, deviation, ends)

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,11 +34,14 @@ class Standing:
     of: int
     stage: str = "fitting"
     done: int = 0
-    figure: str = "compiling"
+    figure: str = "starting"
     held_out: float | None = None
-    began: float = field(default_factory=time.monotonic)
+    began: float = 0.0
     first: tuple[float, int] | None = None  # when a first part was done, which has the compiling behind it
     last: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = time.monotonic()
 
     def take(self, record: dict[str, Any]) -> bool:
         """Go by a record; returns whether it begins a new stage."""

@@ -29,21 +29,21 @@ class Positive(NamedTuple):
     hidden: Hidden
     factors: Factors
     whitener: Float[Array, "row factor factor"] | None
+    felt: Float[Array, " slot"]  # mean over rows of what h sees of x
     draws: Float[Array, "draw row slot"] | None = None
-    felt: Float[Array, " slot"] | None = None  # mean over rows of what h sees of x
 
 
 def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Positive:
     """P(h, z | e): mean-field, or a short Gibbs run that starts from it."""
     q = mean_field(params, evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
     if plan.positive_phase == "mean-field":
-        return Positive(q.hidden, q.factors, q.whitener, felt=q.felt)
+        return Positive(q.hidden, q.factors, q.whitener, q.felt)
     given = gibbs.clamp(params, evidence)
     key_start, key_run = jax.random.split(key)
     state = gibbs.start(key_start, given, q.hidden)
     if not plan.sparsity_weight:
         state = gibbs.run(key_run, state, given, plan.n_positive_steps)
-        return Positive(state.h, state.z, None, felt=q.felt)
+        return Positive(state.h, state.z, None, q.felt)
 
     def one(state: gibbs.ChainState, i: Array) -> tuple[gibbs.ChainState, Rows]:
         state = gibbs.step(jax.random.fold_in(key_run, i), state, given)
@@ -52,7 +52,7 @@ def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Po
     state, draws = jax.lax.scan(one, state, jnp.arange(plan.n_positive_steps))
     if plan.sparsity_form == "average":
         draws = draws.mean(axis=0, keepdims=True)
-    return Positive(state.h, state.z, None, draws, q.felt)
+    return Positive(state.h, state.z, None, q.felt, draws)
 
 
 def negative(key: PRNGKey, params: Params, evidence: Evidence, start: Chains, plan: Plan) -> Chains:

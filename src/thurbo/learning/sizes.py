@@ -22,7 +22,7 @@ from thurbo.learning.trainer import Fall, TrainState, epoch
 
 LEAST_ROWS, MOST_ROWS, MOST_JUDGED = 1000, 4000, 1000
 LARGEST = 100  # hidden units that are tried
-BATCH, ROUNDS = 100, (150, 150, 300)  # rows a step; steps of each round
+BATCH, ROUNDS = 100, (150, 150, 150)  # rows a step; steps of each round
 STAGE = "choosing sizes"
 MARGIN = 0.001  # nats a cell that a larger model has to gain
 

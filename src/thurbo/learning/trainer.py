@@ -131,14 +131,14 @@ def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""],
     value = objectives.exact(params, batch.evidence)
     frozen = jax.lax.stop_gradient(params)
     q = mean_field(frozen, batch.evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
-    return -(batch.weight * value).sum() / batch.cells, Positive(q.hidden, q.factors, None, felt=q.felt)
+    return -(batch.weight * value).sum() / batch.cells, Positive(q.hidden, q.factors, None, q.felt)
 
 
 def _prediction(key: PRNGKey, params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
     """Minus log P(hidden cells | the others), per hidden cell."""
     hidden = plan.hiding(key, batch.evidence)
     value, q = objectives.multi_prediction(params, batch.evidence, hidden, plan)
-    state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None, felt=q.felt)
+    state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None, q.felt)
     return -(batch.weight * value).sum() / _count(batch.weight, hidden), state
 
 
@@ -196,12 +196,13 @@ def update(
         )
     activation = (weight @ seen.hidden) / jnp.maximum(weight.sum(), 1e-12)
     follow = slowing * plan.centring_rate
-    site = state.centre.site
-    if layout.listed is None:
-        site = site + follow * (seen.felt - site)
-    else:  # slots are not sites; E[x] is a where E[h] is c, so the centred bias is its own centre
-        site = learnable.site_bias * (1.0 - layout.listed)
-    centre = Centre(state.centre.hidden + follow * (activation - state.centre.hidden), site)
+    # Where slots are not sites: E[x] is a where E[h] is c, so the centred bias is its own centre.
+    site = seen.felt if layout.listed is None else learnable.site_bias * (1.0 - layout.listed)
+    rate_of_site = follow if layout.listed is None else 1.0
+    centre = Centre(
+        state.centre.hidden + follow * (activation - state.centre.hidden),
+        state.centre.site + rate_of_site * (site - state.centre.site),
+    )
     learnable = recentre(learnable, state.centre, centre)
     gap = jnp.zeros((), weight.dtype)
     if plan.keeps_chains:

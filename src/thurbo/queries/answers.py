@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from thurbo.columns import Banded, Categorical, Column, LevelColumn, MeasuredColumn, UtilityColumn
+from thurbo.columns.labels import natural
 from thurbo.errors import ThurboError
 from thurbo.queries import predict
 from thurbo.ragged import Packed
@@ -32,11 +33,13 @@ def _column(schema: Schema, name: str) -> Column:
     return column
 
 
-def probabilities(params: Params, schema: Schema, evidence: Packed, name: str, how: predict.How) -> np.ndarray:
+def probabilities(
+    params: Params, schema: Schema, evidence: Packed, name: str, how: predict.How, known: predict.Belief | None = None
+) -> np.ndarray:
     """P(label | all other cells of the row): [row, label].
 
     Of levels, bands and categories the rows sum to one; of a ranking it is P(this item is the best); of options each
-    number is P(this option is ticked).
+    number is P(this option is ticked). `known` are the `beliefs` of rows that lack the cell.
     """
     column, about, where = _column(schema, name), target(schema, name), schema.slices[name]
     if isinstance(column, Banded):
@@ -44,11 +47,12 @@ def probabilities(params: Params, schema: Schema, evidence: Packed, name: str, h
     if isinstance(column, MeasuredColumn):
         raise ThurboError(f'column "{name}" is a number and has no labels; use predict for its mean or median')
     if isinstance(column, LevelColumn):
-        return predict.level_probabilities(params, evidence, about, len(column.labels), how)
+        return predict.level_probabilities(params, evidence, about, len(column.labels), how, known)
     if isinstance(column, UtilityColumn):
-        return predict.largest_utility(params, evidence, about, np.arange(where.start, where.stop), how)[0]
+        return predict.largest_utility(params, evidence, about, np.arange(where.start, where.stop), how, known)[0]
     options = [about._replace(site=about.site + step) for step in range(len(column.sites))]
-    return np.stack([predict.level_probabilities(params, evidence, each, 2, how)[:, 1] for each in options], axis=1)
+    chances = [predict.level_probabilities(params, evidence, each, 2, how, known)[:, 1] for each in options]
+    return np.stack(chances, axis=1)
 
 
 def all_probabilities(params: Params, schema: Schema, evidence: Packed, how: predict.How) -> np.ndarray:
@@ -59,14 +63,20 @@ def all_probabilities(params: Params, schema: Schema, evidence: Packed, how: pre
 
 
 def cells(
-    params: Params, schema: Schema, evidence: Packed, name: str, how: predict.How, statistic: str
+    params: Params,
+    schema: Schema,
+    evidence: Packed,
+    name: str,
+    how: predict.How,
+    statistic: str,
+    known: predict.Belief | None = None,
 ) -> dict[str, np.ndarray]:
     """One value per row for a column, given all its other cells; by column of the table that holds the answers."""
     if statistic not in {"auto", "mode", "median", "mean"}:
         raise ThurboError(f'statistic "{statistic}" is not one of auto, mode, median, mean')
     column, about, where = _column(schema, name), target(schema, name), schema.slices[name]
-    if isinstance(column, LevelColumn):
-        return {name: _label(column, probabilities(params, schema, evidence, name, how), statistic)}
+    if isinstance(column, LevelColumn) or (isinstance(column, Categorical) and column.ordered):
+        return {name: _label(column, probabilities(params, schema, evidence, name, how, known), statistic)}
     if isinstance(column, Banded) and statistic in {"auto", "mode"}:
         return {name: column.from_codes(probabilities(params, schema, evidence, name, how).argmax(axis=1))}
     if isinstance(column, MeasuredColumn):
@@ -79,23 +89,25 @@ def cells(
     cuts = np.asarray(params.gauge.cuts, np.float64)[where]
     scale = np.ones(len(column.sites))
     if isinstance(column, UtilityColumn):
-        chance, mean = predict.largest_utility(params, evidence, about, np.arange(where.start, where.stop), how)
+        chance, mean = predict.largest_utility(params, evidence, about, np.arange(where.start, where.stop), how, known)
         x = chance if isinstance(column, Categorical) else mean
     else:  # options, each ticked where that is the more probable
-        x = cuts[:, 0] + np.where(probabilities(params, schema, evidence, name, how) > 0.5, 1.0, -1.0)
+        x = cuts[:, 0] + np.where(probabilities(params, schema, evidence, name, how, known) > 0.5, 1.0, -1.0)
     return column.decode_columns(name, x, cuts, scale)
 
 
-def _label(column: LevelColumn, chances: np.ndarray, statistic: str) -> np.ndarray:
+def _label(column: Column, chances: np.ndarray, statistic: str) -> np.ndarray:
     """Mode, median, or mean of a label; the mean of labels that are no numbers is their median."""
     numeric = all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in column.labels)
     if statistic == "mean" and numeric:
         return chances @ np.asarray(column.labels, np.float64)
-    if statistic in {"auto", "mode"}:
-        codes = chances.argmax(axis=1)
-    else:
-        codes = (np.cumsum(chances, axis=1) < 0.5).sum(axis=1).clip(max=chances.shape[1] - 1)
-    return column.from_codes(codes)
+    codes = chances.argmax(axis=1) if statistic in {"auto", "mode"} else median_level(chances)
+    return natural(column.labels, codes)
+
+
+def median_level(chances: np.ndarray) -> np.ndarray:
+    """The level at which half of the probability is reached, [row]."""
+    return (np.cumsum(chances, axis=1) < 0.5).sum(axis=1).clip(max=chances.shape[1] - 1)
 
 
 def from_latent(schema: Schema, params: Params, x: np.ndarray) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ from thurbo.columns import Block, Column, LevelColumn, MeasuredColumn, UtilityCo
 
 MOST_ROWS = 5000
 MOST_NUMBERS = 2_000_000  # rows times features of one regression: what keeps wide tables affordable
+MOST_FEATURES, N_DIRECTIONS = 300, 64  # beyond so many features their strongest directions take their place
 FEWEST_ROWS = 500
 PENALTIES = (0.01, 0.1, 1.0)  # C of logistic regression; one is chosen on a quarter of the rows
 ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # of ridge regression; one is chosen by leaving out each row
@@ -118,6 +119,21 @@ def some(rows: np.ndarray, n_features: int, rng: np.random.RandomState) -> np.nd
     return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 
 
+def narrowed(inputs: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    """The inputs, or where they are very many their strongest directions: [row, feature]."""
+    if inputs.shape[1] <= MOST_FEATURES:
+        return inputs
+    from sklearn.utils.extmath import randomized_svd
+
+    few = np.sort(rng.choice(len(inputs), min(len(inputs), MOST_ROWS), replace=False))
+    middle, size = inputs[few].mean(axis=0), inputs[few].std(axis=0)
+    unit = ((inputs - middle) / np.where(size > 1e-9, size, 1.0)).astype(np.float32)
+    with _one_thread():
+        directions = randomized_svd(unit[few], N_DIRECTIONS, n_iter=2, random_state=rng)[2]
+    found = unit @ directions.T
+    return found / np.maximum(found[few].std(axis=0), 1e-9)
+
+
 def logistic(
     inputs: np.ndarray,
     code: np.ndarray,
@@ -130,7 +146,7 @@ def logistic(
 
     A little of the shares is mixed in, as if each label had been answered half a time more.
     """
-    weight = np.ones(len(code)) if weight is None else weight
+    weight, inputs = np.ones(len(code)) if weight is None else weight, narrowed(inputs, rng)
     rows = some(np.flatnonzero((code >= 0) & (weight > 0)), inputs.shape[1], rng)
     base = shares(code[rows], n_labels, weight[rows])
     found = np.tile(base, (len(asked), 1))
@@ -185,7 +201,7 @@ def ridge(
     """
     from sklearn.linear_model import RidgeCV
 
-    weight = np.ones(len(known)) if weight is None else weight
+    weight, inputs = np.ones(len(known)) if weight is None else weight, narrowed(inputs, rng)
     rows = some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng)
     if len(rows) < 3:
         mean, deviation = spread(targets[rows])

@@ -26,7 +26,7 @@ from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
 from thurbo.io import frames
 from thurbo.packing import by_chunks
-from thurbo.queries import score
+from thurbo.queries import answers, predict, score
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -57,6 +57,34 @@ def gaps(schema: Schema, table: frames.Table, blocks: Mapping[str, Block]) -> Ga
         gone = schema[name].gaps(name, gone, says_nothing)
         if any(missing.any() for missing in gone.values()):
             found[name] = gone
+    return found
+
+
+def guesses(
+    params: Params,
+    schema: Schema,
+    evidence: Evidence,
+    blocks: Mapping[str, Block],
+    gaps: Gaps,
+    how: predict.How,
+    statistic: str,
+) -> dict[str, np.ndarray]:
+    """The best guess for every gap, by column of the table; of other rows any cell.
+
+    What a row says is asked once for all its gaps, since a question that it leaves open says nothing of the others.
+    """
+    evidence = jax.tree.map(np.asarray, evidence)
+    shared = predict.beliefs(params, evidence, how) if gaps else None
+    found: dict[str, np.ndarray] = {}
+    for name, by_column in gaps.items():
+        rows = np.flatnonzero(np.any(list(by_column.values()), axis=0))
+        known = None
+        if shared is not None and not blocks[name].takes_part[rows].any():
+            known = predict.Belief(*(leaf[rows] for leaf in shared))
+        cells = answers.cells(params, schema, evidence.rows(rows), name, how, statistic, known)
+        place = np.zeros(evidence.n_rows, np.int64)
+        place[rows] = np.arange(len(rows))
+        found |= {column: np.asarray(values)[place] for column, values in cells.items()}
     return found
 
 

@@ -46,7 +46,8 @@ def evaluate(
     features = None
     if logistic:
         features = {name: baseline.features(schema[name], blocks[name], ~hidden[name]) for name in schema.modelled}
-    setting = Setting(params, schema, blocks, host, hidden, how, rng, features, weight)
+    shared = predict.beliefs(params, host, how)
+    setting = Setting(params, schema, blocks, host, hidden, how, rng, features, weight, shared)
     tests = [test for name in schema.modelled if hidden[name].any() for test in _test(setting, name)]
     untested = tuple(name for name in schema.modelled if not hidden[name].any())
     return Evaluation([test.record for test in tests], overall(tests, hide), untested)
@@ -121,7 +122,8 @@ def _test_levels(setting: Setting, name: str) -> Tested:
     """Levels and bands, and options, each of which is an answer."""
     column, rows = setting.schema[name], np.flatnonzero(setting.hidden[name])
     code = _codes(column, setting.blocks[name])
-    chance = answers.probabilities(setting.params, setting.schema, setting.rest.rows(rows), name, setting.how)
+    rest, known = setting.rest.rows(rows), setting.known(rows)
+    chance = answers.probabilities(setting.params, setting.schema, rest, name, setting.how, known)
     is_one = isinstance(column, (LevelColumn, Banded))
     by_site = chance[:, None, :] if is_one else np.stack([1.0 - chance, chance], axis=-1)
     parts = [_label_rivals(setting, name, code[:, site], rows, by_site[:, site]) for site in range(code.shape[1])]
@@ -132,7 +134,7 @@ def _test_levels(setting: Setting, name: str) -> Tested:
     }
     code = np.concatenate([each[keep] for each, keep in zip(true, kept, strict=True)])
     weight = np.concatenate([setting.weight[rows][keep] for keep in kept])
-    return _tested_labels(name, column.kind, "label" if is_one else "option", code, rivals, weight)
+    return _tested_labels(name, column, "label" if is_one else "option", code, rivals, weight)
 
 
 def _test_utilities(setting: Setting, name: str) -> list[Tested]:
@@ -144,6 +146,7 @@ def _test_utilities(setting: Setting, name: str) -> list[Tested]:
         answers.target(setting.schema, name),
         np.arange(own.start, own.stop),
         setting.how,
+        setting.known(rows),
     )
     code = favourite(setting.blocks[name])
     is_choice, tests = isinstance(column, Categorical), []
@@ -153,7 +156,7 @@ def _test_utilities(setting: Setting, name: str) -> list[Tested]:
         rivals = {rival: values[kept] for rival, values in rivals.items()}
         about, answer = (name, "label") if is_choice else (f"{name}: favourite", "favourite")
         weight = setting.weight[rows][kept]
-        tests.append(_tested_labels(about, column.kind, answer, code[rows][kept], rivals, weight))
+        tests.append(_tested_labels(about, column, answer, code[rows][kept], rivals, weight))
     return tests if is_choice else [*tests, _tested_pairs(setting, name, rows, mean)]
 
 
@@ -169,15 +172,19 @@ def _label_rivals(setting: Setting, name: str, code: np.ndarray, rows: np.ndarra
     return found
 
 
-def _tested_labels(about: str, kind: str, answer: str, code: np.ndarray, rivals: ByRival, weight: np.ndarray) -> Tested:
+def _tested_labels(
+    about: str, column: Column, answer: str, code: np.ndarray, rivals: ByRival, weight: np.ndarray
+) -> Tested:
     cells = np.arange(len(code))
     right = {rival: chance.argmax(axis=1) == code for rival, chance in rivals.items()}
     scores = {rival: np.log(np.maximum(chance[cells, code], LEAST_CHANCE)) for rival, chance in rivals.items()}
     found = {f"accuracy{rival}": float(np.average(hits, weights=weight)) for rival, hits in right.items()}
     for rival, chance in rivals.items():
         found[f"calibration_error{rival}"] = calibration_of_labels(chance.max(axis=1), right[rival], weight)
+        if column.has_order:
+            found[f"mae{rival}"] = float(np.average(np.abs(answers.median_level(chance) - code), weights=weight))
     return Tested(
-        record(about, kind, answer, len(code), scores, found, weight),
+        record(about, column.kind, answer, len(code), scores, found, weight),
         scores,
         {rival: float(hits @ weight) for rival, hits in right.items()},
         weight,

@@ -1,7 +1,8 @@
 """§6 What `evaluate` found: plain numbers by column, and the same as a table for people.
 
-One record for each kind of answer of a column. `accuracy`, `log_score`, `mae`, `rmse` and `calibration_error` are the
-model's; the same names with `_marginal` and `_logistic` are those of the yardsticks. None stands where there is none.
+One record for each kind of answer of a column. `accuracy`, `log_score`, `mae`, `smae`, `rmse` and `calibration_error`
+are the model's; the same names with `_marginal` and `_logistic` are those of the yardsticks. None stands where there is
+none.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import numpy as np
 
 from thurbo.io import frames
 
-MEASURES = ("accuracy", "log_score", "mae", "rmse", "calibration_error")
+MEASURES = ("accuracy", "log_score", "mae", "smae", "rmse", "calibration_error")
 RIVALS = ("", "_marginal", "_logistic")
-_LABELS = ("accuracy", "log_score", "calibration_error")
+_LABELS = ("accuracy", "log_score", "smae", "calibration_error")
 _NUMBERS = ("mae", "rmse", "log_score", "calibration_error")
 _OF_NUMBERS = ("number", "interval")
-_WORDS = {"log_score": "log score", "mae": "MAE", "rmse": "RMSE", "calibration_error": "calibration"}
+_WORDS = {"log_score": "log score", "mae": "MAE", "smae": "SMAE", "rmse": "RMSE", "calibration_error": "calibration"}
 _RIVAL_WORDS = {"": "model", "_marginal": "shares", "_logistic": "logistic"}
 _RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge"}
 
@@ -32,7 +33,8 @@ class Evaluation:
     column one for its numbers and one for its intervals), `overall` means over all hidden answers, `untested` the
     columns of which no single answer was hidden. Accuracies are of labels; log scores are in nats an answer, for
     numbers log densities in the user's units, for intervals their log probabilities; larger is better. MAE is
-    of the median and RMSE of the mean. `calibration_error` is how far stated probabilities are from what came true:
+    of the median (of ordered labels in levels) and RMSE of the mean; SMAE is MAE as a share of that of the shares, or
+    of the normal distribution of numbers. `calibration_error` is how far stated probabilities are from what came true:
     of the most probable label in ten bins, of numbers at the inner ends of ten bins of probability.
     """
 
@@ -75,7 +77,8 @@ class Evaluation:
             if not records:
                 continue
             rivals = [rival for rival in RIVALS if any(r.get(f"log_score{rival}") is not None for r in records)] or [""]
-            wanted = [(m, rival) for m in measures for rival in (rivals if m != "calibration_error" else [""])]
+            wanted = [(m, rival) for m in measures for rival in rivals if _is_shown(m, rival)]
+            wanted = [pair for pair in wanted if pair[0] != "smae" or any(r.get("smae") is not None for r in records)]
             header = ["column", "n"]
             for measure, rival in wanted:
                 name = _WORDS.get(measure, measure)
@@ -120,6 +123,11 @@ class Evaluation:
             caption = f"<caption>{escape(title)}</caption>"
             parts.append(f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
         return "".join(parts + [f"<p>{escape(line)}</p>" for line in self._closing()])
+
+
+def _is_shown(measure: str, rival: str) -> bool:
+    """Whether tables have room for it: calibration is the model's own, and the SMAE of the shares is one."""
+    return rival == "" or (measure != "calibration_error" and (measure, rival) != ("smae", "_marginal"))
 
 
 def _number(value: float | None, measure: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns import MeasuredColumn, Ordinal
+from thurbo.columns import MeasuredColumn
+from thurbo.columns.labels import natural
 from thurbo.errors import ThurboError
 from thurbo.queries import answers, predict
 from thurbo.ragged import Packed
@@ -28,9 +29,9 @@ def interval(params: Params, schema: Schema, evidence: Packed, name: str, level:
         found = predict.measured(params, evidence, answers.target(schema, name), how)
         tail = 0.5 * (1.0 - float(level))
         return np.stack([column.to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
-    if isinstance(column, Ordinal):
+    if column.has_order:
         low, high = central_levels(answers.probabilities(params, schema, evidence, name, how), float(level))
-        return np.stack([column.from_codes(low), column.from_codes(high)], axis=1)
+        return np.stack([natural(column.labels, low), natural(column.labels, high)], axis=1)
     raise ThurboError(
         f'column "{name}" is {column.kind} and has no order for an interval to follow; '
         "ask for a number or an ordinal column, or use predict_proba"

@@ -18,7 +18,7 @@ from jax.scipy.special import logsumexp, ndtr
 
 from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PerRow, PRNGKey
-from thurbo.constraints import Order
+from thurbo.constraints import Linear, Order
 from thurbo.evidence import Evidence, Unobserved
 from thurbo.inference.likelihood import hidden_states, log_joint
 from thurbo.inference.meanfield import mean_field
@@ -174,24 +174,48 @@ def _largest(
     return _ask(function, params, evidence, known, about, how)
 
 
+def beliefs(params: Params, evidence: Evidence, how: How) -> Belief | None:
+    """What all cells of each row say, on the host: the answer to every question about a cell that the row lacks.
+
+    Only of mean-field; and lines may tie a cell that is lacking to others, so that it is not for all to share.
+    """
+    if how.method != "mean-field" or any(isinstance(constraint, Linear) for constraint in evidence.constraints):
+        return None
+    nothing = jnp.zeros(params.site_bias.shape[0], bool)
+    return by_chunks(lambda rows: _known(params, rows, nothing, how), evidence)
+
+
+def _answers(
+    answer: Callable[[Evidence, Known], Any],
+    params: Params,
+    evidence: Packed,
+    about: Target,
+    how: How,
+    known: Belief | None,
+) -> Any:
+    """`answer` of all rows, from what is known of each or else from all its other cells."""
+    if known is None:
+        return by_chunks(lambda rows: answer(rows, _learn(params, rows, about, how)), evidence)
+    return by_chunks(lambda rows, *leaves: answer(rows, Belief(*leaves)), evidence, *known)
+
+
 def largest_utility(
-    params: Params, evidence: Packed, about: Target, sites: np.ndarray, how: How
+    params: Params, evidence: Packed, about: Target, sites: np.ndarray, how: How, known: Belief | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """P(label is preferred to all others | all other cells) and mean utilities, [row, label] each."""
     where = jnp.asarray(sites, jnp.int32)
-    chance, mean = by_chunks(
-        lambda rows: _largest(params, rows, _learn(params, rows, about, how), about, where, how), evidence
-    )
+    answer = lambda rows, known: _largest(params, rows, known, about, where, how)  # noqa: E731
+    chance, mean = _answers(answer, params, evidence, about, how, known)
     chance = np.asarray(chance, np.float64)
     return chance / chance.sum(axis=1, keepdims=True), np.asarray(mean, np.float64)
 
 
-def level_probabilities(params: Params, evidence: Packed, about: Target, n_levels: int, how: How) -> np.ndarray:
+def level_probabilities(
+    params: Params, evidence: Packed, about: Target, n_levels: int, how: How, known: Belief | None = None
+) -> np.ndarray:
     """P(level | all other cells) of one level site for every row: [row, level], each row summing to one."""
-    raw = by_chunks(
-        lambda rows: _level_probabilities(params, rows, _learn(params, rows, about, how), about, how), evidence
-    )
-    raw = np.asarray(raw, np.float64)[:, :n_levels]
+    answer = lambda rows, known: _level_probabilities(params, rows, known, about, how)  # noqa: E731
+    raw = np.asarray(_answers(answer, params, evidence, about, how, known), np.float64)[:, :n_levels]
     return raw / raw.sum(axis=1, keepdims=True)
 
 

@@ -32,6 +32,11 @@ class Setting(NamedTuple):
     rng: np.random.RandomState
     features: dict[str, np.ndarray] | None  # of each column where it is shown; None without regressions
     weight: np.ndarray  # how much each row counts, [row]
+    shared: predict.Belief | None = None  # what the rest of each row says, for all its hidden answers alike
+
+    def known(self, rows: np.ndarray) -> predict.Belief | None:
+        """What the rest of these rows says, where it was asked before."""
+        return None if self.shared is None else predict.Belief(*(leaf[rows] for leaf in self.shared))
 
 
 class Tested(NamedTuple):
@@ -56,7 +61,9 @@ def record(
 ) -> dict[str, Any]:
     """One line of the result: every measure by every rival, None where there is none."""
     means = {f"log_score{rival}": float(np.average(each, weights=weight)) for rival, each in scores.items()}
-    found = {**found, **means}
+    usual = found.get("mae_marginal")
+    ratios = {f"smae{rival}": found[f"mae{rival}"] / usual for rival in scores} if usual else {}
+    found = {**found, **means, **ratios}
     measures = {f"{measure}{rival}": found.get(f"{measure}{rival}") for measure in MEASURES for rival in RIVALS}
     return {"column": about, "kind": kind, "answer": answer, "n": n, **measures}
 

@@ -31,6 +31,7 @@ class Answers(NamedTuple):
     parts: tuple[Answers, ...] = ()  # one for each label, where each has a site
     answered: NDArray[np.bool_] | None = None  # [row], where it is more than having one value
     share_interval: float = 0.0  # of the answers that are intervals of a number, or one end of it
+    has_order: bool = True  # whether the first and last of `labels` are ends
 
     @property
     def observed(self) -> NDArray[np.bool_]:
@@ -57,7 +58,7 @@ def read_answers(schema: Any, X: Any) -> list[Answers]:
         labels = tuple(_word(label) for label in getattr(column, "texts", column.labels))
         about = str(name), column.kind, labels
         if column.family == "utility" or column.kind == "multiselect":
-            answers.append(_of_many_sites(*about, block, column.describe()))
+            answers.append(_of_many_sites(*about, block, column.describe())._replace(has_order=column.has_order))
             continue
         if column.family == "levels":
             # A cell that leaves several levels open has no one code to average.

@@ -101,7 +101,7 @@ def _data(answers: Sequence[Answers], n_rows: int, weight: FloatArray | None) ->
         elif labels:
             record["counts"] = [_count(seen == code, rows) for code in range(len(labels))]
             total = sum(record["counts"])
-            if column.parts and total:  # in no order, so the ends of a bar say nothing
+            if not column.has_order and total:  # so the ends of a bar say nothing
                 first = "first: " if column.kind == "ranking" else ""
                 record["words"] = first + _shares_in_words(labels, [n / total for n in record["counts"]], 3)
         else:

@@ -1,0 +1,123 @@
+"""A.2.4 What a fit tells while it runs: a bar on a terminal, plain lines elsewhere, nothing where nobody asked."""
+
+import io
+import re
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import thurbo as tb
+from thurbo import fitting, packing
+from thurbo.learning import monitor, sizes
+from thurbo.learning.monitor import Standing
+
+EPOCH = {"epoch": 1, "objective": -0.5, "seconds": 1.0}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that stands still until it is told the time."""
+    now = [100.0]
+    monkeypatch.setattr(monitor, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_a_line_says_what_is_done_and_how_long_the_rest_may_take(clock: list[float]) -> None:
+    standing = Standing(of=54)
+    assert standing.line() == "0:00:00 fitting 0/54 starting"
+    clock[0] += 40.0  # of which most went into the compiler: the first epoch says nothing about the others
+    assert not standing.take({"epoch": 1, "objective": -1.25})
+    assert standing.line() == "0:00:40 fitting 1/54 -1.2500 nats a cell"
+    clock[0] += 20.0
+    standing.take({"epoch": 3, "objective": -1.125, "held_out": -1.5})
+    assert standing.line() == "0:01:00 fitting 3/54 -1.1250 nats a cell, held out -1.5000, about 8 min left"
+    clock[0] += 5.0  # in the midst of an epoch; the last score that was taken stays
+    standing.take({"epoch": 52, "objective": -1.0})
+    assert standing.line().endswith("fitting 52/54 -1.0000 nats a cell, held out -1.5000, about 1 s left")
+    standing.take({"epoch": 54, "objective": -1.0})
+    assert "left" not in standing.line()
+
+
+def test_a_new_stage_begins_a_new_count(clock: list[float]) -> None:
+    standing = Standing(of=54)
+    assert standing.take({"stage": "choosing sizes", "done": 0, "of": 17, "figure": "9 of them, compiling"})
+    assert standing.line() == "0:00:00 choosing sizes 0/17 9 of them, compiling"
+    for done in (1, 2):
+        clock[0] += 10.0
+        assert not standing.take({"stage": "choosing sizes", "done": done, "of": 17, "figure": "2 hidden units"})
+    assert standing.line() == "0:00:20 choosing sizes 2/17 2 hidden units, about 2 min left"
+    assert standing.take({"stage": "fitting", "done": 0, "of": 54, "figure": "compiling"})
+    clock[0] += 50.0
+    assert not standing.take(EPOCH)
+    assert standing.line() == "0:01:10 fitting 1/54 -0.5000 nats a cell"
+
+
+def test_a_log_file_gets_lines_while_nothing_happens(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitor, "EVERY", 0.02)
+    with monitor.progress(2, True) as told:
+        assert capsys.readouterr().err == "0:00:00 fitting 0/2 starting\n"  # at once
+        time.sleep(0.3)
+        assert len(capsys.readouterr().err.splitlines()) >= 2
+        told(EPOCH)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "0:00:00 fitting 1/2 -0.5000 nats a cell"
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""  # the teller has gone
+
+
+@pytest.mark.parametrize("verbose", [False, "auto"])
+def test_nobody_is_told_who_did_not_ask(capsys: pytest.CaptureFixture[str], verbose: bool | str) -> None:
+    with monitor.progress(2, verbose) as told:
+        told(EPOCH)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_bar_of_every_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with monitor.progress(2, "auto") as told:
+        told({"stage": "choosing sizes", "done": 3, "of": 17, "figure": "4 hidden units"})
+        time.sleep(0.15)  # bars are drawn ten times a second
+        told({"stage": "fitting", "done": 0, "of": 2, "figure": "compiling"})
+        told(EPOCH)
+    seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    for words in ("choosing sizes", "3/17", "fitting", "1/2", "-0.5000 nats a cell"):
+        assert words in seen
+
+
+def test_a_search_for_sizes_tells_of_each_short_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "epoch", lambda key, state, *_: (state, None))
+    n_units = lambda params: float((np.asarray(params.weights) != 0).any(axis=0).sum())  # noqa: E731
+    monkeypatch.setattr(sizes, "held_out_score", lambda key, params, *_: jnp.asarray(-2.0 + 0.1 * n_units(params)))
+    rng = np.random.default_rng(0)
+    schema = tb.Schema({f"q{i}": tb.Binary() for i in range(12)}).fit({f"q{i}": [0, 1] for i in range(12)})
+    blocks = schema.compile({name: rng.integers(0, 2, 1000) for name in schema})
+    evidence = packing.pack(blocks.values(), schema.families, "marginalize")
+    chosen = {**tb.TBM(n_factors=0).get_params(), "max_epochs": 7}
+    told: list[dict[str, Any]] = []
+    data = fitting.Data(schema, blocks, evidence, np.ones(1000))
+    found, tried = fitting.choose_sizes(jax.random.key(0), chosen, data, told.append)
+    assert found == (12, 0)
+    assert [each.n_hidden for each in tried] == [12, 6, 3]
+    *search, fit = told
+    n_fits = 3 + 2 + 1  # half of the sizes are left after each round
+    assert [(record["stage"], record["done"]) for record in search] == [
+        ("choosing sizes", n) for n in range(n_fits + 1)
+    ]
+    assert {record["of"] for record in search} == {n_fits}
+    assert search[0]["figure"] == "3 of them, compiling"
+    assert search[1]["figure"] == "3 hidden units and 0 factors, -1.7000 nats a cell"
+    assert fit == {"stage": "fitting", "done": 0, "of": 7, "figure": "12 hidden units and 0 factors, compiling"}
