@@ -36,9 +36,15 @@ from thurbo.columns import LevelColumn, MeasuredColumn
 from thurbo.packing import by_chunks
 from thurbo.queries import predict
 
-COUNTRY: dict[str, Any] = {"n_hidden": 100, "n_factors": 0}
+COUNTRY: dict[str, Any] = {
+    "n_hidden": 100,
+    "n_factors": 0,
+    "likelihood_weight": 0.5,
+    "batch_size": 500,
+    "max_epochs": 40,
+}
 IMPUTE: dict[str, Any] = {"n_hidden": 200, "n_factors": 100, "likelihood_weight": 0.0, "learning_rate": 4e-3}
-IMPUTE |= {"max_epochs": 80, "ordinals": "utilities"}
+IMPUTE |= {"batch_size": 500, "max_epochs": 80, "ordinals": "utilities"}
 QUICK: dict[str, Any] = {"n_hidden": 100, "n_factors": 0, "max_epochs": 15}
 N_SPLITS, N_QUICK_SPLITS = 5, 2
 N_SVD = 100
