@@ -64,4 +64,5 @@ def test_form_is_known_on_the_host():
     assert full.form == "permutation"
     assert full.release(jnp.zeros((2, 6), bool)).form == "ranking"
     assert order_of(np.array([[4, 2, -1, 1, 3]])).form == "ranking"
-    assert order_of(np.array([[4, 2, 0, 0, 3]])).form == "any"
+    assert order_of(np.array([[4, 2, 0, 0, 3]])).form == "places"
+    assert order_of(np.array([[3, 1, 1, 0, 2]])).form == "any"
