@@ -22,8 +22,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr
@@ -33,7 +31,6 @@ from benchmarks import survey_baselines as peers
 from benchmarks.afrobarometer import Survey, column, load
 from benchmarks.classify import classify, error
 from thurbo.columns import LevelColumn, MeasuredColumn
-from thurbo.packing import by_chunks
 from thurbo.queries import predict
 
 COUNTRY: dict[str, Any] = {
@@ -98,10 +95,8 @@ def fill_in(model: tb.TBM, shown: pd.DataFrame, hidden: np.ndarray, questions: l
     What `predict_proba` says of each column in turn, since the cells it must not see are not there anyway; in NumPy,
     where 227 questions of as many lengths compile nothing.
     """
-    evidence, how = model._read(shown).evidence, model._how("mean-field")
-    evidence = jax.tree.map(np.asarray, evidence)
-    nothing = jnp.zeros(model.schema_.n_sites, bool)
-    belief = by_chunks(lambda rows: predict._known(model.params_, rows, nothing, how), evidence)
+    belief = predict.beliefs(model.params_, model._read(shown).evidence, model._how("mean-field"))
+    assert belief is not None  # no inequalities tie these questions to one another
     cuts, found = np.asarray(model.params_.gauge.cuts, float), dict[str, np.ndarray]()
     for position, q in enumerate(questions):
         name, rows = q["name"], np.flatnonzero(hidden[:, position])
@@ -316,8 +311,7 @@ def main(words: list[str] | None = None) -> None:
         "n_factors": chosen.factors,
         "max_epochs": chosen.epochs,
     }
-    changed: dict[str, Any] = {}
-    changed |= {key: value for key, value in given.items() if value is not None} | chosen.set
+    changed = {key: value for key, value in given.items() if value is not None} | chosen.set
     quick = QUICK if chosen.quick else {}
     result: dict[str, Any] = {}
     if chosen.only != "impute":

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.classify import chances, logistic
+from thurbo.queries.answers import median_level
 from thurbo.queries.evaluate import LEAST_CHANCE, calibration_of_labels
 
 TYPES = {"binary": "binary", "categorical": "categorical", "rank_mention": "rank", "ordinal": "ordinal"}
@@ -202,11 +203,6 @@ def score(truth: pd.DataFrame, shown: pd.DataFrame, hidden: np.ndarray, question
         for kind in TYPES.values()
         if kind in right or kind in ratios
     }
-
-
-def median_level(chance: np.ndarray) -> np.ndarray:
-    """The level at which half of the probability is reached."""
-    return (np.cumsum(chance, axis=1) < 0.5).sum(axis=1).clip(max=chance.shape[1] - 1)
 
 
 def calibration(truth: pd.DataFrame, hidden: np.ndarray, questions: list, guesses: Guesses) -> dict[str, float]:
