@@ -28,21 +28,21 @@ from scipy.special import ndtr
 
 import thurbo as tb
 from benchmarks import survey_baselines as peers
+from benchmarks import tempering
 from benchmarks.afrobarometer import Survey, column, load
 from benchmarks.classify import classify, error
 from thurbo.columns import LevelColumn, MeasuredColumn
 from thurbo.queries import predict
 
-COUNTRY: dict[str, Any] = {
-    "n_hidden": 100,
-    "n_factors": 0,
-    "likelihood_weight": 0.5,
-    "batch_size": 500,
-    "max_epochs": 40,
-}
-IMPUTE: dict[str, Any] = {"n_hidden": 200, "n_factors": 100, "likelihood_weight": 0.0, "learning_rate": 4e-3}
-IMPUTE |= {"batch_size": 500, "max_epochs": 80, "ordinals": "utilities"}
-QUICK: dict[str, Any] = {"n_hidden": 100, "n_factors": 0, "max_epochs": 15}
+COUNTRY: dict[str, Any] = {"n_hidden": 100, "n_factors": 0, "likelihood_weight": 0.0, "ordinals": "utilities"}
+COUNTRY |= {"hiding": "neighbours", "weight_decay": 0.05, "batch_size": 500, "max_epochs": 60}
+COUNTRY |= {"validation_fraction": 0.0}
+UNOBSERVED = ("exclude", "marginalize")  # for the country task; the first is the one whose figures are headlines
+IMPUTE: dict[str, Any] = {"n_hidden": 300, "n_factors": 150, "likelihood_weight": 0.0, "ordinals": "utilities"}
+IMPUTE |= {"learning_rate": 4e-3, "weight_decay": 0.03, "batch_size": 500, "max_epochs": 60, "validation_fraction": 0.0}
+QUICK_COUNTRY: dict[str, Any] = {"max_epochs": 30}
+QUICK_IMPUTE: dict[str, Any] = {"n_hidden": 100, "n_factors": 0, "max_epochs": 15}
+N_FITS, N_QUICK_FITS = 2, 1
 N_SPLITS, N_QUICK_SPLITS = 5, 2
 N_SVD = 100
 PENALTIES = (1e-4, 1e-3, 1e-2)
@@ -158,8 +158,10 @@ def country_errors(features: np.ndarray, country: np.ndarray, parts: list[tuple[
     return np.asarray([wrong(train, test, best) for train, test in parts])
 
 
-def countries(survey: Survey, settings: dict[str, Any], chosen: argparse.Namespace, n_splits: int) -> dict[str, Any]:
-    """Errors of our features and of others, by all questions and by the strict ones."""
+def countries(
+    survey: Survey, settings: dict[str, Any], chosen: argparse.Namespace, n_splits: int, ways: tuple[str, ...]
+) -> dict[str, Any]:
+    """Errors of our features, by each of these `unobserved`, and of others; by all questions and by the strict ones."""
     parts = splits(len(survey.frame), n_splits)
     if chosen.validate:
         parts = splits(len(survey.frame), n_splits, within=parts[0][0])
@@ -172,10 +174,14 @@ def countries(survey: Survey, settings: dict[str, Any], chosen: argparse.Namespa
         names = set(survey.names(strict=strict))
         questions = [q for q in survey.questions if q["name"] in names]
         frame = survey.frame[[q["name"] for q in questions]]
-        fitted = fit(frame, questions, settings)
-        found["fits"]["strict" if strict else "all"] = fitted
-        ours = fitted.model.transform(frame, output="log_odds")
-        features: dict[str, Callable[[], np.ndarray]] = {"country": lambda ours=ours: ours}
+        features: dict[str, Callable[[], np.ndarray]] = {}
+        titles = dict(FEATURES)
+        for number, unobserved in enumerate(ways):
+            fitted = fit(frame, questions, settings | {"unobserved": unobserved})
+            ours = fitted.model.transform(frame, output="log_odds")
+            name = f"country_{unobserved}" if number else "country"
+            features[name], titles[name] = lambda ours=ours: ours, f"thurbo, {unobserved}"
+            found["fits"].setdefault("strict" if strict else "all", fitted)
         if not chosen.no_baselines:
             table = peers.one_hot(frame, questions).table
             features["svd"] = lambda table=table: peers.svd_features(table, N_SVD)
@@ -187,19 +193,19 @@ def countries(survey: Survey, settings: dict[str, Any], chosen: argparse.Namespa
             errors = country_errors(made, survey.country, parts)
             found[f"{name}_error{suffix}"] = float(errors.mean())
             found[f"{name}_error{suffix}_sd"] = float(errors.std())
-            say(f"  {'strict' if strict else 'all':<8}{FEATURES[name]:<28}{made.shape[1]:>6} features"
+            say(f"  {'strict' if strict else 'all':<8}{titles[name]:<28}{made.shape[1]:>6} features"
                 f"{errors.mean():>8.2f} ± {errors.std():.2f}{time.perf_counter() - started:>8.0f} s")  # fmt: skip
     return found
 
 
-FEATURES = {"country": "thurbo", "svd": "SVD of one-hot", "missing": "missingness alone", "onehot": "one-hot answers"}
+FEATURES = {"svd": "SVD of one-hot", "missing": "missingness alone", "onehot": "one-hot answers"}
 
 
 # ---- filling in
 
 
-def imputation(survey: Survey, settings: dict[str, Any], chosen: argparse.Namespace) -> dict[str, Any]:
-    """Scores of ours and others on the hidden cells."""
+def imputation(survey: Survey, settings: dict[str, Any], chosen: argparse.Namespace, n_fits: int) -> dict[str, Any]:
+    """Scores of ours and others on the hidden cells: of one model as it is, and of the mean of several, tempered."""
     hidden, told = survey.mask, survey.frame.notna().to_numpy()
     if chosen.validate:
         drawn = np.random.default_rng(VALIDATION_SEED).random(survey.frame.shape) < VALIDATION_SHARE
@@ -207,18 +213,33 @@ def imputation(survey: Survey, settings: dict[str, Any], chosen: argparse.Namesp
     shown = survey.frame.mask(hidden | survey.mask)
     questions = survey.questions
     say(f"imputation of {int(hidden.sum()):,} cells{' for validation' if chosen.validate else ''}")
-    seconds, guesses = 0.0, dict[str, np.ndarray]()
-    for seed in range(chosen.fits):
-        fitted = fit(shown, questions, settings | {"random_state": settings.get("random_state", 0) + seed})
-        seconds += fitted.seconds
-        started = time.perf_counter()
-        for name, chance in fill_in(fitted.model, shown, hidden, questions).items():
-            guesses[name] = guesses.get(name, 0.0) + chance / chosen.fits
-        say(f"  filled in {time.perf_counter() - started:.0f} s")
-    found: dict[str, Any] = {"seconds": seconds, "impute": peers.score(survey.frame, shown, hidden, questions, guesses)}
-    found["calibration"] = peers.calibration(survey.frame, hidden, questions, guesses)
+    apart = tempering.rows_apart(len(shown))
+    learn = shown.drop(index=apart)
+    judged, held = tempering.to_judge_by(shown.iloc[apart])
+    found: dict[str, Any] = {"seconds": 0.0}
+    guesses, tried = dict[str, np.ndarray](), dict[str, np.ndarray]()
+
+    def take(title: str, key: str, given: peers.Guesses) -> None:
+        found[f"impute{key}"] = peers.score(survey.frame, shown, hidden, questions, given)
+        found[f"calibration{key}"] = peers.calibration(survey.frame, hidden, questions, given)
+        say(line(title, found[f"impute{key}"]))
+        errors = ", ".join(f"{kind} {value:.4f}" for kind, value in found[f"calibration{key}"].items())
+        say(f"    expected calibration error, ten bins of the likeliest label's probability: {errors}")
+
     say(line("", None))
-    say(line("thurbo", found["impute"]))
+    for seed in range(n_fits):
+        fitted = fit(learn, questions, settings | {"random_state": settings.get("random_state", 0) + seed})
+        found["seconds"] += fitted.seconds
+        started = time.perf_counter()
+        own = fill_in(fitted.model, shown, hidden, questions)
+        for into, part in ((guesses, own), (tried, fill_in(fitted.model, judged.mask(held), held, questions))):
+            into.update({name: into.get(name, 0.0) + chance / n_fits for name, chance in part.items()})
+        say(f"  filled in {time.perf_counter() - started:.0f} s")
+        if seed == 0:
+            take("thurbo, one fit, as it is", "_one", own)
+    power = found["power"] = tempering.powers(judged, held, questions, tried)
+    say("  powers: " + ", ".join(f"{kind} {value:.3f}" for kind, value in power.items()))
+    take(f"thurbo, mean of {n_fits} to these powers", "", tempering.tempered(questions, guesses, power))
     others: dict[str, Any] = {}
     if not chosen.no_baselines:
         by_name = {"marginals": peers.marginals, f"SVD {N_SVD} + logistic": peers.by_regression}
@@ -231,8 +252,6 @@ def imputation(survey: Survey, settings: dict[str, Any], chosen: argparse.Namesp
                 others[f"{name}, recorded"] = scores
                 say(line(f"{name}, recorded", scores))
     found["baselines"] = others
-    errors = ", ".join(f"{kind} {value:.4f}" for kind, value in found["calibration"].items())
-    say(f"  expected calibration error, ten bins of the likeliest label's probability: {errors}")
     return found
 
 
@@ -280,17 +299,19 @@ def draw_map(path: Path, features: np.ndarray, survey: Survey) -> None:
 def main(words: list[str] | None = None) -> None:
     """Print tables for people and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="100 hidden units, 15 epochs and 2 splits, for two cores")
+    parser.add_argument(
+        "--quick", action="store_true", help="100 hidden units, fewer epochs, splits and fits, for two cores"
+    )
     parser.add_argument("--validate", action="store_true", help="other cells and rows than the test's, to choose by")
     parser.add_argument("--only", choices=("impute", "country"), help="one of the two tasks")
     parser.add_argument("--figure", type=Path, help="write a t-SNE map of the respondents to this file")
-    parser.add_argument("--unobserved", choices=("marginalize", "exclude"))
+    parser.add_argument("--unobserved", choices=UNOBSERVED, help="both for the country task, otherwise")
     parser.add_argument("--ordinals", choices=("cuts", "utilities"))
     parser.add_argument("--hidden", type=int)
     parser.add_argument("--factors", type=int)
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--set", type=json.loads, default={}, help="JSON of TBM parameters to change")
-    parser.add_argument("--fits", type=int, default=1, help="models whose predictions of hidden cells are averaged")
+    parser.add_argument("--fits", type=int, help="models whose predictions of hidden cells are averaged")
     parser.add_argument("--splits", type=int)
     parser.add_argument("--rows", type=int, help="so many respondents, drawn at random")
     parser.add_argument("--no-baselines", action="store_true", help="nothing but thurbo")
@@ -305,24 +326,26 @@ def main(words: list[str] | None = None) -> None:
     if chosen.rows is not None:
         survey = survey.rows(np.sort(np.random.default_rng(0).permutation(len(survey.frame))[: chosen.rows]))
     given = {
-        "unobserved": chosen.unobserved,
         "ordinals": chosen.ordinals,
         "n_hidden": chosen.hidden,
         "n_factors": chosen.factors,
         "max_epochs": chosen.epochs,
     }
     changed = {key: value for key, value in given.items() if value is not None} | chosen.set
-    quick = QUICK if chosen.quick else {}
+    ways = (chosen.unobserved,) if chosen.unobserved else UNOBSERVED[: 1 if chosen.quick else 2]
     result: dict[str, Any] = {}
     if chosen.only != "impute":
         n_splits = chosen.splits or (N_QUICK_SPLITS if chosen.quick else N_SPLITS)
-        found = countries(survey, COUNTRY | quick | changed, chosen, n_splits)
+        found = countries(survey, COUNTRY | (QUICK_COUNTRY if chosen.quick else {}) | changed, chosen, n_splits, ways)
         fits = found.pop("fits")
         result |= found | {"seconds": fits["all"].seconds, "seconds_strict": fits["strict"].seconds}
         if chosen.figure:
             draw_map(chosen.figure, fits["all"].model.transform(survey.frame, output="log_odds"), survey)
     if chosen.only != "country":
-        found = imputation(survey, IMPUTE | quick | changed, chosen)
+        if chosen.unobserved:
+            changed["unobserved"] = chosen.unobserved
+        n_fits = chosen.fits or (N_QUICK_FITS if chosen.quick else N_FITS)
+        found = imputation(survey, IMPUTE | (QUICK_IMPUTE if chosen.quick else {}) | changed, chosen, n_fits)
         result["seconds_impute"] = found.pop("seconds")
         result = found | {"seconds": result["seconds_impute"]} | result
     result["validate"] = chosen.validate

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import afrobarometer, survey, survey_baselines
+from benchmarks import afrobarometer, survey, survey_baselines, tempering
 from benchmarks.classify import error
 
 import thurbo as tb
@@ -236,6 +236,39 @@ def test_cells_filled_in_together_are_what_each_column_would_be_predicted(made: 
         np.testing.assert_allclose(guesses[name], np.asarray(expected)[rows], rtol=1e-4, atol=1e-6)
 
 
+def test_powers_undo_what_made_guesses_too_sure_or_not_sure_enough():
+    rng = np.random.default_rng(0)
+    kinds = {"a": ("binary", 2, 2.0), "b": ("ordinal", 4, 0.5), "c": ("continuous", 0, 1.0)}
+    questions, guesses, codes = [], {}, {}
+    for name, (kind, n, spoiled) in kinds.items():
+        questions.append({"name": name, "type": kind, "levels": list(range(n)), "items": []})
+        chance = rng.dirichlet(np.ones(max(n, 1)), 5000)
+        codes[name] = [float(rng.choice(len(p), p=p)) for p in chance]
+        guesses[name] = tempering.raised(chance, spoiled) if n else chance[:, 0]
+    truth, hidden = pd.DataFrame(codes), np.ones((5000, 3), bool)
+    found = tempering.powers(truth, hidden, questions, guesses)
+    assert found == pytest.approx({"binary": 0.5, "ordinal": 2.0}, rel=0.06)
+    mended = tempering.tempered(questions, guesses, found)
+    np.testing.assert_array_equal(mended["c"], guesses["c"])
+    for name in "ab":
+        np.testing.assert_array_equal(mended[name].argmax(axis=1), guesses[name].argmax(axis=1))
+        np.testing.assert_allclose(mended[name].sum(axis=1), 1.0)
+    before, after = (survey_baselines.calibration(truth, hidden, questions, g) for g in (guesses, mended))
+    assert before["binary"] > 0.08
+    assert before["ordinal"] > 0.08
+    assert max(after.values()) < 0.03
+
+
+def test_rows_to_temper_by_hide_only_what_they_show(made: afrobarometer.Survey):
+    shown = made.frame.mask(made.mask)
+    apart = tempering.rows_apart(len(shown))
+    assert len(np.unique(apart)) == len(shown) // 10
+    judged, held = tempering.to_judge_by(shown.iloc[apart])
+    assert judged.shape == held.shape == (len(apart) * tempering.N_TURNS, shown.shape[1])
+    assert judged.notna().to_numpy()[held].all()
+    assert 0 < held.sum() < 0.15 * judged.notna().to_numpy().sum()
+
+
 class Stub:
     """A model that has learned nothing, for what surrounds it."""
 
@@ -265,8 +298,9 @@ def test_a_run_ends_in_json(
         assert last[f"{name}_error"] == n_all
         assert last[f"{name}_error_strict"] == n_strict
     assert set(last["impute"]) == {"binary", "categorical", "rank", "ordinal", "continuous"}
-    for kind, measures in last["impute"].items():
+    for kind, measures in last["impute_one"].items():
         assert measures == pytest.approx(last["baselines"]["marginals"][kind])
+    assert {"binary", "categorical"} <= set(last["power"]) <= set(last["impute"]) - {"continuous"}
     assert {"binary", "ordinal"} <= set(last["calibration"])
     assert last["seconds"] == 2.0
     assert last["seconds_impute"] == 4.0
@@ -284,6 +318,7 @@ def test_validation_leaves_the_cells_of_the_test_alone(made: afrobarometer.Surve
         return {}
 
     monkeypatch.setattr(survey, "fill_in", lambda *_: {})
+    monkeypatch.setattr(survey.tempering, "powers", lambda *_: {})
     monkeypatch.setattr(survey, "fit", lambda *_: survey.Fitted(None, 0.0))
     monkeypatch.setattr(survey.peers, "score", judge)
     monkeypatch.setattr(survey.peers, "calibration", lambda *_: {})

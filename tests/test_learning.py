@@ -13,7 +13,7 @@ from thurbo.inference.likelihood import hidden_states, log_evidence_exact
 from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
 from thurbo.learning import course, initialise, objective, phases, trainer
-from thurbo.learning.hiding import Cells
+from thurbo.learning.hiding import Cells, Neighbours
 from thurbo.learning.phases import Positive
 from thurbo.learning.plan import Plan
 
@@ -193,11 +193,41 @@ def test_hidden_cells_are_observed_cells_and_at_least_one():
     observed = np.asarray(code) >= 0
     some = observed.any(axis=1)
     for cells in (None, jnp.asarray([0, 1, 2, 2, 2, 5, 6])):
-        hidden = np.asarray(Cells()(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
-        assert not (hidden & ~observed).any()
-        assert hidden[some].any(axis=1).all()
-    together = observed[:, 2:5].all(axis=1)
-    assert (hidden[together, 2:5].std(axis=1) == 0).all()
+        for hiding in (Cells(), Neighbours(), Neighbours(2)):
+            hidden = np.asarray(hiding(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
+            assert not (hidden & ~observed).any()
+            assert hidden[some].any(axis=1).all()
+            if cells is not None:
+                together = observed[:, 2:5].all(axis=1)
+                assert (hidden[together, 2:5].std(axis=1) == 0).all()
+
+
+@pytest.mark.parametrize("with_cells", [False, True])
+def test_neighbours_are_hidden_in_runs_that_begin_anywhere(with_cells):
+    """All is told, so that what is hidden shows the runs: within one, no row tells columns apart."""
+    width = 3 if with_cells else 1  # slots of a cell
+    n_columns, length = 60, 10
+    code = jnp.zeros((2000, n_columns * width), jnp.int32)
+    cells = jnp.repeat(jnp.arange(n_columns, dtype=jnp.int32) * width, width) if with_cells else None
+    evidence = Evidence((Levels(code),), cells=cells)
+    starts = set()
+    for seed in range(30):
+        hidden = np.asarray(Neighbours(length, 0.2, 0.6)(jax.random.key(seed), evidence))
+        columns = hidden[:, ::width]
+        assert (hidden.reshape(len(hidden), n_columns, width) == columns[:, :, None]).all()
+        borders = 1 + np.flatnonzero((columns[:, 1:] != columns[:, :-1]).any(axis=0))
+        assert (np.diff(borders) == length).all()
+        assert len(borders) >= n_columns // length - 1
+        starts.add(borders[0] % length)
+        assert 0.36 < columns.mean() < 0.44  # six runs of 2,000 rows: a deviation of .005
+    assert len(starts) > 5
+
+
+def test_a_run_of_neighbours_is_at_most_a_quarter_of_the_columns():
+    evidence = Evidence((Levels(jnp.zeros((400, 8), jnp.int32)),))
+    share = np.asarray(Neighbours(40)(jax.random.key(0), evidence)).mean(axis=1)
+    assert (share < 1.0).mean() > 0.8
+    assert len(np.unique(share)) >= 4
 
 
 def test_sparsity_pulls_log_odds_towards_the_target():

@@ -6,8 +6,11 @@ For each column type alone and for all of them together with holes; by every obj
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from benchmarks.robustness import ITEMS, LEVELS, PARTIES, TIES, binary, several, simulate, truth
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
 
 from thurbo import TBM, Categorical, Continuous, MultiSelect, Ordinal, Ranking
 
@@ -89,3 +92,21 @@ def test_held_out_log_evidence_is_the_true_models(name, options):
     assert baseline < best - 0.04, "the case is too easy to tell anything"
     assert ours > best - 0.02
     assert ours > baseline + 0.5 * (best - baseline)
+
+
+def test_features_learned_without_neighbours_say_more_of_what_runs_through_a_table():
+    """Six matters of four questions each, and a group that tilts all of them a little: three units for one of both."""
+    gain = []
+    for seed in range(1, 4):
+        rng = np.random.default_rng(seed)
+        group, matter = rng.integers(0, 2, 1500), rng.normal(size=(1500, 6))
+        tilt = rng.choice([-0.5, 0.5], 24)[None, :] * (2.0 * group - 1.0)[:, None]
+        x = 1.5 * np.repeat(matter, 4, axis=1) + tilt + rng.normal(size=(1500, 24))
+        frame = pd.DataFrame(x > 0, columns=[f"q{i}" for i in range(24)])
+        score = {}
+        for hiding in ("cells", "neighbours"):
+            how = {"objective": "multi-prediction", "hiding": hiding, "max_epochs": 40, "random_state": 0}
+            features = TBM(n_hidden=3, verbose=False, **how).fit(frame).transform(frame, output="log_odds")
+            score[hiding] = cross_val_score(LogisticRegression(), features, group, cv=3).mean()
+        gain.append(score["neighbours"] - score["cells"])
+    assert np.mean(gain) > 0.06, gain

@@ -67,8 +67,9 @@ class TBM(TransformerMixin, BaseEstimator):
     likelihood_weight : float or "auto"
         Share of the likelihood mixed into multi-prediction: it keeps the model generative while prediction makes it
         sharp. "auto" is 0.1 where objective="auto" chose multi-prediction and there are no factors, otherwise 0.
-    hiding : "auto" or a hiding of `thurbo.learning.hiding`
-        Which cells multi-prediction hides: a share of each row's, or regions of images, `Rectangles(28, 28)`.
+    hiding : {"auto", "cells", "neighbours"} or a hiding of `thurbo.learning.hiding`
+        Which cells multi-prediction hides: a share of each row's, which fills in best; runs of neighbouring columns,
+        whose features say most of who respondents are; or regions of images, `Rectangles(28, 28)`.
     positive_phase, negative_phase : "auto" or the names of §5.1
         "mean-field" or "gibbs"; "persistent", "tempered" (with hotter copies that exchange states) or "contrastive".
         Used by objective="likelihood".

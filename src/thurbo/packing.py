@@ -6,7 +6,8 @@ counts, so that new data of any length meets programs that exist already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from thurbo.columns.base import Block
 
 ROW_BUCKETS = (16, 128, 1024)
+LABELS_OF_A_PROGRAM = 128  # so many more labels to weigh are worth one program less to compile
 
 
 def pack(
@@ -126,21 +128,19 @@ def _cells(kept: list[tuple[Block, str]]) -> Array | None:
 
 
 def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
-    """Columns of about as many labels, up to a power of two, share one constraint as wide as the widest: few programs.
+    """Columns of about as many labels share one constraint as wide as the widest: few programs.
 
     Choices of one label are kept apart from what has more tiers: they are drawn and weighed by shorter ways.
     """
-    groups: dict[tuple[bool, int], list[tuple[Block, int]]] = {}
+    kinds: dict[bool, list[tuple[Block, int]]] = {}
     first = 0
     for block, family in kept:
-        n_labels = len(block.sites)
         if family == "utility":
             is_choice = bool(((block.tier > 0).sum(axis=1) <= 1).all())
-            groups.setdefault((is_choice, max(4, 1 << (n_labels - 1).bit_length())), []).append((block, first))
-        first += n_labels
+            kinds.setdefault(is_choice, []).append((block, first))
+        first += len(block.sites)
     constraints: list[Constraint] = []
-    for (is_choice, _), members in sorted(groups.items()):
-        size = max(len(block.sites) for block, _ in members)
+    for is_choice, size, members in _alike(kinds):
         shape = (len(members[0][0].tier), len(members), size)
         tier = np.full(shape, -1, np.int32)
         one_of = np.zeros(shape[:2], bool)
@@ -158,6 +158,29 @@ def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
             sets = np.where(one_of[:, :, None], tier, -1)
             constraints.append(OneOf(jnp.asarray(sets), where, first, alone=True))
     return constraints
+
+
+def _alike(kinds: dict[bool, list[tuple[Block, int]]]) -> Iterator[tuple[bool, int, list[tuple[Block, int]]]]:
+    """Columns to compile together, by kind, with their width."""
+    for is_choice, members in sorted(kinds.items()):
+        narrower = 0
+        for width in widths([len(block.sites) for block, _ in members], LABELS_OF_A_PROGRAM):
+            yield is_choice, width, [member for member in members if narrower < len(member[0].sites) <= width]
+            narrower = width
+
+
+def widths(lengths: Iterable[int], price: int) -> list[int]:
+    """Widths to pad lengths to: the fewest padded places in all, where one more width costs as much as `price`."""
+    counts = Counter(lengths)
+    sizes = sorted(counts)
+    best: list[tuple[int, list[int]]] = [(0, [])]  # of the shortest lengths, their cost and widths
+    for end in range(1, len(sizes) + 1):
+        ways = []
+        for begin in range(end):
+            padded = sizes[end - 1] * sum(counts[size] for size in sizes[begin:end])
+            ways.append((best[begin][0] + padded + price, [*best[begin][1], sizes[end - 1]]))
+        best.append(min(ways))
+    return best[-1][1]
 
 
 def by_chunks(function: Callable[..., Any], evidence: Packed, *rowwise: Any) -> Any:

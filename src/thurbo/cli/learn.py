@@ -135,6 +135,13 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    hiding: Annotated[
+        options.Hiding,
+        typer.Option(
+            help="What training hides from itself: single cells, best to fill in by, or runs of neighbouring columns, "
+            "whose features say most of who respondents are."
+        ),
+    ] = options.Hiding.CELLS,
     hold_out: Annotated[
         float | None,
         typer.Option(min=0.0, max=0.9, help="Share of rows kept apart to watch training by; 0.1 of large tables."),
@@ -167,6 +174,7 @@ def fit(
         max_epochs="auto" if epochs is None else epochs,
         objective=objective.value,
         unobserved=unobserved.value,
+        hiding=hiding.value,
         validation_fraction="auto" if hold_out is None else hold_out,
         checkpoint=notes,
         random_state=seed,

@@ -33,6 +33,13 @@ class Ordinals(StrEnum):
     CUTS = "cuts"
 
 
+class Hiding(StrEnum):
+    """What training hides from itself."""
+
+    CELLS = "cells"
+    NEIGHBOURS = "neighbours"
+
+
 class Hidden(StrEnum):
     """How `transform` tells of hidden units."""
 

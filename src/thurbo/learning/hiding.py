@@ -1,18 +1,19 @@
 """§5 Which cells multi-prediction hides from itself: what is hidden decides what must be learned to predict it.
 
 A hiding is a frozen value that is called with a key and evidence and says which observed slots to hide, at least one of
-each row: part of a `Plan`, so it compiles once.
+each row: part of a `Plan`, so it compiles once. One that says `whole_cells` never hides a part of a cell's slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from thurbo._typing import PRNGKey, RowsMask
+from thurbo._typing import Array, Float, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
 
 Hiding = Callable[[PRNGKey, Evidence], RowsMask]
@@ -24,16 +25,49 @@ class Cells:
 
     least: float = 0.1
     most: float = 0.9
+    whole_cells: ClassVar[bool] = True
+
+    def __call__(self, key: PRNGKey, evidence: Evidence) -> RowsMask:
+        key_share, key_cell = jax.random.split(key)
+        dice = jax.random.uniform(key_cell, evidence.observed.shape)
+        if evidence.cells is not None:
+            dice = dice[:, evidence.cells]
+        return _share(key_share, dice, evidence.observed, self.least, self.most)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """A random share of each row's cells, between `least` and `most`, in runs of `length` neighbouring columns.
+
+    Neighbouring questions of a survey ask about the same matter and give one another away. What is predicted from
+    afar is what respondents share across all of it: better features of who they are, worse ones to fill in from. A
+    run is at most a quarter of the columns.
+    """
+
+    length: int = 40
+    least: float = 0.1
+    most: float = 0.9
+    whole_cells: ClassVar[bool] = True
 
     def __call__(self, key: PRNGKey, evidence: Evidence) -> RowsMask:
         observed = evidence.observed
-        key_share, key_cell = jax.random.split(key)
-        share = jax.random.uniform(key_share, (observed.shape[0], 1), minval=self.least, maxval=self.most)
-        dice = jax.random.uniform(key_cell, observed.shape)
+        n_rows, n_slots = observed.shape
+        key_share, key_run, key_first = jax.random.split(key, 3)
+        column = jnp.arange(n_slots, dtype=jnp.int32)
         if evidence.cells is not None:
-            dice = dice[:, evidence.cells]
-        dice = jnp.where(observed, dice, jnp.inf)
-        return observed & (dice <= jnp.maximum(share, dice.min(axis=-1, keepdims=True)))
+            column = jnp.cumsum(evidence.cells.astype(jnp.int32) == column, dtype=jnp.int32) - 1
+        length = jnp.clip((column[-1] + 1) // 4, 1, self.length)
+        run = (column + jax.random.randint(key_first, (), 0, length, jnp.int32)) // length
+        most_runs = max(n_slots // self.length + 2, 8)  # seven columns in quarters, from the middle of one
+        dice = jax.random.uniform(key_run, (n_rows, most_runs))[:, run]
+        return _share(key_share, dice, observed, self.least, self.most)
+
+
+def _share(key: PRNGKey, dice: Float[Array, "row slot"], observed: RowsMask, least: float, most: float) -> RowsMask:
+    """The observed slots whose dice fall below each row's share, or their lowest."""
+    share = jax.random.uniform(key, (observed.shape[0], 1), minval=least, maxval=most)
+    dice = jnp.where(observed, dice, jnp.inf)
+    return observed & (dice <= jnp.maximum(share, dice.min(axis=-1, keepdims=True)))
 
 
 @dataclass(frozen=True)
@@ -65,3 +99,6 @@ class Rectangles:
             inside.append((at >= first[:, axis, None]) & (at < (first + size)[:, axis, None]))
         region = (inside[0][:, :, None] & inside[1][:, None, :]).reshape(n_rows, n_pixels)
         return observed & (region | (jax.random.uniform(key_pixel, observed.shape) < self.share))
+
+
+NAMED: dict[str, Hiding] = {"auto": Cells(), "cells": Cells(), "neighbours": Neighbours()}

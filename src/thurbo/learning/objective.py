@@ -15,7 +15,6 @@ from thurbo.constraints.joint import log_mass_of_hidden
 from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import log_evidence_exact
 from thurbo.inference.meanfield import MeanField, factor_variance, mean_field, predictive
-from thurbo.learning.hiding import Cells
 from thurbo.learning.phases import Positive
 from thurbo.learning.plan import Plan
 from thurbo.rbm import Params
@@ -81,7 +80,7 @@ def multi_prediction(params: Params, evidence: Evidence, hidden: RowsMask, plan:
     q = mean_field(params, shown, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
     mean, deviation = predictive(params, q, evidence)
     region = evidence.region(evidence.seen(params).gauge)
-    whole = evidence.cells is not None and isinstance(plan.hiding, Cells)
+    whole = evidence.cells is not None and getattr(plan.hiding, "whole_cells", False)
     return log_mass_of_hidden(region, mean, deviation, hidden, whole), q
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from thurbo.errors import ThurboError
 from thurbo.inference.likelihood import MAX_QUADRATURE_FACTORS
-from thurbo.learning.hiding import Cells
+from thurbo.learning.hiding import NAMED
 from thurbo.learning.plan import Plan
 
 Settings = Mapping[str, Any]  # the estimator's parameters by name
@@ -60,8 +60,9 @@ def check(settings: Settings) -> None:
     share = settings["validation_fraction"]
     if share != "auto" and not (isinstance(share, (int, float)) and 0 <= share < 1):
         raise ThurboError(f'validation_fraction={share!r} is not a number from 0 to below 1, nor "auto"')
-    if settings["hiding"] != "auto" and not callable(settings["hiding"]):
-        raise ThurboError(f'hiding={settings["hiding"]!r} is neither "auto" nor something like Rectangles(28, 28)')
+    if not callable(settings["hiding"]) and settings["hiding"] not in list(NAMED):
+        named = ", ".join(NAMED)
+        raise ThurboError(f"hiding={settings['hiding']!r} is none of {named}, nor something like Rectangles(28, 28)")
     smoothing = settings["posterior_smoothing"]
     if smoothing is not None and not (isinstance(smoothing, (int, float)) and 0 < smoothing < 1):
         raise ThurboError(f"posterior_smoothing={smoothing!r} is neither None nor a number between 0 and 1")
@@ -123,7 +124,7 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         objective=objective,
         unobserved=settings["unobserved"],
         likelihood_weight=float(share),
-        hiding=Cells() if settings["hiding"] == "auto" else settings["hiding"],
+        hiding=NAMED[settings["hiding"]] if isinstance(settings["hiding"], str) else settings["hiding"],
         positive_phase=positive,
         negative_phase=negative,
         n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
