@@ -56,6 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | _TABLES
     | {"packing", "ragged", "inference", "learning", "queries", "store", "fitting", "segments"},
     "imputer": _TABLES | {"estimator"},
+    "readings": _TABLES | {"estimator", "learning"},
     "scoring": set(),
     "report": _TABLES | {"estimator"},
     "demo": _TABLES | {"datasets", "estimator", "queries", "report"},

@@ -14,6 +14,7 @@ _HOME = {
     "TBM": "thurbo.estimator",
     "TBMImputer": "thurbo.imputer",
     "masked_cell_scorer": "thurbo.scoring",
+    "choose_ordinals": "thurbo.readings",
     "Schema": "thurbo.schema",
     "read": "thurbo.tables",
     "write": "thurbo.tables",
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from thurbo.io.long import from_long
     from thurbo.pooling import pool, stack
     from thurbo.preferences import read_preferences, write_preferences
+    from thurbo.readings import choose_ordinals
     from thurbo.schema import Schema
     from thurbo.scoring import masked_cell_scorer
     from thurbo.tables import read, write

@@ -131,7 +131,7 @@ def fit(
         options.Ordinals | None,
         typer.Option(
             help="Ordered levels by a utility each (for thousands of answers to a question), or by cuts of one scale; "
-            "as the schema says otherwise.",
+            "auto lets hidden answers decide for each question, by two more fits. As the schema says otherwise.",
             show_default=False,
         ),
     ] = None,
@@ -168,7 +168,7 @@ def fit(
     from thurbo.estimator import TBM
 
     model = TBM(
-        found if ordinals is None else found.read_ordinals(ordinals.value),
+        found if ordinals in (None, options.Ordinals.AUTO) else found.read_ordinals(ordinals.value),
         n_hidden="auto" if hidden is None else hidden,
         n_factors="auto" if factors is None else factors,
         max_epochs="auto" if epochs is None else epochs,
@@ -180,6 +180,14 @@ def fit(
         random_state=seed,
         verbose=not quiet,
     )
+    if ordinals is options.Ordinals.AUTO:
+        from thurbo.readings import choose_ordinals
+
+        model.schema = choose_ordinals(frame, model, random_state=seed)
+        if not quiet:
+            for name, why in model.schema.reasons.items():
+                if why.startswith("read by"):
+                    say(f"{name}: {why}")
     model.fit(frame)
     model.save(output)
     if notes is not None and model.converged_:

@@ -27,8 +27,9 @@ class Unobserved(StrEnum):
 
 
 class Ordinals(StrEnum):
-    """What an ordered level is: a utility of its own, or the stretch between two cuts of one scale."""
+    """What an ordered level is: a utility of its own, or the stretch between two cuts of one scale; or what pays."""
 
+    AUTO = "auto"
     UTILITIES = "utilities"
     CUTS = "cuts"
 
