@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scoring": set(),
     "report": _TABLES | {"estimator"},
     "demo": _TABLES | {"datasets", "estimator", "queries", "report"},
-    "cli": _TABLES | {"datasets", "estimator", "report", "demo"},
+    "cli": _TABLES | {"datasets", "estimator", "report", "demo", "readings"},
 }
 
 DEVICE_SIDE = {

@@ -44,7 +44,7 @@ SCHEMA = tb.Schema(
 
 @pytest.fixture(scope="module")
 def model() -> tb.TBM:
-    return tb.TBM(SCHEMA, n_hidden=2, max_epochs=40, batch_size=40, random_state=0).fit(frame())
+    return tb.TBM(SCHEMA, n_hidden=2, max_epochs=15, batch_size=40, learning_rate=0.03, random_state=0).fit(frame())
 
 
 def blank(n: int = 1, **cells) -> pd.DataFrame:
@@ -62,6 +62,15 @@ def test_a_table_with_inequalities_is_learned_from(model):
     better = model.predict_proba(blank(films="A > B"), "likes")[0, 1]
     worse = model.predict_proba(blank(films="B > A"), "likes")[0, 1]
     assert better > worse + 0.05
+
+
+@pytest.mark.slow
+def test_prediction_is_trained_through_inequalities_too():
+    model = tb.TBM(SCHEMA, n_hidden=2, max_epochs=40, batch_size=40, random_state=0, objective="multi-prediction")
+    model.fit(frame())
+    assert model.converged_
+    better, worse = (model.predict_proba(blank(films=said), "likes")[0, 1] for said in ("A > B", "B > A"))
+    assert better > worse + 0.2
 
 
 @pytest.mark.slow

@@ -189,13 +189,37 @@ def test_scales_enter_the_lines():
     np.testing.assert_allclose(jax.grad(mass)(scale)[0], numeric, rtol=1e-6)
 
 
-def test_gradient_of_the_estimate_is_its_slope():
-    region = linear_of(CHAIN).region(GAUGE)
+def mirrored(triple):
+    """The same region written with its lines the other way round."""
+    A, b, c = map(np.asarray, triple)
+    return -A, -c, -b
+
+
+@pytest.mark.parametrize("triple", [lambda: CHAIN, lambda: mirrored(CHAIN)], ids=["lower", "upper"])
+def test_gradient_of_the_estimate_is_its_slope(triple):
+    region = linear_of(triple()).region(GAUGE)
     value = lambda m: region.log_mass(m)[0]  # noqa: E731
     slope = jax.jit(jax.grad(value))(MEAN)
     for i in range(N):
         step = 1e-5 * jnp.eye(N)[i][None]
         np.testing.assert_allclose(slope[0, i], (value(MEAN + step) - value(MEAN - step)) / 2e-5, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Evidence((linear_of(CHAIN),)), lambda: Evidence((linear_of(mirrored(CHAIN)),)), lambda: boxed(WEDGE)[0]],
+    ids=["chain", "mirrored", "box"],
+)
+def test_means_have_slopes_to_train_through(make):
+    """Mean-field is differentiated: finite, those of the mean itself, and symmetric, being a covariance."""
+    region = make().region(GAUGE)
+    slope = np.asarray(jax.jit(jax.jacrev(lambda m: region.mean(m)[0]))(MEAN))[:, 0]
+    assert np.isfinite(slope).all()
+    mean = jax.jit(region.mean)
+    steps = [1e-5 * jnp.eye(N)[i][None] for i in range(N)]
+    numeric = np.stack([np.asarray(mean(MEAN + step) - mean(MEAN - step))[0] / 2e-5 for step in steps], axis=1)
+    np.testing.assert_allclose(slope, numeric, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(slope, slope.T, atol=0.02)  # up to the points of the lattice
 
 
 @pytest.mark.parametrize("make", [lambda: Evidence((linear_of(CHAIN),)), lambda: boxed(WEDGE)[0]], ids=["chain", "box"])

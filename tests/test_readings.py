@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,6 +34,7 @@ def model() -> tb.TBM:
     return tb.TBM(columns, n_hidden=2, max_epochs=40, learning_rate=0.03, random_state=0, verbose=False)
 
 
+@pytest.mark.slow
 def test_each_question_takes_the_reading_that_knew_its_hidden_answers_better(model: tb.TBM) -> None:
     frame = made()
     before = model.get_params()
@@ -45,6 +49,36 @@ def test_each_question_takes_the_reading_that_knew_its_hidden_answers_better(mod
     assert model.get_params() == before
     assert not hasattr(model, "params_")
     assert schema["ends"].labels == schema["scale"].labels == LEVELS
+
+
+def test_scores_of_both_readings_decide_and_rows_are_either_learned_from_or_judged_by(
+    model: tb.TBM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = made(50)
+    learned: list[np.ndarray] = []
+    judged: list[np.ndarray] = []
+
+    def fit(self: tb.TBM, X: pd.DataFrame, sample_weight: np.ndarray) -> None:
+        learned.append(sample_weight)
+        self.params_ = SimpleNamespace(n_hidden=3, n_factors=1)
+
+    def evaluate(self: tb.TBM, X: pd.DataFrame, sample_weight: np.ndarray, **how: Any) -> SimpleNamespace:
+        judged.append(sample_weight)
+        assert (self.n_hidden, self.n_factors) == ((2, "auto") if len(judged) == 1 else (3, 1))
+        score = {"ends": (-1.2, -1.0), "scale": (-1.1, -1.1)}
+        place = int(self.schema["ends"].kind == "categorical")
+        tests = [{"column": name, "answer": "label", "n": 7, "log_score": by[place]} for name, by in score.items()]
+        return SimpleNamespace(columns=tests)
+
+    monkeypatch.setattr(tb.TBM, "fit", fit)
+    monkeypatch.setattr(tb.TBM, "evaluate", evaluate)
+    schema = tb.choose_ordinals(frame, model, hold_out=0.3)
+    assert [schema[name].kind for name in ("ends", "scale")] == ["categorical", "ordinal"]
+    assert "-1.200 nats an answer by cuts, -1.000 by utilities, of 7 hidden answers" in schema.reasons["ends"]
+    for of_fit, of_test in zip(learned, judged, strict=True):
+        np.testing.assert_array_equal(of_fit + of_test, 1.0)
+        assert of_test.sum() == 15
+    assert len(learned) == 2
 
 
 def test_where_nothing_is_ordered_nothing_is_fitted(model: tb.TBM, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -263,6 +263,32 @@ def test_quantiles_are_inverted_precisely(dtype):
         assert (np.abs(got - want) <= allowed).all(), (mean, lower, upper)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_quantile_has_its_share_below_it_on_whichever_side_the_interval_lies(dtype):
+    share = jnp.asarray([0.02, 0.3, 0.5, 0.9], dtype)
+    laws = [law for law in LAWS if law[2] - law[1] > 1e-2 and max(map(abs, np.asarray(law)[np.isfinite(law)])) < 9]
+    assert {np.sign(lower + upper - 2 * mean) for mean, lower, upper in laws} >= {-1, 1}
+    for mean, lower, upper in laws:
+        x = truncnorm.quantile(share, mean, lower, upper)
+        assert x.dtype == dtype
+        np.testing.assert_allclose(exact_cdf(x, mean, lower, upper), share, atol=10 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(-INF, 0.2), (-1.5, 0.2), (-0.2, INF), (0.4, 0.9), (-INF, -3.0), (-4.0, -3.0)]
+)
+def test_quantiles_move_with_their_bounds(lower, upper):
+    ends = jnp.asarray([0.1, lower, upper])
+    value = lambda e: truncnorm.quantile(0.3, *e)  # noqa: E731
+    slope = jax.grad(value)(ends)
+    for i in range(3):
+        if np.isfinite(ends[i]):
+            step = jnp.zeros(3).at[i].set(1e-5)
+            np.testing.assert_allclose(slope[i], (value(ends + step) - value(ends - step)) / 2e-5, rtol=1e-6, atol=1e-8)
+        else:
+            assert slope[i] == 0.0
+
+
 def floats(dtype, *, infinite):
     width = {"float32": 32, "float64": 64}[dtype]
     special = [

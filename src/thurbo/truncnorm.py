@@ -70,7 +70,8 @@ def quantile(share: ArrayLike, mean: ArrayLike, lower: ArrayLike, upper: ArrayLi
 
 @jax.custom_jvp
 def _quantile(u: jax.Array, m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
-    return _invert(u, 1.0 - u, m, lo, hi)
+    mirrored = _fold(m, lo, hi).sign < 0.0  # shares are then from the other end
+    return _invert(jnp.where(mirrored, 1.0 - u, u), jnp.where(mirrored, u, 1.0 - u), m, lo, hi)
 
 
 @_quantile.defjvp
@@ -93,7 +94,10 @@ def _quantile_jvp(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...
 
 
 def _invert(from_left: jax.Array, from_right: jax.Array, m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
-    """x with a share `from_left` of the interval's mass below it and `from_right` above, by inverting log Q."""
+    """x with a share `from_left` of the interval's mass below it and `from_right` above, by inverting log Q.
+
+    Of intervals that lie more to the left of the mean than to its right, which are mirrored, it is the other way round.
+    """
     single = m.dtype == jnp.float32
     interval = _fold(m, lo, hi)
     origin = _origin(interval.c, _DRAWS if single else _DOUBLE)

@@ -285,8 +285,12 @@ class LinearRegion:
         return jax.lax.map(jax.checkpoint(lambda mean: self.log_mass(mean[None, :])), means)
 
     def mean(self, mean: Rows) -> Rows:
-        """E[x | x ∈ Ω] for x ~ N(mean, I): mean + ∂ log_mass / ∂ mean."""
-        return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
+        """E[x | x ∈ Ω] for x ~ N(mean, I), by the draws that weigh Ω; elsewhere the mean itself."""
+        near = _gather(self, mean)
+        triangle, lower, upper = self._standard(near, None)
+        shift = jnp.einsum("rk,rkd->rd", separation.centre(separation.separate(triangle, lower, upper)), triangle.basis)
+        x = jnp.where(self.point, self.box_lower, near + shift)
+        return jnp.where(self.held, _scatter(self, x, 0.0), mean)
 
     def release(self, slots: RowsMask) -> LinearRegion:
         gone = _touched(self, slots)

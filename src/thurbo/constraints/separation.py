@@ -37,6 +37,8 @@ class Draws(NamedTuple):
 
     log_weight: Float[Array, "row point"]  # −∞ where a line could not be kept
     y: Float[Array, "row point rank"]
+    middle: Float[Array, "row point rank"]  # what y was expected to be, given those before
+    so_far: Float[Array, "row point rank"]  # the weight when it was drawn
 
 
 @cache
@@ -93,7 +95,7 @@ def separate(triangle: Triangle, lower: Lines, upper: Lines, n_shifts: int = N_S
     dtype = triangle.factor.dtype
     points = jnp.asarray(lattice(rank)[: n_shifts * POINTS_PER_SHIFT], dtype)
 
-    def one(carry: tuple, item: tuple) -> tuple[tuple, Array]:
+    def one(carry: tuple, item: tuple) -> tuple[tuple, tuple[Array, ...]]:
         moved, log_weight = carry
         column, number, share = item
         binds = (triangle.last == number)[:, None, :]
@@ -109,13 +111,14 @@ def separate(triangle: Triangle, lower: Lines, upper: Lines, n_shifts: int = N_S
         mass = truncnorm.log_mass(zero, low, high)
         y = truncnorm.quantile(jnp.broadcast_to(share[None, :], low.shape), zero, low, high)
         log_weight = jnp.where(is_open, log_weight + mass, -jnp.inf)
-        return (moved + column[:, None, :] * y[:, :, None], log_weight), y
+        drawn = y, truncnorm.mean(zero, low, high), log_weight
+        return (moved + column[:, None, :] * y[:, :, None], log_weight), drawn
 
     n_points = points.shape[0]
     start = jnp.zeros((n_rows, n_points, n_lines), dtype), jnp.zeros((n_rows, n_points), dtype)
     items = jnp.moveaxis(triangle.factor, 2, 0), jnp.arange(rank, dtype=jnp.int32), points.T
-    (_, log_weight), y = jax.lax.scan(jax.checkpoint(one), start, items)
-    return Draws(log_weight, jnp.moveaxis(y, 0, 2))
+    (_, log_weight), drawn = jax.lax.scan(jax.checkpoint(one), start, items)
+    return Draws(log_weight, *(jnp.moveaxis(each, 0, 2) for each in drawn))
 
 
 def _over(difference: Array, slope: Array) -> Array:
@@ -131,6 +134,20 @@ def log_mean(draws: Draws) -> Float[Array, " row"]:
     safe = jnp.where(found, top, 0.0)
     total = jnp.exp(draws.log_weight - safe[:, None]).mean(-1)
     return jnp.where(found, safe + jnp.log(jnp.where(found, total, 1.0)), -jnp.inf)
+
+
+def centre(draws: Draws) -> Float[Array, "row rank"]:
+    """E[y | y ∈ Ω], by the draws' weights; 0 for a row of which no point was found inside.
+
+    What a draw misses of its own expectation has mean 0 under the weights so far: taken off, a variable that moves no
+    later interval is exact. It is continuous in the bounds and can be differentiated; the slope of `log_mean` jumps
+    from one binding line to the next, and cannot.
+    """
+    found = jnp.isfinite(draws.log_weight).any(-1)[:, None]
+    final = jax.nn.softmax(jnp.where(found, draws.log_weight, 0.0), axis=1)[:, :, None]
+    so_far = jax.nn.softmax(jnp.where(found[:, :, None], draws.so_far, 0.0), axis=1)
+    y = (final * draws.y).sum(axis=1) - (so_far * (draws.y - draws.middle)).sum(axis=1)
+    return jnp.where(found, y, 0.0)
 
 
 def log_mean_error(draws: Draws) -> Float[Array, " row"]:
