@@ -78,7 +78,12 @@ def forms() -> dict[str, tuple]:
     }
 
 
-@pytest.mark.parametrize("name", forms())
+QUICK = ("levels", "mixed")  # of which the last holds all others
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in forms()]
+)
 def test_every_form_is_linear(name):
     region = forms()[name]
     A, b, c = region.as_linear(0)
@@ -195,7 +200,13 @@ def mirrored(triple):
     return -A, -c, -b
 
 
-@pytest.mark.parametrize("triple", [lambda: CHAIN, lambda: mirrored(CHAIN)], ids=["lower", "upper"])
+@pytest.mark.parametrize(
+    "triple",
+    [
+        pytest.param(lambda: CHAIN, id="lower", marks=pytest.mark.slow),
+        pytest.param(lambda: mirrored(CHAIN), id="upper"),
+    ],
+)
 def test_gradient_of_the_estimate_is_its_slope(triple):
     region = linear_of(triple()).region(GAUGE)
     value = lambda m: region.log_mass(m)[0]  # noqa: E731
@@ -207,8 +218,11 @@ def test_gradient_of_the_estimate_is_its_slope(triple):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: Evidence((linear_of(CHAIN),)), lambda: Evidence((linear_of(mirrored(CHAIN)),)), lambda: boxed(WEDGE)[0]],
-    ids=["chain", "mirrored", "box"],
+    [
+        pytest.param(lambda: Evidence((linear_of(CHAIN),)), id="chain", marks=pytest.mark.slow),
+        pytest.param(lambda: Evidence((linear_of(mirrored(CHAIN)),)), id="mirrored"),
+        pytest.param(lambda: boxed(WEDGE)[0], id="box"),
+    ],
 )
 def test_means_have_slopes_to_train_through(make):
     """Mean-field is differentiated: finite, those of the mean itself, and symmetric, being a covariance."""
@@ -222,7 +236,13 @@ def test_means_have_slopes_to_train_through(make):
     np.testing.assert_allclose(slope, slope.T, atol=0.02)  # up to the points of the lattice
 
 
-@pytest.mark.parametrize("make", [lambda: Evidence((linear_of(CHAIN),)), lambda: boxed(WEDGE)[0]], ids=["chain", "box"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: Evidence((linear_of(CHAIN),)), id="chain", marks=pytest.mark.slow),
+        pytest.param(lambda: boxed(WEDGE)[0], id="box"),
+    ],
+)
 def test_draws_against_rejection(make):
     evidence = make()
     region = evidence.region(GAUGE)

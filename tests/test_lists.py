@@ -59,7 +59,7 @@ def dense(table: np.ndarray, levels: bool) -> Evidence:
     return Evidence((order,), None, jnp.asarray(table >= 0))
 
 
-@pytest.mark.parametrize("levels", [True, False])
+@pytest.mark.parametrize("levels", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_lists_say_what_a_table_says_that_leaves_the_others_out(params, levels):
     lists, table = some_lists(1, levels=levels)
     ragged = pack_lists(lists, None, 2)

@@ -106,7 +106,7 @@ def test_gaps_are_closed_and_lone_tiers_fall_silent():
     np.testing.assert_array_equal(consecutive(codes), [[[0, 1, 1, -1]], [[-1] * 4], [[-1, 1, -1, 0]]])
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("dtype", [jnp.float32, pytest.param(jnp.float64, marks=pytest.mark.slow)])
 def test_ratings_one_and_three_never_break_the_order(dtype):
     """Gapped tiers of one parity would be drawn at the same time; here no step ever leaves Ω."""
     rng = np.random.default_rng(1)
@@ -172,7 +172,7 @@ def test_panels_are_laid_where_a_hazard_underflows():
     within(masses(np.arange(50), mean, jnp.float32), chain_reference(mean), jnp.float32)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("dtype", [jnp.float32, pytest.param(jnp.float64, marks=pytest.mark.slow)])
 def test_categories_and_top_sets_match_a_fine_trapezoid(dtype):
     rng = np.random.default_rng(5)
     cases = [(np.arange(n) // (n - 1), exact32(s * rng.normal(size=n))) for n, s in ((2, 1), (3, 1), (10, 2), (40, 5))]
@@ -264,7 +264,12 @@ def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "codes", [[2, 0, 3, 1], [0, 0, 1, 2, 3, 3], [0, 1, 1, 2, 1]], ids=["ranking", "tied ends", "tied middle"]
+    "codes",
+    [
+        pytest.param([2, 0, 3, 1], id="ranking", marks=pytest.mark.slow),
+        pytest.param([0, 0, 1, 2, 3, 3], id="tied ends", marks=pytest.mark.slow),
+        pytest.param([0, 1, 1, 2, 1], id="tied middle"),
+    ],
 )
 def test_slopes_of_chains_are_differences_in_means_and_deviations_and_twice_over(codes):
     order, n = Order.of(np.array([[codes]])), len(codes)
@@ -309,7 +314,7 @@ def test_gradients_and_means(codes):
     assert 2 * len(codes) * stats.norm.sf(np.abs(error).max()) > SMALLEST_P
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("dtype", [jnp.float32, pytest.param(jnp.float64, marks=pytest.mark.slow)])
 def test_gradients_are_finite_where_probabilities_are_not_representable(dtype):
     for codes in ([0, 0, 1], [0, 1, 1, 2]):
         mean = jnp.asarray(30.0 * np.linspace(1, -1, len(codes)), dtype)[None, :]

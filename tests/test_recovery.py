@@ -53,7 +53,7 @@ CASES = {
         learning_rate=0.03,
     ),
 }
-SLOW = ("simple", "multiselect", "categorical", "ranking", "ranking of three tiers", "everything")
+SLOW = ("binary", "simple", "multiselect", "categorical", "ranking", "ranking of three tiers", "everything")
 RUNS = [
     *[pytest.param(name, {"objective": "exact"}, id=name) for name in CASES if name not in SLOW],
     *[pytest.param(name, {"objective": "exact"}, id=name, marks=pytest.mark.slow) for name in SLOW],
