@@ -219,7 +219,7 @@ def test_splits_part_the_rows_and_stay_within_those_given():
 # ---- the model
 
 
-@pytest.mark.parametrize("unobserved", ["marginalize", "exclude"])
+@pytest.mark.parametrize("unobserved", ["marginalize", pytest.param("exclude", marks=pytest.mark.slow)])
 def test_cells_filled_in_together_are_what_each_column_would_be_predicted(made: afrobarometer.Survey, unobserved: str):
     shown = made.frame.mask(made.mask)
     settings = {"n_hidden": 3, "n_factors": 1, "max_epochs": 0, "objective": "multi-prediction"}

@@ -513,7 +513,7 @@ def test_any_numbers_round_trip(values: list[float | None], transform: Any) -> N
     assert np.all(np.isfinite(block.log_jacobian))
     spread = np.ptp(present) if len(present) else 1.0
     np.testing.assert_allclose(
-        column.to_user(block.lower[block.point]), present, rtol=1e-9, atol=1e-9 * max(spread, 1e-290)
+        column.to_user(block.lower[block.point]), present, rtol=1e-9, atol=max(1e-9 * spread, 1e-290)
     )
 
 

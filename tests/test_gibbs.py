@@ -117,6 +117,7 @@ def test_geweke_joint(n_factors):
     assert 2 * norm.sf(np.abs(z)).min() * z.size > 2e-5
 
 
+@pytest.mark.slow
 def test_rows_do_not_see_their_neighbours():
     """method="gibbs" gives a row the same answer alone, in company, and in another order."""
     params = make_params()

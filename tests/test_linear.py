@@ -177,6 +177,7 @@ def test_boxes_and_points_under_lines_against_quadrature():
     assert float(x[0, 1]) == 0.2
 
 
+@pytest.mark.slow
 def test_scales_enter_the_lines():
     """In standard units z = scale x: 2 z0 - z1 >= 0 is a line on x with other coefficients; its slope is a gradient."""
     A = np.array([[2.0, -1.0, 0, 0, 0]])

@@ -131,7 +131,8 @@ def test_mixed_rows_in_float32_agree():
     np.testing.assert_allclose(jax.jit(log_evidence_exact)(*small), scores, atol=2e-4)
 
 
-@pytest.mark.parametrize("unobserved", ["marginalize", pytest.param("exclude", marks=pytest.mark.slow)])
+@pytest.mark.slow  # Geweke's test below sees the same draws
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
 def test_chains_over_mixed_rows_reach_the_posterior(unobserved):
     params, evidence = make_params(), make_evidence(unobserved)
     _, exact = brute_force(params, evidence)

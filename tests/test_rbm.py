@@ -82,7 +82,7 @@ def test_factor_posterior_is_gaussian_conditioning():
     np.testing.assert_allclose(U.T @ U, covariance, rtol=1e-10)
 
 
-@pytest.mark.parametrize("n", [1, 5, 9, 20])
+@pytest.mark.parametrize("n", [1, 5, 9, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_whitener_inverts_the_cholesky_factor_and_knows_its_slope(n):
     rng = np.random.default_rng(n)
     half = rng.normal(size=(3, n, 2 * n))

@@ -53,7 +53,7 @@ CASES = {
         learning_rate=0.03,
     ),
 }
-SLOW = ("binary", "simple", "multiselect", "categorical", "ranking", "ranking of three tiers", "everything")
+SLOW = ("binary", "ordinal", "simple", "multiselect", "categorical", "ranking", "ranking of three tiers", "everything")
 RUNS = [
     *[pytest.param(name, {"objective": "exact"}, id=name) for name in CASES if name not in SLOW],
     *[pytest.param(name, {"objective": "exact"}, id=name, marks=pytest.mark.slow) for name in SLOW],
@@ -94,6 +94,7 @@ def test_held_out_log_evidence_is_the_true_models(name, options):
     assert ours > baseline + 0.5 * (best - baseline)
 
 
+@pytest.mark.slow
 def test_features_learned_without_neighbours_say_more_of_what_runs_through_a_table():
     """Six matters of four questions each, and a group that tilts all of them a little: three units for one of both."""
     gain = []
