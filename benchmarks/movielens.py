@@ -25,7 +25,7 @@ from benchmarks import movielens_baselines as baselines
 from benchmarks.impute_gss import SCRIPTS, Peer, install, interpreter
 from benchmarks.movielens_data import MEASURES, Scores, Split, figures, load
 from benchmarks.movielens_ours import ours
-from thurbo import metrics
+from thurbo.analysis import metrics
 
 N_SEEDS = 3
 OURS = "thurbo"

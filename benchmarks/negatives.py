@@ -21,10 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import thurbo as tb
-from thurbo import fitting, packing, rbm
+from thurbo import rbm
 from thurbo.datasets.starwars import load_starwars
+from thurbo.evidence import pack as packing
 from thurbo.inference.meanfield import mean_field
 from thurbo.learning import course, phases, settings, trainer
+from thurbo.learning import fit as fitting
 from thurbo.learning.objective import exact
 
 N_HIDDEN, N_HELD = 10, 300

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.polynomial import legendre
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from thurbo import truncnorm
 from thurbo.constraints import Gauge
 from thurbo.constraints.order import Order, OrderRegion
+from thurbo.normal import truncnorm
 
 CASES = {
     "ranking of 50": np.arange(50),

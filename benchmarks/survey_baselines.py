@@ -13,7 +13,7 @@ import pandas as pd
 
 from benchmarks.classify import chances, logistic
 from thurbo.queries.answers import median_level
-from thurbo.queries.evaluate import LEAST_CHANCE, calibration_of_labels
+from thurbo.queries.evaluate.masked import LEAST_CHANCE, calibration_of_labels
 
 TYPES = {"binary": "binary", "categorical": "categorical", "rank_mention": "rank", "ordinal": "ordinal"}
 TYPES |= {"continuous": "continuous"}

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.special
 import scipy.stats
 
-from thurbo import truncnorm
+from thurbo.normal import truncnorm
 
 N = 392_000
 SIGMAS = np.arange(51.0)

@@ -15,7 +15,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # The JAX side carries shapes in its annotations; here they are promises that are kept, or a test fails.
-CHECKED = ["rbm", "truncnorm", "constraints", "evidence", "packing", "inference", "learning", "queries"]
+CHECKED = ["rbm", "normal", "constraints", "evidence", "inference", "learning", "queries"]
 install_import_hook([f"thurbo.{name}" for name in CHECKED], "beartype.beartype")
 
 

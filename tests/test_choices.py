@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from thurbo.constraints import Gauge
-from thurbo.constraints.choices import log_below, log_mass_of_choice
+from thurbo.constraints.masses.choices import log_below, log_mass_of_choice
+from thurbo.constraints.masses.splits import Split, log_both, log_mass_of_two
 from thurbo.constraints.order import CLOSER_SCALE, Order
-from thurbo.constraints.splits import Split, log_both, log_mass_of_two
 
 N_ITEMS = 6
 

@@ -11,7 +11,7 @@ import pytest
 
 import thurbo as tb
 from tests.test_cli import run
-from thurbo.cli import long
+from thurbo.cli import lists as long
 
 N_USERS, N_ITEMS = 16, 9
 SIZES = ("--hidden", "1", "--factors", "0", "--epochs", "2", "--objective", "multi-prediction", "--quiet")

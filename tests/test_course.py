@@ -15,11 +15,12 @@ import pytest
 
 import thurbo as tb
 from tests.small import make_evidence, make_params, n_cuts_of
-from thurbo.checkpoint import Checkpoint, fingerprint
 from thurbo.errors import NotTrusted, ThurboError
-from thurbo.learning import course, initialise, trainer
-from thurbo.learning.initialise import Layout
+from thurbo.learning import course, trainer
+from thurbo.learning import start as initialise
+from thurbo.learning.checkpoint import Checkpoint, fingerprint
 from thurbo.learning.plan import Plan
+from thurbo.learning.start import Layout
 
 PLAN = Plan(n_mean_field_steps=2)
 LAYOUT = Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))

@@ -18,8 +18,9 @@ from sklearn.preprocessing import FunctionTransformer
 import thurbo as tb
 from tests.known import ISSUES, PARTIES, SCHEMA, TRUST, known_model
 from thurbo.errors import ThurboError
-from thurbo.queries import baseline, evaluate
-from thurbo.queries.evaluation import MEASURES, RIVALS, Evaluation
+from thurbo.queries.evaluate import baseline
+from thurbo.queries.evaluate import masked as evaluate
+from thurbo.queries.evaluate.evaluation import MEASURES, RIVALS, Evaluation
 
 HIDE = 0.3
 CODES = {"member": ("no", "yes"), "trust": TRUST, "party": PARTIES}

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.column_cases import CASES, Case
-from thurbo.columns.base import plain
+from thurbo.columns.column import plain
 from thurbo.errors import SchemaError
 from thurbo.io import frames
 

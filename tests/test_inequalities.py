@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binomtest
 
 import thurbo as tb
-from thurbo import packing
 from thurbo.errors import InfeasibleEvidence, SchemaError, ThurboError
+from thurbo.evidence import pack as packing
 
 N = 160
 

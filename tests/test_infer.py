@@ -17,11 +17,11 @@ import pytest
 from benchmarks.check_survey import compare
 
 import thurbo as tb
-from thurbo.columns.notes import Group, Note
-from thurbo.columns.quantities import bands
-from thurbo.columns.scales import arranged, scale
-from thurbo.columns.unanswered import unanswered
 from thurbo.io.codebook import KEY, Codebook
+from thurbo.io.notes import Group, Note
+from thurbo.schema.guess.quantities import bands
+from thurbo.schema.guess.scales import arranged, scale
+from thurbo.schema.guess.unanswered import unanswered
 
 # Levels from the lowest to the highest, as surveys write them.
 SCALES = [

@@ -12,7 +12,8 @@ from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import hidden_states, log_evidence_exact
 from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
-from thurbo.learning import course, initialise, objective, phases, trainer
+from thurbo.learning import course, objective, phases, trainer
+from thurbo.learning import start as initialise
 from thurbo.learning.hiding import Cells, Neighbours
 from thurbo.learning.phases import Positive
 from thurbo.learning.plan import Plan

@@ -13,9 +13,9 @@ from scipy.stats import chi2, ks_2samp, multivariate_normal, norm
 
 from tests import test_mixed
 from thurbo.constraints import Box, BoxRegion, Gauge, Levels, Linear, Order
-from thurbo.constraints.feasible import System, conflict, interior
 from thurbo.constraints.joint import log_mass_of_hidden
 from thurbo.constraints.linear import greedy_colours
+from thurbo.constraints.masses.feasible import System, conflict, interior
 from thurbo.evidence import Evidence
 from thurbo.inference import gibbs
 from thurbo.inference.likelihood import log_evidence_exact

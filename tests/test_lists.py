@@ -19,9 +19,9 @@ from thurbo.columns.ratings import tiers
 from thurbo.constraints import Gauge, Levels, Linear, Order
 from thurbo.constraints.order import CLOSER_SCALE
 from thurbo.evidence import Evidence
+from thurbo.evidence.buckets import LADDER, Lists, Ragged, pack_lists, width, widths
 from thurbo.inference.likelihood import log_evidence_exact
 from thurbo.inference.meanfield import mean_field
-from thurbo.ragged import LADDER, Lists, Ragged, pack_lists, width, widths
 from thurbo.rbm import Params
 
 N_ITEMS = 7

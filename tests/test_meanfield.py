@@ -125,7 +125,7 @@ def test_what_units_feel_is_the_mean_of_what_moves_them(n_factors):
 
 def test_centred_units_keep_their_mean_whatever_their_weights():
     """With the centre at what units feel, their log-odds have mean g over the rows: weights alone switch none."""
-    from thurbo.learning import initialise
+    from thurbo.learning import start as initialise
 
     rng, n_sites, n_hidden = np.random.default_rng(0), 7, 3
     felt = jnp.asarray(rng.normal(size=n_sites))
@@ -144,7 +144,7 @@ def test_centred_units_keep_their_mean_whatever_their_weights():
 
 def test_choices_start_at_the_shares_of_their_answers():
     """The untrained utilities of a column of choices give back how often each label was chosen (A.3)."""
-    from thurbo.learning import initialise
+    from thurbo.learning import start as initialise
 
     tier = np.zeros((100, 4), int)
     tier[np.arange(100), np.repeat([0, 1, 2, 3], [70, 20, 7, 3])] = 1

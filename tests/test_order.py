@@ -11,10 +11,10 @@ from scipy import stats
 from scipy.special import gammaln, log_softmax
 from scipy.stats import multivariate_normal
 
-from thurbo import truncnorm
 from thurbo.constraints import Bounds, Constraint, Gauge, Region
 from thurbo.constraints.one_of import OneOf
 from thurbo.constraints.order import CLOSER_SCALE, Order, OrderRegion, consecutive
+from thurbo.normal import truncnorm
 
 GAUGE = Gauge(jnp.zeros((1, 0)), jnp.ones(1))
 SMALLEST_P = 2e-5

@@ -16,8 +16,8 @@ from tests.known import PARTIES, SCHEMA, TRUST, Oracle, known_model, known_param
 from thurbo import cli
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.io.codebook import Codebook
-from thurbo.queries import evaluate
-from thurbo.report.answers import read_answers
+from thurbo.queries.evaluate import masked as evaluate
+from thurbo.report.responses import read_answers
 from thurbo.report.summary import _data
 
 LEVELS = ("none", "some", "much", "all")
@@ -147,7 +147,7 @@ def test_the_command_line_reads_them_so_too(by: str | None, tmp_path: Path, monk
         seen.append(self.schema)
         raise ThurboError("far enough")
 
-    monkeypatch.setattr("thurbo.estimator.TBM.fit", stop)
+    monkeypatch.setattr("thurbo.estimators.tbm.TBM.fit", stop)
     option = [] if by is None else ["--ordinals", by]
     files = [str(tmp_path / "d.csv"), "-s", str(tmp_path / "s.toml"), "-o", str(tmp_path / "m.thurbo")]
     with pytest.raises(SystemExit):
@@ -168,8 +168,8 @@ def test_the_command_line_lets_hidden_answers_decide(
         seen.append(self.schema)
         raise ThurboError("far enough")
 
-    monkeypatch.setattr("thurbo.readings.choose_ordinals", lambda X, model, random_state: chosen)
-    monkeypatch.setattr("thurbo.estimator.TBM.fit", stop)
+    monkeypatch.setattr("thurbo.estimators.ordinals.choose_ordinals", lambda X, model, random_state: chosen)
+    monkeypatch.setattr("thurbo.estimators.tbm.TBM.fit", stop)
     files = [str(tmp_path / "d.csv"), "-s", str(tmp_path / "s.toml"), "-o", str(tmp_path / "m.thurbo")]
     with pytest.raises(SystemExit):
         cli.main(["fit", *files, "--ordinals", "auto"])

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo import packing
 from thurbo.constraints import Gauge, Order
+from thurbo.evidence import pack as packing
 
 
 @pytest.mark.parametrize("price", [0, 1, 7, 40, 1000])

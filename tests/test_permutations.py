@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo.constraints import Gauge, Order, permutations
+from thurbo.constraints import Gauge, Order
+from thurbo.constraints.masses import permutations
 
 GAUGE = Gauge(jnp.full((6, 1), jnp.inf, jnp.float32), jnp.ones(6, jnp.float32))
 SLOTS = ((0, 2, 3, 5, 4, -1),)  # one place is padding, slot 1 is no item of the order

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from thurbo import fitting, packing
+from thurbo.evidence import pack as packing
+from thurbo.learning import fit as fitting
 from thurbo.learning import monitor, sizes
 from thurbo.learning.monitor import Standing
 

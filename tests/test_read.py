@@ -21,10 +21,10 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import thurbo as tb
-from thurbo.columns.notes import Note
 from thurbo.io import files
 from thurbo.io import read as reading
 from thurbo.io.codebook import KEY, Codebook
+from thurbo.io.notes import Note
 from thurbo.io.text import find_separator
 from thurbo.io.write import as_text
 

@@ -14,9 +14,9 @@ import thurbo as tb
 from thurbo.errors import SchemaError
 from thurbo.report import embedding as embedding_module
 from thurbo.report import render, summary
-from thurbo.report.answers import Answers, read_answers
 from thurbo.report.embedding import embed
 from thurbo.report.page import palette
+from thurbo.report.responses import Answers, read_answers
 from thurbo.report.units import describe_units, percent
 
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")

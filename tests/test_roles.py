@@ -20,13 +20,15 @@ from scipy.stats import norm
 
 import thurbo as tb
 from tests.column_cases import cells_of
-from thurbo import fitting
 from thurbo.columns import parse_given
 from thurbo.columns.normal_scores import distribution
 from thurbo.constraints import Gauge
 from thurbo.errors import SchemaError
 from thurbo.io import frames
-from thurbo.queries import baseline, evaluate, score
+from thurbo.learning import fit as fitting
+from thurbo.queries import score
+from thurbo.queries.evaluate import baseline
+from thurbo.queries.evaluate import masked as evaluate
 from thurbo.rbm import Params
 
 BANDS = {"young": (None, 30), "middle": (30, 60), "old": (65, None)}

@@ -13,8 +13,8 @@ from thurbo import rbm
 from thurbo.errors import ThurboError
 from thurbo.inference.meanfield import mean_field
 from thurbo.learning import objective, phases, settings, sizes
-from thurbo.learning.initialise import Layout
 from thurbo.learning.plan import Plan
+from thurbo.learning.start import Layout
 
 
 @pytest.fixture(scope="module")

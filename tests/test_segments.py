@@ -14,7 +14,7 @@ from tests.known import SCHEMA as KNOWN
 from tests.known import known_model
 from thurbo.errors import ThurboError
 from thurbo.queries.answers import from_latent
-from thurbo.segments import Segments, segments
+from thurbo.queries.segments import Segments, segments
 
 CENTRES = np.asarray([[0.0, 0.0, 5.0], [6.0, 0.0, 0.0], [0.0, 6.0, -5.0]])
 SIZES = (60, 90, 150)

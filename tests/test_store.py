@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save as to_bytes
 
 import thurbo as tb
-from thurbo import store
+from thurbo.io import store
 
 SECRET = "Rumpelstilzchen lives here"
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jax.test_util import check_grads
 
-from thurbo import truncnorm
+from thurbo.normal import truncnorm
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 P_VALUE = 2e-5

@@ -11,18 +11,18 @@ __version__ = "0.1.0.dev0"
 
 # Where each public name lives; a submodule stands for itself.
 _HOME = {
-    "TBM": "thurbo.estimator",
-    "TBMImputer": "thurbo.imputer",
-    "masked_cell_scorer": "thurbo.scoring",
-    "choose_ordinals": "thurbo.readings",
+    "TBM": "thurbo.estimators.tbm",
+    "TBMImputer": "thurbo.estimators.imputer",
+    "masked_cell_scorer": "thurbo.estimators.scorer",
+    "choose_ordinals": "thurbo.estimators.ordinals",
     "Schema": "thurbo.schema",
-    "read": "thurbo.tables",
-    "write": "thurbo.tables",
+    "read": "thurbo.schema.survey",
+    "write": "thurbo.schema.survey",
     "from_long": "thurbo.io.long",
-    "read_preferences": "thurbo.preferences",
-    "write_preferences": "thurbo.preferences",
-    "pool": "thurbo.pooling",
-    "stack": "thurbo.pooling",
+    "read_preferences": "thurbo.schema.preferences",
+    "write_preferences": "thurbo.schema.preferences",
+    "pool": "thurbo.analysis.pooling",
+    "stack": "thurbo.analysis.pooling",
     "Column": "thurbo.columns",
     "Continuous": "thurbo.columns",
     "Bounded": "thurbo.columns",
@@ -51,13 +51,16 @@ _HOME = {
     "ConvergenceWarning": "thurbo.errors",
     "SchemaWarning": "thurbo.errors",
 }
-_SUBMODULES = frozenset(
-    {"columns", "constraints", "datasets", "errors", "evidence", "inference", "learning", "metrics", "rbm", "truncnorm"}
-)
+# Submodules that users name, and where they are.
+_SUBMODULES = {
+    name: f"thurbo.{name}"
+    for name in ("columns", "constraints", "datasets", "errors", "evidence", "inference", "learning", "rbm")
+} | {"metrics": "thurbo.analysis.metrics", "truncnorm": "thurbo.normal.truncnorm"}
 
 __all__ = ["__version__", *_HOME, *sorted(_SUBMODULES)]
 
 if TYPE_CHECKING:
+    from thurbo.analysis.pooling import pool, stack
     from thurbo.columns import (
         Banded,
         Binary,
@@ -89,22 +92,21 @@ if TYPE_CHECKING:
         SchemaWarning,
         ThurboError,
     )
-    from thurbo.estimator import TBM
-    from thurbo.imputer import TBMImputer
+    from thurbo.estimators.imputer import TBMImputer
+    from thurbo.estimators.ordinals import choose_ordinals
+    from thurbo.estimators.scorer import masked_cell_scorer
+    from thurbo.estimators.tbm import TBM
     from thurbo.io.long import from_long
-    from thurbo.pooling import pool, stack
-    from thurbo.preferences import read_preferences, write_preferences
-    from thurbo.readings import choose_ordinals
     from thurbo.schema import Schema
-    from thurbo.scoring import masked_cell_scorer
-    from thurbo.tables import read, write
+    from thurbo.schema.preferences import read_preferences, write_preferences
+    from thurbo.schema.survey import read, write
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     if name in _SUBMODULES:
-        return import_module(f"thurbo.{name}")
+        return import_module(_SUBMODULES[name])
     raise AttributeError(f"module 'thurbo' has no attribute {name!r}")
 
 

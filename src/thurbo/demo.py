@@ -58,7 +58,7 @@ def run(
     destination(output)  # before any work: a minute later is too late to learn that the directory is missing
     from thurbo import report
     from thurbo.datasets import load_starwars
-    from thurbo.estimator import TBM
+    from thurbo.estimators.tbm import TBM
 
     say = progress or (lambda message: None)
     say("Reading the survey")
@@ -121,7 +121,7 @@ def hide(frame: Any, schema: Any, seed: int) -> Any:
     """The frame with a tenth of the answers blanked, each whole: those that `evaluate` hides with the same seed."""
     from sklearn.utils import check_random_state
 
-    from thurbo.queries.evaluate import choose
+    from thurbo.queries.evaluate.masked import choose
 
     fitted = schema.fit(frame)
     shown = frame.copy()

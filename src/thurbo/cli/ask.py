@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from thurbo.cli import long, options, tables
+from thurbo.cli import lists as long
+from thurbo.cli import options, tables
 from thurbo.cli.app import app, counted, say
 from thurbo.errors import ThurboError
 

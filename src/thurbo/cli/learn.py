@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from thurbo.cli import long, options, tables
+from thurbo.cli import lists as long
+from thurbo.cli import options, tables
 from thurbo.cli.app import app, counted, say
 from thurbo.errors import ThurboError
 
@@ -165,7 +166,7 @@ def fit(
     frame, found = _schema(data, schema, long.Said(row, item, score, columns))
     if not quiet and schema is None and row is None and (advice := long.hint(frame)):
         say(advice)
-    from thurbo.estimator import TBM
+    from thurbo.estimators.tbm import TBM
 
     model = TBM(
         found if ordinals in (None, options.Ordinals.AUTO) else found.read_ordinals(ordinals.value),
@@ -181,7 +182,7 @@ def fit(
         verbose=not quiet,
     )
     if ordinals is options.Ordinals.AUTO:
-        from thurbo.readings import choose_ordinals
+        from thurbo.estimators.ordinals import choose_ordinals
 
         model.schema = choose_ordinals(frame, model, random_state=seed)
         if not quiet:

@@ -17,7 +17,7 @@ def read(path: Path) -> tuple[Any, Any]:
 
 def load(path: Path, *, lists: bool) -> Any:
     """A model from its file; one of lists of items only where these can be asked about."""
-    from thurbo.estimator import TBM
+    from thurbo.estimators.tbm import TBM
 
     model = TBM.load(path)
     if model.schema_.has_lists and not lists:

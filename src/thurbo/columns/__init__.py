@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from thurbo.columns.banded import Banded
-from thurbo.columns.base import Block, Column, LinearRow
 from thurbo.columns.binary import Binary
 from thurbo.columns.bounded import Bounded
 from thurbo.columns.categorical import Categorical
 from thurbo.columns.cells import Cells, suggestion
 from thurbo.columns.censored import Censored
+from thurbo.columns.column import Block, Column, LinearRow
 from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Id, Ignore, Weight
 from thurbo.columns.inequality import Inequality

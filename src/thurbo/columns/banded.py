@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block
 from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, plain, show, suggestion
+from thurbo.columns.column import Block
 from thurbo.columns.labels import LabelledColumn, check_labels, natural
 from thurbo.columns.measured import NARROWEST, MeasuredColumn
 from thurbo.columns.statements import Interval, OneOf, Statement

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, as_numbers, show
+from thurbo.columns.column import Block
 from thurbo.columns.continuous import numbers_or_intervals
 from thurbo.columns.measured import MeasuredColumn
 from thurbo.errors import SchemaError

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, Column
 from thurbo.columns.cells import Cells, FloatArray, Refused, listing, show
+from thurbo.columns.column import Block, Column
 from thurbo.columns.labels import check_labels, natural
 from thurbo.columns.ordinal import Ordinal, levels_inside
 from thurbo.columns.statements import Interval, OneOf, Statement, TopSet

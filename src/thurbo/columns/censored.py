@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block
 from thurbo.columns.binary import Binary, is_word
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, is_label, show
+from thurbo.columns.column import Block
 from thurbo.columns.continuous import numbers_or_intervals
 from thurbo.columns.labels import natural
 from thurbo.columns.measured import MeasuredColumn

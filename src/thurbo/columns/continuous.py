@@ -11,8 +11,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from thurbo.columns.base import Block
 from thurbo.columns.cells import Cells, FloatArray
+from thurbo.columns.column import Block
 from thurbo.columns.measured import MeasuredColumn, Transform
 from thurbo.columns.statements import split
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, Cells, Column, Family, FloatArray
 from thurbo.columns.cells import as_numbers, show
+from thurbo.columns.column import Block, Cells, Column, Family, FloatArray
 from thurbo.errors import SchemaError
 
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, Column, Family, LinearRow
 from thurbo.columns.cells import Cells, FloatArray, Refused, collection, plain, show
+from thurbo.columns.column import Block, Column, Family, LinearRow
 
 _AT_LEAST, _AT_MOST = (">=", ">", "≥"), ("<=", "<", "≤")
 _EXAMPLE = 'write [({"issues.tax": 1, "issues.health": -1}, ">=", 0)]'

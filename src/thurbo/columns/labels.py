@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, Column, Family
 from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, show
+from thurbo.columns.column import Block, Column, Family
 from thurbo.columns.statements import Statement
 from thurbo.errors import SchemaError, SchemaWarning
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, Column, Family
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, Refused, as_numbers, show
+from thurbo.columns.column import Block, Column, Family
 from thurbo.columns.normal_scores import normal_scores, piecewise_linear, tail_slopes
 from thurbo.columns.statements import Interval, Statement
 from thurbo.errors import SchemaError

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, Family
 from thurbo.columns.binary import false_and_true, is_word
 from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, plain, show, suggestion
+from thurbo.columns.column import Block, Family
 from thurbo.columns.labels import LabelledColumn, check_labels, check_names, check_pairs, in_order, natural
 from thurbo.columns.statements import Statement
 from thurbo.errors import SchemaError

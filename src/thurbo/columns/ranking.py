@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, IntArray, Refused, as_numbers, listing, show
+from thurbo.columns.column import Block
 from thurbo.columns.labels import check_labels, check_names, check_pairs
 from thurbo.columns.statements import OneOf, Order, Statement, TopSet, parse_order
 from thurbo.columns.utility import Reading, UtilityColumn, combine, fitted_labels, last, mentioned

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import Block, Column, Family, ListRows
 from thurbo.columns.cells import Cells, FloatArray, Listed, collection, listing, plain, show, suggestion
+from thurbo.columns.column import Block, Column, Family, ListRows
 from thurbo.errors import SchemaError
 
 MOST_SHOWN = 3  # items that are written out where there are more

@@ -17,7 +17,7 @@ from thurbo.columns.cells import Cells, collection, is_label, listing, plain, sh
 from thurbo.errors import InfeasibleEvidence, SchemaError
 
 if TYPE_CHECKING:
-    from thurbo.columns.base import Column
+    from thurbo.columns.column import Column
 
 
 @dataclass(frozen=True)

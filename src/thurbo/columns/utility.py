@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from thurbo.columns.base import Family, LinearRow
 from thurbo.columns.cells import BoolArray, Cells, Contradiction, IntArray, Refused, is_label, listing, show, suggestion
+from thurbo.columns.column import Family, LinearRow
 from thurbo.columns.labels import LabelledColumn, in_order
 from thurbo.columns.statements import OneOf, Order, TopSet
 from thurbo.errors import InfeasibleEvidence, SchemaError

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
+from thurbo.normal import truncnorm
 
 
 class Gauge(NamedTuple):

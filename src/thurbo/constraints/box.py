@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsCode, RowsMask
 from thurbo.constraints.base import Bounds, Gauge
+from thurbo.normal import truncnorm
 
 MOST_UNROLLED = 12  # cuts of a level column that are selected one by one
 

@@ -15,12 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
-from thurbo.constraints import separation
 from thurbo.constraints.base import Bounds, Gauge
 from thurbo.constraints.box import BoxRegion
-from thurbo.constraints.feasible import System, interior
+from thurbo.constraints.masses import separation
+from thurbo.constraints.masses.feasible import System, interior
+from thurbo.normal import truncnorm
 
 Members = Float[Array, "row member"]
 MembersMask = Bool[Array, "row member"]

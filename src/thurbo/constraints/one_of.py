@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
-from thurbo.constraints import tiers
 from thurbo.constraints.base import Bounds, Gauge, sweep_colours
+from thurbo.constraints.masses import tiers
 from thurbo.constraints.order import Groups, Slots, consecutive
 
 

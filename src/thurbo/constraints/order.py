@@ -14,10 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
-from thurbo.constraints import order_moves, permutations, tiers
 from thurbo.constraints.base import Bounds, Gauge
+from thurbo.constraints.masses import moves as order_moves
+from thurbo.constraints.masses import permutations, tiers
+from thurbo.normal import truncnorm
 
 Mass = Literal["exact", "gumbel"]
 Form = Literal["choice", "permutation", "ranking", "places", "any"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from thurbo.columns.notes import Group, Note
+from thurbo.io.notes import Group, Note
 
 KEY = "thurbo"
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.base import BoolArray, Cells, suggestion
 from thurbo.columns.cells import Listed
+from thurbo.columns.column import BoolArray, Cells, suggestion
 from thurbo.columns.statements import Interval
 from thurbo.errors import SchemaError
 from thurbo.io.codebook import Codebook

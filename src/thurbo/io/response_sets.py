@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from thurbo.columns.notes import Group
+from thurbo.io.notes import Group
 
 _START = 176  # bytes of the file header
 _VARIABLE, _VALUES, _DOCUMENT, _EXTENSION, _LAST = 2, 3, 6, 7, 999

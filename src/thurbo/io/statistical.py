@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns.notes import Group, Measure, Note, Range, coded, whole
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.io.codebook import Codebook
+from thurbo.io.notes import Group, Measure, Note, Range, coded, whole
 from thurbo.io.response_sets import add_response_sets
 
 _MEASURES: dict[str, Measure] = {"nominal": "nominal", "ordinal": "ordinal", "scale": "scale"}

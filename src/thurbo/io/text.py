@@ -14,9 +14,9 @@ from collections import Counter
 from typing import Any
 
 from thurbo.columns.cells import is_number_text
-from thurbo.columns.notes import Group, Note
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.io.codebook import Codebook
+from thurbo.io.notes import Group, Note
 
 _SEPARATORS = (",", ";", "\t", "|")
 # "None" is an answer in too many surveys to count as missing.

@@ -18,11 +18,11 @@ import numpy as np
 
 from thurbo._typing import Array, Float, PerRow, PRNGKey
 from thurbo.evidence import Evidence
+from thurbo.evidence.buckets import CELLS, Packed, Ragged
 from thurbo.learning import objective as objectives
-from thurbo.learning.initialise import Layout, fold
 from thurbo.learning.plan import Plan
+from thurbo.learning.start import Layout, fold
 from thurbo.learning.trainer import Fall, TrainState, epoch, epoch_of_lists
-from thurbo.ragged import CELLS, Packed, Ragged
 from thurbo.rbm import Params
 
 PARTED = 0.35  # root mean square distance of chains from data beyond which the negative phase has died

@@ -16,8 +16,8 @@ import numpy as np
 
 from thurbo._typing import PRNGKey
 from thurbo.learning.course import NEVER, Rows, held_out_score
-from thurbo.learning.initialise import Layout, fold
 from thurbo.learning.plan import Plan
+from thurbo.learning.start import Layout, fold
 from thurbo.learning.trainer import Fall, TrainState, epoch
 
 LEAST_ROWS, MOST_ROWS, MOST_JUDGED = 1000, 4000, 1000

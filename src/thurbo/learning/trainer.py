@@ -16,13 +16,13 @@ import optax
 
 from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
+from thurbo.evidence.buckets import Ragged
 from thurbo.inference import tempering
 from thurbo.inference.meanfield import mean_field
 from thurbo.learning import objective as objectives
-from thurbo.learning.initialise import Centre, Layout, Learnable, fold, recentre
 from thurbo.learning.phases import Positive, negative, positive
 from thurbo.learning.plan import Plan
-from thurbo.ragged import Ragged
+from thurbo.learning.start import Centre, Layout, Learnable, fold, recentre
 from thurbo.rbm import Params
 
 SHIFT_DECAY = 0.1  # precision of an item's own shift over that of its weights

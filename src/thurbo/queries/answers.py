@@ -10,8 +10,8 @@ import numpy as np
 from thurbo.columns import Banded, Categorical, Column, LevelColumn, MeasuredColumn, UtilityColumn
 from thurbo.columns.labels import natural
 from thurbo.errors import ThurboError
+from thurbo.evidence.buckets import Packed
 from thurbo.queries import predict
-from thurbo.ragged import Packed
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 

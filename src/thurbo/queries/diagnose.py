@@ -21,8 +21,8 @@ from thurbo import rbm
 from thurbo._typing import Array, Float, PRNGKey
 from thurbo.errors import ConvergenceWarning, ThurboError
 from thurbo.evidence import Evidence
+from thurbo.evidence.pack import by_chunks
 from thurbo.inference import diagnostics, gibbs
-from thurbo.packing import by_chunks
 from thurbo.queries import predict
 from thurbo.rbm import Params
 

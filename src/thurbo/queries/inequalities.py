@@ -12,7 +12,7 @@ from html import escape
 import numpy as np
 
 from thurbo.columns import Column, MeasuredColumn
-from thurbo.columns.base import LinearRow
+from thurbo.columns.column import LinearRow
 from thurbo.constraints import JointRegion, Region
 from thurbo.constraints.one_of import OneOfRegion
 from thurbo.evidence import Evidence

@@ -14,8 +14,8 @@ import numpy as np
 from thurbo.columns import MeasuredColumn
 from thurbo.columns.labels import natural
 from thurbo.errors import ThurboError
+from thurbo.evidence.buckets import Packed
 from thurbo.queries import answers, predict
-from thurbo.ragged import Packed
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 

@@ -16,15 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp, ndtr
 
-from thurbo import truncnorm
 from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PerRow, PRNGKey
 from thurbo.constraints import Linear, Order
 from thurbo.evidence import Evidence, Unobserved
+from thurbo.evidence.buckets import Packed
+from thurbo.evidence.pack import by_chunks
 from thurbo.inference.likelihood import hidden_states, log_joint
 from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import Belief, Function, Method, expectation, hidden_probability, state_weights
-from thurbo.packing import by_chunks
-from thurbo.ragged import Packed
+from thurbo.normal import truncnorm
 from thurbo.rbm import Params
 
 GRID_POINTS = 1025

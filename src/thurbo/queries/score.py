@@ -17,6 +17,7 @@ from thurbo._typing import Factors, Hidden, PerRow, PRNGKey
 from thurbo.constraints import JointRegion, Linear, LinearRegion
 from thurbo.errors import ThurboError
 from thurbo.evidence import Evidence
+from thurbo.evidence.pack import by_chunks
 from thurbo.inference.likelihood import (
     MAX_QUADRATURE_FACTORS,
     log_evidence_conservative,
@@ -26,7 +27,6 @@ from thurbo.inference.likelihood import (
 )
 from thurbo.inference.meanfield import mean_field, predictive
 from thurbo.inference.partition import log_partition_ais
-from thurbo.packing import by_chunks
 from thurbo.queries import sample
 from thurbo.rbm import LOG_2PI, Params
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from thurbo.report.answers import FloatArray
+from thurbo.report.responses import FloatArray
 
 # Below this many rows neighbourhoods mean little, and principal components say as much.
 _FEW_ROWS = 50

@@ -17,9 +17,9 @@ from thurbo import __version__
 from thurbo.columns.cells import listing, suggestion
 from thurbo.errors import SchemaError
 from thurbo.io.frames import Table, table
-from thurbo.report.answers import Answers, FloatArray, read_answers
 from thurbo.report.embedding import embed
 from thurbo.report.missing import missing_kinds
+from thurbo.report.responses import Answers, FloatArray, read_answers
 from thurbo.report.units import describe_units, percent
 
 # What a fit maximises, as people say it.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thurbo.report.answers import Answers, FloatArray
+from thurbo.report.responses import Answers, FloatArray
 
 # Fewer respondents than this on either side, by weight, and a difference is an anecdote.
 _FEWEST = 5.0

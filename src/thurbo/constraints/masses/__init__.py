@@ -1,0 +1,1 @@
+"""§4.4 log P(e | h) of coupled constraints: integrals, and the sampling moves that go with them."""

@@ -1,0 +1,351 @@
+"""§4.4 The probability of an order whose middle tiers are single items or small ties, with its slopes.
+
+A tie of b and c is b < c or c < b: an order is the sum of its chains, and chains that have placed the same items go on
+as one. So each step adds an item to a set, F_S(t) = Σ_{i in S} ∫_{s<t} F_{S−i}(s) φ_i(s) ds, on panels of Gauss nodes:
+only positive terms, as many integrals as there are sets. Slopes are in closed form, so that a gradient costs little
+more than the value, and a second one can be taken.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial, reduce
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.polynomial.legendre import leggauss
+
+from thurbo._typing import Array, Bool, Float
+from thurbo.constraints.masses.splits import (
+    Items,
+    ItemsCode,
+    ItemsMask,
+    Panelled,
+    Points,
+    Scalar,
+    beside,
+    ends_of,
+    interpolation,
+    log_both,
+    log_phi,
+    logsumexp,
+    rule,
+)
+
+Sets = tuple[Panelled, ...]  # log F of each set
+
+
+class Ways(NamedTuple):
+    """In which orders the items of a tie can be placed: sets of those placed so far, and edges that add one to a set.
+
+    Sets of one size share the numbers 0, 1, …; none and all are number 0, so one tier begins where another ended.
+    """
+
+    n_sets: int
+    edges: tuple[tuple[int, int], ...]  # from a set to a set of one more
+    place: np.ndarray  # [size of the tie, number placed, edge]: which of its items is added; −1 where none is
+    turned: tuple[int, ...]  # for each edge the one back, which is its own when the order is read from above
+
+
+@lru_cache
+def ways_of(width: int) -> Ways:
+    """Those of all ties of at most `width` items, as one set of edges: one 1, two 3, three 8, four 23."""
+    found = {}
+    for size in range(1, width + 1):
+        sets = [list(combinations(range(size), placed)) for placed in range(size + 1)]
+        for placed in range(size):
+            for a, before in enumerate(sets[placed]):
+                for item in set(range(size)) - set(before):
+                    b = sets[placed + 1].index(tuple(sorted((*before, item))))
+                    found[size, placed, a, b] = item
+    edges = sorted({(a, b) for *_, a, b in found} | {(b, a) for *_, a, b in found})
+    place = np.full((width + 1, width, len(edges)), -1)
+    for (size, placed, a, b), item in found.items():
+        place[size, placed, edges.index((a, b))] = item
+    return Ways(1 + max(max(edges)), tuple(edges), place, tuple(edges.index((b, a)) for a, b in edges))
+
+
+class Steps(NamedTuple):
+    """Nodes of a panel [−1, 1] cut at its nodes into short intervals, each with a Gauss rule of its own."""
+
+    nodes: np.ndarray  # [node]
+    log_weights: np.ndarray  # [node]
+    spread: np.ndarray  # [inner, node]: values at the nodes → values at all inner points
+    log_inner: np.ndarray  # [inner]: their weights
+    upto: np.ndarray  # [node + 1, inner]: which of them lie to the left of each node, and of the right edge
+
+
+@lru_cache
+def steps_of(nodes: int, inner: int) -> Steps:
+    x, w = leggauss(nodes)
+    y, v = leggauss(inner)
+    cuts = np.r_[-1.0, x, 1.0]
+    half = 0.5 * np.diff(cuts)[:, None]
+    at = (cuts[:-1, None] + half * (y + 1.0)[None, :]).reshape(-1)
+    upto = np.repeat(np.arange(nodes + 1), inner)[None, :] <= np.arange(nodes + 1)[:, None]
+    log_inner = np.log((half * v[None, :]).reshape(-1))
+    return Steps(x, np.log(w), interpolation(x, at), log_inner, upto.astype(float))
+
+
+class What(NamedTuple):
+    """What is known of all orders."""
+
+    between: int  # the most items that are neither in the lowest tier nor in the highest
+    width: int  # the most of them in one tie
+    one_below: bool  # the lowest tier is a single item
+    one_above: bool  # the highest tier is
+
+
+class Step(NamedTuple):
+    """The items that may be the next one, by edge."""
+
+    mean: Float[Array, "*step edge row"]
+    precision: Float[Array, "*step edge row"]  # 1/σ
+    log_precision: Float[Array, "*step edge row"]  # next to log 0 where there is no item
+    here: Bool[Array, "*step edge row"]
+
+
+class Grid(NamedTuple):
+    """Panels laid over the boundaries of each row."""
+
+    t: Panelled
+    log_half: Scalar
+    steps: Steps
+
+    def and_mirrored(self) -> Grid:
+        """Beside each row the same from right to left."""
+        return Grid(beside(self.t, _mirror(self.t)), beside(self.log_half, self.log_half), self.steps)
+
+
+def _climb(log_f: Sets, step: Step, grid: Grid, ways: Ways) -> Sets:
+    """log Σ ∫_{s<t} F(s) φ(s) ds over the edges into each set; one that none leads to stays as it is."""
+    fresh = []
+    for number, old in enumerate(log_f):
+        edges = [(edge, a) for edge, (a, b) in enumerate(ways.edges) if b == number]
+        terms = [_times(grid.steps.spread, log_f[a] + _log_density(grid.t, step, edge)) for edge, a in edges]
+        is_reached = reduce(jnp.logical_or, [step.here[edge] for edge, _ in edges])[None, None]
+        fresh.append(jnp.where(is_reached, _cumulate(terms, grid.log_half, grid.steps), old))
+    return tuple(fresh)
+
+
+def _times(matrix: np.ndarray, value: Array) -> Array:
+    """A constant matrix times the first axis."""
+    return jnp.tensordot(jnp.asarray(matrix, value.dtype), value, 1, precision=lax.Precision.HIGHEST)
+
+
+def _cumulate(terms: list[Array], log_half: Scalar, steps: Steps) -> Panelled:
+    """log ∫_{s<t} Σ exp(terms) ds at every node t: whole panels to its left, and the short intervals of its own."""
+    dtype = log_half.dtype
+    terms = [term + jnp.asarray(steps.log_inner, dtype)[:, None, None] for term in terms]
+    top = lax.stop_gradient(reduce(jnp.maximum, [term.max(axis=0) for term in terms]))
+    upto = _times(steps.upto, reduce(jnp.add, [jnp.exp(term - top[None]) for term in terms]))
+    whole = jnp.log(upto[-1]) + top
+    is_before = jnp.asarray(np.tri(whole.shape[0], k=-1, dtype=bool))[:, :, None]
+    before = logsumexp(jnp.where(is_before, whole[None], -jnp.inf), axis=1)
+    most = jnp.maximum(lax.stop_gradient(before), top)
+    total = jnp.exp(before - most)[None] + upto[:-1] * jnp.exp(top - most)[None]
+    return jnp.log(jnp.maximum(total, jnp.finfo(dtype).tiny)) + (most + log_half[None])[None]
+
+
+class End(NamedTuple):
+    """The items of the lowest tier, or of the highest."""
+
+    mean: Items
+    deviation: Items
+    here: ItemsMask
+
+    def z(self, t: Panelled) -> Float[Array, "item node panel row"]:
+        return (t[None] - _wide(self.mean)) / _wide(self.deviation)
+
+
+class Chain(NamedTuple):
+    """Orders laid on panels, one in each row: all that their masses and slopes are made of."""
+
+    grid: Grid
+    log_weights: Panelled  # of an integral over t
+    middle: Step  # [step, edge, row]: the items between the ends
+    own: Bool[Array, "step edge item row"]  # which items those are
+    lower: End
+    upper: End
+
+
+def _wide(value: Array) -> Array:
+    """`[item, row]` against `[item, node, panel, row]`."""
+    return value[:, None, None]
+
+
+def _mirror(value: Array) -> Array:
+    return jnp.flip(value, axis=(0, 1))
+
+
+def _end(here: ItemsMask, mean: Items, deviation: Items, single: bool) -> End:
+    return End(*_only(here, mean, deviation)) if single else End(mean, deviation, here)
+
+
+def _lay_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Chain:
+    last, dtype, r = tier.max(axis=0)[None], mean.dtype, rule(mean.dtype, what.between + 2, 1)
+    steps = steps_of(r.nodes, r.inner)
+    left, right = ends_of(tier, mean, deviation, r.drop)
+    half = (right - left) / (2 * r.panels)
+
+    place = (steps.nodes + 1.0)[:, None] + 2.0 * np.arange(r.panels)[None, :]
+    t = left[None, None] + half[None, None] * jnp.asarray(place, dtype)[:, :, None]
+    grid = Grid(t, jnp.log(half), steps)
+    log_weights = grid.log_half[None, None] + jnp.asarray(steps.log_weights, dtype)[:, None, None]
+    own = _who(what, tier)
+    item, spread, here = (part[..., 0, :] for part in _only(own, mean[None, None], deviation[None, None]))
+    middle = Step(item, 1.0 / spread, jnp.where(here, -jnp.log(spread), jnp.finfo(dtype).min / 64), here)
+    return Chain(
+        grid,
+        jnp.broadcast_to(log_weights, grid.t.shape),
+        middle,
+        own,
+        _end(tier == 0, mean, deviation, what.one_below),
+        _end(tier == last, mean, deviation, what.one_above),
+    )
+
+
+def _who(what: What, tier: ItemsCode) -> Bool[Array, "step edge item row"]:
+    """Which item each edge adds at each step, in the order of tiers and, within a tie, of items."""
+    n, ways = tier.shape[0], ways_of(what.width)
+    is_middle = (tier > 0) & (tier < tier.max(axis=0)[None])
+    tied = (tier[:, None] == tier[None]) & is_middle[None]
+    place = (tied & jnp.asarray(np.tri(n, k=-1, dtype=bool))[:, :, None]).sum(axis=1)
+    before = (is_middle[None] & (tier[None] < tier[:, None])).sum(axis=1)
+    number = jnp.where(is_middle, before + place, -1)
+    first = number[None] == jnp.arange(what.between)[:, None, None]  # the item of this step, were ties in order
+    pick = lambda value: jnp.where(first, value[None], 0).sum(axis=1)  # noqa: E731
+    added = jnp.asarray(ways.place)[jnp.minimum(pick(tied.sum(axis=1)), what.width), pick(place)]  # [step, row, edge]
+    added = jnp.swapaxes(added, 1, 2)[:, :, None]
+    return (
+        (added >= 0) & (number[None, None] == (pick(before)[:, None, None] + added)) & first.any(axis=1)[:, None, None]
+    )
+
+
+def _only(mask: Array, mean: Array, deviation: Array) -> tuple[Array, Array, Array]:
+    """Mean and deviation of the one item that is marked, on an axis of length one, and whether there is one."""
+    there = mask.any(axis=-2, keepdims=True)
+    pick = lambda value: jnp.where(mask, value, 0.0).sum(axis=-2, keepdims=True)  # noqa: E731
+    return pick(mean), jnp.where(there, pick(deviation), 1.0), there
+
+
+def _all_below(end: End, t: Panelled) -> Panelled:
+    """log P(every item of the lowest tier is below t)."""
+    below, _ = log_both(end.z(t))
+    return jnp.where(_wide(end.here), below, 0.0).sum(axis=0)
+
+
+def _all_above(end: End, t: Panelled) -> Panelled:
+    """log P(every item of the highest tier is above t)."""
+    _, above = log_both(end.z(t))
+    return jnp.where(_wide(end.here), above, 0.0).sum(axis=0)
+
+
+def _hazards(end: End, t: Panelled) -> tuple[Array, Array]:
+    """log Φ(−z) of the highest tier's items, and the log of their hazards φ / (σ Φ(−z))."""
+    z = end.z(t)
+    _, above = log_both(z)
+    return above, jnp.where(_wide(end.here), log_phi(z) - above - _wide(jnp.log(end.deviation)), -jnp.inf)
+
+
+def _least_of_top(end: End, t: Panelled) -> Panelled:
+    """log density of the smallest item of the highest tier."""
+    above, hazard = _hazards(end, t)
+    return logsumexp(hazard, axis=0) + jnp.where(_wide(end.here), above, 0.0).sum(axis=0)
+
+
+def _slopes_below(end: End, t: Panelled, chance: Panelled) -> tuple[Items, Items]:
+    """Slopes of E[log P(all below t)] by σ-scaled means and deviations."""
+    z = end.z(t)
+    slope = jnp.where(_wide(end.here), -chance[None] * jnp.exp(log_phi(z) - log_both(z)[0]), 0.0)
+    return slope.sum(axis=(1, 2)), (slope * z).sum(axis=(1, 2))
+
+
+def _slopes_of_top(end: End, t: Panelled, chance: Panelled) -> tuple[Items, Items]:
+    """Slopes of the expected log density of the smallest item, in the same units."""
+    z = end.z(t)
+    above, log_hazard = _hazards(end, t)
+    share = jnp.exp(log_hazard - logsumexp(log_hazard, axis=0)[None])
+    hazard = jnp.exp(log_phi(z) - above)
+    slope = jnp.where(_wide(end.here), chance[None] * (hazard + share * (z - hazard)), 0.0)
+    return slope.sum(axis=(1, 2)), (slope * z - chance[None] * share).sum(axis=(1, 2))
+
+
+def _z(t: Array, step: Step, edge: int) -> Array:
+    """Points seen from the item of this edge, `[…, row]`, for every step at once if there are several."""
+    mean, precision = step.mean[..., edge, :], step.precision[..., edge, :]
+    if mean.ndim == 1:
+        return (t - mean[None, None]) * precision[None, None]
+    return (t[None] - _wide(mean)) * _wide(precision)
+
+
+def _log_density(t: Array, step: Step, edge: int) -> Array:
+    return log_phi(_z(t, step, edge)) + step.log_precision[edge][None, None]
+
+
+def _flat(value: Panelled) -> Points:
+    return value.reshape(-1, value.shape[-1])
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def log_mass_of_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Scalar:
+    """log P of orders whose tiers, but for the outer two, are single items or small ties."""
+    chain, ways = _lay_chain(what, tier, mean, deviation), ways_of(what.width)
+    climb = lambda log_f, step: (_climb(log_f, step, chain.grid, ways), None)  # noqa: E731
+    log_f, _ = lax.scan(climb, (_all_below(chain.lower, chain.grid.t),) * ways.n_sets, chain.middle)
+    return logsumexp(_flat(_least_of_top(chain.upper, chain.grid.t) + log_f[0] + chain.log_weights), axis=0)
+
+
+@log_mass_of_chain.defjvp
+def _log_mass_of_chain_jvp(
+    what: What, primals: tuple[ItemsCode, Items, Items], tangents: tuple[Any, Items, Items]
+) -> tuple[Scalar, Scalar]:
+    value, by_mean, by_deviation = chain_slopes(what, *primals)
+    return value, (by_mean * tangents[1] + by_deviation * tangents[2]).sum(axis=0)
+
+
+def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> tuple[Scalar, Items, Items]:
+    """log P with its slopes by means and deviations: E[z]/σ and E[z² − 1]/σ for the item of a middle tier.
+
+    P(x_i ∈ dt | order) ∝ Σ_S F_S(t) φ_i(t) B_{S+i}(t), with B_S(t) the mass of all that is not in S, beyond t: the
+    recursion from the other end, run beside F as if it were further rows. An end's items have slopes of log Φ and of a
+    hazard.
+    """
+    chain, ways = _lay_chain(what, tier, mean, deviation), ways_of(what.width)
+    middle, t, n_rows = chain.middle, chain.grid.t, tier.shape[1]
+    both_grid = chain.grid.and_mirrored()
+    from_above = jax.tree.map(lambda value: value[::-1, np.array(ways.turned)], middle)
+    climb = lambda log_f, step: (_climb(log_f, step, both_grid, ways), log_f)  # noqa: E731
+    start = beside(_all_below(chain.lower, t), _mirror(_all_above(chain.upper, t)))
+    both, before = lax.scan(climb, (start,) * ways.n_sets, beside(middle, from_above))
+    at_top = _least_of_top(chain.upper, t) + both[0][..., :n_rows] + chain.log_weights
+    value = logsumexp(_flat(at_top), axis=0)
+    top_chance = jnp.exp(at_top - value[None, None])
+
+    below = [value[..., :n_rows] for value in before]
+    above = [jnp.flip(value[..., n_rows:], axis=(0, 1, 2)) for value in before]
+    chances, firsts, seconds = [], [], []
+    for edge, (a, b) in enumerate(ways.edges):
+        z = _z(t, middle, edge)
+        log_chance = below[a] + above[b] - (value[None, None] - chain.log_weights)[None]
+        log_chance = log_chance + log_phi(z) + _wide(middle.log_precision[:, edge])
+        chance = jnp.exp(log_chance)
+        chances.append(chance)
+        firsts.append((chance * z).sum(axis=(1, 2)))
+        seconds.append((chance * (z * z - 1.0)).sum(axis=(1, 2)))
+    # One for each step, up to the error of the two recursions, which far in the tails is not small in float32.
+    there = middle.here.any(axis=1)
+    total = jnp.where(there, sum(chance.sum(axis=(1, 2)) for chance in chances), 1.0)
+    first_chance = sum(chance[0] for chance in chances) / total[0][None, None]
+    first_chance = jnp.where(there[0][None, None], first_chance, top_chance)
+
+    place = lambda here, slopes: (jnp.where(here, jnp.broadcast_to(v, here.shape), 0.0) for v in slopes)  # noqa: E731
+    first = place(tier == 0, _slopes_below(chain.lower, t, first_chance))
+    top = place(tier == tier.max(axis=0)[None], _slopes_of_top(chain.upper, t, top_chance))
+    to_items = lambda v: jnp.where(chain.own, v[:, :, None], 0.0).sum(axis=(0, 1))  # noqa: E731
+    between = (to_items(jnp.stack(parts, axis=1) / total[:, None]) for parts in (firsts, seconds))
+    by_mean, by_deviation = (sum(parts) / deviation for parts in zip(first, top, between, strict=True))
+    return value, by_mean, by_deviation

@@ -1,0 +1,227 @@
+"""§4.4 One boundary between two sets of normal utilities: Φ in logs, where the integrand peaks and how far it reaches.
+
+What the integrals over weak orders (tiers.py) and over chains of single items (chains.py) share. Rows stand on the last
+axis, where loops over them are contiguous.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.polynomial.legendre import leggauss
+
+from thurbo._typing import Array, Bool, Float, Int
+from thurbo.normal import truncnorm
+
+Items = Float[Array, "item *row"]
+ItemsCode = Int[Array, "item *row"]
+ItemsMask = Bool[Array, "item *row"]
+Points = Float[Array, "point *row"]
+Scalar = Float[Array, "*row"]
+Panelled = Float[Array, "node panel *row"]
+Four = tuple[Array, Array, Array, Array]
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class Rule(NamedTuple):
+    """How finely to integrate; tested against closed forms and a far finer, independent recursion."""
+
+    points: int  # of a single integral
+    drop: float  # how many nats below its peak an integrand is cut off
+    panels: int  # of the recursion
+    nodes: int  # in each panel
+    inner: int  # from the left edge of a panel to each of its nodes; for a chain, from each node to the next
+
+
+def rule(dtype: Any, depth: int = 2, width: int = 1) -> Rule:
+    """Enough for 1e-8 in float64 and 1e-4 in float32. Long chains and large ties climb steeply: shorter panels."""
+    is_large = width > 16
+    if dtype == jnp.float32:
+        panels = 12 + depth if width == 1 else 16 if is_large else 10
+        return Rule(points=28, drop=20.0, panels=panels, nodes=6, inner=3 if width == 1 else 6)
+    panels = 24 + 2 * depth if width == 1 else 32 if is_large else 18
+    return Rule(points=64, drop=38.0, panels=panels, nodes=8, inner=6 if width == 1 else 10)
+
+
+# ---- Φ and its complement, both in logs, from one polynomial
+
+
+@jax.custom_jvp
+def log_both(z: Array) -> tuple[Array, Array]:
+    """log Φ(z) and log Φ(−z), each to full relative precision in its own tail."""
+    slopes = truncnorm._SINGLE if z.dtype == jnp.float32 else truncnorm._DOUBLE
+    c = jnp.abs(z)
+    origin = truncnorm._origin(c, slopes)
+    small = jnp.log(origin.y) - origin.partial[-1] - 0.5 * c * c - _HALF_LOG_2PI
+    large = jnp.log1p(-jnp.exp(small))
+    return jnp.where(z < 0.0, small, large), jnp.where(z < 0.0, large, small)
+
+
+@log_both.defjvp
+def _log_both_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    (z,), (dz,) = primals, tangents
+    below, above = log_both(z)
+    density = log_phi(z)
+    return (below, above), (jnp.exp(density - below) * dz, -jnp.exp(density - above) * dz)
+
+
+def log_phi(z: Array) -> Array:
+    return -0.5 * z * z - _HALF_LOG_2PI
+
+
+def log_between(low: tuple[Array, Array], high: tuple[Array, Array], rightwards: Array) -> tuple[Array, Array]:
+    """The larger tail mass b and the gap to the smaller, log[Φ(high) − Φ(low)] = b + log(1 − e^−gap), uncancelled."""
+    smaller = jnp.where(rightwards, high[1], low[0])
+    larger = jnp.where(rightwards, low[1], high[0])
+    return larger, larger - smaller
+
+
+# ---- Where an integrand lives
+
+
+class Split(NamedTuple):
+    """s lies between two groups of items, and one of `edge` (some of the upper ones) sits exactly at s."""
+
+    mean: Items
+    deviation: Items
+    lower: ItemsMask
+    upper: ItemsMask
+    edge: ItemsMask
+
+
+def split_log_density(split: Split, s: Points) -> Points:
+    """log of Π_lower Φ · Π_upper Q · Σ_edge φ/(σ Q) at each s: the density of min(edge) among orders that hold."""
+    z = (s[:, None] - split.mean[None]) / split.deviation[None]
+    below, above = log_both(z)
+    lower, upper, edge = split.lower[None], split.upper[None], split.edge[None]
+    total = jnp.where(lower, below, 0.0).sum(axis=1) + jnp.where(upper, above, 0.0).sum(axis=1)
+    hazard = log_phi(z) - above - jnp.log(split.deviation)[None]
+    return total + logsumexp(jnp.where(edge, hazard, -jnp.inf), axis=1)
+
+
+def logsumexp(value: Array, axis: int) -> Array:
+    """log Σ exp, with a finite gradient where all terms are −∞ (the answer is then a very small number)."""
+    tiny = jnp.finfo(value.dtype).min / 64
+    top = lax.stop_gradient(jnp.maximum(value.max(axis=axis, keepdims=True), tiny))
+    safe = jnp.where(value > tiny, value - top, tiny)
+    floor = jnp.finfo(value.dtype).tiny
+    return jnp.log(jnp.maximum(jnp.exp(safe).sum(axis=axis), floor)) + jnp.squeeze(top, axis)
+
+
+def slopes_of(split: Split, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """The log-density at s and its first two derivatives; sums over items of hazards and their own derivatives."""
+    sd = split.deviation
+    z = (s[None] - split.mean) / sd
+    below, above = log_both(z)
+    left = jnp.where(split.lower, jnp.exp(log_phi(z) - below), 0.0)
+    hazard = jnp.exp(log_phi(z) - above)
+    right = jnp.where(split.upper, hazard, 0.0)
+    # Shares of the edge's hazard in logs: far below all its members the hazard itself underflows in float32.
+    rate = jnp.where(split.edge, log_phi(z) - above - jnp.log(sd), -jnp.inf)
+    most = rate.max(axis=0)
+    share = jnp.exp(rate - most[None])
+    total = share.sum(axis=0)
+    share = share / total[None]
+    excess = (hazard - z) / sd
+    first = (share * excess).sum(axis=0)
+    second = (share * (excess * excess + (hazard * (hazard - z) - 1.0) / (sd * sd))).sum(axis=0) - first * first
+    value = jnp.where(split.lower, below, 0.0).sum(axis=0) + jnp.where(split.upper, above, 0.0).sum(axis=0)
+    value = value + most + jnp.log(total)
+    slope = (left / sd).sum(axis=0) - (right / sd).sum(axis=0) + first
+    bend = -(left * (z + left) / sd**2).sum(axis=0) - (right * (hazard - z) / sd**2).sum(axis=0) + second
+    return value, slope, bend
+
+
+class Peak(NamedTuple):
+    """Where a log-density is highest, how high, and the widest deviation at its edge."""
+
+    s: Scalar
+    height: Scalar
+    widest: Scalar
+
+
+def peak_of(split: Split) -> Peak:
+    """The top of the log-density, which is concave, by Newton's steps. No gradient: nodes are only nodes."""
+    split = Split(*(lax.stop_gradient(part) for part in split))
+    big = jnp.finfo(split.mean.dtype).max / 8
+    edge = jnp.where(split.edge, split.mean, big).min(axis=0)
+    top = jnp.where(split.lower, split.mean, -big).max(axis=0)
+    widest = jnp.where(split.edge, split.deviation, 0.0).max(axis=0)
+
+    def climb(_: Any, s: Scalar) -> Scalar:
+        _, slope, bend = slopes_of(split, s)
+        # The density of min(edge) falls at least like one edge item's own, so its curvature is at least this.
+        return s + slope / jnp.maximum(-bend, 0.25 / widest**2)
+
+    s = lax.fori_loop(0, 7, climb, jnp.maximum(edge, 0.5 * (edge + top)))
+    return Peak(s, slopes_of(split, s)[0], widest)
+
+
+def reach_of(split: Split, peak: Peak, drop: float, sign: np.ndarray) -> Scalar:
+    """A point on this side of the peak beyond which the log-density lies more than `drop` below it."""
+    split = Split(*(lax.stop_gradient(part) for part in split))
+    side = jnp.broadcast_to(jnp.asarray(sign, peak.s.dtype), peak.s.shape)
+
+    def inwards(_: Any, s: Scalar) -> Scalar:
+        value, slope, _ = slopes_of(split, s)
+        step = (peak.height - drop - value) / slope  # concave: from outside, Newton stays outside
+        inside = side * step < 0.0
+        return jnp.where(inside & (side * (s + step - peak.s) > 0.0), s + step, s)
+
+    return lax.fori_loop(0, 4, inwards, peak.s + side * math.sqrt(2.0 * drop) * peak.widest)
+
+
+def beside(first: Any, second: Any) -> Any:
+    """Two sets of rows as one, so that one loop serves both."""
+    return jax.tree.map(lambda one, other: jnp.concatenate([one, other], axis=-1), first, second)
+
+
+def sides(n_rows: int) -> np.ndarray:
+    return np.repeat([-1.0, 1.0], n_rows)
+
+
+def ends_of(tier: ItemsCode, mean: Items, deviation: Items, drop: float) -> tuple[Scalar, Scalar]:
+    """From the far left of the lowest boundary to the far right of the highest."""
+    last, n_rows = tier.max(axis=0)[None], tier.shape[-1]
+    outer = Split(mean, deviation, tier == 0, tier > 0, tier == 1)
+    inner = Split(mean, deviation, (tier >= 0) & (tier < last), tier == last, tier == last)
+    both = beside(outer, inner)
+    at = reach_of(both, peak_of(both), drop, sides(n_rows))
+    return at[:n_rows], at[n_rows:]
+
+
+def log_mass_of_two(split: Split) -> Scalar:
+    """log P(all of `upper` above all of `lower`) = log ∫ of the density of min(upper); one centred Gauss rule."""
+    r, n_rows = rule(split.mean.dtype), split.mean.shape[-1]
+    peak = peak_of(split)
+    at = reach_of(beside(split, split), beside(peak, peak), r.drop, sides(n_rows))
+    left, right = at[:n_rows], at[n_rows:]
+    nodes, weights = leggauss(r.points)
+    half = 0.5 * (right - left)
+    s = left[None] + half[None] * jnp.asarray(nodes + 1.0, half.dtype)[:, None]
+    value = split_log_density(split, s) + jnp.asarray(np.log(weights), half.dtype)[:, None]
+    return logsumexp(value, axis=0) + jnp.log(half)
+
+
+def interpolation(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """[…, node]: values at the nodes x → values of their polynomial at other points, by barycentric weights."""
+    difference = x[:, None] - x[None, :] + np.eye(len(x))
+    barycentric = 1.0 / difference.prod(axis=1)
+    gap = at[..., None] - x
+    hit = np.abs(gap) < 1e-14
+    ratio = barycentric / np.where(hit, 1.0, gap)
+    return np.where(hit.any(axis=-1, keepdims=True), hit, ratio / ratio.sum(axis=-1, keepdims=True))
+
+
+class Tier(NamedTuple):
+    """The items of one middle tier."""
+
+    mean: Items
+    deviation: Items
+    here: ItemsMask

@@ -1,0 +1,63 @@
+"""How to read ordered levels: by cuts of one scale or by a utility each, as hidden answers of rows held out decide.
+
+Two fits that differ in nothing else predict the same hidden answers; each question takes the reading that knew better.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from thurbo.columns import Categorical, Ordinal
+from thurbo.errors import ThurboError
+from thurbo.estimators.tbm import TBM
+from thurbo.io import frames
+from thurbo.learning.settings import row_weights
+from thurbo.schema import Schema
+
+READINGS: tuple[Literal["cuts", "utilities"], ...] = ("cuts", "utilities")
+
+
+def choose_ordinals(
+    X: Any, model: TBM, hold_out: float = 0.2, hide: float = 0.2, random_state: Any = 0, *, sample_weight: Any = None
+) -> Schema:
+    """The schema of X with ordered levels read as pays, question by question; `reasons` say by how much.
+
+    `model` is a TBM with the settings to come, fitted or not; it is left as it is. Its copies learn from all rows but a
+    share `hold_out`, once by each reading; of the others a share `hide` of the answers is predicted from the rest. The
+    better log score decides. It takes two fits, and pays where a third follows: give the schema to the model.
+    """
+    if isinstance(hold_out, bool) or not isinstance(hold_out, (int, float)) or not 0 < hold_out < 1:
+        raise ThurboError(f"hold_out={hold_out!r} is not a share of the rows; give a number above 0 and below 1")
+    table = frames.table(X)
+    schema = model._schema(table).fit(table)
+    levels = [name for name in schema.names if isinstance(schema[name], (Ordinal, Categorical))]
+    levels = [name for name in levels if schema[name].has_order]
+    if not levels:
+        return schema
+    rng = check_random_state(random_state)
+    apart = np.zeros(table.n_rows)
+    apart[rng.permutation(table.n_rows)[: max(1, round(hold_out * table.n_rows))]] = 1.0
+    weight = row_weights(sample_weight, table.n_rows)
+    seed = int(rng.randint(2**31 - 1))
+    sizes: dict[str, int] = {}  # the second takes those that the first found
+    scores: dict[str, dict[str, Any]] = {}
+    for reading in READINGS:
+        fitted = clone(model).set_params(schema=schema.read_ordinals(reading), checkpoint=None, **sizes)
+        fitted.fit(X, sample_weight=weight * (1.0 - apart))
+        sizes = {"n_hidden": fitted.params_.n_hidden, "n_factors": fitted.params_.n_factors}
+        found = fitted.evaluate(X, hide=hide, random_state=seed, logistic=False, sample_weight=weight * apart)
+        scores[reading] = {record["column"]: record for record in found.columns if record["answer"] == "label"}
+    reasons = schema.reasons
+    for name in levels:
+        if any(name not in found for found in scores.values()):
+            continue  # no answer of it was hidden: it stays as it was
+        cuts, utilities = (scores[reading][name]["log_score"] for reading in READINGS)
+        better = READINGS[utilities > cuts]
+        n = scores[better][name]["n"]
+        said = f"{cuts:.3f} nats an answer by cuts, {utilities:.3f} by utilities, of {n} hidden answers"
+        reasons[name], schema = f"read by {better}: {said}", schema.read_ordinals(better, [name])
+    return Schema({name: schema[name] for name in schema.names}, reasons=reasons, titles=schema.titles)

@@ -1,0 +1,1 @@
+"""§6 Predictive accuracy: mask answers, predict them from the rest of their rows, compare with baselines."""

@@ -1,0 +1,173 @@
+"""Several columns that answer one question: options ticked, mentions, ranks and places.
+
+Idea: a file says which columns belong together, or their titles count "1st response", "2nd response"; the cells must
+agree. Promises one question for each such group, and none where the cells say something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import count, takewhile
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thurbo.columns.cells import BoolArray, Cells, listing
+from thurbo.columns.column import Column
+from thurbo.columns.multiselect import MultiSelect
+from thurbo.columns.ranking import Ranking
+from thurbo.io.notes import Group, Note, whole
+from thurbo.schema.guess.coded import MOST_CODES, sort_codes
+
+
+class Question(NamedTuple):
+    """A question made of several columns, and why."""
+
+    name: str
+    column: Column
+    reason: str
+    title: str
+    members: tuple[str, ...]
+
+
+def questions(
+    names: Collection[str], read: Callable[[str], Cells], notes: Mapping[str, Note], groups: Sequence[Group]
+) -> list[Question]:
+    """Questions that several columns of a table answer; a column belongs to one of them at most."""
+    found: list[Question] = []
+    taken: set[str] = set()
+    for group in (*groups, *_places(notes)):
+        members = tuple(column for column, _ in group.members)
+        if taken & set(members) or not all(member in names for member in members):
+            continue
+        made = _made(group, {member: read(member) for member in members}, notes)
+        if made is not None:
+            # Not the name of a column: what stands under a question's own name takes the place of its members.
+            used = {*names, *(question.name for question in found)}
+            name = next(each for each in _names(group.name) if each not in used)
+            found.append(Question(name, made[0], made[1], group.title, members))
+            taken |= set(members)
+    return found
+
+
+def _names(name: str) -> Iterator[str]:
+    """A name, and what to call it where that is taken."""
+    yield name
+    yield from (f"{name} ({number})" for number in count(2))
+
+
+def _made(group: Group, parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
+    if group.kind == "ticks":
+        columns = {option: column for column, option in group.members}
+        missing = _missing(parts, notes)
+        column = MultiSelect(columns=columns, ticked=group.ticked, missing=missing)
+        return column, f"the file's multiple response set of {len(columns)} columns"
+    if group.kind == "mentions":
+        items, names, missing = _items(parts, notes)
+        if len(items) < 2 or len(items) > MOST_CODES:
+            return None
+        column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
+        return column, f"the file's multiple response set: up to {len(parts)} mentions of {len(items)} options"
+    return _ranked(parts, notes) if group.kind == "places" else _grid(group, parts)
+
+
+def _grid(group: Group, parts: Mapping[str, Cells]) -> tuple[Column, str] | None:
+    """Columns under one heading: ranks where every row holds different places, ticks where each holds one text."""
+    distinct = {name: part.factorise()[0] for name, part in parts.items()}
+    options = {option: column for column, option in group.members}
+    heading = f"a guess: {len(parts)} columns under one heading"
+    if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
+        return MultiSelect(columns=options), f"{heading}, each one text or nothing"
+    places = range(1, len(parts) + 1)
+    if all(value in places for values in distinct.values() for value in values) and any(distinct.values()):
+        ranks = np.column_stack([np.where(part.missing, np.nan, _numbers(part)) for part in parts.values()])
+        if not _twice(ranks).any() and np.nanmax(ranks) > 2:
+            return Ranking(ranks=options), f"{heading}, different places in each row"
+    return None
+
+
+def _numbers(part: Cells) -> Any:
+    numbers = np.full(len(part), np.nan)
+    numbers[~part.missing] = part.values[~part.missing].astype(np.float64)
+    return numbers
+
+
+def _twice(table: Any) -> BoolArray:
+    """Which rows hold a number twice: [row]."""
+    found: BoolArray = (np.diff(np.sort(table, axis=1), axis=1) == 0).any(axis=1)
+    return found
+
+
+_MOST_TWICE = 0.05  # of rows that name one item twice
+_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
+_PLACE = re.compile(r"\b(\d)(?:st|nd|rd|th)\b|\b(first|second|third|fourth|fifth)\b", re.IGNORECASE)
+
+
+def _places(notes: Mapping[str, Note]) -> Iterator[Group]:
+    """Columns whose titles differ in "1st", "2nd", "3rd" alone, and whose codes have the same names."""
+    runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
+    for name, note in notes.items():
+        marks = list(_PLACE.finditer(note.title))
+        if len(marks) == 1 and len(note.names) > 2:
+            mark = marks[0]
+            place = int(mark[1]) if mark[1] else _ORDINALS[mark[2].casefold()]
+            rest = f"{note.title[: mark.start()]}…{note.title[mark.end() :]}"
+            # A number of the question may count along: "Q56pt1.", "Q56pt2."
+            stem = re.sub(r"^\w+[.:)]\s*", "", rest).casefold()
+            runs.setdefault((stem, frozenset(text for _, text in note.names)), []).append((place, name))
+    for members in runs.values():
+        members.sort()
+        if len(members) > 1 and [place for place, _ in members] == list(range(1, len(members) + 1)):
+            names = [name for _, name in members]
+            stem = _beginning(names).rstrip(" _.-")
+            pairs = tuple((name, str(place)) for place, name in members)
+            yield Group(stem or "places", "places", pairs, title=notes[names[0]].title)
+
+
+def _beginning(names: list[str]) -> str:
+    """What all names begin with."""
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in alike)
+
+
+def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
+    items, names, missing = _items(parts, notes)
+    if not 2 < len(items) <= MOST_CODES:
+        return None
+    place = {item: float(index) for index, item in enumerate(items)}
+    table = np.full((len(next(iter(parts.values()))), len(parts)), np.nan)
+    for position, part in enumerate(parts.values()):
+        distinct, which = part.factorise()
+        codes = np.asarray([*(place.get(whole(value), np.nan) for value in distinct), np.nan])
+        table[:, position] = codes[which]
+    twice = float(_twice(table).mean())
+    if twice > _MOST_TWICE:
+        column: Column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
+        return column, f"a guess: {listing(parts)} hold mentions of {len(items)} options, often one twice in a row"
+    # What stands twice in a few rows has its better place: that is how a Ranking reads what it may pass over.
+    unseen: Any = "missing" if twice else "error"
+    column = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
+    reason = f"a guess: {listing(parts)} hold the first to the last place of {len(items)} items"
+    return column, f"{reason}; one that stands twice in a row counts once" if twice else reason
+
+
+def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[Any], dict[Any, str], dict[Any, str]]:
+    """Options that occur in some column, their names, and what counts as missing in any of them."""
+    items: dict[Any, None] = {}
+    names: dict[Any, str] = {}
+    missing: dict[Any, str] = {}
+    for name, part in parts.items():
+        found = sort_codes(part.factorise()[0], notes.get(name, Note()))
+        items |= dict.fromkeys(found.answers)
+        names |= found.named
+        missing |= found.missing
+    ordered = sorted((item for item in items if item not in missing), key=lambda item: (isinstance(item, str), item))
+    return ordered, {item: names[item] for item in ordered if names.get(item)}, missing
+
+
+def _missing(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> dict[Any, str]:
+    found: dict[Any, str] = {}
+    for name, part in parts.items():
+        found |= sort_codes(part.factorise()[0], notes.get(name, Note())).missing
+    return found

@@ -1,0 +1,222 @@
+"""What a column looks like, and why: the guesses of `Schema.infer`, one column at a time.
+
+Idea: the dtype first, then the code book of the file, then how many distinct values there are and of what kind.
+Promises a reason with every choice, and the word "guess" where another choice would be as good.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thurbo.columns.binary import Binary, false_and_true
+from thurbo.columns.categorical import Categorical
+from thurbo.columns.cells import Cells, is_label, listing, show
+from thurbo.columns.column import Column
+from thurbo.columns.continuous import Continuous
+from thurbo.columns.ignore import Ignore
+from thurbo.columns.multiselect import MultiSelect
+from thurbo.columns.ordinal import Ordinal, ordered_numbers
+from thurbo.columns.ranking import Ranking
+from thurbo.columns.statements import Interval, Order, Statement, parse_order, split
+from thurbo.errors import SchemaError
+from thurbo.io.notes import Note, whole
+from thurbo.schema.guess.coded import MOST_CODES, guess_coded, many_levels, sort_codes
+from thurbo.schema.guess.roles import moment, role
+from thurbo.schema.guess.scales import scale
+from thurbo.schema.guess.unanswered import unanswered
+
+_MOST_LEVELS = 10
+_MOST_CATEGORIES = 20
+_MOST_ITEMS = 100
+_MOST_OPTIONS = 40
+_MOST_TEXTS = 2000  # to look at one by one
+_NO_ANSWER = ("absent", "unknown")
+_NOTHING = Note()
+_DATES: tuple[Column, str] = (
+    Ignore("dates and times are not modelled"),
+    "dates or times; turn them into a number to use them",
+)
+
+
+def guess(cells: Cells, is_array: bool, note: Note = _NOTHING) -> tuple[Column, str]:
+    """What a column looks like, and why; an array's dtype is taken at its word, a file's code book almost so."""
+    kind = cells.values.dtype.kind
+    if cells.missing.all() and not (is_array and kind in "bf"):
+        return Ignore("it is empty"), "there is no value"
+    if kind == "b":
+        return Binary(true=True), "booleans"
+    if is_array and kind == "f":
+        return Continuous(), "an array of floating-point numbers"
+    if kind in "mM":
+        return _DATES
+    if cells.ordered_levels is not None:
+        return _ordered(cells.ordered_levels)
+    proposal = None if is_array else role(cells, note.title)
+    if proposal is not None and not note.names:
+        return proposal
+    if kind in "iuf":
+        distinct = np.unique(cells.values[~cells.missing]).tolist()
+        if _says_something(note):
+            return guess_coded(cells, note, sort_codes(distinct, note))
+        if len(distinct) > 2:
+            return _numbers(distinct, cells)
+    cells, stated = split(cells)
+    if stated and cells.missing.all():
+        return _stated(list(stated.values()))
+    try:
+        distinct, _ = cells.hashable().factorise()
+    except SchemaError:
+        return Ignore("its cells are collections"), "cells hold collections that cannot be read"
+    if moment(distinct):
+        return _DATES
+    if any(isinstance(value, (tuple, frozenset)) for value in distinct):
+        return _collections(distinct, cells)
+    if not all(map(is_label, distinct)):
+        strange = next(value for value in distinct if not is_label(value))
+        reason = f"values such as {show(strange)} are neither text, finite numbers nor booleans"
+        return Ignore("its values cannot be read"), reason
+    if _speaks_of(note, distinct):
+        return guess_coded(cells, note, sort_codes(distinct, note))
+    return _labels(distinct, cells)
+
+
+def _says_something(note: Note) -> bool:
+    return bool(note.names or note.missing or note.measure)
+
+
+def _speaks_of(note: Note, distinct: list[Any]) -> bool:
+    """Whether a code book speaks of these values: codes that were replaced by their names it no longer knows."""
+    named = note.texts
+    return any(value in named or note.is_missing(value) for value in distinct)
+
+
+def _labels(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+    if all(isinstance(value, bool) for value in distinct):
+        return Binary(true=True), "booleans"
+    items = _ranked_items(distinct)
+    if items:
+        return Ranking(items), f"a guess: texts such as {show(distinct[0])} look like orders of {len(items)} items"
+    if len(distinct) == 1:
+        return Ignore("it is constant"), f"the only value is {show(distinct[0])}"
+    if len(distinct) == 2:
+        false, true = false_and_true([whole(value) for value in distinct], None)
+        return Binary(true=true), f"two values, {show(false)} and {show(true)}"
+    if not any(isinstance(value, str) for value in distinct):
+        return _numbers(distinct, cells)
+    if not all(isinstance(value, str) for value in distinct):
+        reason = "text and numbers together; say Ordinal(levels=[...]) or Categorical() if that is meant"
+        return Ignore("text and numbers together"), reason
+    return _texts(distinct)
+
+
+def _texts(distinct: list[str]) -> tuple[Column, str]:
+    """Three or more texts: levels of a scale, options ticked, or categories; those that are no answer set aside."""
+    if len(distinct) > _MOST_TEXTS:
+        reason = f"{len(distinct)} values of text, too many for categories"
+        return Ignore(f"more than {_MOST_CATEGORIES} different texts"), reason
+    gone = [text for text in distinct if unanswered(text) in _NO_ANSWER]
+    kept = [text for text in distinct if text not in gone]
+    if len(kept) < 2:
+        gone, kept = [], distinct
+    missing: dict[Any, str] = {text: text for text in gone}
+    less = f"; counted as missing: {listing(map(show, gone))}" if gone else ""
+    if len(kept) == 2:
+        false, true = false_and_true(list(kept), None)
+        return Binary(values=(false, true), missing=missing), f"two values, {show(false)} and {show(true)}{less}"
+    found = scale(kept)
+    if found is not None:
+        levels = tuple(text for _, text in sorted(zip(found.heights, kept, strict=True)))
+        reason = f"a guess: the texts are a scale ({found.name}), lowest first"
+        if found.name == "bands":
+            reason = f"a guess: {listing(map(show, levels), most=3)} are bands; say Banded(...) to use their numbers"
+        return Ordinal(levels, missing=missing), f"{reason}{less}"
+    options = _options(distinct)
+    if options:
+        (sep, listed) = options
+        reason = f'a guess: texts such as {show(max(distinct, key=len))} are {len(listed)} options parted by "{sep}"'
+        return MultiSelect(listed, sep=sep), reason
+    what = f"{len(kept)} values of text, no order given"
+    if len(kept) > _MOST_CATEGORIES:
+        reason = f"{what}, too many for categories; say Categorical() if they are"
+        return Ignore(f"more than {_MOST_CATEGORIES} different texts"), reason
+    reason = f"{what}; if ordered, say Ordinal(levels=[...]){less}"
+    return Categorical(tuple(sorted(kept)), missing=missing), reason
+
+
+def _options(distinct: list[str]) -> tuple[str, tuple[str, ...]] | None:
+    """The separator and the options of texts that are lists of a few options in many combinations."""
+    for sep in (";", "|"):
+        lists = [[part.strip() for part in text.split(sep) if part.strip()] for text in distinct]
+        options = {option for ticked in lists for option in ticked}
+        several = sum(len(ticked) > 1 for ticked in lists)
+        if several > len(lists) / 3 and len(options) < len(distinct) and len(options) <= _MOST_OPTIONS:
+            return sep, tuple(sorted(options))
+    return None
+
+
+def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
+    gone = [level for level in (levels[0], levels[-1]) if isinstance(level, str) and unanswered(level) in _NO_ANSWER]
+    kept = tuple(level for level in levels if level not in gone)
+    if not gone or len(kept) < 2:
+        gone, kept = [], levels
+    missing: dict[Any, str] = {level: level for level in gone}
+    less = f"; counted as missing: {listing(map(show, gone))}" if gone else ""
+    if len(kept) < 2:
+        return Ignore("it has one level"), "an ordered category with fewer than two levels"
+    if len(kept) > MOST_CODES:
+        return many_levels(list(kept), f"an ordered category with {len(kept)} levels", missing)
+    if len(kept) == 2 and not gone:
+        return Binary(true=kept[1]), "an ordered category with two levels"
+    if len(kept) == 2:
+        return Binary(values=(kept[0], kept[1]), missing=missing), f"an ordered category with two levels{less}"
+    return Ordinal(kept, missing=missing), f"an ordered category with {len(kept)} levels{less}"
+
+
+def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+    whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
+    if whole and len(distinct) <= _MOST_LEVELS:
+        reason = f"a guess: only {len(distinct)} whole numbers; say Continuous() if distances matter"
+        return Ordinal(ordered_numbers(distinct)), reason
+    reason = f"numbers, {len(distinct)} distinct"
+    if whole and len(distinct) == int((~cells.missing).sum()):
+        reason += "; each occurs once: say Ignore() if they are identifiers"
+    return Continuous(), reason
+
+
+def _ranked_items(distinct: list[Any]) -> tuple[str, ...]:
+    """The items of texts that are all orders "a > b = c" of a few of them; none where they are not."""
+    if not all(isinstance(value, str) for value in distinct) or not any(" > " in value for value in distinct):
+        return ()
+    tiers = [[item for tier in parse_order(value).tiers for item in tier] for value in distinct if value]
+    items = {item for ranked in tiers for item in ranked}
+    # Items come again in other rows; "a > b" in a few answers of free text does not make them orders.
+    repeats = sum(map(len, tiers)) >= 2 * len(items) or len(distinct) == 1
+    whole = all(len(set(ranked)) == len(ranked) and all(ranked) for ranked in tiers)
+    most = sum(len(ranked) > 1 for ranked in tiers) > len(tiers) / 2
+    return tuple(sorted(items)) if whole and most and repeats and 1 < len(items) <= _MOST_ITEMS else ()
+
+
+def _collections(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+    lists = [value for value in distinct if isinstance(value, tuple)]
+    column: Column = MultiSelect()
+    reason = "a guess: cells hold lists or sets; say Ranking() if their order matters, Categorical() if one is meant"
+    if any(isinstance(entry, (tuple, Order)) for value in lists for entry in value):
+        column, reason = Ranking(), "a guess: cells hold lists of lists, best first"
+    try:
+        column = column.fit(cells)
+        column.encode(cells)
+        return column, reason
+    except SchemaError as error:
+        return Ignore("its lists cannot be read"), f"cells hold lists or sets, but {error}"
+
+
+def _stated(statements: list[Statement]) -> tuple[Column, str]:
+    if all(isinstance(statement, Interval) for statement in statements):
+        if any(isinstance(end, str) for each in statements for end in (each.lower, each.upper)):  # type: ignore[attr-defined]
+            return Ignore("the order of its levels is not known"), "intervals of levels; say Ordinal(levels=[...])"
+        return Continuous(), "intervals of a number"
+    if all(isinstance(statement, Order) for statement in statements):
+        return Ranking(), "preferences between items"
+    return Categorical(), "statements about categories"

@@ -1,0 +1,191 @@
+"""The order of levels from their texts: the usual scales of surveys, with the neutral answer in the middle.
+
+Idea: a text is a degree (very, fairly, not at all, ...) of a word or of its opposite, a place in a list that everybody
+knows (never < ... < always), a rung of education, a band or a rate; each gives a number to sort by.
+Promises None unless every text is read the same way and no two are alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
+
+from thurbo.schema.guess.quantities import bands, numbered, rates, unnumbered
+from thurbo.schema.guess.scale_words import (
+    DEGREES,
+    EDUCATION,
+    LADDERS,
+    LEADING,
+    NEUTRAL,
+    OPPOSITES,
+    OUTSIDE,
+    SAME,
+    STATEMENT,
+    THING,
+)
+
+_MOST_LEVELS = 40
+
+
+class Scale(NamedTuple):
+    """What the texts of a column are, and a number for each that grows along the scale."""
+
+    name: str
+    heights: tuple[float, ...]
+
+
+def scale(texts: Sequence[str]) -> Scale | None:
+    """The scale that texts are levels of, or None where they are none that is known."""
+    return _scale(tuple(texts)) if 2 <= len(texts) <= _MOST_LEVELS else None
+
+
+@lru_cache(maxsize=512)  # questionnaires repeat a few scales many times
+def _scale(texts: tuple[str, ...]) -> Scale | None:
+    plain = [_plain(unnumbered(text)) for text in texts]
+    found = bands(texts) or (bands([unnumbered(text) for text in texts]) if numbered(texts) else None)
+    if found is not None:
+        return Scale("bands", tuple(-1e300 if low is None else low for low, _ in found))
+    readings: tuple[tuple[str, Callable[[list[str]], list[float] | None]], ...] = (
+        *((name, lambda words, rungs=rungs: _ladder(words, rungs)) for name, rungs in LADDERS.items()),
+        ("rate", rates),
+        ("statements", _statements),
+        ("degree", _degrees),
+        ("education", _education),
+    )
+    for name, read in readings:
+        heights = read(plain)
+        if heights is not None and len(set(heights)) == len(texts):
+            return Scale(name, tuple(heights))
+    numbers = numbered(texts)
+    return Scale("numbered", tuple(numbers)) if numbers is not None else None
+
+
+def is_neutral(text: str) -> bool:
+    """Whether a text says that the answer lies between two sides."""
+    return bool(NEUTRAL.fullmatch(_plain(unnumbered(text))))
+
+
+def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> tuple[list[Any], str] | None:
+    """Codes in the order of the scale that their texts are levels of, and its name; None where there is none.
+
+    The order of the codes stays where it agrees with the texts, in either direction. Where the file says that codes
+    are ordered, a neutral answer at one end of an even number of others still belongs in their middle.
+    """
+    order = sorted(range(len(codes)), key=lambda place: codes[place])
+    found = scale(texts)
+    if found is not None:
+        heights = [found.heights[place] for place in order]
+        if heights in (sorted(heights), sorted(heights, reverse=True)):
+            return [codes[place] for place in order], found.name
+        along = sorted(order, key=lambda place: found.heights[place])
+        if found.name == "rate" and _swaps(heights) < 2:
+            return [codes[place] for place in order], found.name  # rates are rough: the file knows better
+        # The direction in which most codes grow, so that a file keeps the direction it was made with.
+        steps = sum(1 if codes[b] > codes[a] else -1 for a, b in pairwise(along))
+        return [codes[place] for place in (along if steps >= 0 else reversed(along))], found.name
+    neutral = [place for place in order if is_neutral(texts[place])]
+    others = [place for place in order if place not in neutral]
+    at_end = len(neutral) == 1 and neutral[0] in (order[0], order[-1])
+    if measure == "ordinal" and at_end and len(others) >= 2 and len(others) % 2 == 0:
+        middle = len(others) // 2
+        return [codes[place] for place in (*others[:middle], *neutral, *others[middle:])], "a neutral answer"
+    return None if measure == "nominal" else _but_one_end(codes, texts, order)
+
+
+def _swaps(heights: list[float]) -> int:
+    """Pairs that are not in order, in the better of the two directions."""
+    falls = sum(after < before for before, after in combinations(heights, 2))
+    return min(falls, len(heights) * (len(heights) - 1) // 2 - falls)
+
+
+def _but_one_end(codes: Sequence[Any], texts: Sequence[str], order: list[int]) -> tuple[list[Any], str] | None:
+    """Codes in their order where all but the first or the last are a scale in it: "no help" < "a little" < ..."""
+    for end, rest in ((order[0], order[1:]), (order[-1], order[:-1])):
+        found = scale([texts[place] for place in rest]) if len(rest) > 2 else None
+        if found is None or found.name == "numbered" or OUTSIDE.search(texts[end].casefold()):
+            continue
+        if list(found.heights) in (sorted(found.heights), sorted(found.heights, reverse=True)):
+            return [codes[place] for place in order], f"{found.name}, but for {texts[end]!r} at its end"
+    return None
+
+
+def _plain(text: str) -> str:
+    """A text in small letters without brackets, marks and double spaces, in one spelling."""
+    plain = re.sub(r"\([^)]*\)|\[[^\]]*\]", " ", text.casefold().replace("\u2019", "'"))
+    plain = plain if plain.strip() else text.casefold()
+    return " ".join(plain.replace("favour", "favor").replace("_", " ").split()).strip(" .!?*:;-")
+
+
+def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float] | None:
+    heights = []
+    for word in words:
+        bare = " ".join(THING.sub(" ", word).split()) or word  # "a lot of trust" is "a lot"
+        height = next((height for height, rung in enumerate(rungs) if rung.fullmatch(bare)), None)
+        if height is None:
+            return None
+        heights.append(float(height))
+    return heights
+
+
+def _education(words: list[str]) -> list[float] | None:
+    found = [next((height for rung, height in EDUCATION if rung.search(word)), None) for word in words]
+    return None if None in found or len(words) < 3 else [height for height in found if height is not None]
+
+
+def _statements(words: list[str]) -> list[float] | None:
+    """Two statements: strongly with the first, ..., with neither, ..., strongly with the second."""
+    heights, sides = [], set()
+    for word in words:
+        if match := STATEMENT.fullmatch(word):
+            sides.add(match[2] in ("2", "b", "second"))
+            degree = abs(_degree(match[1])[1])
+            heights.append(degree if match[2] in ("2", "b", "second") else -degree)
+        elif NEUTRAL.fullmatch(word) or word.startswith("both"):
+            heights.append(0.0)
+        else:
+            return None
+    return heights if len(sides) == 2 else None
+
+
+def _degrees(words: list[str]) -> list[float] | None:
+    """Degrees of one word and of its opposite."""
+    read = [None if NEUTRAL.fullmatch(word) else _degree(word) for word in words]
+    stems = {stem for stem, _ in filter(None, read)}
+    if not stems or len(read) < 2 or len(stems) == len(words) > 3:
+        return None
+    # A word alone has no opposite here: "not wrong" < "always wrong"; with a neutral answer it has, unseen.
+    one_sided = len(stems) == 1 and None not in read
+    roots = {stem: (stem, 1.0) if one_sided else _root(stem, stems) for stem in stems}
+    if len({root for root, _ in roots.values()}) != 1 or len(stems) > 2 or "" in stems:
+        return None
+    heights = [0.0 if each is None else each[1] * roots[each[0]][1] for each in read]
+    # Two words that are no known opposites and have no degrees are two answers and no scale.
+    turned = any(sign < 0 for _, sign in roots.values())
+    graded = len(words) > len(stems) or None in read or turned
+    return heights if graded else None
+
+
+def _degree(word: str) -> tuple[str, float]:
+    """The word that a text is about, and the degree in which it holds; "agree strongly" is "strongly agree"."""
+    word = LEADING.sub("", word)
+    word = re.sub(r"\btoo (much|little|many|few)\b", r"too-\1", word)
+    for pattern, degree in DEGREES:
+        if match := pattern.fullmatch(word):
+            return LEADING.sub("", match["stem"]), degree
+    return word, 2.0
+
+
+def _root(stem: str, stems: set[str]) -> tuple[str, float]:
+    """The positive word of a pair of opposites, and −1 for the negative one."""
+    if stem in OPPOSITES:
+        return SAME.get(OPPOSITES[stem], OPPOSITES[stem]), -1.0
+    for prefix in ("un", "dis", "in", "im", "il", "ir", "not ", "non-"):
+        if stem.startswith(prefix) and stem.removeprefix(prefix) in stems:
+            return stem.removeprefix(prefix), -1.0
+    for prefix in ("un", "dis"):
+        if stem.startswith(prefix) and len(stem) > len(prefix) + 3 and len(stems) == 1:
+            return stem.removeprefix(prefix), -1.0
+    return SAME.get(stem, stem), 1.0
