@@ -70,14 +70,14 @@ def splits(n_rows: int, n_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.setdiff1d(np.arange(n_rows), part), np.sort(part)) for part in parts]
 
 
-def fit(data: Data, transform: Any, n_hidden: int = 0, with_group: bool = False) -> tb.TBM:
+def fit(data: Data, transform: Any, n_hidden: int = 0, with_group: bool = False, seed: int = 0) -> tb.TBM:
     """A model of one number, or of the number and its group."""
     schema: dict[str, Any] = {"number": tb.Bounded(lower="lower", upper="upper", transform=transform)}
     if with_group:
         schema["group"] = tb.Binary(values=tuple(sorted(set(data.group))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        whole = {"batch_size": len(data.lower), "random_state": 0, "verbose": False}
+        whole = {"batch_size": len(data.lower), "random_state": seed, "verbose": False}
         model = tb.TBM(schema, n_hidden=n_hidden, **SETTINGS, **whole)
         return model.fit(data.frame()[["lower", "upper", *(["group"] if with_group else [])]])
 
@@ -99,11 +99,12 @@ def merit(model: tb.TBM, data: Data) -> float:
     return float(model.score_samples(whole).sum()) - 0.5 * n_parameters * np.log(len(whole))
 
 
-def ours(train: Data, test: Data) -> dict[str, np.ndarray]:
+def ours(train: Data, test: Data, seed: int = 0) -> dict[str, np.ndarray]:
     """Each way of fitting, by name. "thurbo" is the one that Schwarz's criterion takes on the rows learned from."""
-    models = {(n, t): fit(train, t, n) for n in N_HIDDEN for t in TRANSFORMS}
+    models = {(n, t): fit(train, t, n, seed=seed) for n in N_HIDDEN for t in TRANSFORMS}
     _, transform = best = max(models, key=lambda each: merit(models[each], train))
-    jointly = max((fit(train, transform, n, with_group=True) for n in N_JOINTLY), key=lambda each: merit(each, train))
+    with_group = [fit(train, transform, n, with_group=True, seed=seed) for n in N_JOINTLY]
+    jointly = max(with_group, key=lambda each: merit(each, train))
     found = {f"thurbo, {n} hidden units, {t}": score(model, test) for (n, t), model in models.items()}
     return {"thurbo": score(models[best], test), **found, "thurbo, given the group": score(jointly, test)}
 
@@ -147,6 +148,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two folds instead of five")
     parser.add_argument("--peers", type=Path, default=Path(".peers"), help="folder of the peers' environments")
+    parser.add_argument("--no-peers", action="store_true", help="nothing but thurbo")
+    parser.add_argument("--seed", type=int, default=0, help="of thurbo's fits")
     parser.add_argument("--install", action="store_true", help="make lifelines' environment, and stop")
     chosen = parser.parse_args()
     if chosen.install:
@@ -156,11 +159,11 @@ def main() -> None:
     for title, data in load().items():
         cut = splits(len(data.lower), 2 if chosen.quick else N_FOLDS)
         trains, tests = ([data.rows(pair[k]) for pair in cut] for k in (0, 1))
-        found = [ours(train, test) for train, test in zip(trains, tests, strict=True)]
-        fits = theirs(trains, tests, chosen.peers)
-        if fits is None:
+        found = [ours(train, test, chosen.seed) for train, test in zip(trains, tests, strict=True)]
+        fits = None if chosen.no_peers else theirs(trains, tests, chosen.peers)
+        if fits is None and not chosen.no_peers:
             print("lifelines is absent: python -m benchmarks.censored --install")
-        else:
+        elif fits is not None:
             found = [a | b for a, b in zip(found, fits, strict=True)]
         scores[title] = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
     names = list(next(iter(scores.values())))

@@ -108,11 +108,11 @@ def schema(frame: pd.DataFrame) -> dict[str, tb.Ordinal]:
     return {name: tb.Ordinal(sorted(column.dropna().unique().tolist())) for name, column in frame.items()}
 
 
-def ours(frame: pd.DataFrame) -> Filled:
-    """Probabilities of several fits that differ by their seed, averaged; medians and modes of these."""
+def ours(frame: pd.DataFrame, first: int = 0) -> Filled:
+    """Probabilities of several fits with seeds from `first` on, averaged; medians and modes of these."""
     started = time.perf_counter()
     columns, chances = schema(frame), dict[str, np.ndarray]()
-    for seed in range(N_FITS):
+    for seed in range(first, first + N_FITS):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = tb.TBM(columns, random_state=seed, verbose=False, **SETTINGS).fit(frame)
@@ -165,6 +165,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one mask instead of five")
     parser.add_argument("--peers", type=Path, default=Path(".peers"), help="folder of the peers' environments")
     parser.add_argument("--only", nargs="+", default=METHODS, metavar="NAME", help="methods to run, by their names")
+    parser.add_argument("--seed", type=int, default=0, help=f"thurbo's fits begin with {N_FITS} times this seed")
     parser.add_argument("--install", action="store_true", help="make those environments, and stop")
     chosen = parser.parse_args()
     if chosen.install:
@@ -180,7 +181,7 @@ def main() -> None:
             if name in PEERS:
                 filled = theirs(shown, PEERS[name], chosen.peers)
             else:
-                filled = ours(shown) if name == "thurbo" else marginal(shown)
+                filled = ours(shown, N_FITS * chosen.seed) if name == "thurbo" else marginal(shown)
             if filled is None:
                 print(f"mask {seed}  {name:<28} absent: python -m benchmarks.impute_gss --install", flush=True)
                 continue

@@ -131,7 +131,7 @@ def outcome(split: Split, name: str, chosen: argparse.Namespace) -> Outcome | No
     """What one method makes of it; None of a peer that is absent."""
     on = "valid" if chosen.validate else "test"
     if name == OURS:
-        seeds = range(1 if chosen.quick else N_SEEDS)
+        seeds = range(chosen.seed, chosen.seed + (chosen.seeds or (1 if chosen.quick else N_SEEDS)))
         return judge(split, [Scores(*ours(split, seed, chosen.quick)) for seed in seeds], on, "run")
     if name in BASELINES:
         return judge(split, [BASELINES[name](split)], on, "run")
@@ -159,7 +159,7 @@ def difference(own: Outcome, other: Outcome) -> dict[str, Any]:
     assert own.by_user is not None
     first = own.by_user["ndcg5"]
     second = np.full_like(first, other.means["ndcg5"]) if other.by_user is None else other.by_user["ndcg5"]
-    interval = metrics.paired_bootstrap(first, second)._asdict()
+    interval = metrics.paired_bootstrap(first, second, random_state=0)._asdict()
     return {"difference": float((first - second).mean()), **interval, "paired": other.by_user is not None}
 
 
@@ -192,6 +192,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="one seed, and recorded figures of peers")
     parser.add_argument("--validate", action="store_true", help="judge the validation cells instead")
     parser.add_argument("--only", default=",".join(METHODS), metavar="NAME,NAME", help="methods to run, by their names")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed of thurbo's fits")
+    parser.add_argument("--seeds", type=int, help=f"how many (default {N_SEEDS})")
     parser.add_argument("--kept", action="store_true", help="peers' scores of an earlier run, where there are")
     parser.add_argument("--peers", type=Path, default=Path(".peers"), help="folder of the peers' environments")
     parser.add_argument("--install", action="store_true", help="make those environments, and stop")

@@ -19,6 +19,7 @@ import numpy as np
 
 import thurbo as tb
 from benchmarks.afrobarometer import column, load
+from benchmarks.flat_settings import grouped
 
 TYPES = ("ordinal", "categorical", "binary")
 N_JUDGES = 1000
@@ -76,7 +77,7 @@ def main() -> None:
     print(f"{'objective':<32}{header}{'log P(e)':>12}{'gap':>7}{'s':>6}", flush=True)
     for name in chosen:
         started = time.perf_counter()
-        model = tb.TBM(schema, **settings, **VARIANTS[name]).fit(train)
+        model = tb.TBM(schema, **grouped(settings | VARIANTS[name])).fit(train)
         seconds = time.perf_counter() - started
         found[name] = judge(model, judges, types) | {"seconds": seconds, "converged": model.converged_}
         by_type = "".join(

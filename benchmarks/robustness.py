@@ -56,14 +56,14 @@ KINDS = {
     "binary": Kind(several(12, "fan", binary())),
     "ordinal": Kind(several(10, "trust", tb.Ordinal(LEVELS))),
     "categorical": Kind(several(8, "party", tb.Categorical(PARTIES))),
-    "rankings with ties": Kind(several(3, "issues", tb.Ranking(ITEMS, form="text"))),
+    "rankings with ties": Kind(several(3, "issues", tb.Ranking(ITEMS, cell_format="text"))),
     "mixed, 40 % missing": Kind(
         several(3, "fan", binary())
         | several(3, "trust", tb.Ordinal(LEVELS))
         | several(3, "height", tb.Continuous())
         | several(2, "party", tb.Categorical(PARTIES))
-        | several(2, "media", tb.MultiSelect(("tv", "net", "press"), form="list"))
-        | several(1, "issues", tb.Ranking(ITEMS, form="text")),
+        | several(2, "media", tb.MultiSelect(("tv", "net", "press"), cell_format="list"))
+        | several(1, "issues", tb.Ranking(ITEMS, cell_format="text")),
         0.4,
     ),
 }

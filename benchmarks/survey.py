@@ -31,11 +31,10 @@ from benchmarks import survey_baselines as peers
 from benchmarks import tempering
 from benchmarks.afrobarometer import Survey, column, load
 from benchmarks.classify import classify, error
-from thurbo.columns import LevelColumn, MeasuredColumn
-from thurbo.queries import predict
+from benchmarks.flat_settings import grouped
 
 COUNTRY: dict[str, Any] = {"n_hidden": 100, "n_factors": 0, "likelihood_weight": 0.0, "ordinals": "utilities"}
-COUNTRY |= {"hiding": "neighbours", "weight_decay": 0.05, "batch_size": 500, "max_epochs": 60}
+COUNTRY |= {"masking": "neighbours", "weight_decay": 0.05, "batch_size": 500, "max_epochs": 60}
 COUNTRY |= {"validation_fraction": 0.0}
 UNOBSERVED = ("exclude", "marginalize")  # for the country task; the first is the one whose figures are headlines
 IMPUTE: dict[str, Any] = {"n_hidden": 300, "n_factors": 150, "likelihood_weight": 0.0, "ordinals": "utilities"}
@@ -77,7 +76,7 @@ def fit(frame: pd.DataFrame, questions: list[dict[str, Any]], settings: dict[str
     settings = dict(settings)
     how = settings.pop("ordinals", "cuts")
     schema = {q["name"]: read_as(q, how) for q in questions}
-    model = tb.TBM(schema, **({"random_state": 0, "verbose": False} | settings))
+    model = tb.TBM(schema, **grouped({"random_state": 0, "verbose": False} | settings))
     say(f"  learning from {len(frame):,} rows, {len(schema)} questions: {json.dumps(settings)}")
     started = time.perf_counter()
     model.fit(frame[list(schema)])
@@ -95,7 +94,7 @@ def fill_in(model: tb.TBM, shown: pd.DataFrame, hidden: np.ndarray, questions: l
     What `predict_proba` says of each column in turn, since the cells it must not see are not there anyway; in NumPy,
     where 227 questions of as many lengths compile nothing.
     """
-    belief = predict.beliefs(model.params_, model._read(shown).evidence, model._how("mean-field"))
+    belief = model._question(model._read(shown), "mean-field").known
     assert belief is not None  # no inequalities tie these questions to one another
     cuts, found = np.asarray(model.params_.gauge.cuts, float), dict[str, np.ndarray]()
     for position, q in enumerate(questions):
@@ -103,12 +102,12 @@ def fill_in(model: tb.TBM, shown: pd.DataFrame, hidden: np.ndarray, questions: l
         asked, sites = model.schema_[name], model.schema_.slices[name]
         if not len(rows):
             found[name] = np.zeros((0, 1))
-        elif isinstance(asked, MeasuredColumn):
+        elif asked.family == "measured":
             guess = model.predict(shown.iloc[rows], columns=[name], statistic="median", method="mean-field")
             found[name] = np.asarray(guess[name], float)
         else:
             mean, deviation = (np.asarray(part[rows, sites], float) for part in (belief.mean, belief.deviation))
-            if isinstance(asked, LevelColumn):
+            if asked.family == "levels":
                 found[name] = between_cuts(mean, deviation, cuts[sites.start, : len(asked.labels) - 1])
             else:
                 found[name] = largest(mean, deviation)
@@ -170,7 +169,9 @@ def countries(
     say(f"country error in %, mean and spread of {n_splits} random 80/20 splits"
         f"{' of the training rows' if chosen.validate else ''}; strict leaves out {len(left_out)} questions "
         f"that a country was not asked: {', '.join(left_out)}")  # fmt: skip
-    for suffix, strict in (("", False), ("_strict", True)):
+    for suffix, strict in {"": False, "_strict": True}.items():
+        if chosen.questions == ("all" if strict else "strict"):
+            continue
         names = set(survey.names(strict=strict))
         questions = [q for q in survey.questions if q["name"] in names]
         frame = survey.frame[[q["name"] for q in questions]]
@@ -313,6 +314,8 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--set", type=json.loads, default={}, help="JSON of TBM parameters to change")
     parser.add_argument("--fits", type=int, help="models whose predictions of hidden cells are averaged")
     parser.add_argument("--splits", type=int)
+    parser.add_argument("--seed", type=int, default=0, help="of the fits; averaged ones take one each")
+    parser.add_argument("--questions", choices=("all", "strict"), help="of the country task; both, otherwise")
     parser.add_argument("--rows", type=int, help="so many respondents, drawn at random")
     parser.add_argument("--no-baselines", action="store_true", help="nothing but thurbo")
     chosen = parser.parse_args(words)
@@ -320,6 +323,8 @@ def main(words: list[str] | None = None) -> None:
         parser.error("set THURBO_DATA to the folder that holds afrobarometer-r4")
     if chosen.figure and chosen.only == "impute":
         parser.error("--figure draws the features of the country task; leave out --only impute")
+    if chosen.figure and chosen.questions == "strict":
+        parser.error("--figure draws the features of all questions; leave out --questions strict")
     if chosen.figure and not all(map(importlib.util.find_spec, ("matplotlib", "openTSNE"))):
         parser.error("--figure needs matplotlib and openTSNE: pip install 'thurbo[report]'")
     survey = load()
@@ -336,16 +341,18 @@ def main(words: list[str] | None = None) -> None:
     result: dict[str, Any] = {}
     if chosen.only != "impute":
         n_splits = chosen.splits or (N_QUICK_SPLITS if chosen.quick else N_SPLITS)
-        found = countries(survey, COUNTRY | (QUICK_COUNTRY if chosen.quick else {}) | changed, chosen, n_splits, ways)
+        settings = COUNTRY | {"random_state": chosen.seed} | (QUICK_COUNTRY if chosen.quick else {}) | changed
+        found = countries(survey, settings, chosen, n_splits, ways)
         fits = found.pop("fits")
-        result |= found | {"seconds": fits["all"].seconds, "seconds_strict": fits["strict"].seconds}
+        result |= found | {f"seconds{'_strict' if k == 'strict' else ''}": each.seconds for k, each in fits.items()}
         if chosen.figure:
             draw_map(chosen.figure, fits["all"].model.transform(survey.frame, output="log_odds"), survey)
     if chosen.only != "country":
         if chosen.unobserved:
             changed["unobserved"] = chosen.unobserved
         n_fits = chosen.fits or (N_QUICK_FITS if chosen.quick else N_FITS)
-        found = imputation(survey, IMPUTE | (QUICK_IMPUTE if chosen.quick else {}) | changed, chosen, n_fits)
+        settings = IMPUTE | {"random_state": n_fits * chosen.seed} | (QUICK_IMPUTE if chosen.quick else {}) | changed
+        found = imputation(survey, settings, chosen, n_fits)
         result["seconds_impute"] = found.pop("seconds")
         result = found | {"seconds": result["seconds_impute"]} | result
     result["validate"] = chosen.validate

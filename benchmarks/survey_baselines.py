@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.classify import chances, logistic
-from thurbo.queries.answers import median_level
-from thurbo.queries.evaluate.masked import LEAST_CHANCE, calibration_of_labels
+from thurbo.columns.forms.scores import LEAST_CHANCE, calibration_of_labels, median_level
 
 TYPES = {"binary": "binary", "categorical": "categorical", "rank_mention": "rank", "ordinal": "ordinal"}
 TYPES |= {"continuous": "continuous"}

@@ -221,25 +221,28 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=None, help=f"how many of the {N_FOLDS} folds")
     parser.add_argument("--epochs", type=int, default=None, help=f"passes over the rows (default {N_EPOCHS})")
     parser.add_argument("--set", type=json.loads, default={}, metavar="JSON", help="parameters of TBM to change")
+    parser.add_argument("--seed", type=int, default=0, help="of thurbo's fits")
+    parser.add_argument("--no-peers", action="store_true", help="nothing but thurbo, and of one size")
     parser.add_argument("--choose", action="store_true", help="print validation figures of CANDIDATES, and stop")
     asked = parser.parse_args()
     data = read(Path(os.environ["THURBO_DATA"]) / "sushi")
     n_hidden = asked.hidden if asked.hidden is not None else (4 if asked.quick else N_HIDDEN)
     n_folds = asked.folds or (1 if asked.quick else N_FOLDS)
     epochs = asked.epochs or (40 if asked.quick else N_EPOCHS)
-    changed = {"max_epochs": epochs, **asked.set}
+    changed = {"max_epochs": epochs, "random_state": asked.seed, **asked.set}
     if asked.choose:
         choose(data, n_hidden, asked.demographics, changed)
         return
-    sizes = sorted({0, 4, n_hidden})
+    sizes = [n_hidden] if asked.no_peers else sorted({0, 4, n_hidden})
     folds: dict[str, list[np.ndarray]] = {}
     seconds: dict[str, list[float]] = {}
     for fold in range(n_folds):
         train, test = (data.rows(part) for part in split(len(data.order), fold))
         began = time.perf_counter()
-        for name, value in peers(train, test, 2 if asked.quick else RESTARTS).items():
-            folds.setdefault(name, []).append(value)
-        seconds.setdefault("peers", []).append(time.perf_counter() - began)
+        if not asked.no_peers:
+            for name, value in peers(train, test, 2 if asked.quick else RESTARTS).items():
+                folds.setdefault(name, []).append(value)
+            seconds.setdefault("peers", []).append(time.perf_counter() - began)
         models = [(f"thurbo, {k} hidden units", k, False) for k in sizes]
         if asked.demographics:
             models += [(f"thurbo, {n_hidden} hidden units, given gender and age", n_hidden, True)]
@@ -261,11 +264,13 @@ def report(folds: dict[str, list[np.ndarray]], seconds: dict[str, list[float]], 
     for name, value in means.items():
         took = f"{np.mean(seconds[name]):16.1f}" if name in seconds else ""
         print(f"{name:<52}{value:10.4f}{took}")
-    gain = rows[mine] - rows[mixture]
-    error = float(gain.std() / math.sqrt(len(gain)))
-    print(f"above the mixture: {gain.mean():.4f}, standard error {error:.4f}")
-    result: dict[str, Any] = {"loglik": means[mine], "pl": means["Plackett-Luce"], "pl_mixture": means[mixture]}
-    result |= {"above_mixture": float(gain.mean()), "above_mixture_error": error, "n_hidden": n_hidden}
+    result: dict[str, Any] = {"loglik": means[mine], "n_hidden": n_hidden}
+    if mixture in rows:
+        gain = rows[mine] - rows[mixture]
+        error = float(gain.std() / math.sqrt(len(gain)))
+        print(f"above the mixture: {gain.mean():.4f}, standard error {error:.4f}")
+        result |= {"pl": means["Plackett-Luce"], "pl_mixture": means[mixture]}
+        result |= {"above_mixture": float(gain.mean()), "above_mixture_error": error}
     result["means"] = means
     result["folds"] = {name: [float(value.mean()) for value in each] for name, each in folds.items()}
     result["seconds"] = {name: float(np.mean(each)) for name, each in seconds.items()}
