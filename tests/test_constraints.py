@@ -1,4 +1,10 @@
-"""§3.1: every form against its own ⟨A, b, c⟩ and against the oracle; a point is a flag, a narrow box is not."""
+"""§3: what every form of constraint promises, and §3.1 in particular: boxes against the oracle, points and levels.
+
+Forms are discovered from the package. A new one fails until it has an example here, and then takes all generic tests.
+"""
+
+import importlib
+import pkgutil
 
 import jax
 import jax.numpy as jnp
@@ -7,11 +13,115 @@ import pytest
 
 from tests import oracle
 from tests.small import log_scale_of_points, make_evidence, make_params, rows_for_oracle, to_oracle
-from thurbo.constraints import Box, BoxRegion, Gauge, Levels
+from thurbo import constraints
+from thurbo.constraints import Box, BoxRegion, Constraint, Gauge, Levels, Linear, OneOf, Order, Region
+from thurbo.evidence import Evidence
 
 PARAMS = make_params()
 EVIDENCE = make_evidence(PARAMS, n_rows=12)
 REGION = EVIDENCE.region(PARAMS.gauge)
+
+
+INF = np.inf
+# Two rows of five slots: one that says something, one that says less or nothing.
+EXAMPLES = {
+    "Box": lambda: Box(
+        jnp.asarray([[-1.0, 0.5, -INF, -INF, 0.2], [-INF] * 5]),
+        jnp.asarray([[0.5, 0.5, 1.0, INF, INF], [INF, INF, INF, 0.3, INF]]),
+        jnp.asarray([[False, True, False, False, False], [False] * 5]),
+    ),
+    "Levels": lambda: Levels(jnp.asarray([[0, 1, 2, -1, 1], [-1, -1, 0, -1, -1]])),
+    "Order": lambda: Order.of(np.array([[[0, 2, 1], [1, 0, -1]], [[-1] * 3, [0, 1, -1]]]), ((4, 0, 2), (1, 3, -1)), 5),
+    "OneOf": lambda: OneOf.of(np.array([[[1, 0, 1, -1, 0]], [[-1] * 5]])),
+    "Linear": lambda: Linear.of(
+        [(np.array([[1.0, -2.0, 0, 0, 0], [0, 1, 0, 1, 0]]), [-1.0, -INF], [2.0, 0.5]), None], 5, np.float64
+    ),
+}
+GAUGE = Gauge(jnp.broadcast_to(jnp.asarray([-0.5, 0.6]), (5, 2)), jnp.asarray([1.0, 0.5, 2.0, 1.5, 0.8]))
+MEAN = jnp.asarray(np.random.default_rng(5).normal(size=(2, 5)))
+DEVIATION = jnp.asarray(1.0 + np.random.default_rng(6).random((2, 5)))
+
+
+def forms() -> set[str]:
+    """Names of all classes in the package that become a region."""
+    modules = [
+        importlib.import_module(m.name) for m in pkgutil.walk_packages(constraints.__path__, "thurbo.constraints.")
+    ]
+    classes = [c for module in modules for c in vars(module).values() if isinstance(c, type) and hasattr(c, "region")]
+    return {c.__name__ for c in classes if not getattr(c, "_is_protocol", False)}
+
+
+def test_every_form_has_an_example():
+    assert forms() == set(EXAMPLES)
+
+
+@pytest.fixture(params=sorted(EXAMPLES))
+def example(request) -> Constraint:
+    return EXAMPLES[request.param]()
+
+
+def test_every_form_keeps_the_protocol(example):
+    assert isinstance(example, Constraint)
+    region = example.region(GAUGE)
+    assert isinstance(region, Region)
+    assert isinstance(region.smooth(), Region)
+    assert example.structure.couples or isinstance(region, BoxRegion)
+    assert region.parts == (region,)
+    assert bool(region.contains(region.start(MEAN)).all())
+    assert (np.asarray(region.log_mass_error(MEAN)) > 0).any() == example.structure.is_estimated
+    assert not np.asarray(example.release(jnp.ones((2, 5), bool)).observed).any()
+
+
+def test_every_form_can_be_embedded_among_other_slots(example):
+    """The same mass, members and lines on its own slots; nothing is said about the others."""
+    slots, n_slots = np.array([1, 2, 4, 6, 7]), 9
+    others = np.setdiff1d(np.arange(n_slots), slots)
+
+    def wide(own, elsewhere):
+        return jnp.full((*own.shape[:-1], n_slots), elsewhere, own.dtype).at[..., slots].set(own)
+
+    gauge = Gauge(wide(GAUGE.cuts.T, 0.1).T, wide(GAUGE.scale, 3.0))
+    embedded = jax.tree.map(jnp.asarray, example.embed(slots, n_slots))
+    np.testing.assert_array_equal(embedded.observed, wide(example.observed, False))
+    own, region = example.region(GAUGE), embedded.region(gauge)
+    for deviation in (None, DEVIATION):
+        spread = None if deviation is None else wide(deviation, 0.7)
+        np.testing.assert_allclose(region.log_mass(wide(MEAN, 0.4), spread), own.log_mass(MEAN, deviation), atol=1e-12)
+    for x in jnp.asarray(np.random.default_rng(7).normal(size=(20, 2, 5))):
+        np.testing.assert_array_equal(region.contains(wide(x, -2.0)), own.contains(x))
+    names, wide_names = list("abcde"), np.full(n_slots, "-", object)
+    wide_names[slots] = names
+    for row in range(2):
+        assert region.describe(row, wide_names.tolist()) == own.describe(row, names)
+        if own.is_convex:
+            (A, b, c), (narrow, *ends) = region.as_linear(row), own.as_linear(row)
+            np.testing.assert_array_equal(A[:, slots], narrow)
+            assert not A[:, others].any()
+            np.testing.assert_array_equal((b, c), ends)
+
+
+def test_every_form_says_in_words_what_it_says(example):
+    region = example.region(GAUGE)
+    words = region.describe(0, list("abcde"), lambda slot, lower, upper: f"slot {slot}, {lower:.3g} to {upper:.3g}")
+    assert words
+    assert all(isinstance(each, str) for each in words)
+    if region.is_convex:
+        A, _, _ = region.as_linear(0)
+        assert len(words) == len(A)
+        assert [" (slot " in each for each in words] == [np.count_nonzero(line) == 1 for line in A]
+    assert region.release(jnp.ones((2, 5), bool)).describe(0, list("abcde")) == ()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_masked_slots_of_every_form_have_the_mass_they_add(example, whole):
+    """log P(masked | others) = log P(all) − log P(others); masked as a whole, the second term is that of no group."""
+    region = Evidence((example,)).region(GAUGE)
+    masked = jnp.broadcast_to(jnp.asarray([True, False, True, False, True]), (2, 5)) & example.observed
+    expected = region.log_mass(MEAN, DEVIATION) - region.release(masked).log_mass(MEAN, DEVIATION)
+    if whole and example.structure.couples and type(example) is not Order:  # the order (4, 0, 2) is masked as a whole
+        masked = example.observed
+        expected = region.log_mass(MEAN, DEVIATION)
+    np.testing.assert_allclose(region.mass_of_masked(MEAN, DEVIATION, masked, whole), expected, atol=1e-10)
 
 
 def test_bounds_are_those_of_eqs_6_and_7():

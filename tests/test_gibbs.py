@@ -1,12 +1,14 @@
 """§4.1, §4.2: sweeps against rejection, chains against enumeration, and the joint test of Geweke (2004)."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import ks_2samp, norm
 
-from tests.small import UNOBSERVED, make_evidence, make_params
+from tests.small import RUNS_LONG, UNOBSERVED, exact_posterior, make_evidence, make_params
 from thurbo import rbm
 from thurbo.constraints import Box, Levels
 from thurbo.evidence import Evidence
@@ -22,7 +24,7 @@ def test_sweep_draws_what_rejection_draws():
     mean = rbm.latent_mean(params, jnp.asarray([[1.0, 0.0, 1.0]]))
     n = 20_000
     many = jax.tree.map(lambda leaf: jnp.repeat(leaf, n, axis=0), (mean, region))
-    ours = np.asarray(gibbs.sweep(jax.random.key(0), many[0], many[0], many[1]))
+    ours = np.asarray(jax.jit(gibbs.sweep)(jax.random.key(0), many[0], many[0], many[1]))
     rng = np.random.default_rng(0)
     tested = 0
     for i in range(6):
@@ -42,11 +44,11 @@ def test_chains_reach_the_enumerated_posterior(unobserved, n_factors):
     """Averages of h over many independent chains against P(h | e), as z-scores."""
     params = make_params(n_factors=n_factors)
     evidence = make_evidence(params, n_rows=4, unobserved=unobserved)
-    exact, _ = expectation(hidden_probability, params, evidence, "exact")
+    exact = exact_posterior(params, evidence)
     n = 4000
     many = evidence.rows(jnp.repeat(jnp.arange(4), n))
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=RUNS_LONG)
     def simulate(key, params, many):
         given = gibbs.clamp(params, many)
         state = gibbs.start(key, given, jnp.full((4 * n, 3), 0.5))
@@ -61,8 +63,8 @@ def test_chains_reach_the_enumerated_posterior(unobserved, n_factors):
 def test_prior_chains_reach_p_of_h():
     params = make_params()
     evidence = make_evidence(params, n_rows=1, missing=1.0)
-    exact = np.asarray(expectation(hidden_probability, params, evidence, "exact")[0][0])
-    h = gibbs.prior_run(jax.random.key(0), jnp.zeros((20_000, 3)), params, 60)
+    exact = np.asarray(exact_posterior(params, evidence)[0])
+    h = jax.jit(gibbs.prior_run, static_argnums=3)(jax.random.key(0), jnp.zeros((20_000, 3)), params, 60)
     z = (np.asarray(h).mean(axis=0) - exact) / np.sqrt(exact * (1 - exact) / 20_000)
     assert 2 * norm.sf(np.abs(z)).min() * z.size > 2e-5
 
@@ -89,7 +91,7 @@ def test_geweke_joint(n_factors):
     params = make_params(n_factors=n_factors)
     n = 20_000
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=RUNS_LONG)
     def prior(key):
         key_h, key_z, key_x = jax.random.split(key, 3)
         h = gibbs.prior_run(key_h, jnp.zeros((n, 3)), params, 100)
@@ -97,7 +99,7 @@ def test_geweke_joint(n_factors):
         x = rbm.latent_mean(params, h) + rbm.factor_shift(params, z)
         return gibbs.ChainState(x + jax.random.normal(key_x, x.shape), h, z)
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=RUNS_LONG)
     def move(key, state):
         def one(i, state):
             return gibbs.step(jax.random.fold_in(key, i), state, gibbs.clamp(params, _observe(state.x, params)))

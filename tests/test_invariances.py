@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.small import UNOBSERVED, as_ragged, make_evidence, make_params
-from thurbo.evidence.pack import ROW_BUCKETS, by_chunks
+from thurbo.evidence.buckets import ROW_BUCKETS, one_table
 from thurbo.inference.likelihood import log_evidence_exact, log_unnormalised_importance
 from thurbo.inference.meanfield import mean_field, predictive
 from thurbo.learning import objective
@@ -130,4 +130,4 @@ def test_chunks_give_every_row_once_and_in_order(n_rows):
     params = make_params(dtype=np.float32)
     evidence = make_evidence(params, n_rows=n_rows)
     score = partial(jax.jit(log_evidence_exact), params)
-    np.testing.assert_allclose(by_chunks(score, evidence), score(evidence), rtol=2e-4, atol=2e-5)
+    np.testing.assert_allclose(one_table(evidence).by_chunks(score), score(evidence), rtol=2e-4, atol=2e-5)

@@ -10,25 +10,26 @@ from tests import oracle
 from tests.small import (
     UNOBSERVED,
     as_ragged,
+    exact_posterior,
+    log_evidence_exact,
     log_scale_of_points,
     make_evidence,
     make_params,
+    mean_field,
     rows_for_oracle,
     to_oracle,
 )
 from thurbo.errors import ThurboError
+from thurbo.evidence.buckets import one_table
 from thurbo.inference.likelihood import (
     hidden_states,
     log_evidence_conservative,
-    log_evidence_exact,
     log_joint,
     log_mean_exp,
     log_partition_exact,
     log_unnormalised_importance,
 )
-from thurbo.inference.meanfield import mean_field
 from thurbo.inference.partition import log_partition_ais
-from thurbo.inference.posterior import expectation, hidden_probability
 from thurbo.queries import score
 from thurbo.rbm import LOG_2PI
 
@@ -44,8 +45,8 @@ def test_log_evidence_and_posterior_by_enumeration(unobserved, n_factors):
     # With factors the oracle integrates a multivariate normal, to about 1e-6; without, both are exact.
     tolerance = 2e-5 if n_factors else 1e-10
     np.testing.assert_allclose(log_evidence_exact(params, evidence), expected, atol=tolerance)
-    hidden, _ = expectation(hidden_probability, params, evidence, "exact")
-    np.testing.assert_allclose(hidden, [oracle.posterior(model, *row) for row in rows], atol=tolerance)
+    hidden = [oracle.posterior(model, *row) for row in rows]
+    np.testing.assert_allclose(exact_posterior(params, evidence), hidden, atol=tolerance)
 
 
 @pytest.mark.parametrize("unobserved", UNOBSERVED)
@@ -68,8 +69,7 @@ def test_ragged_rows_have_the_same_probability(unobserved):
     evidence = make_evidence(params, unobserved=unobserved)
     ragged = as_ragged(evidence, np.random.default_rng(0), 6, extra=3)
     np.testing.assert_allclose(log_evidence_exact(params, ragged), log_evidence_exact(params, evidence), rtol=1e-10)
-    ours = expectation(hidden_probability, params, ragged, "exact")
-    np.testing.assert_allclose(ours[0], expectation(hidden_probability, params, evidence, "exact")[0], atol=1e-10)
+    np.testing.assert_allclose(exact_posterior(params, ragged), exact_posterior(params, evidence), atol=1e-10)
 
 
 def test_float32_agrees_with_float64():
@@ -85,7 +85,7 @@ def test_float32_agrees_with_float64():
 def test_importance_sampling_agrees_within_its_own_error(unobserved, n_factors):
     params = make_params(n_factors=n_factors)
     evidence = make_evidence(params, unobserved=unobserved, n_rows=20)
-    estimate, error = log_unnormalised_importance(
+    estimate, error = jax.jit(log_unnormalised_importance, static_argnames="n_draws")(
         jax.random.key(0), params, evidence, mean_field(params, evidence, 30), 4000
     )
     # The normaliser is taken exactly here: only the numerator is estimated.
@@ -101,22 +101,24 @@ def _log_normaliser(params, evidence):
     return np.array([np.logaddexp.reduce([model.log_omega(h, present) for h in model.states]) for *_, present in rows])
 
 
+_ais = jax.jit(log_partition_ais, static_argnames=("n_chains", "n_temperatures"))
+
+
 @pytest.mark.parametrize("unobserved", UNOBSERVED)
 def test_annealed_importance_sampling_agrees_with_enumeration(unobserved):
     params = make_params(n_hidden=6, size=0.8)
     if unobserved == "marginalize":
-        estimate, error = log_partition_ais(jax.random.key(1), params, 500, 300)
-        exact = np.array([float(log_partition_exact(params))])
+        estimate, error = _ais(jax.random.key(1), params, 500, 300)
+        exact = np.array([float(jax.jit(log_partition_exact)(params))])
     else:
         evidence = make_evidence(params, unobserved=unobserved)
-        estimate, error = log_partition_ais(jax.random.key(1), params, 500, 300, evidence.present)
+        estimate, error = _ais(jax.random.key(1), params, 500, 300, evidence.present)
         exact = _log_normaliser(params, evidence) + 0.5 * np.asarray(evidence.present).sum(1) * LOG_2PI
     z = (np.asarray(estimate) - exact) / np.asarray(error)
     assert 2 * norm.sf(np.abs(z)).min() * len(z) > 2e-5
     assert np.max(error) < 0.1
 
 
-_exact = jax.jit(log_evidence_exact)
 _conservative = jax.jit(log_evidence_conservative)
 
 
@@ -135,7 +137,7 @@ def test_the_conservative_estimate_agrees_within_its_own_error(n_factors):
     h = _prior_draws(params, rng, 5000)
     z = jnp.asarray(rng.normal(size=(5000, n_factors)))
     estimate, error = _conservative(params, evidence, h, z)
-    score = (np.asarray(estimate) - np.asarray(_exact(params, evidence))) / np.asarray(error)
+    score = (np.asarray(estimate) - np.asarray(log_evidence_exact(params, evidence))) / np.asarray(error)
     assert 2 * norm.sf(np.abs(score)).min() * len(score) > 2e-5
     assert np.max(error) < 0.1
 
@@ -146,7 +148,7 @@ def test_the_conservative_estimate_is_too_low_on_average():
     evidence = make_evidence(params, n_rows=6, missing=0.1)
     h = _prior_draws(params, np.random.default_rng(1), (2000, 2))
     estimate = jax.jit(jax.vmap(lambda few: log_evidence_conservative(params, evidence, few)[0]))(h)
-    beyond = np.asarray(estimate - _exact(params, evidence)[None, :])
+    beyond = np.asarray(estimate - log_evidence_exact(params, evidence)[None, :])
 
     def z(values):
         return values.mean(axis=0) / (values.std(axis=0) / np.sqrt(len(values)))
@@ -188,8 +190,8 @@ def test_chains_of_the_model_give_the_same_estimate():
     """Beyond the hidden units whose states are drawn exactly, samples are the ends of chains."""
     params = make_params(n_hidden=13, size=0.35)
     evidence = make_evidence(params, n_rows=10)
-    exact, _ = score.score(params, evidence, "exact")
-    value, error = score.score(params, evidence, "conservative", n_draws=1000)
+    exact, _ = score.score(params, one_table(evidence), "exact")
+    value, error = score.score(params, one_table(evidence), "conservative", n_draws=1000)
     z = (value - exact) / error
     assert 2 * norm.sf(np.abs(z)).min() * len(z) > 2e-5
     assert error.max() < 0.2
@@ -198,4 +200,4 @@ def test_chains_of_the_model_give_the_same_estimate():
 def test_scores_by_a_method_that_cannot_be():
     params = make_params(n_hidden=17)
     with pytest.raises(ThurboError, match='17 hidden units and 0 factors are too many to enumerate; use method="imp'):
-        score.score(params, make_evidence(params), "exact")
+        score.score(params, one_table(make_evidence(params)), "exact")

@@ -5,6 +5,7 @@ orthant, which SciPy's multivariate normal gives to 1e-6.
 """
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,16 +14,16 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from tests.small import UNOBSERVED
+from tests.small import RUNS_LONG, UNOBSERVED
 from thurbo import rbm
 from thurbo.constraints import Box, Gauge, Levels, OneOf, Order, SomeBoxes
-from thurbo.constraints.joint import JointRegion, log_mass_of_hidden
+from thurbo.constraints.joint import JointRegion
 from thurbo.evidence import Evidence
 from thurbo.inference import gibbs
 from thurbo.inference.likelihood import log_evidence_exact
 from thurbo.inference.posterior import expectation, hidden_probability
 from thurbo.learning import objective
-from thurbo.learning.hiding import Cells
+from thurbo.learning.masking import Cells
 from thurbo.learning.plan import Plan
 from thurbo.rbm import Params
 
@@ -172,14 +173,14 @@ def test_geweke_joint_over_mixed_rows():
     """Alternating e | x with one Gibbs round given e leaves the prior as it is (see test_gibbs)."""
     params, n = make_params(), 20_000
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=RUNS_LONG)
     def prior(key):
         key_h, key_x = jax.random.split(key)
         h = gibbs.prior_run(key_h, jnp.zeros((n, N_HIDDEN)), params, 100)
         x = rbm.latent_mean(params, h)
         return gibbs.ChainState(x + jax.random.normal(key_x, x.shape), h, jnp.zeros((n, 0)))
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=RUNS_LONG)
     def move(key, state):
         step = lambda i, s: gibbs.step(jax.random.fold_in(key, i), s, gibbs.clamp(params, _observe(s.x, params)))  # noqa: E731
         return jax.lax.fori_loop(0, 15, step, state)
@@ -220,13 +221,13 @@ def test_hidden_cells_of_coupled_evidence_are_conditioned_on_the_others():
     hidden = np.zeros((4, N_SITES), bool)
     hidden[:, 2:5], hidden[:, 5], hidden[:, 8] = True, True, True
     hidden = jnp.asarray(hidden) & evidence.observed
-    ours = log_mass_of_hidden(region, mean, deviation, hidden)
+    ours = region.mass_of_masked(mean, deviation, hidden)
     rest = region.release(hidden)
     np.testing.assert_allclose(ours, region.log_mass(mean, deviation) - rest.log_mass(mean, deviation), atol=1e-8)
     whole = Cells()(jax.random.key(1), evidence)
     np.testing.assert_allclose(
-        log_mass_of_hidden(region, mean, deviation, whole, whole=True),
-        log_mass_of_hidden(region, mean, deviation, whole),
+        region.mass_of_masked(mean, deviation, whole, whole=True),
+        region.mass_of_masked(mean, deviation, whole),
         atol=1e-8,
     )
 
@@ -282,7 +283,7 @@ def test_boxes_need_not_be_asked_about_slots_that_groups_hold_alone():
         def of(mean, deviation, gauge: Gauge):
             boxes = given.region(gauge).parts[0]
             left = boxes.release(hidden).stretch(jnp.asarray(0.7))
-            hides = log_mass_of_hidden(boxes, mean, deviation, hidden)
+            hides = boxes.mass_of_masked(mean, deviation, hidden)
             return (boxes.mean(mean) ** 2).sum() + (left.log_mass(mean) + hides * boxes.log_mass(mean[:1])).sum()
 
         return jax.jit(jax.value_and_grad(of, (0, 1, 2)))

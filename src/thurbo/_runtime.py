@@ -1,6 +1,6 @@
-"""How JAX is started: compiled programs are kept on disk, so a second run starts training at once.
+"""JAX's compilation cache: compiled functions are stored on disk, so that a second run starts quickly.
 
-Imported by the modules at the bottom of the JAX side, before anything is compiled. A user's own settings win.
+Imported by the lowest modules that use JAX, before anything is compiled. The user's own settings have priority.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _cache_directory() -> Path:
 
 
 def keep_compiled_programs() -> None:
-    """Turn JAX's persistent compilation cache on, unless it is set up already or THURBO_CACHE=off."""
+    """Enable JAX's persistent compilation cache, unless it is already configured or THURBO_CACHE=off."""
     chosen = os.environ.get("THURBO_CACHE", "")
     if chosen.lower() in {"off", "0", "no"} or getattr(jax.config, "jax_compilation_cache_dir", None):
         return
@@ -25,7 +25,7 @@ def keep_compiled_programs() -> None:
         directory = Path(chosen or _cache_directory())
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return  # a read-only home costs speed, not correctness
+        return  # without a cache everything works, but compiles again in each run
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 

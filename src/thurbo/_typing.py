@@ -1,7 +1,7 @@
-"""The shape vocabulary of the JAX side, as jaxtyping aliases; checked at run time in the test suite only.
+"""Array types with named dimensions (jaxtyping); checked at run time in the test suite only.
 
-Dimensions: row (an instance), slot (a position in a row's list of sites), site, hidden, factor, cut.
-Without jaxtyping installed the aliases are plain arrays: shapes are then documentation.
+Dimensions: row (a row of the table), slot (a position in a row's list of sites), site, hidden, factor, cut.
+Without jaxtyping the names are plain arrays, and shapes are documentation only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ else:
 
 PRNGKey = Key[Array, ""]
 
-Rows = Float[Array, "row slot"]  # a number per slot of every row
+Rows = Float[Array, "row slot"]  # a number for each slot of each row
 RowsMask = Bool[Array, "row slot"]
 RowsCode = Int[Array, "row slot"]
 PerRow = Float[Array, " row"]

@@ -1,7 +1,7 @@
 """§2 The Gaussian RBM: binary hidden units h (and optional Gaussian factors z) over Gaussian variables x.
 
 Every conditional is a product over sites, so each function here is one matrix product and a few element-wise lines.
-The only file that gathers by site: above it nobody knows whether rows share their sites (dense) or not (ragged).
+The only file that gathers by site: all other code is the same whether rows share their sites (dense) or not (ragged).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Sites = Int[Array, " slot"] | Int[Array, "row slot"]
 class Params(NamedTuple):
     """P(x, h, z) ∝ exp{−½‖x − Vz‖² + (α + Wh)ᵀ(x − Vz) + γᵀh − ½‖z‖²}, Eqs (1), (2) with factors z (§8).
 
-    Leading axes are sites, or `[row, slot]` once gathered by a row's own sites. Which items a row lists may speak for
-    itself: γ and the prior mean of z then move by n^-½ Σ U_i over the n items listed, as in a conditional RBM and in
-    SVD++; nothing of an item's score enters. U has a column for every hidden unit and then every factor.
+    Leading axes are sites, or `[row, slot]` once gathered by a row's own sites. Which items a row lists may be a
+    signal: γ and the prior mean of z then move by n^-½ Σ U_i over the n items listed, as in a conditional RBM and in
+    SVD++; the scores of these items are not used. U has a column for every hidden unit and then every factor.
     """
 
     site_bias: Float[Array, "*site"]  # α
@@ -34,7 +34,7 @@ class Params(NamedTuple):
     loadings: Float[Array, "*site factor"]  # V; no factors gives the paper's model
     gauge: Gauge  # cuts θ and scales
     hidden_mean: Float[Array, " hidden"]  # E[h] over the data: where mean-field starts; no part of the density
-    presence: Float[Array, "site unit"] | None = None  # U: what it says that an item is in a row's list at all
+    presence: Float[Array, "site unit"] | None = None  # U: the effect of an item being in a row's list
     factor_prior: Float[Array, "row factor"] | None = None  # mean of z before any evidence; None where it is zero
 
     @property
@@ -49,7 +49,7 @@ class Params(NamedTuple):
 def gather(params: Params, sites: Sites | None, listed: RowsMask | None = None) -> Params:
     """The parameters as seen from the slots of each row; nothing to do where a table's slots are its sites.
 
-    The items `listed` also move a row's hidden biases and the prior of its factors, if presence speaks.
+    The items `listed` also move a row's hidden biases and the prior of its factors, if `presence` is given.
     """
     if sites is None:
         return params
@@ -80,7 +80,7 @@ def to_units(matrix: Float[Array, "*site unit"], values: Rows) -> Float[Array, "
 
 
 def only(values: Float[Array, "#row slot"], slots: RowsMask | None) -> Float[Array, "#row slot"]:
-    """`values` on these slots, zero elsewhere: how a slot that is no part of a row's model stays silent."""
+    """`values` on these slots, zero elsewhere: a slot that is not part of a row's model adds nothing."""
     return values if slots is None else jnp.where(slots, values, jnp.zeros((), values.dtype))
 
 
@@ -92,7 +92,7 @@ def latent_mean(params: Params, h: Float[Array, "#row hidden"]) -> Float[Array, 
 
 def factor_shift(params: Params, z: Float[Array, "#row factor"]) -> Float[Array, "#row slot"]:
     """What the factors add to the mean of x: Σ_f V_if z_f."""
-    if params.n_factors == 0:  # a contraction over nothing; spare the compiler the thought
+    if params.n_factors == 0:  # an empty contraction takes the compiler longer than zeros
         slots = params.site_bias.shape[-1]
         return jnp.zeros((z.shape[0], slots), params.weights.dtype)
     return to_slots(params.loadings, z)

@@ -1,7 +1,7 @@
 """§8 Small symmetric matrices, one a row: the triangular U with U P Uᵀ = I, by products and loops alone.
 
-P⁻¹ = UᵀU, so a solve is two products, a draw is Uᵀ ε, and log det P = −2 Σ log U_jj. LAPACK's batched routines can wait
-for each other for ever on a CPU of two cores when they run inside a compiled loop; this needs none of them.
+P⁻¹ = UᵀU, so a solve is two products, a draw is Uᵀ ε, and log det P = −2 Σ log U_jj. LAPACK's batched routines can
+deadlock on a CPU of two cores when they run inside a compiled loop; this needs none of them.
 """
 
 from __future__ import annotations

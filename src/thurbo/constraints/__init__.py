@@ -1,7 +1,7 @@
 """§3 Evidence as inequalities: one file for each form of the domain Ω(e) = {x : b ≤ Ax ≤ c}, Eq. (5)."""
 
 from thurbo.constraints.base import Bounds, Constraint, Gauge, Region
-from thurbo.constraints.box import Box, BoxRegion, Levels, SomeBoxes
+from thurbo.constraints.box import Box, BoxConstraint, BoxRegion, Levels, SomeBoxes
 from thurbo.constraints.joint import JointRegion
 from thurbo.constraints.linear import Linear, LinearRegion
 from thurbo.constraints.one_of import OneOf
@@ -10,6 +10,7 @@ from thurbo.constraints.order import Order
 __all__ = [
     "Bounds",
     "Box",
+    "BoxConstraint",
     "BoxRegion",
     "Constraint",
     "Gauge",

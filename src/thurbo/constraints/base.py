@@ -1,23 +1,26 @@
 """§3 The contract of a constraint: where may each latent variable be, given all the others?
 
 A `Constraint` is data, in the units it was observed in. Together with the learned `Gauge` it becomes a `Region` of
-x-space, once per parameter update, so that no inner loop ever looks at cuts or scales again.
+x-space, once per parameter update; inner loops work on regions and need neither cuts nor scales.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from inspect import getattr_static
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
+from thurbo._words import inequality
 from thurbo.normal import truncnorm
 
 
 class Gauge(NamedTuple):
-    """How x is read at each site: the learnable numbers that stand between an observation and its inequality.
+    """The learned numbers that turn an observation at a site into an inequality on x.
 
     cuts   θ, increasing along the last axis, +∞ beyond the last cut of a site: Eqs (6), (7)
     scale  x = z / scale for a measured z in standard units; 1 for level sites
@@ -27,7 +30,7 @@ class Gauge(NamedTuple):
     scale: Float[Array, "*site"]
 
     def at(self, slots: np.ndarray) -> Gauge:
-        """That of some slots, gathered by row or not."""
+        """Cuts and scales of some slots; works before and after gathering by row."""
         return Gauge(jnp.take(self.cuts, slots, axis=-2), jnp.take(self.scale, slots, axis=-1))
 
 
@@ -38,17 +41,45 @@ class Bounds(NamedTuple):
     upper: Rows
 
 
+InUnits = Callable[
+    [int, float, float], str
+]  # (slot, lower, upper) in latent units → the same in the user's units, or ""
+
+
+def no_units(slot: int, lower: float, upper: float) -> str:
+    return ""
+
+
+class _Static(type(Protocol)):  # type: ignore[misc]
+    """isinstance by names alone, as from Python 3.12 on: 3.11 computes every property to see whether it exists."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        names = {name for base in cls.__mro__[:-1] for name in vars(base) if not name.startswith("_")}
+        return all(getattr_static(instance, name, None) is not None for name in names)
+
+
 @runtime_checkable
-class Region(Protocol):
-    """One factor of the domain Ω(e) = {x : b ≤ Ax ≤ c}, Eq. (5), in latent units."""
+class Region(Protocol, metaclass=_Static):
+    """One factor of the domain Ω(e) = {x : b ≤ Ax ≤ c}, Eq. (5), in latent units.
+
+    What most regions share is defined once, below: `describe_lines`, `no_error` and `mass_by_difference`.
+    """
+
+    @property
+    def parts(self) -> tuple[Region, ...]:
+        """The regions on disjoint slots whose intersection this is; itself where it is not a joint region."""
 
     @property
     def held(self) -> RowsMask:
-        """Slots that are this region's to draw; a box holds every slot that nothing else does."""
+        """Slots that this region draws. A box holds all slots; a coupled region on the same slots takes precedence."""
 
     @property
     def mass(self) -> str:
-        """How `log_mass` is found: "exact", "gumbel" (A.3) or "separation of variables" (with a standard error)."""
+        """How `log_mass` is computed: "exact", "gumbel" (A.3) or "separation of variables" (an estimate)."""
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether Ω is one set of inequalities, so that `as_linear` exists for every row; a union is not."""
 
     @property
     def n_colours(self) -> int:
@@ -64,13 +95,28 @@ class Region(Protocol):
         """Interval of every slot given all the others, §4.2; lower = upper where a point fixes x."""
 
     def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
-        """One step that leaves N(mean, I) on Ω as it is; only what is `held` counts."""
+        """One step of a Markov chain that leaves N(mean, I) on Ω invariant; only the slots in `held` are used."""
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log P(e | h), §4.4, for x ~ N(mean, deviation²), unit deviation by default; a point adds log φ."""
 
+    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        """Standard error of `log_mass`, in nats; zero unless the mass is estimated."""
+
+    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
+        """log P(what the masked slots say | what the others say) = log_mass(all) − log_mass(others).
+
+        `whole` promises that each group of coupled slots is masked completely or not at all, which saves one mass.
+        """
+
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I): mean + ∂ log_mass / ∂ mean."""
+
+    def smooth(self) -> Region:
+        """The version that mean-field differentiates: Gumbel masses for orders (A.3), otherwise the same region."""
+
+    def take_boxes(self, box: Any) -> tuple[Region, Any]:
+        """This region together with the boxes of its slots, where it needs them, and the boxes that are left."""
 
     def release(self, slots: RowsMask) -> Region:
         """The same region, saying nothing about `slots`."""
@@ -82,12 +128,38 @@ class Region(Protocol):
         """Whether each row's x satisfies its inequalities."""
 
     def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The paper's triple ⟨A, b, c⟩ of one row, on the host: the oracle of every test."""
+        """The paper's triple ⟨A, b, c⟩ of one row, on the host; tests compare every form with it."""
+
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+        """What one row says, in words: one sentence for each inequality, with the name of every slot."""
+
+
+class Structure(NamedTuple):
+    """What is known about a constraint without looking at arrays: it decides which program is compiled.
+
+    couples       it ties slots together; if not, it is a `BoxConstraint`, and its region a `BoxRegion`
+    spans_cells   it may tie slots of different cells, and its region takes over the boxes of these slots
+    is_estimated  its mass is an estimate with a standard error
+    own_slots     slots that no box confines in any row, as promised on the host; empty where nothing is promised
+    """
+
+    couples: bool = False
+    spans_cells: bool = False
+    is_estimated: bool = False
+    own_slots: tuple[int, ...] = ()
 
 
 @runtime_checkable
-class Constraint(Protocol):
+class Constraint(Protocol, metaclass=_Static):
     """What a batch of rows says, in the units it was observed in."""
+
+    @property
+    def structure(self) -> Structure:
+        """What is known about it without looking at arrays."""
+
+    @property
+    def n_slots(self) -> int:
+        """Number of slots of a row, padding included; on the host and on the device."""
 
     @property
     def observed(self) -> RowsMask:
@@ -99,8 +171,49 @@ class Constraint(Protocol):
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """log P(e | h) of every row for every one of many means, where all rows share their sites."""
 
+    def embed(self, slots: np.ndarray, n_slots: int) -> Constraint:
+        """The same constraint in rows of `n_slots` slots, on the host: its slot i becomes slot `slots[i]`.
+
+        It says nothing about the other slots.
+        """
+
     def release(self, slots: RowsMask) -> Constraint:
         """The same constraint, saying nothing about `slots`."""
+
+
+def no_error(region: Region, mean: Float[Array, "#row slot"]) -> PerRow:
+    """`Region.log_mass_error` of an exact mass."""
+    return jnp.zeros(region.held.shape[0], mean.dtype)
+
+
+def mass_by_difference(region: Region, mean: Rows, deviation: Rows, masked: RowsMask) -> PerRow:
+    """`Region.mass_of_masked` of any region: log_mass(all) − log_mass(others)."""
+    return region.log_mass(mean, deviation) - region.release(masked).log_mass(mean, deviation)
+
+
+def describe_lines(region: Region, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+    """`Region.describe` of any region that has ⟨A, b, c⟩: one line of words for each line of A."""
+    words = []
+    A, b, c = (np.asarray(part, np.float64) for part in region.as_linear(row))
+    for line, lower, upper in zip(A, b, c, strict=True):
+        named = np.flatnonzero(line).tolist()
+        text = inequality({names[slot]: float(line[slot]) for slot in named}, lower, upper)
+        if len(named) == 1:
+            slot, weight = named[0], float(line[named[0]])
+            if lower == upper:
+                text = f"{names[slot]} = {lower / weight:.4g}"
+            units = in_units(slot, *sorted((lower / weight, upper / weight)))
+            text = f"{text} ({units})" if units else text
+        words.append(text)
+    return tuple(words)
+
+
+def log_mass_by_state(
+    region: Region, means: Float[Array, "state slot"], at_once: int | None = None
+) -> Float[Array, "state row"]:
+    """log P(e | h) of every row, one mean after another or a few `at_once`."""
+    one = jax.checkpoint(lambda mean: region.log_mass(mean[None, :]))
+    return jax.lax.map(one, means, batch_size=at_once)
 
 
 def sweep_colours(region: Region, key: PRNGKey, x: Rows, mean: Rows) -> Rows:

@@ -6,28 +6,51 @@ Both become a `BoxRegion`, whose sweep is exact in one colour (§4.1) and whose 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsCode, RowsMask
-from thurbo.constraints.base import Bounds, Gauge
+from thurbo.constraints.base import (
+    Bounds,
+    Constraint,
+    Gauge,
+    InUnits,
+    Structure,
+    describe_lines,
+    log_mass_by_state,
+    no_error,
+    no_units,
+)
 from thurbo.normal import truncnorm
 
 MOST_UNROLLED = 12  # cuts of a level column that are selected one by one
 
 
 class BoxRegion(NamedTuple):
-    """Ω(e) = Π_i [b_i, c_i] in latent units; a point is a flag, never a box that happens to be narrow."""
+    """Ω(e) = Π_i [b_i, c_i] in latent units; `point` marks exact values, however narrow other boxes are."""
 
     lower: Rows
     upper: Rows
     point: RowsMask
-    log_scale: Rows  # what a point's density loses when it is read in standard units
+    log_scale: Rows  # subtracted from a point's log-density: it is given in standard units, x in latent ones
+
+    @property
+    def parts(self) -> tuple[BoxRegion, ...]:
+        return (self,)
+
+    @property
+    def is_convex(self) -> bool:
+        return True
+
+    @property
+    def n_colours(self) -> int:
+        return 1
 
     @property
     def held(self) -> RowsMask:
@@ -36,10 +59,6 @@ class BoxRegion(NamedTuple):
     @property
     def mass(self) -> str:
         return "exact"
-
-    @property
-    def n_colours(self) -> int:
-        return 1
 
     def colour(self) -> RowsCode:
         return jnp.zeros(self.lower.shape, jnp.int32)
@@ -70,13 +89,17 @@ class BoxRegion(NamedTuple):
         """log P(e | h) = Σ_i log[Φ(c_i − μ_i) − Φ(b_i − μ_i)], §4.4."""
         return self.log_mass_by_slot(mean, deviation).sum(axis=-1)
 
+    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
+        """The mass of the masked slots alone: given h, slots are independent."""
+        return self.release(~masked).log_mass(mean, deviation)
+
     def mean(self, mean: Rows) -> Rows:
         """The truncated mean of §4.3; the value itself where it is a point."""
         lower, upper = self._boxes()
         return jnp.where(self.point, self.lower, truncnorm.mean(mean, lower, upper))
 
     def _boxes(self) -> tuple[Rows, Rows]:
-        """Bounds with points left open, so that neither a value nor a gradient of the box's formula meets them."""
+        """Bounds, infinite at points: the formula for boxes then gives finite values and gradients there."""
         return jnp.where(self.point, -jnp.inf, self.lower), jnp.where(self.point, jnp.inf, self.upper)
 
     def release(self, slots: RowsMask) -> BoxRegion:
@@ -108,11 +131,23 @@ class BoxRegion(NamedTuple):
         confined = np.isfinite(lower) | np.isfinite(upper)
         return np.eye(lower.shape[0])[confined], lower[confined], upper[confined]
 
+    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        return no_error(self, mean)
+
+    def smooth(self) -> BoxRegion:
+        return self
+
+    def take_boxes(self, box: Any) -> tuple[BoxRegion, Any]:
+        return self, box
+
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+        return describe_lines(self, row, names, in_units)
+
 
 @partial(jax.tree_util.register_dataclass, data_fields=["box"], meta_fields=["slots", "n_slots"])
 @dataclass(frozen=True)
 class SomeBoxes:
-    """Boxes on some of the slots, where groups of their own hold all others: masses and means are of those alone.
+    """Boxes on some of the slots, where groups hold all others: masses and means are computed for `slots` only.
 
     box     `[row, some]`, over `slots`
     """
@@ -122,16 +157,24 @@ class SomeBoxes:
     n_slots: int
 
     @property
+    def parts(self) -> tuple[SomeBoxes, ...]:
+        return (self,)
+
+    @property
+    def is_convex(self) -> bool:
+        return True
+
+    @property
+    def n_colours(self) -> int:
+        return 1
+
+    @property
     def held(self) -> RowsMask:
         return self.whole().held
 
     @property
     def mass(self) -> str:
         return self.box.mass
-
-    @property
-    def n_colours(self) -> int:
-        return self.box.n_colours
 
     def whole(self) -> BoxRegion:
         """The same over all slots, open elsewhere."""
@@ -160,10 +203,14 @@ class SomeBoxes:
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         return self.box.log_mass(self._own(mean), None if deviation is None else self._own(deviation))
 
+    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
+        """The mass of the masked slots alone: given h, slots are independent."""
+        return self.release(~masked).log_mass(mean, deviation)
+
     def mean(self, mean: Rows) -> Rows:
         own = self._own(mean)
         place = (np.asarray(self.slots)[:, None] == np.arange(self.n_slots)[None, :]).astype(mean.dtype)
-        # A product, as in `Groups.add_to_slots`: the way back from a gather is slow.
+        # A matrix product, as in `Groups.add_to_slots`: the gradient of a gather is slow.
         return mean + jnp.matmul(self.box.mean(own) - own, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
 
     def release(self, slots: RowsMask) -> SomeBoxes:
@@ -178,6 +225,29 @@ class SomeBoxes:
     def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.whole().as_linear(row)
 
+    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        return no_error(self, mean)
+
+    def smooth(self) -> SomeBoxes:
+        return self
+
+    def take_boxes(self, box: Any) -> tuple[SomeBoxes, Any]:
+        return self, box
+
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+        return describe_lines(self, row, names, in_units)
+
+
+class BoxConstraint(Constraint, Protocol):
+    """A constraint that confines every slot on its own."""
+
+    def region(self, gauge: Gauge) -> BoxRegion: ...
+
+    def release(self, slots: RowsMask) -> BoxConstraint: ...
+
+    def at(self, slots: np.ndarray) -> BoxConstraint:
+        """What is said about some slots, the same in every row."""
+
 
 class Box(NamedTuple):
     """A measured number (point), an interval or a censored value: b ≤ z ≤ c in standard units, x = z / scale."""
@@ -187,21 +257,32 @@ class Box(NamedTuple):
     point: RowsMask
 
     @property
+    def n_slots(self) -> int:
+        return self.lower.shape[1]
+
+    @property
+    def structure(self) -> Structure:
+        return Structure()
+
+    @property
     def observed(self) -> RowsMask:
         return self.point | (self.lower > -jnp.inf) | (self.upper < jnp.inf)
 
     def region(self, gauge: Gauge) -> BoxRegion:
         scale = jnp.broadcast_to(gauge.scale, self.lower.shape)
         lower = _rescale(self.lower, scale)
-        # One division for a point: two might round apart, and lower > upper is no interval.
+        # One division for a point: two could be rounded differently and give lower > upper.
         upper = jnp.where(self.point, lower, _rescale(self.upper, scale))
         return BoxRegion(lower, upper, self.point, jnp.log(scale))
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
-        return _state_by_state(self.region(gauge), means)
+        return log_mass_by_state(self.region(gauge), means, _at_once(means))
+
+    def embed(self, slots: np.ndarray, n_slots: int) -> Box:
+        lower, upper = _embedded(self.lower, slots, n_slots, -np.inf), _embedded(self.upper, slots, n_slots, np.inf)
+        return Box(lower, upper, _embedded(self.point, slots, n_slots, False))
 
     def at(self, slots: np.ndarray) -> Box:
-        """What is said of some slots."""
         return Box(*(jnp.take(value, slots, axis=-1) for value in self))
 
     def release(self, slots: RowsMask) -> Box:
@@ -212,10 +293,17 @@ class Box(NamedTuple):
         )
 
 
-def _state_by_state(region: BoxRegion, means: Float[Array, "state slot"]) -> Float[Array, "state row"]:
-    """log P(e | h) of every row, one mean after another."""
-    one = jax.checkpoint(lambda mean: region.log_mass(mean[None, :]))
-    return jax.lax.map(one, means, batch_size=min(8, means.shape[0]))
+def _at_once(means: Float[Array, "state slot"]) -> int:
+    """How many states are mapped together: enough to fill the vector units, few enough to stay in cache."""
+    return min(8, means.shape[0])
+
+
+def _embedded(values: Any, slots: np.ndarray, n_slots: int, elsewhere: Any) -> Any:
+    """`[row, own slot]` → `[row, slot]`, on the host."""
+    own = np.asarray(values)
+    every = np.full((len(own), n_slots), elsewhere, own.dtype)
+    every[:, slots] = own
+    return every
 
 
 def _rescale(value: Rows, scale: Rows) -> Rows:
@@ -232,6 +320,14 @@ class Levels(NamedTuple):
 
     code: Int[Array, "row slot"]
     high: Int[Array, "row slot"] | None = None
+
+    @property
+    def n_slots(self) -> int:
+        return self.code.shape[1]
+
+    @property
+    def structure(self) -> Structure:
+        return Structure()
 
     @property
     def observed(self) -> RowsMask:
@@ -251,7 +347,7 @@ class Levels(NamedTuple):
         return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype))
 
     def _gathered(self, gauge: Gauge, high: Int[Array, "row slot"]) -> BoxRegion:
-        """The same for many levels, whose selects would take minutes to compile."""
+        """The same by indexing, for many levels: one `where` for each would take minutes to compile."""
         cuts, shape = gauge.cuts, self.code.shape
         end = jnp.full((*cuts.shape[:-1], 1), jnp.inf, cuts.dtype)
         ends = jnp.broadcast_to(jnp.concatenate([-end, cuts, end], axis=-1), (*shape, cuts.shape[-1] + 2))
@@ -263,7 +359,7 @@ class Levels(NamedTuple):
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """One table of log-probabilities per state, slot and level serves every row: the sum is a matrix product."""
         if self.high is not None:
-            return _state_by_state(self.region(gauge), means)
+            return log_mass_by_state(self.region(gauge), means, _at_once(means))
         cuts = gauge.cuts
         ends = jnp.full((cuts.shape[0], 1), jnp.inf, cuts.dtype)
         lower, upper = jnp.concatenate([-ends, cuts], axis=1), jnp.concatenate([cuts, ends], axis=1)
@@ -273,12 +369,15 @@ class Levels(NamedTuple):
         )
         level = jnp.arange(lower.shape[1]).astype(self.code.dtype)
         answered = (self.code[:, :, None] == level[None, None, :]).astype(table.dtype)
-        # A level that underflows has log-probability −∞; 0 · ∞ in the product would spoil every other answer.
+        # A level that underflows has log-probability −∞, and 0 · ∞ in the product would be NaN.
         table = jnp.maximum(table, jnp.finfo(table.dtype).min / 1e6)
         return jnp.einsum("hil,ril->hr", table, answered)
 
+    def embed(self, slots: np.ndarray, n_slots: int) -> Levels:
+        high = None if self.high is None else _embedded(self.high, slots, n_slots, -1)
+        return Levels(_embedded(self.code, slots, n_slots, -1), high)
+
     def at(self, slots: np.ndarray) -> Levels:
-        """What is said of some slots."""
         high = None if self.high is None else jnp.take(self.high, slots, axis=-1)
         return Levels(jnp.take(self.code, slots, axis=-1), high)
 

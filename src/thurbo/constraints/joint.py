@@ -5,39 +5,26 @@ A slot belongs to at most one coupled form, so masses add, means and starts are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
-from thurbo.constraints.base import Bounds, Region
-from thurbo.constraints.box import BoxRegion, SomeBoxes
-from thurbo.constraints.one_of import OneOfRegion
-from thurbo.constraints.order import OrderRegion
-
-
-def log_mass_of_hidden(region: Region, mean: Rows, deviation: Rows, hidden: RowsMask, whole: bool = False) -> PerRow:
-    """log P(what the hidden slots say | what the others say) = log_mass(all) − log_mass(others).
-
-    `whole` promises that each order is hidden as a whole or not at all, which saves its second mass.
-    """
-    if isinstance(region, JointRegion):
-        return reduce(jnp.add, (log_mass_of_hidden(part, mean, deviation, hidden, whole) for part in region.parts))
-    # Given h these are independent of all that is not hidden, which then does not matter.
-    # A list of items is hidden in part; its order goes by the Gumbel mass.
-    is_whole = whole and not (isinstance(region, OrderRegion) and region.order.mass == "gumbel")
-    if isinstance(region, (BoxRegion, SomeBoxes)) or (is_whole and isinstance(region, (OrderRegion, OneOfRegion))):
-        return region.release(~hidden).log_mass(mean, deviation)
-    return region.log_mass(mean, deviation) - region.release(hidden).log_mass(mean, deviation)
+from thurbo.constraints.base import Bounds, InUnits, Region, no_units
 
 
 class JointRegion(NamedTuple):
     """Ω(e) = ∩ parts, each confining slots of its own."""
 
     parts: tuple[Region, ...]
+
+    @property
+    def is_convex(self) -> bool:
+        return all(part.is_convex for part in self.parts)
 
     @property
     def held(self) -> RowsMask:
@@ -56,7 +43,7 @@ class JointRegion(NamedTuple):
         return reduce(jnp.maximum, (part.colour() for part in self.parts))
 
     def start(self, mean: Rows) -> Rows:
-        """Each part's start on its own slots; not a sum, which would round it out of the region."""
+        """Each part's start on its own slots; a sum of differences could be rounded to a point outside."""
         starts = (part.start(mean) for part in self.parts)
         return reduce(lambda x, start: jnp.where(start == mean, x, start), starts, mean)
 
@@ -66,7 +53,7 @@ class JointRegion(NamedTuple):
         return Bounds(reduce(jnp.maximum, lower), reduce(jnp.minimum, upper))
 
     def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
-        """Each part draws its own slots; they share none, so the order does not matter."""
+        """Each part draws its own slots; parts share no slots, so their order does not matter."""
         fresh = x
         for number, part in enumerate(self.parts):
             fresh = jnp.where(part.held, part.draw(jax.random.fold_in(key, number), x, mean), fresh)
@@ -74,6 +61,19 @@ class JointRegion(NamedTuple):
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         return reduce(jnp.add, (part.log_mass(mean, deviation) for part in self.parts))
+
+    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        """Estimates of different parts are independent: their variances add."""
+        return reduce(jnp.hypot, (part.log_mass_error(mean, deviation) for part in self.parts))
+
+    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
+        return reduce(jnp.add, (part.mass_of_masked(mean, deviation, masked, whole) for part in self.parts))
+
+    def take_boxes(self, box: Any) -> tuple[JointRegion, Any]:
+        return self, box
+
+    def smooth(self) -> JointRegion:
+        return JointRegion(tuple(part.smooth() for part in self.parts))
 
     def mean(self, mean: Rows) -> Rows:
         return reduce(lambda x, part: x + (part.mean(mean) - mean), self.parts, mean)
@@ -91,3 +91,6 @@ class JointRegion(NamedTuple):
         """The parts' triples, one below the other."""
         matrices, lower, upper = zip(*(part.as_linear(row) for part in self.parts), strict=True)
         return np.vstack(matrices), np.concatenate(lower), np.concatenate(upper)
+
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+        return tuple(words for part in self.parts for words in part.describe(row, names, in_units))

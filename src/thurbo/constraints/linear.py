@@ -1,7 +1,7 @@
-"""§3, Eq. (5) as it stands: any inequalities b ≤ A x ≤ c between slots, where no narrower form will do.
+"""§3, Eq. (5) in general: any inequalities b ≤ A x ≤ c between slots, where no special form applies.
 
-Idea: each row keeps only the slots that its lines name, as a small dense matrix over `member`s, and takes over whatever
-boxes confine those slots. Bounds given the others are exact (§4.2); the mass is by separation of variables (§4.4).
+Idea: each row keeps only the slots that its lines name, as a small dense matrix over `member` slots, with the boxes
+of those slots. Bounds given the others are exact (§4.2); the mass is by separation of variables (§4.4).
 """
 
 from __future__ import annotations
@@ -16,14 +16,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
-from thurbo.constraints.base import Bounds, Gauge
+from thurbo.constraints.base import (
+    Bounds,
+    Gauge,
+    InUnits,
+    Structure,
+    describe_lines,
+    log_mass_by_state,
+    mass_by_difference,
+    no_units,
+)
 from thurbo.constraints.box import BoxRegion
 from thurbo.constraints.masses import separation
 from thurbo.constraints.masses.feasible import System, interior
 from thurbo.normal import truncnorm
 
 Members = Float[Array, "row member"]
-MembersMask = Bool[Array, "row member"]
 
 
 @partial(
@@ -49,6 +57,10 @@ class Linear:
     colours: Any
     n_slots: int
     n_colours: int
+
+    @property
+    def structure(self) -> Structure:
+        return Structure(couples=True, spans_cells=True, is_estimated=True)
 
     @classmethod
     def of(cls, systems: Sequence[Any], n_slots: int, dtype: Any = np.float32) -> Linear:
@@ -96,7 +108,7 @@ class Linear:
         return _scatter(self, self.slots >= 0, False)
 
     def region(self, gauge: Gauge) -> LinearRegion:
-        """The lines in latent units, with the members' boxes open; `within` closes them."""
+        """The lines in latent units; `take_boxes` adds the boxes of the members."""
         scale = _gather(self, jnp.broadcast_to(gauge.scale, (self.slots.shape[0], self.n_slots)))
         open_end = jnp.full(self.slots.shape, jnp.inf, self.matrix.dtype)
         return LinearRegion(
@@ -115,7 +127,12 @@ class Linear:
         )
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
-        return self.region(gauge).log_mass_of_states(means)
+        return log_mass_by_state(self.region(gauge), means)
+
+    def embed(self, slots: np.ndarray, n_slots: int) -> Linear:
+        own = np.asarray(self.slots)
+        where: Any = np.where(own >= 0, np.asarray(slots)[np.maximum(own, 0)], -1).astype(own.dtype)
+        return replace(self, slots=where, n_slots=n_slots)
 
     def release(self, slots: RowsMask) -> Linear:
         """Without the lines that name any of these slots."""
@@ -157,6 +174,14 @@ class LinearRegion:
     n_colours: int
 
     @property
+    def parts(self) -> tuple[LinearRegion, ...]:
+        return (self,)
+
+    @property
+    def is_convex(self) -> bool:
+        return True
+
+    @property
     def held(self) -> RowsMask:
         """Slots of this region."""
         return _scatter(self, self.slots >= 0, False)
@@ -166,15 +191,16 @@ class LinearRegion:
         """How P(e | h) is found."""
         return "separation of variables"
 
-    def within(self, box: BoxRegion) -> LinearRegion:
-        """The same lines with the members' boxes and points closed."""
-        return replace(
+    def take_boxes(self, box: BoxRegion) -> tuple[LinearRegion, BoxRegion]:
+        """The same lines with the boxes and points of the members, and the boxes of all other slots."""
+        own = replace(
             self,
             box_lower=_gather(self, box.lower, -jnp.inf),
             box_upper=_gather(self, box.upper, jnp.inf),
             point=_gather(self, box.point, False),
             log_scale=_gather(self, box.log_scale),
         )
+        return own, box.release(own.held)
 
     def colour(self) -> RowsCode:
         return _scatter(self, self.colours, 0)
@@ -193,12 +219,12 @@ class LinearRegion:
         low = jnp.where(named, jnp.where(slope > 0, ends[0], ends[1]), -jnp.inf).max(axis=1)
         high = jnp.where(named, jnp.where(slope > 0, ends[1], ends[0]), jnp.inf).min(axis=1)
         low, high = jnp.maximum(low, self.box_lower), jnp.minimum(high, self.box_upper)
-        # Sums are rounded: where x stands now is inside, whatever they say.
+        # Sums are rounded: the current x is inside, even if a rounded bound excludes it.
         low, high = jnp.minimum(low, jnp.maximum(x, self.box_lower)), jnp.maximum(high, jnp.minimum(x, self.box_upper))
         return jnp.where(self.point, self.box_lower, low), jnp.where(self.point, self.box_lower, high)
 
     def start(self, mean: Rows) -> Rows:
-        """The heaviest of the points that separation of variables draws inside Ω; the anchor where none is."""
+        """The point of largest weight that separation of variables draws inside Ω; the anchor where there is none."""
         near = _gather(self, mean)
         triangle, lower, upper = self._standard(near, None)
         draws = separation.separate(triangle, lower, upper, n_shifts=1)
@@ -212,8 +238,10 @@ class LinearRegion:
         return jnp.where(self.held, _scatter(self, x, 0.0), mean)
 
     def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
-        """One sweep by colours, then one step along a random direction, which crosses narrow corners that no single
-        variable gets out of: both leave N(mean, I) on Ω as it is."""
+        """One sweep by colours, then one step along a random direction: both leave N(mean, I) on Ω invariant.
+
+        In a narrow corner single variables can hardly move; along a direction they move together.
+        """
         here, centre = _gather(self, x), _gather(self, mean)
         key_colours, key_direction, key_length = jax.random.split(key, 3)
         for colour in range(self.n_colours):
@@ -244,7 +272,7 @@ class LinearRegion:
         return jnp.where(self._satisfied(moved)[:, None], moved, x)
 
     def _standard(self, mean: Members, deviation: Members | None) -> tuple[separation.Triangle, Array, Array]:
-        """Boxes and lines as one triangular system on u = (x − mean) / deviation; points put in their place."""
+        """Boxes and lines as one triangular system on u = (x − mean) / deviation; points inserted as constants."""
         spread = jnp.ones_like(mean) if deviation is None else deviation
         value = jnp.where(self.point, self.box_lower, 0.0)
         free = jnp.where(self.point, 0.0, jnp.ones_like(mean))
@@ -280,12 +308,11 @@ class LinearRegion:
         """Standard error of `log_mass`, in nats."""
         return separation.log_mean_error(self._separated(mean, deviation)[0])
 
-    def log_mass_of_states(self, means: Float[Array, "state slot"]) -> Float[Array, "state row"]:
-        """log P(e | h) of every row, one mean after another."""
-        return jax.lax.map(jax.checkpoint(lambda mean: self.log_mass(mean[None, :])), means)
+    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
+        return mass_by_difference(self, mean, deviation, masked)
 
     def mean(self, mean: Rows) -> Rows:
-        """E[x | x ∈ Ω] for x ~ N(mean, I), by the draws that weigh Ω; elsewhere the mean itself."""
+        """E[x | x ∈ Ω] for x ~ N(mean, I), by the weighted draws that give the mass; the mean itself elsewhere."""
         near = _gather(self, mean)
         triangle, lower, upper = self._standard(near, None)
         shift = jnp.einsum("rk,rkd->rd", separation.centre(separation.separate(triangle, lower, upper)), triangle.basis)
@@ -323,17 +350,23 @@ class LinearRegion:
         slots, matrix = np.asarray(self.slots[row]), np.asarray(self.matrix[row])
         low, high = np.asarray(self.box_lower[row]), np.asarray(self.box_upper[row])
         boxed = np.flatnonzero((slots >= 0) & (np.isfinite(low) | np.isfinite(high)))
-        speaks = np.flatnonzero((matrix != 0).any(axis=1))
-        A = np.zeros((len(boxed) + len(speaks), self.n_slots))
+        informative = np.flatnonzero((matrix != 0).any(axis=1))
+        A = np.zeros((len(boxed) + len(informative), self.n_slots))
         A[np.arange(len(boxed)), slots[boxed]] = 1.0
         real = slots >= 0
-        A[len(boxed) :, slots[real]] = matrix[speaks][:, real]
-        lower, upper = np.asarray(self.lower[row])[speaks], np.asarray(self.upper[row])[speaks]
+        A[len(boxed) :, slots[real]] = matrix[informative][:, real]
+        lower, upper = np.asarray(self.lower[row])[informative], np.asarray(self.upper[row])[informative]
         return A, np.concatenate([low[boxed], lower]), np.concatenate([high[boxed], upper])
+
+    def smooth(self) -> LinearRegion:
+        return self
+
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+        return describe_lines(self, row, names, in_units)
 
 
 def greedy_colours(matrix: np.ndarray) -> np.ndarray:
-    """Colours of members, the busiest first: two that share a line differ."""
+    """Greedy colouring, members with most neighbours first: two that share a line get different colours."""
     named = matrix != 0
     meets = named.T.astype(int) @ named.astype(int) > 0
     colours = np.full(matrix.shape[1], -1, np.int32)

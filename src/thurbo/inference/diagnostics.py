@@ -1,7 +1,7 @@
-"""A.2.4 Whether chains mix, and whether hidden units still tell rows apart.
+"""A.2.4 Whether chains mix, and whether hidden units still distinguish rows.
 
 Effective sample size and R-hat are those of Vehtari et al. (2021), computed by arviz-stats, an optional extra that is
-imported when it is asked for. All else is plain NumPy on the host.
+imported on first use. All else is plain NumPy on the host.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from thurbo._typing import Array
 from thurbo.errors import ThurboError
 
-STUCK = 1e-3  # a unit whose mean activation is this close to 0 or 1 tells rows apart no more
+STUCK = 1e-3  # a unit whose mean activation is this close to 0 or 1 no longer distinguishes rows
 SATURATED = 1e-3  # a posterior this close to 0 or 1 is a hard bit
 SATURATED_SHARE = 0.95  # of rows, from which a unit counts as saturated
 
 
 class UnitHealth(NamedTuple):
-    """Which hidden units say nothing, and which say only yes or no; no unit is both."""
+    """Which hidden units are constant, and which are on or off without uncertainty; no unit is both."""
 
     stuck: np.ndarray  # [hidden] on, or off, for all rows
     saturated: np.ndarray  # [hidden] on for some rows, off for others, never in between
@@ -49,7 +49,7 @@ def _checked(draws: np.ndarray | Array, least_chains: int) -> np.ndarray:
 
 
 def ess(draws: np.ndarray | Array) -> np.ndarray:
-    """Effective sample size of draws[chain, draw, ...]: how many independent draws tell as much about the bulk.
+    """Effective sample size of draws[chain, draw, ...]: as many independent draws are as precise.
 
     Split in halves and rank-normalised, so it is the same for every increasing function of the draws. A quantity that
     never changes counts in full; one that is not finite gives nan.
@@ -64,8 +64,8 @@ def ess(draws: np.ndarray | Array) -> np.ndarray:
 def rhat(draws: np.ndarray | Array) -> np.ndarray:
     """R-hat of draws[chain, draw, ...]: near 1 if the chains agree, the greater of R-hat for location and for spread.
 
-    Split in halves and rank-normalised. A quantity that never changes gives 1, chains that each stand still at
-    different places infinity, and one that is not finite nan.
+    Split in halves and rank-normalised. A quantity that never changes gives 1, chains that are each constant at
+    different values infinity, and one that is not finite nan.
     """
     draws = _checked(draws, 2)
     stats = _array_stats()

@@ -1,7 +1,7 @@
 """§4.1, §4.2 Gibbs sampling of (x, h, z) given evidence, and of h under the model alone.
 
-One step for every data type: each region draws its own slots as it does best, boxes all at once, orders by tiers.
-Kernels are `(key, state, …) → state`; nothing here knows what the evidence was.
+One step for every data type: each region draws its own slots by its own method, boxes all at once, orders by tiers.
+Kernels are `(key, state, …) → state`; nothing here depends on the form of the evidence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ChainState(NamedTuple):
 
 
 class Clamp(NamedTuple):
-    """What stays fixed while chains run on a batch of evidence: all that depends on parameters and evidence alone."""
+    """What is constant while chains run on a batch of evidence: all that depends only on parameters and evidence."""
 
     params: Params  # gathered by slot
     region: Region

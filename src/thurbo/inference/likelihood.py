@@ -2,7 +2,7 @@
 
 log P(e) = log Σ_h Ω(h) P(e | h) − log Σ_h Ω(h). With one or two Gaussian factors the sum runs over Gauss–Hermite nodes
 of z as well; with more, or with many hidden units, importance sampling from mean-field gives it with a standard error.
-Beside it stands the paper's own estimate (A.2.4), the mean of P(e | h) over samples of the model, which errs downwards.
+Also here: the paper's own estimate (A.2.4), the mean of P(e | h) over samples of the model, which is biased downwards.
 """
 
 from __future__ import annotations

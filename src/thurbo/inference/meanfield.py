@@ -1,13 +1,12 @@
 """§4.3, A.1.2 Mean-field: q(h) q(z) q(x), with each region's own structure kept inside q(x).
 
-Slots that are free are integrated out, not clamped to their own mean: that would feed h back to itself. Deterministic,
+Slots that are free are integrated out, not clamped to their own mean: then h would depend on itself. Deterministic,
 differentiable through a fixed number of damped steps, which is what multi-prediction training needs. Orders take the
-slope of the paper's Gumbel mass (A.3) unless the exact one is asked for: smooth, and cheap to differentiate again.
+slope of the paper's Gumbel mass (A.3) unless the exact one is requested: smooth, and cheap to differentiate again.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -15,8 +14,7 @@ import jax.numpy as jnp
 
 from thurbo import rbm
 from thurbo._typing import Array, Factors, Float, Hidden, Rows
-from thurbo.constraints import JointRegion, Region
-from thurbo.constraints.order import CLOSER_SCALE, Mass, OrderRegion
+from thurbo.constraints.order import Mass
 from thurbo.evidence import Evidence
 from thurbo.inference.gibbs import clamp
 from thurbo.rbm import Params
@@ -25,7 +23,7 @@ from thurbo.rbm import Params
 class MeanField(NamedTuple):
     """q(h_k = 1), its log-odds, and the mean of z with the whitener of its covariance.
 
-    `felt` is the mean over rows of what the units saw of each slot, x̂ − Vz, in the last step.
+    `felt` is the mean over rows of the input of the hidden units from each slot, x̂ − Vz, in the last step.
     """
 
     hidden: Hidden
@@ -33,15 +31,6 @@ class MeanField(NamedTuple):
     factors: Factors
     whitener: Float[Array, "row factor factor"] | None
     felt: Float[Array, " slot"]
-
-
-def with_gumbel_orders(region: Region) -> Region:
-    """The same region with Gumbel masses of unit variance for its orders, A.3; what is no order stays as it is."""
-    if isinstance(region, JointRegion):
-        return JointRegion(tuple(with_gumbel_orders(part) for part in region.parts))
-    if isinstance(region, OrderRegion):
-        return OrderRegion(replace(region.order, mass="gumbel", gumbel_scale=CLOSER_SCALE))
-    return region
 
 
 def mean_field(
@@ -61,7 +50,7 @@ def mean_field(
     """
     given = clamp(params, evidence)
     seen = given.params
-    region = given.region if mass == "exact" else with_gumbel_orders(given.region)
+    region = given.region if mass == "exact" else given.region.smooth()
     free = evidence.free.astype(params.weights.dtype)
     self_coupling = rbm.to_units(seen.weights**2, free)
 
@@ -78,8 +67,9 @@ def mean_field(
             x = jnp.clip(x, usual - latent_bound, usual + latent_bound)
         if given.whitener is not None:
             z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.whitener)
-        fresh = rbm.hidden_logits(seen, rbm.only(x - shift, given.present)) - (q - 0.5) * self_coupling
-        return (damping * log_odds + (1.0 - damping) * fresh, z), (x - shift).mean(axis=0)
+        seen_of_x = rbm.only(x - shift, given.present)
+        fresh = rbm.hidden_logits(seen, seen_of_x) - (q - 0.5) * self_coupling
+        return (damping * log_odds + (1.0 - damping) * fresh, z), seen_of_x.mean(axis=0)
 
     rows = evidence.n_rows
     log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
@@ -93,7 +83,7 @@ def mean_field(
 def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows, Rows]:
     """Mean and deviation of every slot's x under q: 1 + Σ_k W_ik² q_k (1 − q_k) + V_i Cov(z) V_iᵀ.
 
-    What one cell is predicted to be, with the uncertainty about h and z that a plug-in mean forgets.
+    The predictive distribution of a cell, with the uncertainty about h and z that a plug-in mean leaves out.
     """
     seen = slots_from.seen(params)
     mean = rbm.latent_mean(seen, q.hidden) + rbm.factor_shift(seen, q.factors)

@@ -32,6 +32,9 @@ def log_partition_ais(
     rate = jnp.clip(params.hidden_mean, 0.01, 0.99)
     base = jnp.log(rate) - jnp.log1p(-rate)
     mask = None if present is None else jnp.tile(present, (n_chains, 1))  # chains of a row are rows apart
+    if params.weights.ndim == 3:  # each row has sites of its own
+        params = jax.tree.map(lambda leaf: _repeated(leaf, rows, n_chains), params)
+    bias = params.hidden_bias if params.hidden_bias.ndim == 2 else params.hidden_bias[None, :]
     taus = jnp.linspace(0.0, 1.0, n_temperatures + 1, dtype=dtype)
 
     def advance(s: Array, carry: tuple) -> tuple:
@@ -41,8 +44,8 @@ def log_partition_ais(
         key_x, key_h = jax.random.split(jax.random.fold_in(key, s))
         mean = jnp.sqrt(tau) * rbm.latent_mean(params, h)
         x = rbm.only(mean + jax.random.normal(key_x, mean.shape, dtype), mask)
-        logits = (1.0 - tau) * base + tau * params.hidden_bias
-        logits = logits[None, :] + jnp.sqrt(tau) * rbm.to_units(params.weights, x)
+        logits = (1.0 - tau) * base[None, :] + tau * bias
+        logits = logits + jnp.sqrt(tau) * rbm.to_units(params.weights, x)
         h = (jax.random.uniform(key_h, h.shape, dtype) < jax.nn.sigmoid(logits)).astype(dtype)
         return h, log_w
 
@@ -53,3 +56,9 @@ def log_partition_ais(
     n_sites = params.site_bias.shape[0] if present is None else present.sum(-1).astype(dtype)
     constant = 0.5 * n_sites * LOG_2PI + jnp.logaddexp(base, jnp.zeros_like(base)).sum()
     return estimate + constant, error
+
+
+def _repeated(leaf: Array, rows: int, n_chains: int) -> Array:
+    """Parameters by row for each of many chains a row; those that all rows share stay as they are."""
+    by_row = leaf.ndim > 1 and leaf.shape[0] == rows
+    return jnp.tile(leaf, (n_chains, *(1,) * (leaf.ndim - 1))) if by_row else leaf

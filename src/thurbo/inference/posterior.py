@@ -18,22 +18,40 @@ from thurbo._typing import Array, Factors, Float, Hidden, PerRow, PRNGKey, Rows
 from thurbo.evidence import Evidence
 from thurbo.inference import gibbs
 from thurbo.inference.likelihood import hidden_states, log_joint
-from thurbo.inference.meanfield import mean_field, predictive
-from thurbo.rbm import Params
+from thurbo.inference.meanfield import factor_variance, mean_field
+from thurbo.rbm import Params, Sites
 
 Method = Literal["exact", "gibbs", "mean-field"]
 
 
 class Belief(NamedTuple):
-    """One state, or summary of states, of the hidden layer as it bears on every slot: x_i ~ N(mean_i, deviation_i²)."""
+    """One state of the hidden layer, or a summary of it: what it says about any site of the model.
 
-    hidden: Hidden  # h, or its probabilities
+    hidden    h, or its probabilities
+    factors   z, or its mean
+    state     h where this is one state; None under mean-field, where `hidden` has a variance
+    whitener  U with UᵀU = Cov(z) under mean-field; None for one state, or without factors
+    """
+
+    hidden: Hidden
     factors: Factors
-    mean: Rows
-    deviation: Rows
+    state: Hidden | None = None
+    whitener: Float[Array, "row factor factor"] | None = None
+
+    def at(self, params: Params, sites: Sites) -> tuple[Rows, Rows]:
+        """Mean and standard deviation of x at some sites, [row, site]: the same for all rows, or each row's own."""
+        own = rbm.gather(params, sites)
+        h = self.hidden if self.state is None else self.state
+        mean = rbm.latent_mean(own, h) + rbm.factor_shift(own, self.factors)
+        if self.state is not None:
+            return mean, jnp.ones_like(mean)
+        variance = 1.0 + rbm.to_slots(own.weights**2, h * (1.0 - h))
+        if self.whitener is not None:
+            variance = variance + factor_variance(own, self.whitener)
+        return mean, jnp.sqrt(variance)
 
 
-Function = Callable[[Belief], Any]
+Function = Callable[..., Any]  # of a belief, and of what differs between rows
 
 
 def expectation(
@@ -46,26 +64,28 @@ def expectation(
     key: PRNGKey | None = None,
     n_draws: int = 200,
     weights: Float[Array, "state row"] | None = None,
+    rowwise: tuple[Array, ...] = (),
 ) -> Any:
     """E[function(belief) | e] for every row, of a function that is itself an expectation given the hidden state.
 
     The function works row by row on whatever rows it is given, and knows nothing else about them: in a table it is
-    asked once per state of the hidden layer, not once per row. `weights` are `state_weights`, where they are known.
+    asked once per state of the hidden layer, not once per row; unless it takes arguments that differ between
+    rows, `rowwise`, each with a row axis. `weights` are `state_weights`, where they are known.
     """
     if method == "mean-field":
-        q = mean_field(params, evidence, n_steps)
-        return function(Belief(q.hidden, q.factors, *predictive(params, q, evidence)))
+        return function(summary(params, evidence, n_steps), *rowwise)
     if method == "exact":
         weights = state_weights(params, evidence) if weights is None else weights
-        return _by_enumeration(function, params, evidence, weights)
+        return _by_enumeration(function, params, evidence, weights, rowwise)
     if key is None:
         raise ValueError("method 'gibbs' needs a key")
-    return _by_gibbs(key, function, params, evidence, n_draws)
+    return _by_gibbs(key, function, params, evidence, n_draws, rowwise)
 
 
-def _belief(params: Params, h: Hidden, z: Factors) -> Belief:
-    mean = rbm.latent_mean(params, h) + rbm.factor_shift(params, z)
-    return Belief(h, z, mean, jnp.ones_like(mean))
+def summary(params: Params, evidence: Evidence, n_steps: int) -> Belief:
+    """What the evidence says of the hidden layer, by mean-field."""
+    q = mean_field(params, evidence, n_steps)
+    return Belief(q.hidden, q.factors, None, q.whitener)
 
 
 def state_weights(params: Params, evidence: Evidence) -> Float[Array, "state row"]:
@@ -75,17 +95,24 @@ def state_weights(params: Params, evidence: Evidence) -> Float[Array, "state row
     return jnp.exp(joint - logsumexp(joint, axis=0, keepdims=True))
 
 
-def _by_enumeration(function: Function, params: Params, evidence: Evidence, weights: Float[Array, "state row"]) -> Any:
+def _by_enumeration(
+    function: Function,
+    params: Params,
+    evidence: Evidence,
+    weights: Float[Array, "state row"],
+    rowwise: tuple[Array, ...],
+) -> Any:
     states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
-    seen = evidence.seen(params)
-    if evidence.sites_shared:  # a state means the same in every row: ask once per state, then average
-        by_state = function(_belief(seen, states.h, states.z))
+    if evidence.sites_shared and not rowwise:  # a state means the same in every row: ask once per state, then average
+        by_state = function(Belief(states.h, states.z, states.h))
         return jax.tree.map(lambda value: jnp.einsum("hr,h...->r...", weights, value), by_state)
+    seen, rows = evidence.seen(params), weights.shape[1]
+    prior = 0.0 if seen.factor_prior is None else seen.factor_prior
 
     def of_state(weight: PerRow, h: Float[Array, " hidden"], z: Float[Array, " factor"]) -> Any:
-        rows = weight.shape[0]
-        belief = _belief(seen, jnp.broadcast_to(h, (rows, h.shape[0])), jnp.broadcast_to(z, (rows, z.shape[0])))
-        return jax.tree.map(lambda v: v * weight.reshape(-1, *(1,) * (v.ndim - 1)), function(belief))
+        h = jnp.broadcast_to(h, (rows, h.shape[0]))
+        found = function(Belief(h, jnp.broadcast_to(z, (rows, z.shape[0])) + prior, h), *rowwise)
+        return jax.tree.map(lambda v: v * weight.reshape(-1, *(1,) * (v.ndim - 1)), found)
 
     def add(total: Any, item: tuple) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, of_state(*item)), None
@@ -96,15 +123,17 @@ def _by_enumeration(function: Function, params: Params, evidence: Evidence, weig
     return total
 
 
-def _by_gibbs(key: PRNGKey, function: Function, params: Params, evidence: Evidence, n_draws: int) -> Any:
-    """Average over one chain per row, after as many rounds unheard. Every row meets the same random numbers.
+def _by_gibbs(
+    key: PRNGKey, function: Function, params: Params, evidence: Evidence, n_draws: int, rowwise: tuple[Array, ...]
+) -> Any:
+    """Average over one chain per row, after as many burn-in rounds. Every row uses the same random numbers.
 
     Mapping over rows with one key draws the noise once, for a single row: a row's answer then depends on nothing but
     the row, and the random numbers cost next to nothing.
     """
 
-    def of_row(row: Evidence) -> Any:
-        one = row.lift(evidence.sites_shared)
+    def of_row(row: Evidence, *values: Array) -> Any:
+        one, own = row.lift(evidence.sites_shared), [value[None] for value in values]
         given = gibbs.clamp(params, one)
         state = gibbs.start(jax.random.fold_in(key, 0), given, mean_field(params, one, 10).hidden)
         state = gibbs.run(jax.random.fold_in(key, 1), state, given, n_draws)
@@ -115,15 +144,15 @@ def _by_gibbs(key: PRNGKey, function: Function, params: Params, evidence: Eviden
             # h given x and z is known in closed form, so its own statistic need not carry the noise of the draw.
             shift = rbm.factor_shift(given.params, state.z)
             h = jax.nn.sigmoid(rbm.hidden_logits(given.params, rbm.only(state.x - shift, given.present)))
-            belief = _belief(given.params, state.h, state.z)._replace(hidden=h)
-            return (state, jax.tree.map(jnp.add, total, function(belief))), None
+            belief = Belief(h, state.z, state.h)
+            return (state, jax.tree.map(jnp.add, total, function(belief, *own))), None
 
-        like = jax.eval_shape(lambda: function(_belief(given.params, state.h, state.z)))
+        like = jax.eval_shape(lambda: function(Belief(state.h, state.z, state.h), *own))
         zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
         (_, total), _ = jax.lax.scan(add, (state, zero), jnp.arange(2, n_draws + 2))
         return jax.tree.map(lambda v: v[0] / n_draws, total)
 
-    return jax.vmap(of_row, in_axes=(evidence.row_axes(),))(evidence)
+    return jax.vmap(of_row, in_axes=(evidence.row_axes(), *(0 for _ in rowwise)))(evidence, *rowwise)
 
 
 def hidden_probability(belief: Belief) -> tuple[Hidden, Factors]:

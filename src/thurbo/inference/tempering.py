@@ -1,4 +1,4 @@
-"""§5.1 Replica exchange for the chains of the model alone: hot copies cross where cold ones are stuck.
+"""§5.1 Replica exchange for the chains of the model alone: hot chains move between modes, and pass states on.
 
 P_τ(h) ∝ exp{(1 − τ) bᵀh + τ log Ω(h)}, b the log-odds of the mean activations: independent units at τ = 0, the model at
 τ = 1. As in `partition`, blocked Gibbs at τ has x ~ N(√τ m(h), I), and what a swap compares is one number a chain.
@@ -20,7 +20,7 @@ def ladder(n_temperatures: int, dtype: jnp.dtype) -> Float[Array, " temperature"
 
 
 def cold(chains: Chains, n_temperatures: int) -> Float[Array, "cold hidden"]:
-    """The chains at τ = 1, the only ones whose statistics count: chains stand temperature by temperature."""
+    """The chains at τ = 1, the only ones whose statistics are used; chains are sorted by temperature."""
     return chains[: chains.shape[0] // n_temperatures]
 
 
@@ -57,7 +57,7 @@ def swap(
     lower = ((place - first) % 2 == 0) & (place + 1 < n) & (place >= first)  # the colder one of each pair
     partner = jnp.where(lower, place + 1, jnp.where(jnp.roll(lower, 1) & (place > 0), place - 1, place))
     dice = jax.random.uniform(key, level.shape, level.dtype)
-    pair_dice = jnp.where(lower[:, None], dice, dice[partner])  # both of a pair throw the same
+    pair_dice = jnp.where(lower[:, None], dice, dice[partner])  # one random number for both of a pair
     gain = (taus - taus[partner])[:, None] * (level[partner] - level)
     moves = (partner != place)[:, None] & (jnp.log(pair_dice) < gain)
     states = h.reshape(n, -1, h.shape[-1])

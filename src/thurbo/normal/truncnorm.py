@@ -9,7 +9,6 @@ Bounds may be infinite. NaN comes out only where lower > upper, the mean is infi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -20,34 +19,23 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from thurbo import _runtime  # noqa: F401
+from thurbo.normal.mills import (
+    DOUBLE,
+    DRAWS,
+    HALF_LOG_2PI,
+    SINGLE,
+    TWICE_PHI_0,
+    K,
+    Origin,
+    beyond,
+    excess_moments,
+    horner,
+    minus_log1p_minus,
+    origin_at,
+)
 
 __all__ = ["log_density", "log_mass", "mean", "quantile", "sample", "variance"]
 
-# Q = 1 - Φ, Mills' ratio M = Q/φ. Put y = 1/(1 + k x) and s = 2y - 1: x in [0, ∞) becomes s in (-1, 1].
-# Then log M(x) = log y - P(s), with P' so smooth that one short polynomial serves the whole half-line. The
-# tuples hold P' in powers of s, lowest first: Chebyshev expansions by mpmath, cut off; k = 0.3 makes them
-# shortest. The mean excess δ(x) = 1/M(x) - x = k y - 2 k y² P'(s) is then right to 4e-6, 2e-8 and 3e-15 of
-# itself, as a test checks. The first is for draws, where so small an error in a probability cannot be seen.
-_K = 0.3
-_DRAWS = (
-    -0.741448631, -0.23002945, 0.0845565887, 0.0862496533, -0.00829926032, -0.0261181025, 0.000286264868,
-    0.00499940965,
-)  # fmt: skip
-_SINGLE = (
-    -0.7414471727, -0.2300853541, 0.08450792542, 0.08702569184, -0.008039218752, -0.02909578276,
-    -0.0001833218025, 0.009460160858, 0.0003150735824, -0.002636570488, -5.708817592e-05, 0.000428082149,
-)  # fmt: skip
-_DOUBLE = (
-    -0.741447172862807, -0.23008577922885903, 0.0845079718971769, 0.0870379341316381, -0.00804040824782521,
-    -0.02919767833982359, -0.0001734700181624992, 0.009831104573246905, 0.00027749008876102807,
-    -0.0033198833703491624, 1.946091271718029e-05, 0.0010921205545304075, -8.945139040469862e-05,
-    -0.0003353919461397346, 6.300436869419794e-05, 9.106142986064281e-05, -2.8799184484384065e-05,
-    -2.025268369330967e-05, 9.37171571005677e-06, 3.239063091308075e-06, -2.012998476371774e-06,
-    -2.748525604320206e-07, 2.1505005048826368e-07,
-)  # fmt: skip
-
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-_TWICE_PHI_0 = math.sqrt(2.0 / math.pi)  # 2 φ(0), the hazard at 0
 _Interval = tuple[jax.Array, jax.Array, jax.Array]  # mean, lower, upper: one shape, one dtype
 
 
@@ -100,18 +88,18 @@ def _invert(from_left: jax.Array, from_right: jax.Array, m: jax.Array, lo: jax.A
     """
     single = m.dtype == jnp.float32
     interval = _fold(m, lo, hi)
-    origin = _origin(interval.c, _DRAWS if single else _DOUBLE)
+    origin = origin_at(interval.c, DRAWS if single else DOUBLE)
 
     # Masses in units of Q(c): on either side of the origin within the interval, and beyond the interval.
-    right_rest, right = _beyond(origin, interval.reach).survival()
-    left_rest, left = _beyond(origin, jnp.abs(interval.a)).survival()
+    right_rest, right = beyond(origin, interval.reach).survival()
+    left_rest, left = beyond(origin, jnp.abs(interval.a)).survival()
     left = jnp.where(interval.is_tail, 0.0, left)
     total = left + right
     signed = from_left * total - left  # between the origin and the draw
     goes_left = signed < 0.0
     inner = jnp.abs(signed)
     outer = jnp.where(goes_left, left_rest, right_rest) + jnp.where(goes_left, from_left, from_right) * total
-    target = _minus_log1p_minus(inner, outer)
+    target = minus_log1p_minus(inner, outer)
     t = _solve(origin, target, steps=1 if single else 4)
     sign = jnp.where(goes_left, -interval.sign, interval.sign)
     return _confine(interval.anchor + sign * t, m, lo, hi)
@@ -139,7 +127,7 @@ def log_density(mean: ArrayLike, value: ArrayLike) -> jax.Array:
     """Log density of a point, log φ(value - mean)."""
     m, x = _arrays(mean, value)
     z = x - m
-    return -0.5 * z * z - _HALF_LOG_2PI
+    return -0.5 * z * z - HALF_LOG_2PI
 
 
 def _arrays(*values: ArrayLike) -> list[jax.Array]:
@@ -183,62 +171,6 @@ def _fold(m: jax.Array, lo: jax.Array, hi: jax.Array) -> _Folded:
     )
 
 
-class _Origin(NamedTuple):
-    """A point c >= 0 from which tails are measured, and what they share."""
-
-    c: jax.Array
-    y: jax.Array
-    s: jax.Array
-    partial: list[jax.Array]  # Horner's sums on the way to P(s), which is the last
-
-
-class _Tail(NamedTuple):
-    """The tail beyond x = c + t, R = Q(x)/Q(c) = g exp(-a) with g = 1/(1 + e), a = t (c + t/2 + bend)."""
-
-    a: jax.Array
-    bend: jax.Array
-    e: jax.Array
-    g: jax.Array
-    y: jax.Array
-    s: jax.Array
-
-    def survival(self) -> tuple[jax.Array, jax.Array]:
-        """R and 1 - R, each to full relative precision."""
-        a, decay = self.a, jnp.exp(-self.a)
-        if a.dtype == jnp.float32:  # good to 1e-6 and cheaper than a second exponential
-            lost = jnp.where(a < 0.1, a * (1.0 - a * (1 / 2 - a * (1 / 6 - a * (1 / 24)))), 1.0 - decay)
-        else:
-            lost = -jnp.expm1(-a)
-        return self.g * decay, self.g * (self.e + lost)
-
-    def log_survival(self) -> jax.Array:
-        """Λ = -log R, to full relative precision down to t = 0."""
-        return self.a + _minus_log1p_minus(self.e * self.g)
-
-
-def _origin(c: jax.Array, slopes: tuple[float, ...]) -> _Origin:
-    y = 1.0 / (1.0 + _K * c)
-    s = 2.0 * y - 1.0
-    powers = [slope / (n + 1) for n, slope in enumerate(slopes)]
-    powers = [math.log(_TWICE_PHI_0) - sum(powers), *powers]  # P(1) = -log M(0)
-    partial = [jnp.full_like(s, powers[-1])]
-    for power in powers[-2::-1]:
-        partial.append(partial[-1] * s + power)
-    return _Origin(c, y, s, partial)
-
-
-def _beyond(origin: _Origin, t: jax.Array) -> _Tail:
-    e = _K * t * origin.y
-    g = 1.0 / (1.0 + e)
-    y = origin.y * g
-    s = 2.0 * y - 1.0
-    divided = origin.partial[0]  # (P(s₀) - P(s))/(s₀ - s), by Horner's rule
-    for partial in origin.partial[1:-1]:
-        divided = divided * s + partial
-    bend = (-2.0 * _K) * origin.y * y * divided
-    return _Tail(t * (origin.c + 0.5 * t + bend), bend, e, g, y, s)
-
-
 def _uniform(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> tuple[jax.Array, jax.Array]:
     """A uniform u in (0, 1) and 1 - u from one random word; neither is ever 0, both keep digits near 0."""
     unsigned, signed = (jnp.uint32, jnp.int32) if dtype == jnp.float32 else (jnp.uint64, jnp.int64)
@@ -248,22 +180,12 @@ def _uniform(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> tuple[jax.Ar
     return jnp.where(is_low, small, 1.0 - small), jnp.where(is_low, 1.0 - small, small)
 
 
-def _minus_log1p_minus(x: jax.Array, rest: jax.Array | None = None) -> jax.Array:
-    """-log(1 - x) for 0 <= x < 1; beyond one half from rest = 1 - x where that is known better."""
-    rounded = 1.0 - x
-    lost = x - (1.0 - rounded)  # XLA keeps this order; it would simplify (1 + x) - 1
-    if rest is None:
-        return lost - jnp.log(rounded)
-    is_small = x < 0.5
-    return jnp.where(is_small, lost, 0.0) - jnp.log(jnp.where(is_small, rounded, rest))
-
-
-def _solve(origin: _Origin, target: jax.Array, steps: int) -> jax.Array:
+def _solve(origin: Origin, target: jax.Array, steps: int) -> jax.Array:
     """The t with Λ = log Q(c) - log Q(c + t) = target."""
 
     def rough_excess(y: jax.Array) -> jax.Array:
         # δ to 2e-4 of the hazard c + δ: it only sets the slope of a step that is short already.
-        return y * (_K + y * (0.19767841 + y * (0.68791173 - 0.38769955 * y)))
+        return y * (K + y * (0.19767841 + y * (0.68791173 - 0.38769955 * y)))
 
     excess = rough_excess(origin.y)
     hazard = origin.c + excess
@@ -274,7 +196,7 @@ def _solve(origin: _Origin, target: jax.Array, steps: int) -> jax.Array:
     kappa = 1.0 - excess * excess * (0.392 - 0.0077 * (y_square * y_square) * target)
     t = 2.0 * target / (hazard + jnp.sqrt(hazard * hazard + 2.0 * kappa * target))
     for _ in range(steps):
-        tail = _beyond(origin, t)
+        tail = beyond(origin, t)
         excess = rough_excess(tail.y)
         error = tail.log_survival() - target
         t = t - error / (origin.c + t + excess - 0.5 * excess * error)  # Halley's step, since Λ''/Λ' = δ
@@ -304,19 +226,19 @@ def _confine(x: jax.Array, m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Ar
 @jax.custom_jvp
 def _log_mass(m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
     interval = _fold(m, lo, hi)
-    slopes = _SINGLE if m.dtype == jnp.float32 else _DOUBLE
-    origin = _origin(interval.c, slopes)
-    _, right = _beyond(origin, interval.reach).survival()
-    _, left = _beyond(origin, jnp.abs(interval.a)).survival()
+    slopes = SINGLE if m.dtype == jnp.float32 else DOUBLE
+    origin = origin_at(interval.c, slopes)
+    _, right = beyond(origin, interval.reach).survival()
+    _, left = beyond(origin, jnp.abs(interval.a)).survival()
     log_mills = jnp.log(origin.y) - origin.partial[-1]
-    in_tail = jnp.log(right) + log_mills - 0.5 * interval.c * interval.c - _HALF_LOG_2PI
+    in_tail = jnp.log(right) + log_mills - 0.5 * interval.c * interval.c - HALF_LOG_2PI
     missing = 0.5 * (_survival_beyond(m - lo, m, lo, origin) + _survival_beyond(hi - m, hi, m, origin))
     around = jnp.where(missing < 0.5, jnp.log1p(-missing), jnp.log(0.5 * (left + right)))
     value = jnp.where(interval.is_tail, in_tail, around)
     return jnp.where(_is_improper(m, lo, hi), jnp.nan, jnp.where(lo == hi, -jnp.inf, value))
 
 
-def _survival_beyond(t: jax.Array, high: jax.Array, low: jax.Array, origin: _Origin) -> jax.Array:
+def _survival_beyond(t: jax.Array, high: jax.Array, low: jax.Array, origin: Origin) -> jax.Array:
     """2 Q(high - low), where t = high - low rounded and the origin is 0.
 
     When nearly all mass is inside, the little outside is the answer, and t²/2 must not be rounded before exp.
@@ -325,7 +247,7 @@ def _survival_beyond(t: jax.Array, high: jax.Array, low: jax.Array, origin: _Ori
     error = (high - (t - virtual)) - (low + virtual)
     is_finite = jnp.isfinite(error)
     t, error = jnp.where(is_finite, jnp.abs(t), 0.0), jnp.where(is_finite, error, 0.0)
-    tail = _beyond(origin, t)
+    tail = beyond(origin, t)
     short = lax.reduce_precision(t, 11, 11)  # 12 bits, so that its square is exact
     rest = 0.5 * (t - short) * (t + short) + t * (error + tail.bend)
     return jnp.where(is_finite, tail.g * jnp.exp(-0.5 * short * short) * jnp.exp(-rest), 0.0)
@@ -346,26 +268,26 @@ class _Moments(NamedTuple):
 @jax.custom_jvp
 def _moments(m: jax.Array, lo: jax.Array, hi: jax.Array) -> _Moments:
     single = m.dtype == jnp.float32
-    slopes = _SINGLE if single else _DOUBLE
+    slopes = SINGLE if single else DOUBLE
     a, b, width, is_tail, c, reach, sign, anchor = _fold(m, lo, hi)
-    origin = _origin(c, slopes)
-    far = _beyond(origin, reach)
+    origin = origin_at(c, slopes)
+    far = beyond(origin, reach)
     rest, right = far.survival()
-    _, left = _beyond(origin, jnp.abs(a)).survival()
+    _, left = beyond(origin, jnp.abs(a)).survival()
     is_point = (lo == hi) | (width <= 0.0)  # the second where the width underflows
     total = jnp.where(is_point, 1.0, jnp.where(is_tail, right, left + right))
 
-    excess, spread = _excess_moments(slopes, origin.y, origin.s)
-    near = jnp.where(is_tail, c + excess, _TWICE_PHI_0 * jnp.exp(-0.5 * a * a)) / total
+    excess, spread = excess_moments(slopes, origin.y, origin.s)
+    near = jnp.where(is_tail, c + excess, TWICE_PHI_0 * jnp.exp(-0.5 * a * a)) / total
     distant = jnp.where(
-        is_tail, near * jnp.exp(-width * (c + 0.5 * width)), _TWICE_PHI_0 * jnp.exp(-0.5 * b * b) / total
+        is_tail, near * jnp.exp(-width * (c + 0.5 * width)), TWICE_PHI_0 * jnp.exp(-0.5 * b * b) / total
     )
 
     # In a tail, the half-line from a is the interval, with probability `right`, and the half-line from b.
-    far_excess, far_spread = _excess_moments(slopes, far.y, far.s)
-    beyond = jnp.where(rest == 0.0, 0.0, width + far_excess)
-    tail_shift = (excess - rest * beyond) / total
-    tail_variance = (spread - rest * far_spread) / total - rest * (beyond - tail_shift) ** 2
+    far_excess, far_spread = excess_moments(slopes, far.y, far.s)
+    past = jnp.where(rest == 0.0, 0.0, width + far_excess)
+    tail_shift = (excess - rest * past) / total
+    tail_variance = (spread - rest * far_spread) / total - rest * (past - tail_shift) ** 2
     # Around the mean, E[z] = (φ(a) - φ(b))/mass and E[z²] = 1 + (a φ(a) - b φ(b))/mass.
     around_shift = -near * jnp.expm1(-0.5 * width * (a + b))
     around_variance = 1.0 + a * near - b * distant - around_shift * around_shift
@@ -419,20 +341,6 @@ def _log_mass_jvp(primals: _Interval, tangents: _Interval) -> tuple[jax.Array, j
     return _log_mass(*primals), now.offset * dm - now.at_lower * dlo + now.at_upper * dhi
 
 
-def _horner(coefficients: Sequence[Any], x: jax.Array) -> jax.Array:
-    total = coefficients[-1] + jnp.zeros_like(x)
-    for coefficient in coefficients[-2::-1]:
-        total = total * x + coefficient
-    return total
-
-
-def _excess_moments(slopes: tuple[float, ...], y: jax.Array, s: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Mean excess δ(x) = E[z | z > x] - x and Var[z | z > x] = -δ'(x), which is 1 - δ (δ + x) uncancelled."""
-    slope = _horner(slopes, s)
-    curvature = _horner([n * power for n, power in enumerate(slopes)][1:], s)
-    return _K * y * (1.0 - 2.0 * y * slope), (_K * y) ** 2 * (1.0 - 4.0 * y * (slope + y * curvature))
-
-
 def _narrow_series(order: int) -> list[list[float]]:
     """The f_ij of F(κ, q) = Σ f_ij κ^(2i+1) q^j = -E[r], r in [-1, 1] of density ∝ exp(-κ r - q r²/2)."""
     top, bottom = {}, {}
@@ -452,6 +360,6 @@ _NARROW = _narrow_series(7)
 
 def _narrow_tilt(kappa: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
     """F and dF/dκ: for z in [mid - d, mid + d], κ = mid·d and q = d², E[z] = mid - d F, Var[z] = d² dF/dκ."""
-    rows = [_horner(row, q) for row in _NARROW]
+    rows = [horner(row, q) for row in _NARROW]
     square = kappa * kappa
-    return kappa * _horner(rows, square), _horner([(2 * i + 1) * row for i, row in enumerate(rows)], square)
+    return kappa * horner(rows, square), horner([(2 * i + 1) * row for i, row in enumerate(rows)], square)

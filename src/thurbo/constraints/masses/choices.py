@@ -1,8 +1,8 @@
 """§4.4 The probability of a choice, one item above all others, with its slopes: P = ∫ φ(u) Π_i Φ(a_i + b_i u) du.
 
 u is the chosen utility in its own units. One pass over Gauss nodes gives the value and all slopes in closed form, so a
-gradient costs one pass and keeps no node. Promises: nothing underflows, however unlikely the choice. Rows stand on the
-last axis, where loops over them are contiguous.
+gradient costs one pass and stores no node. Promises: nothing underflows, however unlikely the choice. Rows are the last
+axis, where loops over them are contiguous.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.polynomial.legendre import leggauss
 
 from thurbo._typing import Array
 from thurbo.constraints.masses.splits import Items, ItemsMask, Points, Scalar
-from thurbo.normal import truncnorm
+from thurbo.normal import mills
+from thurbo.normal.mills import HALF_LOG_2PI
 
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-_PHI_0 = math.exp(-_HALF_LOG_2PI)
-FAR = 40.0  # Φ is 1 here: where an item that takes no part stands
+_PHI_0 = math.exp(-HALF_LOG_2PI)
+FAR = 40.0  # Φ is 1 here: the argument used for an item that takes no part
 
 
 class Effort(NamedTuple):
@@ -44,13 +44,13 @@ def effort(dtype: Any) -> Effort:
 def log_below(z: Array) -> tuple[Array, Array]:
     """log Φ(z) and its slope, the hazard φ/Φ."""
     c = jnp.abs(z)
-    origin = truncnorm._origin(c, truncnorm._SINGLE if z.dtype == jnp.float32 else truncnorm._DOUBLE)
-    mills = origin.y * jnp.exp(-origin.partial[-1])
+    origin = mills.origin_at(c, mills.SINGLE if z.dtype == jnp.float32 else mills.DOUBLE)
+    ratio = origin.y * jnp.exp(-origin.partial[-1])
     square = 0.5 * c * c
     bump = _PHI_0 * jnp.exp(-square)
     is_below = z < 0.0
-    share = jnp.where(is_below, mills, 1.0 - bump * mills)
-    rest = jnp.where(is_below, -square - _HALF_LOG_2PI, 0.0)
+    share = jnp.where(is_below, ratio, 1.0 - bump * ratio)
+    rest = jnp.where(is_below, -square - HALF_LOG_2PI, 0.0)
     return jnp.log(share) + rest, jnp.where(is_below, 1.0, bump) / share
 
 
@@ -96,7 +96,7 @@ class _Grid(NamedTuple):
 
 
 def _grid(rivals: Rivals, how: Effort) -> _Grid:
-    """Where the integrand lives. No gradient: nodes are only nodes."""
+    """Nodes where the integrand is not negligible. No gradient flows through the nodes."""
     rivals = Rivals(*(lax.stop_gradient(value) for value in rivals))
 
     def climb(_: Any, u: Points) -> Points:
@@ -172,4 +172,4 @@ def _integrate(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsMask) -
     scale = total.mass[None] * deviation
     slope = jnp.where(top, total.first[None], jnp.where(rest, -total.push, 0.0)) / scale
     spread = jnp.where(top, (total.second - total.mass)[None], jnp.where(rest, -total.moment, 0.0)) / scale
-    return jnp.log(total.mass * grid.half) + grid.height - _HALF_LOG_2PI, Slopes(slope, spread)
+    return jnp.log(total.mass * grid.half) + grid.height - HALF_LOG_2PI, Slopes(slope, spread)

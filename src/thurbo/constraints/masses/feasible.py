@@ -1,4 +1,4 @@
-"""§3 Is there any x at all? Linear programs on the host: a point well inside b ≤ A x ≤ c, or lines that contradict.
+"""§3 Feasibility by linear programs on the host: a point well inside b ≤ A x ≤ c, or lines that contradict.
 
 `interior` gives the point with the largest margin, where sampling starts; `conflict` an irreducible set of lines of
 which no point satisfies all, and any but one can be kept.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-MARGIN = 1e-6  # of a line's own length: what is thinner than that is no region
+MARGIN = 1e-6  # relative to the length of a line: a thinner region counts as empty
 
 
 class System(NamedTuple):

@@ -1,7 +1,7 @@
 """§4.2 Moves along an order that a sweep makes only slowly: whole blocks of neighbouring tiers shift together.
 
 Given all else, the shift δ of a block of n slots is N(Σ(μ−x)/n, 1/n) between its neighbours: Gibbs along 1-vectors.
-Blocks of 2^k tiers at every scale, even then odd ones, cost about two draws a tier and leave N(μ, I) on Ω as it is.
+Blocks of 2^k tiers at every scale, even then odd ones, cost about two draws a tier and leave N(μ, I) on Ω invariant.
 """
 
 from __future__ import annotations
@@ -19,24 +19,15 @@ Tiered = Float[Array, "row order tier"]
 
 
 class Blocks(NamedTuple):
-    """What a shift must know of each block of tiers."""
+    """What a shift needs to know about each block of tiers."""
 
     lowest: Tiered  # smallest member; +∞ where the block is empty
     highest: Tiered  # largest member; −∞ where the block is empty
     pull: Tiered  # Σ(μ − x)
     size: Tiered
-    down: Tiered  # how far the members' own boxes let it go, ≤ 0
-    up: Tiered
 
     def shifted(self, by: Tiered) -> Blocks:
-        return Blocks(
-            self.lowest + by,
-            self.highest + by,
-            self.pull - self.size * by,
-            self.size,
-            self.down - by,
-            self.up - by,
-        )
+        return Blocks(self.lowest + by, self.highest + by, self.pull - self.size * by, self.size)
 
     def joined(self, n: int) -> Blocks:
         """Blocks of n neighbours."""
@@ -48,8 +39,6 @@ class Blocks(NamedTuple):
             fold(self.highest, -jnp.inf).max(axis=-1),
             fold(self.pull, 0.0).sum(axis=-1),
             fold(self.size, 0.0).sum(axis=-1),
-            fold(self.down, -jnp.inf).max(axis=-1),
-            fold(self.up, jnp.inf).min(axis=-1),
         )
 
 
@@ -69,7 +58,7 @@ def scales(n_tiers: int) -> tuple[int, ...]:
 def shift_all(
     key: PRNGKey, pull: Float[Array, "row order"], size: Float[Array, "row order"]
 ) -> Float[Array, "row order"]:
-    """The shift of a whole order, which nothing holds: δ ~ N(Σ(μ−x)/n, 1/n)."""
+    """The shift of a whole order, which no inequality bounds: δ ~ N(Σ(μ−x)/n, 1/n)."""
     n = jnp.maximum(size, 1.0)
     return pull / n + jax.random.normal(key, n.shape, n.dtype) / jnp.sqrt(n)
 
@@ -98,9 +87,9 @@ def _shift(key: PRNGKey, blocks: Blocks) -> Tiered:
     above = jnp.concatenate([blocks.lowest[..., 1:], end], axis=-1)
     is_block = blocks.size > 0.0
     root = jnp.sqrt(jnp.maximum(blocks.size, 1.0))
-    # Rounding may leave a bound a hair on the wrong side of where the block is now.
-    lower = jnp.minimum(jnp.maximum(below - blocks.lowest, blocks.down), 0.0)
-    upper = jnp.maximum(jnp.minimum(above - blocks.highest, blocks.up), 0.0)
+    # Rounding may put a bound slightly beyond the current position of the block.
+    lower = jnp.minimum(below - blocks.lowest, 0.0)
+    upper = jnp.maximum(above - blocks.highest, 0.0)
     lower, upper = jnp.where(is_block, lower, 0.0), jnp.where(is_block, upper, 0.0)
     step = truncnorm.sample(key, jnp.where(is_block, blocks.pull / root, 0.0), lower * root, upper * root) / root
     return jnp.where(is_block, step, 0.0)

@@ -2,7 +2,7 @@
 
 The integrals of chains.py, F_j(t) = ∫_{s<t} F_{j−1}(s) φ_j(s) ds, by the trapezoid rule and Euler and Maclaurin's first
 corrections: one constant matrix and no logarithms, a sixth of the time. In float32 log P is good to 1e-4 down to
-P = e^−20 and to 1e-3 down to e^−30. Where no state gives a row e^LEAST, `Order` asks chains.py, good to the last tail.
+P = e^−20 and to 1e-3 down to e^−30. Where no state gives a row e^LEAST, `Order` uses chains.py, accurate in any tail.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def slopes_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> tuple[PerP
     chance = inside * jnp.flip(above, axis=(0, 1, 2))  # [place, node, block, pair]
     total = jnp.maximum(chance.sum(axis=(1, 2)), jnp.finfo(chance.dtype).tiny)
     middle = (chance * t[None]).sum(axis=(1, 2)) / total - placed[1:-1]
-    # ∂Φ/∂mean = −φ in the place of Φ; the step from the lowest item to the next is the only one that knows it.
+    # ∂Φ/∂mean = −φ in the place of Φ; it occurs only in the step from the lowest item to the next.
     slope = _bump(t, placed[0]) * _bump(t, placed[1]) * jnp.flip(above[-1], axis=(0, 1))
     lowest = -slope.sum(axis=(0, 1)) / (_SQRT_2PI * total[0])
     return value, jnp.concatenate([lowest[None], middle, -(lowest + middle.sum(axis=0))[None]], axis=0)
@@ -138,7 +138,7 @@ def _reaches(means: Float[Array, "state item"]) -> tuple[Float[Array, "state ite
 
 
 def suits(means: Float[Array, "state slot"], n_rows: int, real: np.ndarray) -> bool:
-    """Whether so many states and rows are worth a second program, and whether it knows such numbers and orders."""
+    """Whether so many states and rows are worth compiling this, and whether it supports their dtype and sizes."""
     n_items = real.sum(axis=1)
     is_known = means.dtype == jnp.float32 and n_items.min() >= 3 and n_items.max() <= MOST_ITEMS
     return bool(is_known) and means.shape[0] * n_rows >= WORTHWHILE
@@ -147,16 +147,16 @@ def suits(means: Float[Array, "state slot"], n_rows: int, real: np.ndarray) -> b
 def log_mass_of_orders(
     means: Float[Array, "state order item"], tier: Int[Array, "row order item"], real: np.ndarray
 ) -> tuple[Float[Array, "state row"], Bool[Array, ""]]:
-    """log P of all orders of every row under every state, silent ones left out; and whether it can be trusted.
+    """log P of all orders of every row under every state, uninformative ones left out; and whether it is accurate.
 
-    It can where each order is likely enough in the state that likes it best: others then hardly matter.
+    It is where each order is likely enough in its most probable state: other states then hardly matter.
     """
     total, is_sure = jnp.zeros((means.shape[0], tier.shape[0]), means.dtype), jnp.asarray(True)
     for number, here in enumerate(real):
         own = np.flatnonzero(here)
-        codes, speaks = tier[:, number, own], tier[:, number].max(axis=-1) > 0
-        places = jnp.where(speaks[:, None], codes, jnp.arange(len(own), dtype=codes.dtype)[None, :])
-        mass = jnp.where(speaks[None, :], log_mass(means[:, number, own], places), 0.0)
+        codes, informative = tier[:, number, own], tier[:, number].max(axis=-1) > 0
+        places = jnp.where(informative[:, None], codes, jnp.arange(len(own), dtype=codes.dtype)[None, :])
+        mass = jnp.where(informative[None, :], log_mass(means[:, number, own], places), 0.0)
         total, is_sure = total + mass, is_sure & (mass.max(axis=0) > LEAST).all()
     return total, is_sure
 

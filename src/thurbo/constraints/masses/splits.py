@@ -1,6 +1,6 @@
 """§4.4 One boundary between two sets of normal utilities: Φ in logs, where the integrand peaks and how far it reaches.
 
-What the integrals over weak orders (tiers.py) and over chains of single items (chains.py) share. Rows stand on the last
+What the integrals over weak orders (tiers.py) and over chains of single items (chains.py) share. Rows are the last
 axis, where loops over them are contiguous.
 """
 
@@ -16,7 +16,8 @@ from jax import lax
 from numpy.polynomial.legendre import leggauss
 
 from thurbo._typing import Array, Bool, Float, Int
-from thurbo.normal import truncnorm
+from thurbo.normal import mills
+from thurbo.normal.mills import HALF_LOG_2PI
 
 Items = Float[Array, "item *row"]
 ItemsCode = Int[Array, "item *row"]
@@ -25,8 +26,6 @@ Points = Float[Array, "point *row"]
 Scalar = Float[Array, "*row"]
 Panelled = Float[Array, "node panel *row"]
 Four = tuple[Array, Array, Array, Array]
-
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class Rule(NamedTuple):
@@ -55,10 +54,10 @@ def rule(dtype: Any, depth: int = 2, width: int = 1) -> Rule:
 @jax.custom_jvp
 def log_both(z: Array) -> tuple[Array, Array]:
     """log Φ(z) and log Φ(−z), each to full relative precision in its own tail."""
-    slopes = truncnorm._SINGLE if z.dtype == jnp.float32 else truncnorm._DOUBLE
+    slopes = mills.SINGLE if z.dtype == jnp.float32 else mills.DOUBLE
     c = jnp.abs(z)
-    origin = truncnorm._origin(c, slopes)
-    small = jnp.log(origin.y) - origin.partial[-1] - 0.5 * c * c - _HALF_LOG_2PI
+    origin = mills.origin_at(c, slopes)
+    small = jnp.log(origin.y) - origin.partial[-1] - 0.5 * c * c - HALF_LOG_2PI
     large = jnp.log1p(-jnp.exp(small))
     return jnp.where(z < 0.0, small, large), jnp.where(z < 0.0, large, small)
 
@@ -72,7 +71,7 @@ def _log_both_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[
 
 
 def log_phi(z: Array) -> Array:
-    return -0.5 * z * z - _HALF_LOG_2PI
+    return -0.5 * z * z - HALF_LOG_2PI
 
 
 def log_between(low: tuple[Array, Array], high: tuple[Array, Array], rightwards: Array) -> tuple[Array, Array]:
@@ -82,7 +81,7 @@ def log_between(low: tuple[Array, Array], high: tuple[Array, Array], rightwards:
     return larger, larger - smaller
 
 
-# ---- Where an integrand lives
+# ---- Where an integrand is not negligible
 
 
 class Split(NamedTuple):
@@ -147,7 +146,7 @@ class Peak(NamedTuple):
 
 
 def peak_of(split: Split) -> Peak:
-    """The top of the log-density, which is concave, by Newton's steps. No gradient: nodes are only nodes."""
+    """The top of the log-density, which is concave, by Newton's steps. No gradient flows through it."""
     split = Split(*(lax.stop_gradient(part) for part in split))
     big = jnp.finfo(split.mean.dtype).max / 8
     edge = jnp.where(split.edge, split.mean, big).min(axis=0)

@@ -3,7 +3,7 @@
 F_j(t) = P(tiers 0..j in order, all below t) = ∫_{s<t} F_{j−1}(s) · −∂_s Π_{i in tier j}[Φ(t−μ_i) − Φ(s−μ_i)] ds.
 Promises: log F on panels, never F, so nothing underflows; two tiers take one short integral, others a step each.
 Middle tiers that are single items, as in the common ranking, or small ties go in shorter steps with slopes in closed
-form (chains.py). Rows stand on the last axis, where loops over them are contiguous.
+form (chains.py). Rows are the last axis, where loops over them are contiguous.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from thurbo.constraints.masses.splits import (
 
 # The widest middle tie whose chains are summed: one of four has 23 edges, of five 70.
 WIDEST = 4
-# Portions of rows stay in a processor's cache; an accelerator, where launches cost most, wants so many times more.
+# Portions of rows that fit a processor's cache; on an accelerator, where launching costs most, this many times more.
 ON_ACCELERATOR = 128
 
 # ---- Middle tiers: panels of Gauss nodes

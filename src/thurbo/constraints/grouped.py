@@ -1,0 +1,171 @@
+"""§3.2 Disjoint groups of slots with integer codes: the layout that `Order` and `OneOf` share.
+
+Maps arrays between `[row, slot]` and `[row, order, item]`, renumbers tiers when slots are released, and derives on the
+host what all groups have in common (depth, width, form), which chooses the shortest way to the mass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo._typing import Array, Bool, RowsMask
+from thurbo.constraints.base import Structure
+
+Form = Literal["choice", "permutation", "ranking", "places", "any"]
+Slots = tuple[tuple[int, ...], ...]
+C = TypeVar("C", bound="Groups")
+
+
+def consecutive(tier: np.ndarray) -> np.ndarray:
+    """Tiers renumbered 0, 1, … along the last axis; −1 stays, and an order of fewer than two tiers becomes all −1.
+
+    Ratings {1, 3} must become {0, 1}: the sweep's two colours are the parity of the tier, and a gap breaks the order.
+    """
+    tier = np.asarray(tier)
+    flat = tier.reshape(-1, tier.shape[-1])
+    out = np.full(flat.shape, -1, np.int32)
+    for row, codes in enumerate(flat):
+        seen = codes >= 0
+        levels, number = np.unique(codes[seen], return_inverse=True)
+        if len(levels) > 1:
+            out[row, seen] = number
+    return out.reshape(tier.shape)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Disjoint groups of slots, one code per row and member: the layout that `Order` and `OneOf` share.
+
+    tier     place of each item, consecutive from 0 (worst); −1 takes no part. Fewer than two tiers say nothing
+    slots    which slot each item of each order is, −1 for padding; None: one order, whose item i is slot i
+    depth    the most tiers of any order, width the most items of a tier that is neither first nor last. Known on the
+             host (`of`), they choose the shortest exact integral; 0 means "as many as there are items"
+    halves   the most items of even and of odd tiers (absent ones count as even); None where that is not known
+    alone    promises that no box confines these slots in any row, so that boxes are computed for the others only
+    """
+
+    tier: Any  # Int[Array, "row order item"]; unannotated since a tree of axes or specs is an Order too
+    slots: Slots | None = None
+    n_slots: int = 0
+    depth: int = 0
+    width: int = 0
+    halves: tuple[int, int] | None = None
+    alone: bool = False
+
+    @property
+    def structure(self) -> Structure:
+        own = self.slots if self.alone and self.slots is not None else ()
+        return Structure(couples=True, own_slots=tuple(slot for group in own for slot in group if slot >= 0))
+
+    @property
+    def n_tiers(self) -> int:
+        return max(self.depth or self.tier.shape[-1], 2)
+
+    @property
+    def has_one_top(self) -> bool:
+        """Whether every informative order is known to have two tiers, the upper one a single item."""
+        return self.n_tiers == 2 and self.halves is not None and self.halves[1] == 1
+
+    @property
+    def informative(self) -> Bool[Array, "row order"]:
+        """Orders of at least two tiers."""
+        return self.tier.max(axis=-1) > 0
+
+    @property
+    def takes_part(self) -> Bool[Array, "row order item"]:
+        return (self.tier >= 0) & self.informative[:, :, None]
+
+    @property
+    def observed(self) -> RowsMask:
+        return self.to_slots(self.takes_part, False)
+
+    def to_items(self, value: Array) -> Array:
+        """`[row, slot]` → `[row, order, item]`."""
+        if self.slots is None:
+            return value[:, None, :]
+        return jnp.take(value, jnp.asarray(np.maximum(np.asarray(self.slots), 0)), axis=1)
+
+    def to_slots(self, value: Array, elsewhere: Any) -> Array:
+        """`[row, order, item]` → `[row, slot]`; `elsewhere` for slots of no order."""
+        flat = value.reshape(value.shape[0], -1)
+        if self.slots is None:
+            return flat
+        place = np.full(self.n_slots, flat.shape[1])
+        index = np.asarray(self.slots).reshape(-1)
+        place[index[index >= 0]] = np.flatnonzero(index >= 0)
+        padded = jnp.concatenate([flat, jnp.full((flat.shape[0], 1), elsewhere, flat.dtype)], axis=1)
+        return jnp.take(padded, jnp.asarray(place), axis=1)
+
+    def add_to_slots(self, value: Array) -> Array:
+        """`to_slots` of finite numbers, zero elsewhere, as a matrix product.
+
+        A gather instead doubled the time of mean-field on a CPU, since XLA fuses it with its neighbours.
+        """
+        flat = value.reshape(value.shape[0], -1)
+        if self.slots is None:
+            return flat
+        index = np.asarray(self.slots).reshape(-1)
+        place = (index[:, None] == np.arange(self.n_slots)[None, :]).astype(flat.dtype)
+        return jnp.matmul(flat, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
+
+    def in_tier(self) -> Bool[Array, "row order tier item"]:
+        """Which item is in which tier, as a mask that XLA fuses into reductions over items."""
+        number = jnp.arange(self.n_tiers, dtype=self.tier.dtype)
+        return self.tier[:, :, None, :] == number[None, None, :, None]
+
+    def embed(self: C, slots: np.ndarray, n_slots: int) -> C:
+        """The same groups in rows of `n_slots` slots, of which `slots` are theirs."""
+        to = np.asarray(slots).tolist()
+        own = (tuple(range(self.n_slots)),) if self.slots is None else self.slots
+        where = tuple(tuple(to[slot] if slot >= 0 else -1 for slot in group) for group in own)
+        return replace(self, slots=where, n_slots=n_slots)
+
+    def release(self: C, slots: RowsMask) -> C:
+        """The same orders without these slots, tiers renumbered consecutively; an order of one tier says nothing."""
+        gone = self.to_items(slots)
+        tier = jnp.where(gone, jnp.full_like(self.tier, -1), self.tier)
+        present = replace(self, tier=tier).in_tier().any(axis=-1)
+        number = (jnp.cumsum(present, axis=-1) - 1).astype(tier.dtype)
+        fresh = jnp.take_along_axis(number, jnp.maximum(tier, 0).astype(jnp.int32), axis=-1)
+        silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
+        # Of two tiers the upper one stays the upper one; of more, a tier may change its parity.
+        halves = (tier.shape[-1], self.halves[1]) if self.halves is not None and self.n_tiers == 2 else None
+        return replace(self, tier=jnp.where(silent, jnp.full_like(tier, -1), fresh), halves=halves)
+
+
+def real_items(shape: tuple[int, ...], slots: Slots | None) -> np.ndarray:
+    """Which places of each order hold a slot, [order, item]."""
+    return np.ones(shape, bool) if slots is None else np.asarray(slots) >= 0
+
+
+def form_of(tier: np.ndarray, slots: Slots | None) -> Form:
+    """What all informative orders have in common, from consecutive tiers on the host.
+
+    A choice puts one item above all others of its group; in a ranking no two items are tied, and a permutation is a
+    ranking of all of them. Places are the first few of a ranking: no tie but in the lowest tier.
+    """
+    silent, part, last = tier.max(axis=-1) <= 0, tier >= 0, tier.max(axis=-1)
+    full = (part == real_items(tier.shape[1:], slots)[None]).all(axis=-1)
+    if (silent | (full & (last == 1) & ((tier == 1).sum(axis=-1) == 1))).all():
+        return "choice"
+    if not (silent | ((tier > 0).sum(axis=-1) == last)).all():
+        return "any"
+    if not (silent | (part.sum(axis=-1) == last + 1)).all():
+        return "places"
+    return "permutation" if (silent | full).all() else "ranking"
+
+
+def shape_of(tier: np.ndarray) -> tuple[int, int]:
+    """(depth, width) of an array of consecutive tiers, on the host."""
+    flat = np.asarray(tier).reshape(-1, tier.shape[-1])
+    depth = int(flat.max(initial=-1)) + 1
+    last = flat.max(axis=1, initial=-1)[:, None]
+    width = 1
+    for middle in range(1, depth - 1):
+        width = max(width, int(((flat == middle) & (last > middle)).sum(axis=1).max(initial=0)))
+    return max(depth, 2), width
