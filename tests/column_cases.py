@@ -28,6 +28,7 @@ from thurbo.columns import (
     MultiSelect,
     Ordinal,
     Ranking,
+    Ratings,
     Weight,
     at_least,
     at_most,
@@ -71,6 +72,32 @@ class Case:
 
 
 CASES = [
+    Case(
+        "ratings by levels",
+        Ratings(),
+        [{"a": 1, "b": 3}, None, {"c": 2}],
+        (-1.0, 1.0),
+        ("a", "b", "c"),
+        {"z": 1},
+        ('item "z"', "training table"),
+    ),
+    Case(
+        "ratings by numbers",
+        Ratings(by="numbers"),
+        [{"a": 1.5, "b": -3.0}, None, {"c": 2.25, "a": 9.0}],
+        labels=("a", "b", "c"),
+        bad={"z": 1.0},
+        message=('item "z"',),
+        exact=False,
+    ),
+    Case(
+        "orders of few out of many",
+        Ratings(by="order"),
+        [["b", "a"], None, ["e", "c", "d"]],
+        labels=("b", "a", "e", "c", "d"),
+        bad=["z", "a"],
+        message=('item "z"',),
+    ),
     Case(
         "numbers",
         Continuous(),
@@ -143,7 +170,7 @@ CASES = [
         (-1.0, 1.0),
         ("none", "some", "a lot"),
         one_of("none", "a lot"),
-        ("one_of(none, a lot)", "in between"),
+        ("one_of(none, a lot)", "between them"),
         loose=True,
     ),
     Case("half levels", Ordinal([0.5, 1.0, 1.5]), [1.5, 0.5, None], (-1.0, 1.0), (0.5, 1.0, 1.5), 0.7, ("0.7",)),
@@ -173,7 +200,7 @@ CASES = [
         [10.0, 2.5, None, 1.0, "high", at_least(2), at_most("low")],
         labels=(1, 2.5, 10),
         bad=between(3, 9),
-        message=("between(3, 9) leaves none of 1 < 2.5 < 10",),
+        message=("between(3, 9) contains none of 1 < 2.5 < 10",),
         loose=True,
     ),
     Case(
@@ -190,7 +217,7 @@ CASES = [
         ],
         labels=("none", "some", "much", "all"),
         bad=prefers("some", "none"),
-        message=("some > none", "nothing about categories"),
+        message=("some > none", "column of categories"),
         loose=True,
     ),
     Case(
@@ -284,7 +311,7 @@ CASES = [
         ["a > b = c > d", None, ["a", ["c", "d"]], prefers("a", "b"), top_set("a", "d"), "c = d"],
         labels=("a", "b", "c", "d"),
         bad=between(1, 2),
-        message=("between(1, 2)", "order"),
+        message=("between(1, 2)", "Ranking column"),
         loose=True,
     ),
     Case(
@@ -410,7 +437,7 @@ CASES = [
         ["low", 15, between(5, 12), None, at_least("middle"), at_most(30), one_of("low", "middle"), "17.5"],
         labels=("low", "middle", "high"),
         bad=one_of("low", "high"),
-        message=("one_of(low, high)", "in between"),
+        message=("one_of(low, high)", "between them"),
         loose=True,
     ),
     Case(
@@ -465,7 +492,23 @@ def cells_of(values: list[Any], name: str = "q", rows: Any = None) -> Cells:
 
 
 def inside(block: Block, cuts: tuple[float, ...]) -> np.ndarray:
-    """Latent values that satisfy a block: a point or middle of an interval, the middle between cuts, the tiers."""
+    """Latent values that satisfy a block: a point or middle of an interval, the middle between cuts, the tiers.
+
+    [row, site]; of lists NaN where a row does not list an item.
+    """
+    return as_table(block, _inside(block, cuts), np.nan)
+
+
+def as_table(block: Block, lines: np.ndarray, nothing: float) -> np.ndarray:
+    """Values [line, site] as [row, site], in both layouts."""
+    if block.entries is None:
+        return lines
+    found = np.full((block.n_rows, len(block.sites)), nothing, lines.dtype)
+    found[block.entries.row, block.entries.site] = lines[:, 0]
+    return found
+
+
+def _inside(block: Block, cuts: tuple[float, ...]) -> np.ndarray:
     if block.n_cuts == 0:
         ends = np.clip(block.lower, -9, 9), np.clip(block.upper, -9, 9)
         alone = np.where(block.point, block.lower, np.where(block.observed, sum(ends) / 2, np.nan))

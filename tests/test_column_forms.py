@@ -32,9 +32,10 @@ from thurbo.columns import (
     prefers,
     top_set,
 )
-from thurbo.columns.statements import Order
+from thurbo.columns.statements import OrderStatement
 from thurbo.errors import InfeasibleEvidence
-from thurbo.io import frames
+from thurbo.io import build
+from thurbo.io.table import library_of
 from thurbo.schema import Schema
 
 
@@ -226,12 +227,12 @@ def test_preferences_in_a_circle_are_refused(unseen: Any) -> None:
 
 def test_an_item_above_itself_is_a_circle() -> None:
     with pytest.raises(InfeasibleEvidence, match="b > b"):
-        Ranking(["a", "b"]).encode(cells_of([Order((("a", "b"), ("b",)))]))
+        Ranking(["a", "b"]).encode(cells_of([OrderStatement((("a", "b"), ("b",)))]))
 
 
 def test_a_long_order_is_one_order() -> None:
     items = [f"item {place}" for place in range(3000)]
-    tier = Ranking(items).encode(cells_of([Order(tuple((item,) for item in items))])).tier
+    tier = Ranking(items).encode(cells_of([OrderStatement(tuple((item,) for item in items))])).tier
     assert tier[0].tolist() == list(range(3000))[::-1]
 
 
@@ -259,7 +260,7 @@ def test_any_ranking_round_trips(data: Any) -> None:
     block = Ranking(items).encode(cells_of([groups, text, None]))
     np.testing.assert_array_equal(block.tier[0], block.tier[1])
     for form in ("text", "lists"):
-        column = Ranking(items, form=form)
+        column = Ranking(items, cell_format=form)
         x = inside(block, ()) + 0.1 * np.linspace(0, 1, len(items))
         again = column.encode(cells_of(column.decode(x, np.zeros((len(items), 0)), np.ones(len(items))).tolist()))
         np.testing.assert_array_equal(again.tier >= 0, block.tier >= 0)
@@ -313,10 +314,10 @@ def test_lists_come_from_every_library_and_go_back(library: str) -> None:
     found = schema["seen"].decode_columns("seen", x[:, :2], np.full((2, 1), 2.5), np.ones(2))
     found |= schema["films"].decode_columns("films", x, np.zeros((3, 0)), np.ones(3))
     found |= schema["text"].decode_columns("text", x, np.zeros((3, 0)), np.ones(3))
-    filled = schema.compile(frames.replace(frame, found))
+    filled = schema.compile(build.replace(frame, found))
     assert filled["seen"].code.tolist() == [[1, 1], [1, 1], [1, 0], [0, 0]]
     assert filled["films"].tier.tolist() == filled["text"].tier.tolist()
     assert filled["films"].tier[2].tolist() == [2, 1, 0]
-    for new in (frames.build(frame, found), frames.assemble(frames.kind(frame), found)):
+    for new in (build.like(frame, found), build.frame(library_of(frame), found)):
         assert schema.compile(new)["seen"].code.tolist() == [[1, 0]] * 4
         assert schema.compile(new)["films"].tier.tolist() == [[2, 1, 0]] * 4

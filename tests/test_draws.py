@@ -14,8 +14,8 @@ from scipy.stats import binomtest, chisquare, norm
 
 import thurbo as tb
 from tests.known import PARTIES, SCALE, SCHEMA, TRUST, Oracle, empty_rows, known_model
+from thurbo.columns.forms.levels import central_levels
 from thurbo.queries import impute as draws
-from thurbo.queries.interval import central_levels
 
 CHANCE = 2e-5
 SAID = {"member": "no", "issues": "tax > health"}
@@ -183,8 +183,9 @@ def test_a_missing_answer_that_is_confined_is_drawn_within_its_bounds(monkeypatc
     monkeypatch.setattr(draws, "_confined", lambda *_: (3, "trust"))
     with pytest.raises(tb.SchemaError, match=r'row 3, column "trust".*gibbs'):
         own.impute_draws(frame, n=1, method="exact")
-    seen = []
-    monkeypatch.setattr(draws, "latent", lambda key, params, rows, exact: seen.append(exact) or np.zeros((600, 11)))
+    seen: list[bool] = []
+    nothing = draws.Drawn(np.zeros((600, 11)), np.zeros((600, 2)), np.zeros((600, 0)))
+    monkeypatch.setattr(draws, "latent", lambda key, params, rows, exact: seen.append(exact) or nothing)
     own.impute_draws(frame, n=1)
     assert seen == [False]
 
@@ -206,7 +207,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no draws": ({"n": 0}, "n=0"),
     "no number": ({"n": 2.5}, "n=2.5"),
     "negative refits": ({"refits": -1}, "refits=-1"),
-    "more refits than draws": ({"n": 2, "refits": 3}, "at least one draw of each"),
+    "more refits than draws": ({"n": 2, "refits": 3}, "use n of at least refits"),
     "unknown method": ({"method": "mean-field"}, "auto, exact, gibbs"),
 }
 

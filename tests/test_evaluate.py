@@ -17,10 +17,13 @@ from sklearn.preprocessing import FunctionTransformer
 
 import thurbo as tb
 from tests.known import ISSUES, PARTIES, SCHEMA, TRUST, known_model
+from thurbo.columns.forms.levels import label_rivals
+from thurbo.columns.forms.scores import MEASURES, N_BINS, RIVALS, calibration_of_labels, calibration_of_numbers
+from thurbo.columns.forms.utilities import favourite
 from thurbo.errors import ThurboError
 from thurbo.queries.evaluate import baseline
 from thurbo.queries.evaluate import masked as evaluate
-from thurbo.queries.evaluate.evaluation import MEASURES, RIVALS, Evaluation
+from thurbo.queries.evaluate.evaluation import Evaluation
 
 HIDE = 0.3
 CODES = {"member": ("no", "yes"), "trust": TRUST, "party": PARTIES}
@@ -152,11 +155,11 @@ def test_the_true_model_beats_what_knows_less(found: Evaluation) -> None:
     for record in found.columns:
         if record["answer"] not in {"pair"}:
             # Ten bins of a few hundred cells: four deviations of their noise.
-            assert record["calibration_error"] < 4 * np.sqrt(evaluate.N_BINS / record["n"]) / 2
+            assert record["calibration_error"] < 4 * np.sqrt(N_BINS / record["n"]) / 2
 
 
-def test_yardsticks_never_see_hidden_answers(frame: pd.DataFrame, hidden: dict) -> None:
-    """Other hidden answers, same predictions."""
+def test_baselines_never_see_masked_answers(frame: pd.DataFrame, hidden: dict) -> None:
+    """Other masked answers, same predictions."""
     blocks = SCHEMA.compile(frame)
     model, rows = known_model(), np.flatnonzero(hidden["trust"])
     features = {name: baseline.features(SCHEMA[name], blocks[name], ~hidden[name]) for name in SCHEMA}
@@ -165,18 +168,10 @@ def test_yardsticks_never_see_hidden_answers(frame: pd.DataFrame, hidden: dict) 
     chance = np.full((len(rows), 3), 1 / 3)
     found = []
     for codes in (code, changed):
-        setting = evaluate.Setting(
-            model.params_,
-            SCHEMA,
-            blocks,
-            model._read(frame).evidence,
-            hidden,
-            model._how("auto"),
-            np.random.RandomState(0),
-            features,
-            np.ones(len(frame)),
-        )
-        found.append(evaluate._label_rivals(setting, "trust", codes, rows, chance))
+        weight = np.ones(len(frame))
+        rest, rng = model._question(model._read(frame)), np.random.RandomState(0)
+        trial = evaluate.ColumnTrial("trust", rest, hidden["trust"], weight, weight, features, rng)
+        found.append(label_rivals(trial, codes, chance))
     for rival in ("_marginal", "_logistic"):
         np.testing.assert_array_equal(found[0][rival], found[1][rival])
         np.testing.assert_allclose(found[0][rival].sum(axis=1), 1.0)
@@ -210,11 +205,11 @@ def test_calibration_is_measured_in_bins() -> None:
     confidence = np.array([0.95, 0.95, 0.95, 0.95, 0.55, 0.55])
     right = np.array([True, True, True, False, True, False])
     expected = 4 / 6 * abs(0.95 - 0.75) + 2 / 6 * abs(0.55 - 0.5)
-    assert evaluate.calibration_of_labels(confidence, right) == pytest.approx(expected)
-    assert evaluate.calibration_of_labels(np.ones(3), np.ones(3, bool)) == 0
+    assert calibration_of_labels(confidence, right) == pytest.approx(expected)
+    assert calibration_of_labels(np.ones(3), np.ones(3, bool)) == 0
     even = (np.arange(1000) + 0.5) / 1000
-    assert evaluate.calibration_of_numbers(even) == pytest.approx(0)
-    assert evaluate.calibration_of_numbers(np.full(10, 0.999)) == pytest.approx(0.5)
+    assert calibration_of_numbers(even) == pytest.approx(0)
+    assert calibration_of_numbers(np.full(10, 0.999)) == pytest.approx(0.5)
 
 
 # ---- weights
@@ -229,7 +224,7 @@ def ask(model: tb.TBM, frame: pd.DataFrame, hidden: dict[str, np.ndarray], monke
             return {name: where[rows] & counts for name, where in hidden.items()}
 
         monkeypatch.setattr(evaluate, "choose", choose)
-        return model.evaluate(frame.iloc[rows].reset_index(drop=True), hide=HIDE, **settings)
+        return model.evaluate(frame.iloc[rows].reset_index(drop=True), hide=HIDE, **{"random_state": 0, **settings})
 
     return asked
 
@@ -243,7 +238,7 @@ def figures(found: Evaluation, rivals: tuple[str, ...]) -> dict[Any, float]:
 
 
 def test_rows_of_weight_nought_are_not_there(ask: Any) -> None:
-    """Neither for the model nor for its yardsticks, regressions among them."""
+    """Neither for the model nor for its baselines, regressions included."""
     kept = np.random.default_rng(3).random(700) < 0.85
     weighted, fewer = ask(np.arange(700), sample_weight=kept.astype(float)), ask(np.flatnonzero(kept))
     assert [record["n"] for record in weighted.columns] == [record["n"] for record in fewer.columns]
@@ -253,7 +248,7 @@ def test_rows_of_weight_nought_are_not_there(ask: Any) -> None:
 
 
 def test_whole_weights_repeat_rows(ask: Any, found: Evaluation) -> None:
-    """The model's figures; yardsticks add half an answer, which is less of more rows."""
+    """The model's figures; baselines add half an answer, which is less of more rows."""
     times = np.random.default_rng(4).choice(4, 700, p=[0.1, 0.4, 0.3, 0.2])
     weighted = ask(np.arange(700), logistic=False, sample_weight=times)
     repeated = ask(np.repeat(np.arange(700), times), logistic=False)
@@ -297,12 +292,12 @@ def test_statements_and_partial_rankings_are_not_hidden() -> None:
         "drinks": ["tea > milk > gin", "tea > milk", "tea = milk > gin", "tea = milk = gin"],
     }
     blocks = schema.fit(table).compile(table)
-    rows = {name: evaluate.answered(schema, blocks, name).tolist() for name in schema}
+    rows = {name: schema[name].form.scorable(schema[name], blocks[name]).tolist() for name in schema}
     assert rows["trust"] == [True, False, False, True]
     assert rows["party"] == [True, False, False, False]
     assert rows["age"] == [True, True, False, True]
     assert rows["drinks"] == [True, True, True, False]
-    assert evaluate.favourite(blocks["drinks"]).tolist() == [0, -1, -1, -1]
+    assert favourite(blocks["drinks"]).tolist() == [0, -1, -1, -1]
 
 
 def test_the_result_is_for_scripts_and_for_people(found: Evaluation) -> None:
@@ -316,13 +311,13 @@ def test_the_result_is_for_scripts_and_for_people(found: Evaluation) -> None:
     assert html.count("<table>") == html.count("</table>") == 2
     assert "MAE" in text
     assert found.verdict in text
-    assert found.verdict.startswith("By log score it predicts ")
+    assert found.verdict.startswith("By log score, the model predicts ")
     assert "\n" not in found.verdict
     assert max(map(len, text.splitlines())) <= 140
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.overall = {}  # type: ignore[misc]
     assert pickle.loads(pickle.dumps(found)) == found
-    # What the report asks of a check of hidden answers.
+    # What the report asks of an evaluation.
     assert {"n_cells", "share", "accuracy", "accuracy_marginal", "log_score", "log_score_marginal"} <= set(
         found.overall
     )
@@ -345,7 +340,7 @@ def test_a_share_is_refused_in_one_sentence(model: tb.TBM, frame: pd.DataFrame, 
 
 
 def test_nothing_hidden_is_refused(model: tb.TBM, frame: pd.DataFrame) -> None:
-    with pytest.raises(tb.ThurboError, match="hides none of the"):
+    with pytest.raises(tb.ThurboError, match="masks none of the"):
         model.evaluate(frame.head(1), hide=1e-9)
 
 
@@ -365,7 +360,9 @@ def test_the_scorer_is_the_mean_log_score(model: tb.TBM, frame: pd.DataFrame, fo
     with pytest.raises(tb.ThurboError, match="FunctionTransformer does not predict"):
         scorer(FunctionTransformer(), frame)
     weight = np.arange(700.0)
-    weighted = model.evaluate(frame, hide=HIDE, logistic=False, sample_weight=weight).overall["log_score"]
+    weighted = model.evaluate(frame, hide=HIDE, random_state=0, logistic=False, sample_weight=weight).overall[
+        "log_score"
+    ]
     assert scorer(model, frame, sample_weight=weight) == pytest.approx(weighted)
     assert weighted != pytest.approx(found.overall["log_score"], rel=1e-3)
 

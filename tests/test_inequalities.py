@@ -44,7 +44,8 @@ SCHEMA = tb.Schema(
 
 @pytest.fixture(scope="module")
 def model() -> tb.TBM:
-    return tb.TBM(SCHEMA, n_hidden=2, max_epochs=15, batch_size=40, learning_rate=0.03, random_state=0).fit(frame())
+    half = frame().head(N // 2)  # masses of lines are what takes long
+    return tb.TBM(SCHEMA, n_hidden=2, max_epochs=6, batch_size=40, learning_rate=0.08, random_state=0).fit(half)
 
 
 def blank(n: int = 1, **cells) -> pd.DataFrame:
@@ -57,7 +58,7 @@ def blank(n: int = 1, **cells) -> pd.DataFrame:
 
 def test_a_table_with_inequalities_is_learned_from(model):
     assert model.converged_
-    assert np.isfinite(model.score_samples(frame())).all()
+    assert np.isfinite(model.score_samples(frame().head(N // 2))).all()
     # People who like it prefer A: the order alone tells.
     better = model.predict_proba(blank(films="A > B"), "likes")[0, 1]
     worse = model.predict_proba(blank(films="B > A"), "likes")[0, 1]
@@ -151,7 +152,7 @@ def test_inequalities_of_a_row_in_words_and_as_a_triple(model):
     assert A.shape == (3, 5)
     assert b.shape == c.shape == (3,)
     assert "separation" in model.inequalities(blank(said=[({"films.A": 1}, ">=", 0)]), 0).mass
-    assert "nothing is said" in str(model.inequalities(blank(), 0))
+    assert "no inequalities" in str(model.inequalities(blank(), 0))
     one_of = model.inequalities(blank(films=tb.one_of("A", "B")), 0)
     assert one_of.words == ("max(films.A, films.B) >= max(films.C)",)
     with pytest.raises(ThurboError, match="row=3 is not one of the 1 rows"):
@@ -181,14 +182,14 @@ def test_conditional_samples_have_the_conditional_probabilities(model):
 def test_modes_are_less_noisy_than_samples(model):
     noisy = model.sample(200, random_state=0)["income"].std()
     assert model.sample(200, method="modes", random_state=0)["income"].std() < noisy
-    with pytest.raises(ThurboError, match='method "hot"'):
+    with pytest.raises(ThurboError, match="method='hot'"):
         model.sample(1, method="hot")
 
 
 BAD = [
     (
         {"said": [({"films.A": 1, "films.B": -1}, ">=", 0.5), ({"films.B": 1, "films.A": -1}, ">=", 0.5)]},
-        ("row 0", "no value satisfies all of", "0.5 <= films.A - films.B", "0.5 <= films.B - films.A", "leave one"),
+        ("row 0", "no value satisfies all of", "0.5 <= films.A - films.B", "0.5 <= films.B - films.A", "remove one"),
     ),
     (
         {"films": "A > B > C", "said": [({"films.C": 1, "films.A": -1, "income": 0.0}, ">=", 0.1)]},
@@ -199,11 +200,11 @@ BAD = [
         ("the cell of income", '"said", "income"'),
     ),
     ({"said": [({"films.A": 1, "films.B": -1}, "in", (0, 0))]}, ("row 0", 'column "said"', "empty or a point")),
-    ({"said": [({"films.A": 1}, "=", 0)]}, ('"="', "an equation has no room for noise")),
+    ({"said": [({"films.A": 1}, "=", 0)]}, ('"="', "equations are not supported")),
     ({"said": [({"films.A": float("nan")}, ">=", 0)]}, ("row 0", 'column "said"', "not a finite number")),
     ({"said": [({"films.A": 1}, ">=", float("inf"))]}, ("not a finite number",)),
     ({"said": [({"films.Z": 1}, ">=", 0)]}, ("row 0", "no site is called", "films.A")),
-    ({"films": [tb.prefers("A", "B"), tb.prefers("B", "A")]}, ("row 0", "go round in a circle")),
+    ({"films": [tb.prefers("A", "B"), tb.prefers("B", "A")]}, ("row 0", "form a cycle")),
     ({"films": tb.one_of("A", "B"), "said": [({"films.A": 1}, ">=", 0)]}, ('column "films"', "top_set")),
 ]
 
@@ -229,7 +230,7 @@ def test_exclude_counts_the_sites_that_lines_name():
     schema = SCHEMA.fit(frame())
     blocks = schema.compile(blank(said=[({"films.A": 1, "income": -1.0}, ">=", -20)]))
     reading = packing.Reading(schema.names, schema.site_names, [0])
-    evidence = packing.pack(blocks.values(), schema.families, "exclude", reading=reading)
+    evidence = packing.pack(blocks.values(), "exclude", reading=reading).buckets[0]
     assert np.asarray(evidence.present)[0].tolist() == [True, False, False, True, False]
 
 

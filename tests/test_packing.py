@@ -40,7 +40,7 @@ def test_how_choices_are_put_together_changes_no_probability(monkeypatch: pytest
     for price in (0, 10_000):
         monkeypatch.setattr(packing, "LABELS_OF_A_PROGRAM", price)
         blocks = schema.compile(frame)
-        evidence = packing.pack(blocks.values(), schema.families, "marginalize", np.float64)
+        evidence = packing.pack(blocks.values(), "marginalize", np.float64).buckets[0]
         orders = [part for part in evidence.constraints if isinstance(part, Order)]
         gauge = Gauge(jnp.zeros((mean.shape[1], 0)), jnp.ones(mean.shape[1]))
         found[len(orders)] = np.asarray(evidence.region(gauge).log_mass(jnp.asarray(mean)))

@@ -13,7 +13,7 @@ import thurbo as tb
 from tests.known import SCHEMA as KNOWN
 from tests.known import known_model
 from thurbo.errors import ThurboError
-from thurbo.queries.answers import from_latent
+from thurbo.queries.predict import from_latent
 from thurbo.queries.segments import Segments, segments
 
 CENTRES = np.asarray([[0.0, 0.0, 5.0], [6.0, 0.0, 0.0], [0.0, 6.0, -5.0]])
@@ -22,8 +22,8 @@ SCHEMA = tb.Schema({
     "member": tb.Binary(true="yes"),
     "trust": tb.Ordinal(["none", "some", "a lot"]),
     "party": tb.Categorical(["Blue", "Green", "Red"]),
-    "issues": tb.Ranking(["tax", "health", "roads"], form="text"),
-    "media": tb.MultiSelect(["tv", "net"], form="list"),
+    "issues": tb.Ranking(["tax", "health", "roads"], cell_format="text"),
+    "media": tb.MultiSelect(["tv", "net"], cell_format="list"),
     "income": tb.Continuous(transform="log"),
     "age": tb.Banded({"young": (0, 30), "old": (30, 99), "very old": (99, None)}),
 })  # fmt: skip
@@ -73,8 +73,8 @@ def test_planted_groups_are_found(planted: Planted, found: Segments) -> None:
     assert np.bincount(found.labels)[1:] == pytest.approx([150, 90, 60], abs=2)  # the largest first
     assert found.stability.min() > 0.95
     assert found.agreement > 0.95
-    assert found.silhouette > found.cloud + 0.2
-    assert "stand apart" in found.verdict
+    assert found.silhouette > found.reference_silhouette + 0.2
+    assert "better separated" in found.verdict
     assert [record["n"] for record in found.tried] == list(range(2, 11))
     assert max(found.tried, key=lambda record: record["silhouette"])["n"] == 3
 
@@ -97,19 +97,19 @@ def test_profiles_are_the_shares_of_the_table(planted: Planted, found: Segments)
         ):
             record, cells = by_answer[segment, column, answer], rows[column].dropna()
             share, everybody = (cells == answer).mean(), (planted.frame[column].dropna() == answer).mean()
-            assert record["here"] == pytest.approx(share)
-            assert record["everybody"] == pytest.approx(everybody)
+            assert record["value"] == pytest.approx(share)
+            assert record["overall"] == pytest.approx(everybody)
             assert record["difference"] == pytest.approx(share - everybody)
             assert record["lift"] == pytest.approx(share / everybody)
             n_all = planted.frame[column].notna().sum()
             error = np.sqrt(everybody * (1 - everybody) * (1 / len(cells) - 1 / n_all))
             assert record["z"] == pytest.approx((share - everybody) / error)
         ticked = rows["media"].dropna()
-        assert by_answer[segment, "media", "tv"]["here"] == pytest.approx(np.mean(["tv" in cell for cell in ticked]))
+        assert by_answer[segment, "media", "tv"]["value"] == pytest.approx(np.mean(["tv" in cell for cell in ticked]))
         first = rows["issues"].dropna().str.startswith("tax")
-        assert by_answer[segment, "issues", "tax first"]["here"] == pytest.approx(first.mean())
+        assert by_answer[segment, "issues", "tax first"]["value"] == pytest.approx(first.mean())
         # A typical income: the mean on the scale that the model uses, here the logarithm.
-        assert by_answer[segment, "income", ""]["here"] == pytest.approx(np.exp(np.log(rows["income"]).mean()))
+        assert by_answer[segment, "income", ""]["value"] == pytest.approx(np.exp(np.log(rows["income"]).mean()))
     assert (1, "member", "no") not in by_answer  # of two answers one tells the other
 
 
@@ -142,19 +142,19 @@ def test_rows_count_by_their_weight(planted: Planted) -> None:
     inside = (found.labels == segment) & planted.frame["member"].notna().to_numpy()
     is_yes = (planted.frame["member"] == "yes").to_numpy()
     told = next(each for each in found.answers if each["segment"] == segment and each["column"] == "member")
-    assert told["here"] == pytest.approx(np.average(is_yes[inside], weights=weight[inside]))
+    assert told["value"] == pytest.approx(np.average(is_yes[inside], weights=weight[inside]))
     assert set(found.labels[:5]) == {segment}
 
 
 def test_a_cloud_has_no_segments_that_stand_apart(planted: Planted) -> None:
     features = np.random.default_rng(1).normal(size=planted.features.shape)
     found = segments(planted.schema, planted.blocks, features, None, "auto", np.random.RandomState(0))
-    assert found.silhouette < found.cloud + 0.03
+    assert found.silhouette < found.reference_silhouette + 0.03
     assert found.agreement < 0.8
-    assert "not stable" in found.verdict
+    assert "Not stable" in found.verdict
     line = segments(planted.schema, planted.blocks, features[:, :1], None, 2, np.random.RandomState(0))
     assert line.agreement > 0.8  # the middle of a line is found again,
-    assert line.silhouette < line.cloud + 0.03  # and is no gap
+    assert line.silhouette < line.reference_silhouette + 0.03  # and is no gap
 
 
 def test_the_same_seed_gives_the_same_segments(planted: Planted) -> None:
@@ -175,13 +175,17 @@ def test_few_rows_and_few_differences(planted: Planted) -> None:
     alike = segments(planted.schema, planted.blocks, np.ones((300, 2)), None, "auto", np.random.RandomState(0))
     assert alike.n == 1
     assert set(alike.labels) == {1}
-    assert "no answer differs" in str(alike)
+    assert "no clear differences" in str(alike)
     small = planted.frame.head(3)
     tiny = segments(
         planted.schema, planted.schema.compile(small), planted.features[:3], None, "auto", np.random.RandomState(0)
     )
     assert 1 <= tiny.n <= 3
-    for n, words in ((0, "not a number of segments"), ("many", "not a number"), (2, "cannot be made of 1 rows")):
+    for n, words in (
+        (0, "not a number of segments"),
+        ("many", "not a number"),
+        (2, "need at least 2 different rows, but there are 1"),
+    ):
         with pytest.raises(ThurboError, match=words):
             segments(planted.schema, planted.blocks, np.ones((300, 2)), None, n, np.random.RandomState(0))
 
@@ -196,9 +200,9 @@ def test_display(planted: Planted, found: Segments) -> None:
     assert f"<td>{words}</td>" in html
     frame = found.frame
     assert isinstance(frame, pd.DataFrame)
-    assert list(frame.columns) == ["segment", "column", "answer", "here", "everybody", "difference", "lift", "z"]
+    assert list(frame.columns) == ["segment", "column", "answer", "value", "overall", "difference", "lift", "z"]
     assert len(frame) == len(found.answers)
-    assert frame["here"].notna().all()
+    assert frame["value"].notna().all()
     odd = planted.frame.assign(trust=planted.frame["trust"].replace("some", "<some>"))
     schema = (SCHEMA | {"trust": tb.Ordinal(["none", "<some>", "a lot"])}).fit(odd)
     escaped = segments(schema, schema.compile(odd), planted.features, None, 3, np.random.RandomState(0))._repr_html_()
@@ -210,16 +214,16 @@ def test_a_known_model_cuts_its_rows_by_its_hidden_units() -> None:
     model, rng = known_model(), np.random.default_rng(0)
     h = rng.integers(0, 2, (400, 2))
     x = model.site_bias_ + h @ model.weights_.T + rng.normal(size=(400, len(model.site_names_)))
-    frame = pd.DataFrame(from_latent(KNOWN, model.params_, x.astype(np.float32)))
-    found, state = model.segments(frame, n=4), h @ [1, 2]
+    frame = pd.DataFrame(from_latent(KNOWN, model.params_, x.astype(np.float32), np.arange(x.shape[1])))
+    found, state = model.segments(frame, n=4, random_state=0), h @ [1, 2]
     assert adjusted_rand_score(found.labels, state) > 0.5
     by_column = {each["column"] for record in found.profiles for each in [*record["over"], *record["under"]]}
     assert by_column <= set(KNOWN)
     weight = np.where(state == 0, 3.0, 1.0)
-    weighted = model.segments(frame, n=4, sample_weight=weight)
+    weighted = model.segments(frame, n=4, random_state=0, sample_weight=weight)
     assert weighted.profiles[0]["share"] == pytest.approx(weight[weighted.labels == 1].sum() / weight.sum())
     model._adopt(KNOWN | {"w": tb.Weight()}, model.params_, "exact", [], True)
-    own = model.segments(frame.assign(w=weight), n=4)
+    own = model.segments(frame.assign(w=weight), n=4, random_state=0)
     np.testing.assert_array_equal(own.labels, weighted.labels)
     assert own.profiles[0]["share"] == pytest.approx(weighted.profiles[0]["share"])
     with pytest.raises(ThurboError, match="sample_weight"):

@@ -1,7 +1,7 @@
-"""§3: the data types. Each file turns one kind of cell into inequalities on Gaussian sites, and back.
+"""§3: the data types. Each module turns one type of cell into inequalities on Gaussian sites, and back.
 
-Idea: a column is an immutable description; fitted, it also knows its levels or its location and scale.
-Promises NumPy only: nothing here imports JAX or a dataframe library.
+A column is an immutable description. A fitted column also holds its levels, or its location and scale.
+This folder uses NumPy only: it imports neither JAX nor a dataframe library.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from typing import Any
 
 from thurbo.columns.banded import Banded
 from thurbo.columns.binary import Binary
+from thurbo.columns.block import Block, Entries, LinearRow
 from thurbo.columns.bounded import Bounded
 from thurbo.columns.categorical import Categorical
 from thurbo.columns.cells import Cells, suggestion
 from thurbo.columns.censored import Censored
-from thurbo.columns.column import Block, Column, LinearRow
+from thurbo.columns.column import Column
 from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Id, Ignore, Weight
 from thurbo.columns.inequality import Inequality
 from thurbo.columns.labels import LabelledColumn, LevelColumn
+from thurbo.columns.listed import ListSettings
 from thurbo.columns.measured import MeasuredColumn
 from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ordinal import Ordinal
@@ -28,10 +30,7 @@ from thurbo.columns.statements import Statement, at_least, at_most, between, one
 from thurbo.columns.utility import UtilityColumn
 from thurbo.errors import SchemaError
 
-_NUMBERS = (Continuous, Bounded, Banded, Censored)
-_LABELS = (Binary, Ordinal, Categorical, MultiSelect, Ranking, Ratings)
-_ALL: tuple[type[Column], ...] = (*_NUMBERS, *_LABELS, Inequality, Ignore, Id, Weight)
-KINDS: dict[str, type[Column]] = {column.kind: column for column in _ALL}
+KINDS: dict[str, type[Column]] = Column.registered  # by name; a new type registers itself when it is imported
 
 __all__ = [
     "KINDS",
@@ -44,12 +43,14 @@ __all__ = [
     "Censored",
     "Column",
     "Continuous",
+    "Entries",
     "Id",
     "Ignore",
     "Inequality",
     "LabelledColumn",
     "LevelColumn",
     "LinearRow",
+    "ListSettings",
     "MeasuredColumn",
     "MultiSelect",
     "Ordinal",
@@ -70,11 +71,11 @@ __all__ = [
 
 
 def column_from_dict(state: dict[str, Any]) -> Column:
-    """Rebuild any column from what its `to_dict` wrote."""
+    """Rebuild a column of any type from the dictionary of its `to_dict`."""
     kind = state.get("kind")
     if kind is None:
-        raise SchemaError("it has no kind", remedy=f"give it one of the kinds {', '.join(KINDS)}")
+        raise SchemaError("the column has no kind", remedy=f"give it one of the kinds {', '.join(KINDS)}")
     if kind not in KINDS:
         remedy = f"{suggestion(kind, KINDS)}the kinds are {', '.join(KINDS)}"
-        raise SchemaError(f'no column is of kind "{kind}"', remedy=remedy)
+        raise SchemaError(f'there is no kind of column "{kind}"', remedy=remedy)
     return KINDS[kind].from_dict(state)

@@ -1,7 +1,6 @@
-"""§3.1, Eq. (6): a binary answer says on which side of one cut its site lies.
+"""§3.1, Eq. (6): a binary answer, x ≤ θ if false and x ≥ θ if true, with one learned cut θ.
 
-Idea: two values, the false one below the cut and the true one above it, whatever the user calls them.
-Promises `labels == (false, true)` after fit, and one learnable cut.
+The two values may have any names. After fit, `labels` is (false, true).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from thurbo.columns.cells import Cells, Refused, is_label, listing, plain, show, suggestion
 from thurbo.columns.labels import LevelColumn
-from thurbo.columns.statements import OneOf, Statement, split
+from thurbo.columns.statements import OneOfStatement, Statement, split
 from thurbo.errors import SchemaError
 
 _AFFIRMATIVE = frozenset({"yes", "true", "y", "t", "1"})
@@ -21,11 +20,32 @@ _OPPOSITE |= {negative: positive for positive, negative in _OPPOSITE.items()}
 
 @dataclass(frozen=True)
 class Binary(LevelColumn):
-    """Two values. `true` names the one above the cut; left out, it is inferred: True, 1, "yes", else the
-    larger. Fitted, `values` is (false, true); give it to name both.
+    """One of two values, Eq. (6): x ≤ θ if false, x ≥ θ if true, with a learned cut θ.
 
-    Where the training cells show only one value, the other is its usual opposite (True and False, 1 and 0,
-    "Yes" and "No", in the same case), 0 for any other number, and "not ..." for any other text.
+    Parameters
+    ----------
+    true : label, optional
+        The value above the cut. By default it is inferred: True, 1 or "yes", otherwise the larger value.
+    values : tuple, optional
+        Both values, (false, true). `fit` sets them if they are not given.
+    names : dict, optional
+        Display names of labels, such as {0: "No", 1: "Yes"}.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is neither value.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {9: "Refused"}.
+
+    Notes
+    -----
+    A cell is one of the two values: text, a number or a boolean. If the training cells contain only one value, the
+    other is its usual opposite (True and False, 1 and 0, "Yes" and "No" in the same case), 0 for another number, and
+    "not ..." for another text.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> tb.Schema({"voted": tb.Binary()}).fit({"voted": ["Yes", "No", None]})["voted"].values
+    ('No', 'Yes')
     """
 
     kind: ClassVar[str] = "binary"
@@ -35,9 +55,13 @@ class Binary(LevelColumn):
     def _check(self) -> None:
         for value in (self.true, *(self.values or ())):
             if value is not None and not is_label(value):
-                raise SchemaError(f"Binary value {show(value)} is no label", remedy="use text, a number or a boolean")
+                raise SchemaError(
+                    f"Binary value {show(value)} cannot be a label", remedy="use text, a number or a boolean"
+                )
         if self.values is not None and (len(self.values) != 2 or self.values[0] == self.values[1]):
-            raise SchemaError(f"Binary values {listing(self.values)} are not two", remedy="give values=(false, true)")
+            raise SchemaError(
+                f"Binary values {listing(self.values)} are not two distinct values", remedy="give values=(false, true)"
+            )
         if self.values is not None and self.true is not None and self.meant([self.true]) != [self.values[1]]:
             raise SchemaError(
                 f"Binary(true={show(self.true)}) contradicts values {listing(self.values)}",
@@ -78,7 +102,7 @@ class Binary(LevelColumn):
             raise cells.error(
                 int((which >= 0).argmax()),
                 f"the values are {listing(map(show, distinct))}, and none is the true one, {show(self.true)}",
-                f"{suggestion(self.true, distinct)}say Binary(true=...) with one of the two",
+                f"{suggestion(self.true, distinct)}use Binary(true=...) with one of the two",
             )
         pair = false_and_true(distinct, true)
         if all(isinstance(value, float) and value.is_integer() for value in pair):
@@ -86,13 +110,15 @@ class Binary(LevelColumn):
         return replace(self, true=None, values=pair)
 
     def _range(self, statement: Statement) -> tuple[int, int]:
-        if not isinstance(statement, OneOf):
-            raise Refused(f"{show(statement)} says nothing about two values", "give one of them, or use one_of")
+        if not isinstance(statement, OneOfStatement):
+            raise Refused(
+                f"{show(statement)} cannot be used in a Binary column", "give one of the two values, or use one_of"
+            )
         places = self.lookup()
         for value in statement.values:
             if value not in places:
                 problem = f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}"
-                raise Refused(problem, "name values of the column")
+                raise Refused(problem, "use values of the column")
         codes = [places[value] for value in statement.values]
         return min(codes), max(codes)
 
@@ -101,7 +127,7 @@ class Binary(LevelColumn):
         return cells.error(
             position,
             f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}",
-            f'{near}correct the cell, or let it count as missing with Binary(unseen="missing")',
+            f'{near}correct the cell, or treat it as missing with Binary(unseen="missing")',
         )
 
     def describe(self) -> str:
@@ -111,7 +137,7 @@ class Binary(LevelColumn):
 
 
 def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
-    """The two values in order, the unseen one supplied."""
+    """The two values in order; if only one was seen, with its opposite."""
     if not distinct:
         distinct = [False if true is None else _opposite(true)]
     if len(distinct) == 1:
@@ -131,12 +157,12 @@ def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
 
 
 def is_word(value: str) -> bool:
-    """Whether a text is one of the usual words for yes and no."""
+    """Whether a text is a usual word for yes or no."""
     return value.casefold() in _OPPOSITE
 
 
 def is_affirmative(value: Any) -> bool:
-    """Whether a value is one of the usual ways to say yes."""
+    """Whether a value is a usual way to write yes."""
     return value.casefold() in _AFFIRMATIVE if isinstance(value, str) else value == 1
 
 

@@ -1,7 +1,7 @@
-"""§3.1, interval evidence: two columns of the table say between which ends a number lies.
+"""§3.1, interval evidence: two columns of the table give an interval that contains a number.
 
-Idea: the two ends, or a middle and how far the number may be from it; an end that is missing or infinite is open.
-Promises a point with its density where both ends are equal, and never ends the wrong way round.
+The interval is given by its two ends, or by its center and half its width. A missing or infinite end is open.
+Equal ends are a point with a density. An upper end below the lower end is an error.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.columns.block import Block
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, as_numbers, show
-from thurbo.columns.column import Block
 from thurbo.columns.continuous import numbers_or_intervals
 from thurbo.columns.measured import MeasuredColumn
 from thurbo.errors import SchemaError
@@ -22,11 +22,38 @@ from thurbo.errors import SchemaError
 
 @dataclass(frozen=True)
 class Bounded(MeasuredColumn):
-    """A number between the ends that the columns `lower` and `upper` hold, or at most `halfwidth` from `center`.
+    """A number in an interval, lower ≤ number ≤ upper, whose ends are in columns of the table.
 
-    `halfwidth` is a number or a column. An end that is missing or infinite is open, so is one whose center or width is
-    missing; equal ends are a point. A number, `between`, `at_least` or `at_most` under the column's own name takes the
-    place of both. Decoded, both ends are the number (center the number, width 0); cells that hold an end never change.
+    Parameters
+    ----------
+    lower, upper : str, optional
+        Names of the columns that hold the ends.
+    center : str, optional
+        Name of the column that holds the middle of the interval; used with `halfwidth`.
+    halfwidth : float or str, optional
+        The largest distance from the center: a number, or the name of a column.
+    transform : {None, "log", "rank-normal"}, default=None
+        As in `Continuous`.
+    location, scale, knots, scores : optional
+        The map to standard units, as in `Continuous`. `fit` sets them.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a number.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {-1: "Refused"}.
+
+    Notes
+    -----
+    Cells are numbers. An end that is missing or infinite is open; so are both ends if the center or the width is
+    missing. Equal ends are a point. In a query, a number, `between`, `at_least` or `at_most` under the name of the
+    column replaces both ends. Imputation writes the number to both ends (or to the center, with width 0) and never
+    changes a cell that holds an end.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"low": [10, 20, 30], "high": [20, None, 30]}
+    >>> tb.Schema({"income": tb.Bounded(lower="low", upper="high")}).fit(table)["income"].describe()
+    'a number from low to high'
     """
 
     kind: ClassVar[str] = "bounded"
@@ -38,17 +65,24 @@ class Bounded(MeasuredColumn):
     def _check_own(self) -> None:
         has_ends = self.lower is not None or self.upper is not None
         if has_ends == (self.center is not None) or (self.center is None) != (self.halfwidth is None):
-            remedy = 'say Bounded(lower="column", upper="column") or Bounded(center="column", halfwidth=...)'
+            remedy = 'use Bounded(lower="column", upper="column") or Bounded(center="column", halfwidth=...)'
             raise SchemaError("Bounded needs two ends, or a center and a halfwidth", remedy=remedy)
         for setting in ("lower", "upper", "center"):
             name = getattr(self, setting)
             if name is not None and not isinstance(name, str):
-                raise SchemaError(f"{setting}={name!r} names no column", remedy="name a column of the table")
+                raise SchemaError(
+                    f"{setting}={name!r} is not the name of a column", remedy="name a column of the table"
+                )
         width = self.halfwidth
         if width is not None and not isinstance(width, str) and not (np.isfinite(width) and width >= 0):
-            raise SchemaError(f"halfwidth={width!r} is no width", remedy="give a number of zero or more, or a column")
+            raise SchemaError(
+                f"halfwidth={width!r} is not a width", remedy="give a number of zero or more, or a column"
+            )
         if len(set(self.source_columns(""))) < len(self.source_columns("")):
-            raise SchemaError(f"Bounded reads the column {show(self.source_columns('')[0])} twice", remedy="name two")
+            raise SchemaError(
+                f"Bounded reads the column {show(self.source_columns('')[0])} twice",
+                remedy="name two different columns",
+            )
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         columns = (self.lower, self.upper, self.center, self.halfwidth)
@@ -61,9 +95,9 @@ class Bounded(MeasuredColumn):
         return self.confined(*self._ends(cells))
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
-        """Both ends in the user's units [row], infinite where open."""
+        """Both ends in the user's units [row], infinite if open."""
         silent = np.full(len(cells), np.inf)
-        # A cell under the name of one of the ends is that end, unless it stands alone: in a query.
+        # A cell under the name of an end is that end, unless it is given alone, as in a query.
         is_own = cells.name not in cells.parts
         lower, upper = numbers_or_intervals(self, cells) if is_own else (-silent, silent)
         open_rows = np.isinf(lower) & np.isinf(upper)
@@ -99,7 +133,7 @@ class Bounded(MeasuredColumn):
         return np.where(silent, -np.inf, middle - width), np.where(silent, np.inf, middle + width)
 
     def _end(self, part: Cells) -> tuple[FloatArray, BoolArray]:
-        """Cells of one end as numbers, infinite ones among them, and which of them say nothing."""
+        """Cells of one end as numbers (infinite ones included), and which of them are missing."""
         numbers, refused = as_numbers(part)
         self._refuse(part, refused, "is not a number")
         return numbers, np.isnan(numbers)
@@ -107,16 +141,16 @@ class Bounded(MeasuredColumn):
     def _refuse(self, part: Cells, bad: BoolArray, problem: str) -> None:
         if self.unseen == "error" and bad.any():
             position = int(bad.argmax())
-            remedy = 'correct the cell, or let such cells count as missing with Bounded(unseen="missing")'
+            remedy = 'correct the cell, or treat such cells as missing with Bounded(unseen="missing")'
             raise part.error(position, f"value {show(part.values[position])} {problem}", remedy)
 
     def _in_order(self, cells: Cells, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The ends, with those refused that leave no number."""
+        """The ends; raises an error if no number is between them."""
         part = cells.parts.get(str(self.lower or self.center), cells)
         crossed = (lower > upper) | (np.isinf(lower) & (lower == upper))
         if self.unseen == "error" and crossed.any():
             position = int(crossed.argmax())
-            ends = f"the lower end {lower[position]:g} and the upper end {upper[position]:g} leave no number"
+            ends = f"the lower end {lower[position]:g} and the upper end {upper[position]:g} contain no number"
             raise part.error(position, ends, "exchange them, or leave the wrong one empty")
         if self.transform == "log":
             negative = ~crossed & (upper <= 0)
@@ -126,16 +160,16 @@ class Bounded(MeasuredColumn):
                 problem = f"the upper end {upper[position]:g} leaves no positive number"
                 raise part.error(position, problem, 'use transform="rank-normal" or None')
             crossed |= negative
-            lower = np.where(lower <= 0, -np.inf, lower)  # every number that has a logarithm is above
+            lower = np.where(lower <= 0, -np.inf, lower)  # all positive numbers are above
         return np.where(crossed, -np.inf, lower), np.where(crossed, np.inf, upper)
 
     def gaps(self, name: str, missing: dict[str, BoolArray], silent: BoolArray) -> dict[str, BoolArray]:
-        """A row is filled in where it holds neither end: beside one that is there, a second would narrow it."""
+        """A row is imputed only if it has neither end: a second end would narrow a known interval."""
         empty = np.logical_and.reduce(list(missing.values()))
         return dict.fromkeys(missing, empty & silent)
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
-        """Both ends at the number; of a center the number itself, and no width."""
+        """Both ends equal to the number; for a center, the number itself and width 0."""
         found = {column: numbers for column in (self.lower, self.upper, self.center) if column is not None}
         if isinstance(self.halfwidth, str):
             found[self.halfwidth] = np.where(np.isnan(numbers), np.nan, 0.0)

@@ -1,8 +1,8 @@
-"""§3.2: a category is chosen when its utility is above that of all others; a set of them when all of theirs are.
+"""§3.2: a chosen category has a larger utility than all others; each category of a chosen set does.
 
-Idea: one site for each category; the chosen ones are tier 1, all others tier 0. An order of the categories shapes no
-utility; it is kept for what asks about it: statements, medians, errors in levels.
-Promises `labels == categories`, and "one of these" told apart from "all of these on top".
+Each category has one site. Chosen categories are tier 1, all others tier 0. An order of the categories does not
+change the utilities; it is used for statements, medians and errors in levels.
+After fit, `labels` equals `categories`. "One of these" and "all of these above the others" are distinct.
 """
 
 from __future__ import annotations
@@ -14,26 +14,52 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.cells import Cells, FloatArray, Refused, listing, show
-from thurbo.columns.column import Block, Column
-from thurbo.columns.labels import check_labels, natural
+from thurbo.columns.block import Block
+from thurbo.columns.cells import Cells, FloatArray, Refused, listing, natural, show
+from thurbo.columns.column import Column, Measure
+from thurbo.columns.forms import ChoiceForm, Form
+from thurbo.columns.labels import check_labels
 from thurbo.columns.ordinal import Ordinal, levels_inside
-from thurbo.columns.statements import Interval, OneOf, Statement, TopSet
+from thurbo.columns.statements import Interval, OneOfStatement, Statement, TopSet
 from thurbo.columns.utility import Reading, UtilityColumn, fitted_labels, mentioned
 from thurbo.errors import SchemaError
 
 
 @dataclass(frozen=True)
 class Categorical(UtilityColumn):
-    """One of `categories`, or a set of them (a list, a tuple or a set in the cell).
+    """One of several categories, §3.2: x_c ≥ x_d for the chosen category c and every other category d.
 
-    A set says "all of these above all others" (`sets="top"`, §3.2) or "the answer is one of these" (`"one-of"`);
-    `one_of(...)` and `top_set(...)` in a cell say either in any column. A set of all categories says nothing; an
-    empty one is refused. Left out, categories are those of the training cells, in the frame's own order or sorted.
+    Parameters
+    ----------
+    categories : list, optional
+        All categories; by default those of the training cells, in the order of the frame or sorted.
+    sets : {"top", "one-of"}, default="top"
+        Meaning of a cell that holds a list or a set. "top": each of these is above all others (§3.2). "one-of": the
+        answer is one of these.
+    ordered : bool, default=False
+        Whether the categories are given from lowest to highest. Then `between`, `at_least` and `at_most` mean one of
+        the categories inside.
+    names : dict, optional
+        Display names of labels, such as {1: "Green", 2: "Red"}.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a category.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {9: "Refused"}.
 
-    With `ordered=True` they stand from lowest to highest, and `between`, `at_least` and `at_most` mean one of those
-    inside. Each still has a utility of its own, so that answers need not lie on one scale, which `Ordinal` assumes: it
-    pays with thousands of answers to the question, and costs a site for each category.
+    Notes
+    -----
+    A cell is a category, or a list, tuple or set of categories, `one_of(...)` or `top_set(...)`. The set of all
+    categories carries no information; an empty set is an error.
+
+    With `ordered=True` each category still has its own utility, so answers need not lie on one scale, as `Ordinal`
+    assumes. This can predict better if the question has thousands of answers. It needs one site per category.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"party": ["Green", ["Red", "Blue"], tb.one_of("Green", "Red"), None]}
+    >>> tb.Schema({"party": tb.Categorical()}).fit(table)["party"].categories
+    ('Blue', 'Green', 'Red')
     """
 
     kind: ClassVar[str] = "categorical"
@@ -45,11 +71,15 @@ class Categorical(UtilityColumn):
 
     def _check(self) -> None:
         if self.sets not in ("top", "one-of"):
-            raise SchemaError(f"sets={self.sets!r} is not understood", remedy='say "top" or "one-of"')
+            raise SchemaError(f"sets={self.sets!r} is not valid", remedy='use "top" or "one-of"')
         if not isinstance(self.ordered, bool):
-            raise SchemaError(f"ordered={self.ordered!r} is not understood", remedy="say True or False")
+            raise SchemaError(f"ordered={self.ordered!r} is not valid", remedy="use True or False")
         if self.categories is not None:
             check_labels(self.categories, self.many, self.one, "Categorical")
+
+    @property
+    def form(self) -> Form:
+        return ChoiceForm()
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -59,6 +89,10 @@ class Categorical(UtilityColumn):
     def has_order(self) -> bool:
         return self.ordered
 
+    @property
+    def measure(self) -> Measure:
+        return "ordinal" if self.ordered else "nominal"
+
     def fit(self, cells: Cells) -> Self:
         if self.categories is not None:
             return self
@@ -67,7 +101,7 @@ class Categorical(UtilityColumn):
         texts = [label for label in labels if isinstance(label, str)]
         if self.ordered and texts and cells.ordered_levels is None:
             problem = f"the order of categories such as {show(texts[0])} is not known"
-            remedy = "say it: Categorical([lowest, ..., highest], ordered=True)"
+            remedy = "give it: Categorical([lowest, ..., highest], ordered=True)"
             raise SchemaError(problem, column=cells.name, remedy=remedy)
         return replace(self, categories=labels)
 
@@ -79,18 +113,18 @@ class Categorical(UtilityColumn):
     def _read(self, value: Any, places: Mapping[Any, int]) -> Reading | None:
         if isinstance(value, tuple):
             if not value:
-                raise Refused("an empty set leaves no category", "leave the cell empty if nothing is known")
-            value = TopSet(value) if self.sets == "top" else OneOf(value)
+                raise Refused("an empty set contains no category", "leave the cell empty if the answer is unknown")
+            value = TopSet(value) if self.sets == "top" else OneOfStatement(value)
         if self.ordered and isinstance(value, Interval):
             inside = levels_inside(value, self.labels, lambda label: self.find([label], places)[0])
-            value = OneOf(tuple(self.labels[place] for place in inside))
-        if isinstance(value, (OneOf, TopSet)):
+            value = OneOfStatement(tuple(self.labels[place] for place in inside))
+        if isinstance(value, (OneOfStatement, TopSet)):
             return self.subset(value, places)
         if isinstance(value, Statement):
             remedy = "use one_of(...) or top_set(...)"
             if isinstance(value, Interval):
-                remedy += "; if the categories have an order, say Categorical([lowest, ..., highest], ordered=True)"
-            raise Refused(f"{show(value)} says nothing about categories", remedy)
+                remedy += "; if the categories have an order, use Categorical([lowest, ..., highest], ordered=True)"
+            raise Refused(f"{show(value)} cannot be used in a column of categories", remedy)
         return self.subset(TopSet((value,)), places)
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
@@ -106,14 +140,14 @@ class Categorical(UtilityColumn):
 
 
 def by_utilities(column: Column) -> Column:
-    """Ordered levels with a utility each in the place of a site between cuts; any other column as it is."""
+    """Ordered levels with one utility per level instead of one site between cuts; any other column unchanged."""
     if not isinstance(column, Ordinal):
         return column
     return Categorical(column.levels, ordered=True, **_words(column))
 
 
 def by_cuts(column: Column) -> Column:
-    """Ordered levels as one site between learned cuts in the place of a utility each; any other column as it is."""
+    """Ordered levels as one site between learned cuts instead of one utility each; any other column unchanged."""
     if not isinstance(column, Categorical) or not column.ordered:
         return column
     return Ordinal(column.categories, **_words(column))

@@ -1,7 +1,7 @@
-"""What a column reads: cells in the user's own terms, and the words that messages use for them.
+"""The input of a column: cells in the user's own values, and how error messages show them.
 
-`Cells` is one column of a table, or several that answer one question together (`parts`). A cell may hold a list or a
-set; `frozen` makes such values hashable, so that equal cells are read once. NumPy only.
+`Cells` is one column of a table, or several columns that hold the answer to one question (`parts`). A cell may hold a
+list or a set; `frozen` makes such values hashable, so that equal cells are read once. This module uses NumPy only.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ BoolArray = NDArray[np.bool_]
 
 
 def plain(value: Any) -> Any:
-    """The Python bool, int, float or str behind a label; text is trimmed, any other object stays itself."""
+    """A label as a Python bool, int, float or str; text is stripped, any other object is unchanged."""
     if isinstance(value, str):
         return str(value).strip()
     if isinstance(value, np.floating) and value.dtype.itemsize < 8:
-        # The shortest decimal that rounds to it, so that a float32 0.1 still is the level 0.1.
+        # The shortest decimal that rounds to it, so that a float32 0.1 equals the level 0.1.
         return float(str(value))
     if isinstance(value, np.generic):
         return value.item()
@@ -37,18 +37,18 @@ def plain(value: Any) -> Any:
 
 
 def is_label(value: Any) -> bool:
-    """Whether a value can be a label: text, a finite number or a boolean, which a file can hold."""
+    """Whether a value can be a label: text, a finite number or a boolean, all of which can be written to a file."""
     return isinstance(value, (bool, int, str)) or (isinstance(value, float) and bool(np.isfinite(value)))
 
 
 def show(value: Any) -> str:
-    """A value as messages print it: text in quotes, and nothing too long to read."""
+    """A value as messages print it: text in quotes, long values shortened."""
     text = f'"{value}"' if isinstance(value, str) else str(plain(value))
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def listing(values: Iterable[Any], separator: str = ", ", most: int = 12) -> str:
-    """Labels in a row for messages and tables, the middle left out where there are many."""
+    """Labels as text for messages and tables; if there are many, the middle is omitted."""
     words = [str(value) for value in values]
     if len(words) > most:
         words = [*words[: most // 2], "...", *words[-(most // 3) :]]
@@ -56,14 +56,14 @@ def listing(values: Iterable[Any], separator: str = ", ", most: int = 12) -> str
 
 
 def suggestion(value: object, known: Iterable[object]) -> str:
-    """A remedy that begins with the nearest known name, or nothing where none is near."""
+    """The start of a remedy that suggests the nearest known name; empty if no name is near."""
     names = {str(name).casefold(): str(name) for name in known}
     near = difflib.get_close_matches(str(value).casefold(), names, n=1)
     return f'did you mean "{names[near[0]]}"? ' if near else ""
 
 
 def collection(value: Any) -> tuple[Any, ...] | None:
-    """The members of a list, tuple, set or array; None where the value is no collection."""
+    """The members of a list, tuple, set or array; None if the value is not a collection."""
     if isinstance(value, (set, frozenset)):
         return tuple(sorted(value, key=lambda member: (isinstance(member, str), str(member))))
     if isinstance(value, np.ndarray):
@@ -80,7 +80,7 @@ def frozen(value: Any) -> Any:
 
 
 class Refused(Exception):
-    """A value that a column cannot read, before its row is known."""
+    """The reason why a column cannot read a value, before its row is known."""
 
     def __init__(self, problem: str, remedy: str):
         super().__init__(problem)
@@ -88,7 +88,7 @@ class Refused(Exception):
 
 
 class Contradiction(Refused):
-    """A value that says what cannot be: refused even where unseen values count as missing."""
+    """A value that contradicts itself: an error even if unknown values are treated as missing."""
 
 
 class Listed(NamedTuple):
@@ -98,20 +98,20 @@ class Listed(NamedTuple):
     items: NDArray[Any]  # the distinct items
     which: NDArray[Any]  # [entry] number of its item
     score: NDArray[Any]  # [entry] numbers
-    scores: str | None = None  # what the long table calls its scores, if it has any
-    ordered: bool = False  # scores are made up, and only their order within a row counts
+    scores: str | None = None  # name of the column of scores in the long table, if any
+    ordered: bool = False  # only the order of scores within a row is used
 
 
 @dataclass(frozen=True)
 class Cells:
-    """One column of a table: values in the user's terms, which are missing, and how rows are called.
+    """One column of a table: its values, which of them are missing, and the labels of the rows.
 
-    Where several columns of the table answer one question, they are its `parts`, by their own names; those that the
-    table lacks are left out. `values` then hold what stands under the question's own name, if anything does.
+    If several columns of the table hold the answer to one question, they are its `parts`, by their own names; columns
+    that the table does not have are omitted. `values` then holds the cells under the question's own name, if any.
     """
 
     name: str
-    values: NDArray[Any]  # [row]; what stands in a missing cell is never read
+    values: NDArray[Any]  # [row]; values of missing cells are not read
     missing: BoolArray  # [row]
     rows: NDArray[Any]  # [row] labels for error messages
     ordered_levels: tuple[Any, ...] | None = None  # the frame's own order: ordered categorical, Enum
@@ -122,7 +122,7 @@ class Cells:
         return len(self.missing)
 
     def error(self, position: int, problem: str, remedy: str) -> SchemaError:
-        """The error of one cell, with its row and column named."""
+        """The error for one cell, which names its row and column."""
         return SchemaError(problem, row=self.rows[position], column=self.name, remedy=remedy)
 
     def hashable(self) -> Cells:
@@ -151,12 +151,12 @@ class Cells:
         return replace(self, values=values)
 
     def factorise(self) -> tuple[list[Any], IntArray]:
-        """Distinct values as plain Python ones, and which of them each row holds (−1 where missing)."""
+        """Distinct values as plain Python values, and the index of each row's value (−1 if missing)."""
         observed = np.flatnonzero(~self.missing)
         present = self.values[observed]
         code = np.full(len(self), -1, np.int32)
         if present.dtype.kind == "b":
-            # Without a sort: black-and-white images are many columns of booleans.
+            # No sort: black-and-white images have many columns of booleans.
             found = [value for value in (False, True) if np.any(present == value)]
             code[observed] = present if len(found) == 2 else 0
             return found, code
@@ -165,7 +165,7 @@ class Cells:
             code[observed] = inverse
             is_short = numbers.dtype.kind == "f" and numbers.dtype.itemsize < 8
             return [plain(number) for number in numbers] if is_short else numbers.tolist(), code
-        # One dictionary look-up per cell, all inside the interpreter's C loops; 1, 1.0 and True are one key.
+        # One dictionary look-up per cell, in the interpreter's C loops; 1, 1.0 and True are one key.
         listed = present.tolist()
         try:
             index = {value: place for place, value in enumerate(dict.fromkeys(listed))}
@@ -188,7 +188,7 @@ def _is_hashable(value: Any) -> bool:
 
 
 def is_number_text(text: str) -> bool:
-    """Whether a text spells a number."""
+    """Whether a text can be read as a number."""
     try:
         float(text)
     except ValueError:
@@ -197,7 +197,7 @@ def is_number_text(text: str) -> bool:
 
 
 def as_numbers(cells: Cells) -> tuple[FloatArray, BoolArray]:
-    """Cells as floats, NaN where there is none, and which observed cells cannot be read as a number."""
+    """Cells as floats, NaN if missing, and which observed cells cannot be read as a number."""
     numbers = np.full(len(cells), np.nan)
     refused = np.zeros(len(cells), bool)
     observed = ~cells.missing
@@ -207,10 +207,28 @@ def as_numbers(cells: Cells) -> tuple[FloatArray, BoolArray]:
     try:
         numbers[observed] = present.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        # Only a column that holds something unreadable is read cell by cell.
+        # Cells are read one by one only if the column has a cell that is not a number.
         for position in np.flatnonzero(observed):
             try:
                 numbers[position] = float(cells.values[position])
             except (TypeError, ValueError, OverflowError):
                 refused[position] = True
     return numbers, refused
+
+
+def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
+    """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
+    codes = np.asarray(codes)
+    missing = codes < 0
+    if all(isinstance(label, bool) for label in labels) and not missing.any():
+        dtype: Any = np.bool_
+    elif all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
+        dtype = np.float64 if missing.any() else np.int64
+    elif all(isinstance(label, float) for label in labels):
+        dtype = np.float64
+    else:
+        dtype = object
+    table = np.empty(len(labels) + 1, dtype)
+    table[:-1] = labels
+    table[-1] = None if dtype is object else np.nan if dtype is np.float64 else False
+    return table[np.where(missing, -1, codes)]

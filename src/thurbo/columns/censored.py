@@ -1,7 +1,7 @@
-"""§3.1, one-sided evidence: a number that was observed, or of which only one side is known.
+"""§3.1, one-sided evidence: a number that was observed, or that is only known to be above or below a limit.
 
-Idea: a subject still under study says "later than this"; a reading at the end of a scale, "this or beyond".
-Promises a density for what was observed and a mass for what was censored, both in the user's units.
+Examples are survival times of subjects still alive, and measurements at the end of a scale.
+An observed number has a density, a censored number a probability, both in the user's units.
 """
 
 from __future__ import annotations
@@ -13,44 +13,69 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns.binary import Binary, is_word
-from thurbo.columns.cells import BoolArray, Cells, FloatArray, is_label, show
-from thurbo.columns.column import Block
+from thurbo.columns.block import Block
+from thurbo.columns.cells import BoolArray, Cells, FloatArray, is_label, natural, show
 from thurbo.columns.continuous import numbers_or_intervals
-from thurbo.columns.labels import natural
 from thurbo.columns.measured import MeasuredColumn
 from thurbo.errors import SchemaError
 
 
 @dataclass(frozen=True)
 class Censored(MeasuredColumn):
-    """A number that may be censored: where the column `event` is false, it is only known to be at least this much.
+    """A number that may be censored: number ≥ value if the event was not observed, or beyond a limit of the scale.
 
-    `true` is the value of that column which says that the event was seen; booleans, 0 and 1, yes and no need none. A
-    number whose event is missing counts as censored. With `limits=(lowest, highest)`, None where there is none, a
-    number at or past a limit is known to lie there or beyond. Statements and `unseen` are those of `Continuous`.
-    Decoded, a number is an event that was seen, and one past a limit is shown at it.
+    Parameters
+    ----------
+    event : str, optional
+        Name of the column that shows whether the event was observed. If not, the number is a lower bound.
+    limits : tuple, optional
+        (lowest, highest) number that can be observed; None for no limit. A number at or beyond a limit is censored.
+    true : label, optional
+        The value of `event` that means "observed"; not needed for booleans, 0 and 1, or yes and no.
+    values : tuple, optional
+        Both values of `event`, (censored, observed). `fit` sets them.
+    transform : {None, "log", "rank-normal"}, default=None
+        As in `Continuous`.
+    location, scale, knots, scores : optional
+        The map to standard units, as in `Continuous`. `fit` sets them.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a number.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {-1: "Refused"}.
+
+    Notes
+    -----
+    A cell is a number, `between`, `at_least` or `at_most`. A number with a missing event counts as censored. An
+    imputed number is an observed event; a number beyond a limit is written as the limit.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"months": [3, 12, 7], "relapse": ["yes", "no", "yes"]}
+    >>> tb.Schema({"months": tb.Censored(event="relapse", transform="log")}).fit(table)["months"].describe()
+    'a number, at least that where relapse is not yes, by its log value'
     """
 
     kind: ClassVar[str] = "censored"
     event: str | None = None
     limits: tuple[float | None, float | None] | None = field(default=None, kw_only=True)
     true: Any = field(default=None, kw_only=True)
-    values: tuple[Any, Any] | None = field(default=None, kw_only=True)  # of the event: (censored, seen); found by fit
+    values: tuple[Any, Any] | None = field(default=None, kw_only=True)  # of the event: (censored, observed); set by fit
 
     def _check_own(self) -> None:
         if self.event is None and self.limits is None:
-            remedy = 'say Censored(event="column") or Censored(limits=(0, 100)), or use Continuous()'
-            raise SchemaError("Censored does not say what is censored", remedy=remedy)
+            remedy = 'use Censored(event="column") or Censored(limits=(0, 100)), or use Continuous()'
+            raise SchemaError("Censored has neither an event nor limits", remedy=remedy)
         if self.event is not None and not isinstance(self.event, str):
-            raise SchemaError(f"event={self.event!r} names no column", remedy="name a column of the table")
+            raise SchemaError(f"event={self.event!r} is not the name of a column", remedy="name a column of the table")
         if self.event is None and self.true is not None:
-            raise SchemaError("Censored has a true event and no column of events", remedy='add event="column"')
+            raise SchemaError("Censored has true= but no event=", remedy='add event="column"')
         if self.limits is not None:
             object.__setattr__(self, "limits", _limits(self.limits))
             if self.transform == "log" and not self._limits[1] > 0:
-                raise SchemaError(f"limits {self.limits} leave no positive number", remedy="use another transform")
+                raise SchemaError(f"limits {self.limits} contain no positive number", remedy="use another transform")
         if self.event is not None:
-            self._events  # noqa: B018  (refuses values that are not two)
+            self._events  # noqa: B018  (raises an error unless there are two values)
 
     @property
     def _limits(self) -> tuple[float, float]:
@@ -74,19 +99,19 @@ class Censored(MeasuredColumn):
         return fitted.learn(*fitted._ends(cells))
 
     def _refuse_guess(self, part: Cells) -> None:
-        """Which of two arbitrary values means "seen" nobody can know: R's survival has 1 and 2, others 2 and 1."""
+        """Infer which value means "observed". Two arbitrary values are ambiguous: R's survival accepts 1 and 2."""
         distinct, which = part.factorise()
         for place, value in enumerate(distinct if self.true is None else ()):
             if not (is_word(value) if isinstance(value, str) else value in (0, 1)):
-                problem = f"{show(value)} does not tell whether the event was seen"
-                remedy = "say Censored(event=..., true=...) with the value that means it was seen"
+                problem = f"{show(value)} does not show whether the event was observed"
+                remedy = "use Censored(event=..., true=...) with the value that means it was observed"
                 raise part.error(int((which == place).argmax()), problem, remedy)
 
     def encode(self, cells: Cells) -> Block:
         return self.confined(*self._ends(cells))
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
-        """Both ends of what is known, in the user's units [row], infinite where open."""
+        """Lower and upper end of each number in the user's units [row], infinite if open."""
         least, most = self._limits
         number, top = numbers_or_intervals(self, cells, least if least > 0 else -np.inf)
         is_number = (number == top) & np.isfinite(number)
@@ -101,11 +126,11 @@ class Censored(MeasuredColumn):
         return lower, upper
 
     def _seen(self, cells: Cells, is_number: BoolArray) -> BoolArray:
-        """Where the event was seen; everywhere, where there is no such column or a query gives the number alone."""
+        """Where the event was observed; all rows if there is no such column, or if a query gives only the number."""
         if self.event is None or not cells.parts or not is_number.any():
             return np.ones(len(cells), bool)
         if self.event not in cells.parts:
-            problem = f'the table lacks this column, which "{cells.name}" needs'
+            problem = f'the table does not have this column, which "{cells.name}" needs'
             raise SchemaError(problem, column=self.event, remedy="add it, or use Continuous() if nothing is censored")
         return self._events.to_ranges(cells.parts[self.event])[0] == 1
 
@@ -128,13 +153,13 @@ class Censored(MeasuredColumn):
 
 
 def _limits(limits: Any) -> tuple[float, float]:
-    """The lowest and the highest number that is seen as it is, ∓∞ where there is no limit."""
+    """The lowest and the highest number that can be observed, ∓∞ if there is no limit."""
     if not isinstance(limits, tuple) or len(limits) != 2:
-        raise SchemaError(f"limits={limits!r} are not two", remedy="give (lowest, highest), None where there is none")
+        raise SchemaError(f"limits={limits!r} are not two limits", remedy="give (lowest, highest), None for no limit")
     lower, upper = (side if end is None else end for end, side in zip(limits, (-np.inf, np.inf), strict=True))
     for end in (lower, upper):
         if isinstance(end, (bool, str)) or not isinstance(end, (int, float)) or not (is_label(end) or np.isinf(end)):
-            raise SchemaError(f"the limit {show(end)} is no number", remedy="give a number, or None for no limit")
+            raise SchemaError(f"the limit {show(end)} is not a number", remedy="give a number, or None for no limit")
     if not lower < upper:
-        raise SchemaError(f"limits from {lower:g} to {upper:g} leave nothing", remedy="give the lower limit first")
+        raise SchemaError(f"limits from {lower:g} to {upper:g} contain no number", remedy="give the lower limit first")
     return float(lower), float(upper)

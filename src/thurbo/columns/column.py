@@ -1,7 +1,7 @@
-"""§3 seen from the table: a column turns cells into inequalities on its sites, and latent values into cells.
+"""§3, the interface of a data type: a column turns cells into inequalities on its sites, and latent values into cells.
 
-`Cells` is what a column reads, `Block` the one record all compile to, `Column` the contract; NumPy only.
-A new data type is one new file beside this one, and one line in the table of cases that column tests walk.
+A column reads `Cells` and produces a `Block`; `Column` is the interface of all types. NumPy only.
+A new data type is one new module in this folder, and one line in the table of cases of the column tests.
 """
 
 from __future__ import annotations
@@ -9,159 +9,59 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.cells import BoolArray, Cells, FloatArray, IntArray, collection, is_label, plain, show, suggestion
+from thurbo.columns.block import Block, Entries, Family
+from thurbo.columns.cells import (
+    BoolArray,
+    Cells,
+    FloatArray,
+    IntArray,
+    collection,
+    is_label,
+    natural,
+    plain,
+    show,
+    suggestion,
+)
 from thurbo.errors import SchemaError
 
-Family = Literal["levels", "measured", "utility", "lists", "none"]
+if TYPE_CHECKING:
+    from thurbo.columns.forms import Form
 
-# A field of Block that is left out is a read-only view which says nothing and takes no memory.
-_SAYS_NOTHING: Any = None
-
-
-class LinearRow(NamedTuple):
-    """One inequality of one row, Eq. (5): lower ≤ Σ coefficient · site ≤ upper.
-
-    Sites go by their full names, "column" or "column.label". Until `Schema.compile` has seen it a measured site is in
-    the user's units; from then on in standard units z, as in `Block.lower`.
-    """
-
-    row: int
-    coefficients: dict[str, float]
-    lower: float
-    upper: float
-
-    def __str__(self) -> str:
-        """In words: "0.5 ≤ age − 2 income"."""
-        terms = []
-        for site, value in self.coefficients.items():
-            size = "" if abs(value) == 1 else f"{abs(value):.4g} "
-            terms += ["-" if value < 0 else "+", f"{size}{site}"]
-        terms = terms[1:] if terms[0] == "+" else [f"-{terms[1]}", *terms[2:]]
-        below = "" if np.isneginf(self.lower) else f"{self.lower:.4g} <= "
-        return f"{below}{' '.join(terms)}{'' if np.isposinf(self.upper) else f' <= {self.upper:.4g}'}"
-
-
-class ListRows(NamedTuple):
-    """Items that rows list: entries start[r] to start[r + 1] are those of row r, each a site with a level or a tier."""
-
-    start: NDArray[np.int64]  # [row + 1]
-    site: IntArray  # [entry] place among the column's sites
-    code: NDArray[Any]  # [entry]
-
-
-@dataclass(frozen=True)
-class Block:
-    """What one column says about its sites, row by row: an interval, a level between cuts, or an order.
-
-    A measured site has `lower` and `upper` in standard units (equal where `point`); a level site has `code` ≥ 0, and
-    `code_high` > `code` where the cell leaves several neighbouring levels open. A utility has a `tier`: within a row
-    they run from 0 (worst) without a gap, equal ones are tied (not compared), −1 takes no part. Where `one_of`, the
-    best of all is one of tier 1, and the rest (tier 0) is not above the best of them. Anything else is in `linear`.
-    A silent cell has (−∞, ∞), no point, code −1 and tier −1. `n_cuts` is the number of learnable cuts of each level
-    site, 0 for the others. `log_jacobian` is log |dz/de| of each point: it turns its density into the user's units.
-    """
-
-    sites: tuple[str, ...]  # labels within the column; ("",) for a column with one site
-    lower: FloatArray  # [row, site]
-    upper: FloatArray  # [row, site]
-    point: BoolArray  # [row, site]
-    code: IntArray  # [row, site]
-    n_cuts: int
-    log_jacobian: FloatArray  # [row]
-    code_high: IntArray = _SAYS_NOTHING  # [row, site]
-    tier: IntArray = _SAYS_NOTHING  # [row, site]
-    one_of: BoolArray = _SAYS_NOTHING  # [row]
-    linear: tuple[LinearRow, ...] = ()  # sites of any column
-    lists: ListRows | None = None  # where rows list few of many items; all else is then silent
-
-    def __post_init__(self) -> None:
-        if self.code_high is None:
-            object.__setattr__(self, "code_high", self.code)
-        if self.tier is None:
-            object.__setattr__(self, "tier", np.broadcast_to(np.int32(-1), self.code.shape))
-        if self.one_of is None:
-            object.__setattr__(self, "one_of", np.broadcast_to(np.False_, len(self.code)))
-
-    @property
-    def has_tiers(self) -> bool:
-        """Whether any cell can say an order: columns of levels and numbers never do."""
-        return self.tier.strides != (0, 0)
-
-    @property
-    def observed(self) -> BoolArray:
-        """Which sites the cell confines, by itself or by an order: [row, site]; `linear` is not counted."""
-        alone = self.point | (self.code >= 0) | np.isfinite(self.lower) | np.isfinite(self.upper)
-        # A row whose items are all tied compares nothing.
-        return alone | (self.tier >= 0) & (self.tier > 0).any(axis=1, keepdims=True) if self.has_tiers else alone
-
-    @property
-    def takes_part(self) -> BoolArray:
-        """Which sites belong to the row's own model: the confined ones, and all that were ranked: [row, site]."""
-        return self.observed | (self.tier >= 0) if self.has_tiers else self.observed
-
-    @classmethod
-    def levels(
-        cls, code: IntArray, n_cuts: int, code_high: IntArray | None = None, sites: tuple[str, ...] = ("",)
-    ) -> Block:
-        """A block that says levels only, codes [row, site]; the rest takes no memory (read-only views)."""
-        return cls(
-            sites,
-            *_nothing(code.shape),
-            code,
-            n_cuts,
-            np.broadcast_to(0.0, len(code)),
-            code if code_high is None else code_high,
-        )
-
-    @classmethod
-    def orders(
-        cls, tier: IntArray, one_of: BoolArray, sites: tuple[str, ...], linear: Iterable[LinearRow] = ()
-    ) -> Block:
-        """A block that says orders only, tiers [row, site]; the rest takes no memory (read-only views)."""
-        code, no_jacobian = np.broadcast_to(np.int32(-1), tier.shape), np.broadcast_to(0.0, len(tier))
-        return cls(sites, *_nothing(tier.shape), code, 0, no_jacobian, code, tier, one_of, tuple(linear))
-
-    @classmethod
-    def silent(cls, n_rows: int, sites: tuple[str, ...] = ("",), n_cuts: int = 0) -> Block:
-        """A block that says nothing: where every column starts before it fills in what its cells say."""
-        shape = (n_rows, len(sites))
-        return cls(
-            sites,
-            np.full(shape, -np.inf),
-            np.full(shape, np.inf),
-            np.zeros(shape, bool),
-            np.full(shape, -1, np.int32),
-            n_cuts,
-            np.zeros(n_rows),
-        )
-
-
-def _nothing(shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Lower and upper ends and points of sites that no interval confines."""
-    return np.broadcast_to(-np.inf, shape), np.broadcast_to(np.inf, shape), np.broadcast_to(np.False_, shape)
+Role = Literal["answer", "id", "weight", "ignored"]
+Measure = Literal["nominal", "ordinal", "scale", ""]
 
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """A user-facing data type.
+    """A data type of a column in the user's table.
 
-    Unfitted, it holds what the user said; `fit` returns a copy that knows its levels, or location and scale.
-    Everything is immutable and goes to and from plain dictionaries (`to_dict`, `column_from_dict`). Values that stand
-    for no answer are declared with `missing={9: "Don't know", -1: "Refused"}`, or as a list; `Schema` counts them as
-    missing and leaves them in the table, so that `missing_kinds` can tell them apart.
+    Before `fit` it holds the user's settings; `fit` returns a copy with levels, or location and scale.
+    Columns are immutable and can be converted to and from plain dictionaries (`to_dict`, `column_from_dict`). Values
+    that mean "no answer" are declared with `missing={9: "Don't know", -1: "Refused"}`, or as a list. `Schema` treats
+    them as missing and leaves them in the table, so that `missing_kinds` can count each kind.
     """
 
     kind: ClassVar[str]
     family: ClassVar[Family]
+    role: ClassVar[Role] = "answer"
+    is_ranking: ClassVar[bool] = False
+    registered: ClassVar[dict[str, type[Column]]] = {}  # every kind of column by its name
     mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
     words: ClassVar[tuple[str, ...]] = ("missing",)  # settings that are given as {value: text}
     unseen: Literal["error", "missing"] = field(default="error", kw_only=True)
-    missing: Mapping[Any, str] | Iterable[Any] = field(default=(), kw_only=True)  # kept as pairs, which are immutable
+    missing: Mapping[Any, str] | Iterable[Any] = field(
+        default=(), kw_only=True
+    )  # stored as pairs, so that the column is immutable
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            Column.registered[cls.kind] = cls
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -170,7 +70,7 @@ class Column(ABC):
                 value = list(value.items())
             object.__setattr__(self, item.name, _immutable(value, item.name))
         if self.unseen not in ("error", "missing"):
-            raise SchemaError(f"unseen={self.unseen!r} is not understood", remedy='say "error" or "missing"')
+            raise SchemaError(f"unseen={self.unseen!r} is not valid", remedy='use "error" or "missing"')
         for setting in self.words:
             object.__setattr__(self, setting, _words(getattr(self, setting), setting, getattr(self, "names", ())))
         self._check()
@@ -179,14 +79,14 @@ class Column(ABC):
         for value, name in self._kinds:
             if value in self.labels:
                 problem = f"{show(value)} is one of the labels, and is declared missing ({name})"
-                raise SchemaError(problem, remedy="leave it out of one of the two")
+                raise SchemaError(problem, remedy="remove it from one of the two")
 
-    def _check(self) -> None:  # noqa: B027  (most columns have nothing more to refuse)
-        """Refuse what the user cannot have meant, when the column is written down and not when it is used."""
+    def _check(self) -> None:  # noqa: B027  (most columns have no further checks)
+        """Check the settings when the column is created, not when it is used."""
 
     @abstractmethod
     def fit(self, cells: Cells) -> Self:
-        """Learn from the training cells what encoding needs: levels, location, scale."""
+        """Learn from the training cells what encoding needs: levels, or location and scale."""
 
     @abstractmethod
     def encode(self, cells: Cells) -> Block:
@@ -198,35 +98,87 @@ class Column(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """One line for people: what a cell is taken to say."""
+        """One line of text: the meaning of a cell."""
+
+    @property
+    def form(self) -> Form:
+        """The form of answer; it implements what queries, evaluation and reports need."""
+        problem = f"a column of kind {self.kind} is not part of the model ({self.describe()})"
+        raise SchemaError(problem, remedy="use another column")
+
+    @property
+    def has_items(self) -> bool:
+        """Whether its labels are items that `rank` can order."""
+        return False
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether each row has few of its many sites (a list of items), or all rows have the same."""
+        return False
 
     def source_columns(self, name: str) -> tuple[str, ...]:
-        """Columns of the table that hold the answers to this question; none where it is never read."""
+        """Columns of the table that hold the answers to this question; none if it is not read."""
         return (name,)
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
         """Latent values as the columns of the table that `source_columns` names, each in its own coding."""
         return {name: self.decode(x, cuts, scale)}
 
+    def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
+        """Predicted values of items as cells, in the listed layout: one cell for each of the `n_rows` rows."""
+        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+
+    def given_cells(self, cells: Cells) -> NDArray[Any]:
+        """The cells as the user gave them, in the listed layout: {item: score}, or items from best to worst."""
+        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+
+    def extended(
+        self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Cells with predicted items added, in the listed layout; `utility` is that of the given entries."""
+        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+
     def gaps(self, name: str, missing: dict[str, BoolArray], silent: BoolArray) -> dict[str, BoolArray]:
-        """Which cells an imputation may fill: the missing ones, of several columns those of rows that say nothing."""
+        """Which cells may be imputed: the missing ones; with several columns, those of rows without any answer."""
         if self.source_columns(name) == (name,):
             return missing
         return {source: gone & silent for source, gone in missing.items()}
 
     @property
     def labels(self) -> tuple[Any, ...]:
-        """The values a cell can take, in order; empty for a measured column. Of several sites, one label each."""
+        """The values a cell can take, in order; empty for a measured column. With several sites, one label each."""
         return ()
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What people read for each of `labels`."""
+        """Display text of each of `labels`."""
         return tuple(map(str, self.labels))
 
     @property
+    def answer_labels(self) -> tuple[Any, ...]:
+        """The labels of one answer: `labels`, or the levels of the items of a list."""
+        return self.labels
+
+    @property
+    def answer_texts(self) -> tuple[str, ...]:
+        """Display text of each of `answer_labels`."""
+        return self.texts
+
+    def answers_of(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
+        return natural(self.answer_labels, codes)
+
+    @property
+    def level_numbers(self) -> FloatArray:
+        """A number for each of `answer_labels`: the label itself, or its position from 1."""
+        labels = self.answer_labels
+        if all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in labels):
+            return np.asarray(labels, np.float64)
+        return np.arange(1.0, len(labels) + 1)
+
+    @property
     def has_order(self) -> bool:
-        """Whether `labels` stand from lowest to highest, and not only side by side; of two that says nothing."""
+        """Whether `labels` are in order from lowest to highest; irrelevant for two labels."""
         return False
 
     @property
@@ -236,17 +188,38 @@ class Column(ABC):
 
     @property
     def n_cuts(self) -> int:
-        """Number of learnable cuts of each of its sites."""
+        """Number of learned cuts of each of its sites."""
         return max(len(self.labels) - 1, 0)
 
     @property
+    def measure(self) -> Measure:
+        """Measurement level, as stored in SPSS files; empty if no single level applies."""
+        if self.has_order:
+            return "ordinal"
+        if self.family == "measured":
+            return "scale"
+        return "nominal" if self.family == "levels" and self.sites == ("",) else ""
+
+    def linear_units(self) -> tuple[float, float]:
+        """Location and scale of its sites in the user's units, as linear inequalities need them."""
+        return 0.0, 1.0
+
+    def rows(self, cells: Cells) -> NDArray[Any]:
+        """Row labels for messages: [row]; an `Id` column returns its cells."""
+        return cells.rows
+
+    def weights(self, cells: Cells) -> FloatArray:
+        """Row weights: [row]; 1 for every column but `Weight`."""
+        return np.ones(len(cells))
+
+    @property
     def _kinds(self) -> tuple[tuple[Any, str], ...]:
-        """Values that are declared missing, with the name of each."""
+        """Values that are declared missing, and their names."""
         stored: Any = self.missing
         return stored
 
     def answered(self, cells: Cells) -> Cells:
-        """The cells with those that hold a value declared missing, or its name, counted as missing; parts too."""
+        """The cells, with declared missing values (or their names) marked as missing; parts included."""
         if not self._kinds:
             return cells
         gone = {value for value, _ in self._kinds}
@@ -255,7 +228,7 @@ class Column(ABC):
         return replace(cells, missing=cells.missing | (self._kind(cells) >= 0), ordered_levels=ordered, parts=parts)
 
     def missing_kinds(self, cells: Cells) -> dict[str, int]:
-        """How many cells hold each kind of missing value by its name, and how many nothing at all ("no answer")."""
+        """Number of cells with each kind of missing value by its name, and of empty cells ("no answer")."""
         found = {name: 0 for _, name in self._kinds} | {"no answer": 0}
         for part in cells.parts.values() if cells.parts else (cells,):
             kind = self._kind(part)
@@ -265,7 +238,7 @@ class Column(ABC):
         return found
 
     def _kind(self, cells: Cells) -> IntArray:
-        """Which declared value each cell holds, by itself or by its name: [row], −1 where none."""
+        """Index of the declared missing value in each cell, given as value or as name: [row], −1 if none."""
         kind = np.full(len(cells), -1, np.int32)
         if cells.values.dtype.kind in "biuf":
             for place, (value, _) in enumerate(self._kinds):
@@ -281,12 +254,17 @@ class Column(ABC):
             kind = np.fromiter(found, np.int32, len(cells))
         return np.where(cells.missing, np.int32(-1), kind)
 
+    @property
+    def learning_settings(self) -> dict[str, Any]:
+        """Training settings of this column, by name; only lists have such settings."""
+        return {}
+
     def silent(self, n_rows: int) -> Block:
-        """The block of a column that nobody asked about."""
-        return Block.silent(n_rows, self.sites, self.n_cuts)
+        """The block of this column for rows without answers."""
+        return Block.silent(n_rows, self.sites, self.n_cuts, self.family)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON/TOML-ready values from which `from_dict` rebuilds the column, fitted state included."""
+        """Plain JSON/TOML-ready values from which `from_dict` rebuilds the column, including its fitted state."""
         state: dict[str, Any] = {"kind": self.kind}
         for item in fields(self):
             value = getattr(self, item.name)
@@ -298,18 +276,30 @@ class Column(ABC):
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
-        """Rebuild what `to_dict` wrote."""
+        """Rebuild a column from the dictionary of `to_dict`."""
         known = [item.name for item in fields(cls)]
         settings = {name: value for name, value in state.items() if name != "kind"}
         for name in settings:
             if name not in known:
-                remedy = f"{suggestion(name, known)}it has {', '.join(known)}"
+                remedy = f"{suggestion(name, known)}its settings are {', '.join(known)}"
                 raise SchemaError(f'a column of kind {cls.kind} has no setting "{name}"', remedy=remedy)
         return cls(**settings)
 
 
+def check_column(name: Any, column: Any) -> None:
+    """Check that an entry of a schema is a name and a column object."""
+    if not isinstance(name, str):
+        raise SchemaError(f"the column name {name!r} is not text", remedy="use text as column names")
+    if isinstance(column, type) and issubclass(column, Column):
+        problem = f"{column.__name__} is a class, not a column object"
+        raise SchemaError(problem, column=name, remedy=f"write {column.__name__}() with parentheses")
+    if not isinstance(column, Column):
+        problem = f"{column!r} is not a column type"
+        raise SchemaError(problem, column=name, remedy="use a column type, for example Continuous()")
+
+
 def _immutable(value: Any, name: str) -> Any:
-    """Lists and arrays as tuples of plain values, so that columns compare, hash and go to files."""
+    """Lists and arrays as tuples of plain values, so that columns can be compared, hashed and written to files."""
     if value is None or isinstance(value, (str, np.generic)):
         return plain(value)
     if isinstance(value, dict):
@@ -322,29 +312,32 @@ def _immutable(value: Any, name: str) -> Any:
 
 
 def _words(value: Any, setting: str, names: Any) -> tuple[tuple[Any, str], ...]:
-    """{value: text} as pairs; a value alone is its own text, or goes by one of the `names` of labels."""
+    """{value: text} as pairs; a value without text is its own text, or has the name that `names` gives it."""
     if not isinstance(value, tuple):
-        raise SchemaError(f"{setting}={value!r} is no list", remedy=f'give {setting}={{9: "Don\'t know"}} or a list')
+        raise SchemaError(f"{setting}={value!r} is not a list", remedy=f'give {setting}={{9: "Don\'t know"}} or a list')
     known = dict(names) if setting == "missing" else {}
     pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, known.get(each, each)) for each in value]
     for place, (key, text) in enumerate(pairs):
         if not is_label(key):
-            raise SchemaError(f"{setting} has {show(key)}, which no cell holds", remedy="use text, numbers or booleans")
+            raise SchemaError(
+                f"{setting} has {show(key)}, which cannot be the value of a cell",
+                remedy="use text, numbers or booleans",
+            )
         if not is_label(text) or text == "":
-            raise SchemaError(f"{setting} calls {show(key)} {show(text)}", remedy="give it a text")
+            raise SchemaError(f"{setting} has {show(text)} as the name of {show(key)}", remedy="give a text")
         if key in [other for other, _ in pairs[:place]]:
             raise SchemaError(f"{setting} has {show(key)} twice", remedy="name each value once")
     return tuple((key, str(text)) for key, text in pairs)
 
 
 def _keyed(pairs: tuple[tuple[Any, str], ...], labels: tuple[Any, ...]) -> tuple[tuple[Any, str], ...]:
-    """{value: text} with the text of a label as the label itself: in files that people write all keys are text."""
+    """{value: text} with keys converted to labels: in hand-written files all keys are text."""
     written = {str(label): label for label in labels}
     return tuple((key if key in labels else written.get(key, key), text) for key, text in pairs)
 
 
 def spellings(value: Any) -> tuple[Any, ...]:
-    """A value, and the number that it spells if it is text."""
+    """A value and, if it is text that can be read as a number, that number."""
     try:
         return (value, float(value)) if isinstance(value, str) and np.isfinite(float(value)) else (value,)
     except ValueError:

@@ -1,7 +1,7 @@
-"""§3.1, point evidence: a measured number fixes its site, x = (T(e) − location) / scale.
+"""§3.1, point evidence: a number e fixes its site, x = (T(e) − location) / scale.
 
-Idea: the column standardises in the user's units; the model learns what remains of the scale.
-Promises a point for every number, and for a statement the interval it leaves open.
+The column standardises numbers; the model learns the remaining scale.
+A number is a point; a statement such as `at_least` is an interval.
 """
 
 from __future__ import annotations
@@ -11,18 +11,40 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from thurbo.columns.block import Block
 from thurbo.columns.cells import Cells, FloatArray
-from thurbo.columns.column import Block
 from thurbo.columns.measured import MeasuredColumn, Transform
 from thurbo.columns.statements import split
 
 
 @dataclass(frozen=True)
 class Continuous(MeasuredColumn):
-    """A number, standardised after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores).
+    """A number e with a normal latent variable, x = (T(e) − location) / scale.
 
-    `between`, `at_least` and `at_most` in a cell give an interval in the user's units.
-    With `unseen="missing"` a cell that is no finite number, or that "log" cannot take, counts as missing.
+    Parameters
+    ----------
+    transform : {None, "log", "rank-normal"}, default=None
+        T: the identity, the logarithm of positive numbers, or a monotone map to normal scores. Use "log" or
+        "rank-normal" for skewed numbers.
+    location, scale : float, optional
+        Mean and standard deviation of T(e). `fit` sets them.
+    knots, scores : tuple of float, optional
+        Points of the "rank-normal" map. `fit` sets them.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a finite number, or not positive for "log".
+    missing : dict or list, optional
+        Values that mean "no answer", such as {-1: "Refused"}.
+
+    Notes
+    -----
+    A cell is a number, `between`, `at_least` or `at_most` in the user's units.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 40, tb.at_least(60), None]})
+    >>> schema["age"].location
+    40.0
     """
 
     kind: ClassVar[str] = "continuous"
@@ -39,7 +61,7 @@ class Continuous(MeasuredColumn):
 
 
 def numbers_or_intervals(column: MeasuredColumn, cells: Cells, least: float = -np.inf) -> tuple[FloatArray, FloatArray]:
-    """Both ends of what each cell says in the user's units [row]: equal for a number, infinite where open."""
+    """Lower and upper end of each cell in the user's units [row]: equal for a number, infinite if open."""
     numbers_only, stated = split(cells)
     numbers, silent = column.read_numbers(numbers_only, least)
     lower, upper = np.where(silent, -np.inf, numbers), np.where(silent, np.inf, numbers)

@@ -1,7 +1,7 @@
-"""Outside the paper: columns that are kept out of the model, with what they are there for.
+"""Not in the paper: columns that are not part of the model, and their role in the table.
 
-Idea: leaving a column out is a choice with a reason, so it is written in the schema like any other.
-Promises no sites, and never to read a cell as an answer.
+A column is left out explicitly, in the schema, with a reason.
+These columns have no sites, and their cells are never read as answers.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.cells import as_numbers, show
-from thurbo.columns.column import Block, Cells, Column, Family, FloatArray
+from thurbo.columns.block import Block, Family
+from thurbo.columns.cells import Cells, FloatArray, as_numbers, show
+from thurbo.columns.column import Column, Measure, Role
 from thurbo.errors import SchemaError
 
 
 @dataclass(frozen=True)
-class Role(Column):
-    """A column that says nothing about the sites."""
+class Unmodelled(Column):
+    """A column without sites: its cells do not constrain the model."""
 
     family: ClassVar[Family] = "none"
 
@@ -41,10 +42,32 @@ class Role(Column):
 
 
 @dataclass(frozen=True)
-class Ignore(Role):
-    """Keep a column out of the model, for a `reason` that tables and reports repeat."""
+class Ignore(Unmodelled):
+    """A column that is not part of the model.
+
+    Parameters
+    ----------
+    reason : str, default=""
+        Why the column is left out; shown in tables and reports.
+    unseen : {"error", "missing"}, default="error"
+        Not used.
+    missing : dict or list, optional
+        Values that mean "no answer".
+
+    Notes
+    -----
+    A cell may be anything.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> print(tb.Schema({"comment": tb.Ignore("free text")}))
+    column   type    meaning of a cell
+    comment  Ignore  left out: free text
+    """
 
     kind: ClassVar[str] = "ignore"
+    role: ClassVar[Role] = "ignored"
     reason: str = ""
 
     def describe(self) -> str:
@@ -52,13 +75,35 @@ class Ignore(Role):
 
 
 @dataclass(frozen=True)
-class Id(Role):
-    """What a row is called: kept out of the model, and used in messages that name a row."""
+class Id(Unmodelled):
+    """The name of a row; it is not part of the model, and error messages use it.
+
+    Parameters
+    ----------
+    unseen : {"error", "missing"}, default="error"
+        Not used.
+    missing : dict or list, optional
+        Values that mean "no name".
+
+    Notes
+    -----
+    A cell may be anything. A row with a missing cell keeps its label in the table.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"respondent": tb.Id(), "trust": tb.Ordinal(["none", "some", "a lot"])})
+    """
 
     kind: ClassVar[str] = "id"
+    role: ClassVar[Role] = "id"
+
+    @property
+    def measure(self) -> Measure:
+        return "nominal"
 
     def rows(self, cells: Cells) -> NDArray[Any]:
-        """Names of the rows; one without a name keeps the label it has: [row]."""
+        """Names of the rows; a row without a name keeps its label: [row]."""
         return np.where(cells.missing, cells.rows.astype(object), cells.values.astype(object))
 
     def describe(self) -> str:
@@ -66,18 +111,40 @@ class Id(Role):
 
 
 @dataclass(frozen=True)
-class Weight(Role):
-    """How much a row counts: in `fit`, `partial_fit`, `score`, `evaluate` and `segments`, times any `sample_weight`."""
+class Weight(Unmodelled):
+    """The weight of a row in `fit`, `partial_fit`, `score`, `evaluate` and `segments`.
+
+    Parameters
+    ----------
+    unseen : {"error", "missing"}, default="error"
+        Not used.
+    missing : dict or list, optional
+        Values that mean "no weight".
+
+    Notes
+    -----
+    A cell is a finite number of at least 0; 0 leaves the row out. A `sample_weight` multiplies it.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"w": tb.Weight(), "age": tb.Continuous()}).fit({"w": [0.5, 1.5], "age": [30, 60]})
+    """
 
     kind: ClassVar[str] = "weight"
+    role: ClassVar[Role] = "weight"
+
+    @property
+    def measure(self) -> Measure:
+        return "scale"
 
     def weights(self, cells: Cells) -> FloatArray:
-        """Numbers of zero or more: [row]; raises at the first cell that holds none."""
+        """Numbers of at least 0: [row]; raises an error at the first cell that is not such a number."""
         numbers, _ = as_numbers(self.answered(cells))
         bad = ~(np.isfinite(numbers) & (numbers >= 0))
         if bad.any():
             position = int(bad.argmax())
-            value = "is missing" if cells.missing[position] else f"{show(cells.values[position])} is no weight"
+            value = "is missing" if cells.missing[position] else f"{show(cells.values[position])} is not a weight"
             remedy = "give every row a finite number of zero or more; zero leaves a row out"
             raise cells.error(position, f"the weight {value}" if cells.missing[position] else value, remedy)
         if not numbers.any():

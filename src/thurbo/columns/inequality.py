@@ -1,7 +1,7 @@
-"""§3, Eq. (5) as it stands: a cell holds inequalities b ≤ A x ≤ c on sites of any columns.
+"""§3, Eq. (5) in general form: a cell holds inequalities b ≤ A x ≤ c on sites of any columns.
 
-Idea: whatever the other data types cannot say; sites go by the names that `Schema.site_names` gives them.
-Promises no sites of its own; utilities and levels are in latent units, measured numbers in the user's.
+Use it for evidence that no other data type can express. Sites have the names of `Schema.site_names`.
+The column has no sites of its own. Utilities and levels are in latent units, measured numbers in the user's units.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.columns.block import Block, Family, LinearRow
 from thurbo.columns.cells import Cells, FloatArray, Refused, collection, plain, show
-from thurbo.columns.column import Block, Column, Family, LinearRow
+from thurbo.columns.column import Column
 
 _AT_LEAST, _AT_MOST = (">=", ">", "≥"), ("<=", "<", "≤")
 _EXAMPLE = 'write [({"issues.tax": 1, "issues.health": -1}, ">=", 0)]'
@@ -23,10 +24,27 @@ _EXAMPLE = 'write [({"issues.tax": 1, "issues.health": -1}, ">=", 0)]'
 
 @dataclass(frozen=True)
 class Inequality(Column):
-    """Statements about sites: [({"issues.tax": 1, "issues.health": -1}, ">=", 0)], any number of them in a cell.
+    """Linear inequalities on sites, Eq. (5): b ≤ A x ≤ c, any number of them in a cell.
 
-    The sign is ">=" or "<=", or "in" with two numbers: ({"a": 1, "b": 1}, "in", (0, 2)). A site of a Continuous column
-    without transform is in the user's units; all others are in latent units, where residuals have unit variance.
+    Parameters
+    ----------
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a list of inequalities.
+    missing : dict or list, optional
+        Values that mean "no answer".
+
+    Notes
+    -----
+    A cell is a list of ({site: coefficient}, sign, number). The sign is ">=" or "<=", or "in" with two numbers:
+    ({"a": 1, "b": 1}, "in", (0, 2)). A site of a Continuous column without transform is in the user's units; other
+    sites are in latent units, in which residuals have unit variance.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"now": tb.Continuous(), "before": tb.Continuous(), "change": tb.Inequality()})
+    >>> cell = [({"now": 1, "before": -1}, ">=", 0)]
+    >>> schema = schema.fit({"now": [3, None], "before": [2, 4], "change": [None, cell]})
     """
 
     kind: ClassVar[str] = "inequality"
@@ -44,7 +62,7 @@ class Inequality(Column):
         return self
 
     def encode(self, cells: Cells) -> Block:
-        """Cells as rows of b ≤ A x ≤ c."""
+        """Cells as rows of b ≤ A x ≤ c, Eq. (5)."""
         linear: list[LinearRow] = []
         for row in np.flatnonzero(~cells.missing):
             try:
@@ -66,16 +84,16 @@ class Inequality(Column):
 def _statements(value: Any) -> list[tuple[dict[str, float], float, float]]:
     listed = collection(value)
     if listed is None or isinstance(value, (set, frozenset)):
-        raise Refused(f"{show(value)} is no list of inequalities", _EXAMPLE)
+        raise Refused(f"{show(value)} is not a list of inequalities", _EXAMPLE)
     if len(listed) == 3 and isinstance(listed[0], Mapping):
-        listed = (listed,)  # one statement without its list
+        listed = (listed,)  # one inequality without a list
     return [_statement(entry) for entry in listed]
 
 
 def _statement(entry: Any) -> tuple[dict[str, float], float, float]:
     parts = collection(entry)
     if parts is None or len(parts) != 3 or not isinstance(parts[0], Mapping):
-        raise Refused(f"{show(entry)} is no inequality", _EXAMPLE)
+        raise Refused(f"{show(entry)} is not an inequality", _EXAMPLE)
     coefficients, sign, bound = parts
     found = {str(site): _number(value, "coefficient") for site, value in coefficients.items()}
     found = {site: value for site, value in found.items() if value != 0}
@@ -93,8 +111,8 @@ def _statement(entry: Any) -> tuple[dict[str, float], float, float]:
         raise Refused(
             f"the interval from {lower:g} to {upper:g} is empty or a point", "give a smaller and a larger end"
         )
-    remedy = 'say ">=", "<=", or "in" with two numbers; an equation has no room for noise'
-    raise Refused(f"the sign {show(sign)} is not understood", remedy)
+    remedy = 'use ">=", "<=", or "in" with two numbers; equations are not supported'
+    raise Refused(f"the sign {show(sign)} is not valid", remedy)
 
 
 def _number(value: Any, what: str) -> float:

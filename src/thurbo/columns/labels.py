@@ -1,7 +1,7 @@
-"""Cells that name labels: which labels there are, how people read them, and in what order they stand.
+"""Cells that hold labels: the set of labels, their display names, and their order.
 
-Idea: `labels` are the values as the table holds them, `texts` what people read ("Strongly agree" for 1), and a cell or
-a statement may use either. Promises that a text which could mean two labels means none.
+`labels` are the values in the table, `texts` their display names ("Strongly agree" for 1). A cell or a statement may
+use either. A text that could mean two labels is not accepted for either.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.columns.block import Block, Family
 from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, show
-from thurbo.columns.column import Block, Column, Family
+from thurbo.columns.column import Column
+from thurbo.columns.forms import Form, LevelForm
 from thurbo.columns.statements import Statement
 from thurbo.errors import SchemaError, SchemaWarning
 
-MANY_LEVELS = 500  # at twice as many a step of training takes several times as long, at thousands some forty times
+MANY_LEVELS = 500  # with 1,000 a training step is several times slower, with several thousand about forty times
 
 
 @dataclass(frozen=True)
 class LabelledColumn(Column):
-    """A cell that names labels; `names` is what people read in their place: {1: "Strongly agree", 2: "Agree"}.
+    """A cell that holds labels; `names` are their display names: {1: "Strongly agree", 2: "Agree"}.
 
-    Left to be found, the labels are those that are named together with those of the training cells.
+    If labels are not given, they are those of `names` together with those of the training cells.
     """
 
     words: ClassVar[tuple[str, ...]] = ("names", "missing")
-    names: Mapping[Any, str] | tuple[tuple[Any, str], ...] = field(default=(), kw_only=True)  # kept as pairs
+    names: Mapping[Any, str] | tuple[tuple[Any, str], ...] = field(default=(), kw_only=True)  # stored as pairs
 
     @property
     def _names(self) -> tuple[tuple[Any, str], ...]:
@@ -41,12 +43,12 @@ class LabelledColumn(Column):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What people read for each of `labels`: its name, or the label itself."""
+        """Display name of each of `labels`, or else the label itself."""
         names = dict(self._names)
         return tuple(str(names.get(label, label)) for label in self.labels)
 
     def lookup(self) -> dict[Any, int]:
-        """Place of each label, and of each name that can mean no other."""
+        """Position of each label, and of each name that is unambiguous."""
         found: dict[Any, int] = {label: place for place, label in enumerate(self.labels)}
         written = {str(label): place for place, label in enumerate(self.labels)}
         count, named = Counter(self.texts), dict(self._names)
@@ -56,36 +58,40 @@ class LabelledColumn(Column):
         return found
 
     def meant(self, values: Iterable[Any]) -> list[Any]:
-        """Labels of values that are labels or their names, each once; without those that are declared missing."""
+        """Labels of values that are labels or names, each once; without values that are declared missing."""
         gone, count = {value for value, _ in self._kinds}, Counter(text for _, text in self._names)
         label_of = {text: label for label, text in self._names if count[text] == 1}
         label_of |= {label: label for label, _ in self._names}
         return [label for label in dict.fromkeys(label_of.get(value, value) for value in values) if label not in gone]
 
     def possible(self, found: Iterable[Any]) -> list[Any]:
-        """Labels that have a name, and those of values that were found."""
+        """Labels that have a name, and labels of the values in `found`."""
         return self.meant([*(label for label, _ in self._names), *found])
 
 
 @dataclass(frozen=True)
 class LevelColumn(LabelledColumn):
-    """A cell that is one of a few labels: label l says that x lies between cuts l − 1 and l, Eq. (7)."""
+    """A cell that is one of a few labels: label l means that x is between cuts l − 1 and l, Eq. (7)."""
 
     family: ClassVar[Family] = "levels"
 
+    @property
+    def form(self) -> Form:
+        return LevelForm()
+
     @abstractmethod
     def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
-        """The error of a cell that is none of the labels."""
+        """The error for a cell that is not one of the labels."""
 
     @abstractmethod
     def _range(self, statement: Statement) -> tuple[int, int]:
-        """The lowest and highest level that a statement leaves open; raises Refused."""
+        """The lowest and the highest level that a statement allows; raises Refused."""
 
     def to_ranges(self, cells: Cells) -> tuple[IntArray, IntArray]:
-        """Lowest and highest label that each cell leaves open: two of [row], −1 where it says nothing."""
+        """Lowest and highest label that each cell allows: two arrays [row], −1 if it has no information."""
         if not self.labels:
             raise SchemaError(
-                f"{type(self).__name__} does not know its values yet",
+                f"{type(self).__name__} is not fitted: its values are not known",
                 column=cells.name,
                 remedy="fit it first",
             )
@@ -107,19 +113,14 @@ class LevelColumn(LabelledColumn):
             raise (
                 cells.error(first, why.problem, why.remedy) if why else self._unknown(cells, first, cells.values[first])
             )
-        # All levels left open is nothing said.
+        # A cell that allows all levels has no information.
         low[(low == 0) & (high == len(self.labels) - 1)] = -1
         high[low < 0] = -1
         return low[which], high[which]
 
     def codes(self, block: Block) -> IntArray:
-        """The one level that each cell leaves open: [row], −1 where there are several or none."""
-        code = block.code[:, 0]
-        return np.where(block.code_high[:, 0] == code, code, np.int32(-1))
-
-    def from_codes(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
-        return natural(self.labels, codes)
+        """The only level that each cell allows: [row], −1 if there are several or none."""
+        return LevelForm().codes(self, block)
 
     def encode(self, cells: Cells) -> Block:
         """Cells as levels, Eq. (7)."""
@@ -127,60 +128,42 @@ class LevelColumn(LabelledColumn):
         return Block.levels(low, self.n_cuts, None if np.array_equal(low, high) else high)
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        """The label whose interval holds x: as many labels up as there are cuts below x."""
+        """The label whose interval contains x: its position is the number of cuts below x."""
         values = np.asarray(x, np.float64)[:, 0]
         own_cuts = np.asarray(cuts, np.float64).reshape(1, -1)[0, : self.n_cuts]
         codes = np.searchsorted(own_cuts, values, side="left")
-        return self.from_codes(np.where(np.isnan(values), -1, codes))
-
-
-def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
-    """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
-    codes = np.asarray(codes)
-    missing = codes < 0
-    if all(isinstance(label, bool) for label in labels) and not missing.any():
-        dtype: Any = np.bool_
-    elif all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
-        dtype = np.float64 if missing.any() else np.int64
-    elif all(isinstance(label, float) for label in labels):
-        dtype = np.float64
-    else:
-        dtype = object
-    table = np.empty(len(labels) + 1, dtype)
-    table[:-1] = labels
-    table[-1] = None if dtype is object else np.nan if dtype is np.float64 else False
-    return table[np.where(missing, -1, codes)]
+        return self.answers_of(np.where(np.isnan(values), -1, codes))
 
 
 def check_labels(labels: Any, many: str, one: str, owner: str) -> None:
-    """Refuse labels that are no list of at least two distinct values which a file can hold."""
+    """Check that labels are a list of at least two distinct values that can be written to a file."""
     if not isinstance(labels, tuple):
         raise SchemaError(f"{many}={labels!r} is not a list", remedy=f"give {owner} a list")
     for place, label in enumerate(labels):
         if not is_label(label):
-            raise SchemaError(f"{one} {show(label)} is no label", remedy="use text, numbers or booleans")
+            raise SchemaError(f"{one} {show(label)} cannot be a label", remedy="use text, numbers or booleans")
         if label in labels[:place] or str(label) in map(str, labels[:place]):
-            raise SchemaError(f"{one} {show(label)} stands twice in the {many}", remedy=f"name each {one} once")
+            raise SchemaError(f"{one} {show(label)} occurs twice in the {many}", remedy=f"name each {one} once")
     if len(labels) < 2:
         problem = f"{many} [{listing(map(show, labels))}] are fewer than two"
         raise SchemaError(problem, remedy=f"give at least two {many}, or use Ignore()")
 
 
 def check_pairs(value: Any, setting: str) -> None:
-    """Refuse what is not {label: name of a column}, each name once."""
+    """Check a setting of the form {label: name of a column}, each name once."""
     is_pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
     if not is_pairs:
-        raise SchemaError(f"{setting}={value!r} is no dictionary", remedy=f'give {setting}={{"label": "column"}}')
+        raise SchemaError(f"{setting}={value!r} is not a dictionary", remedy=f'give {setting}={{"label": "column"}}')
     check_names(tuple(name for _, name in value), setting)
 
 
 def check_names(names: Any, setting: str) -> None:
-    """Refuse what is no list of distinct names of columns."""
+    """Check that a setting is a list of distinct names of columns."""
     if not isinstance(names, tuple) or not names:
-        raise SchemaError(f"{setting}={names!r} names no columns", remedy="give names of columns")
+        raise SchemaError(f"{setting}={names!r} is not a list of columns", remedy="give names of columns")
     for place, name in enumerate(names):
         if not isinstance(name, str):
-            raise SchemaError(f"{setting} names the column {show(name)}", remedy="name columns by text")
+            raise SchemaError(f"{setting} names the column {show(name)}", remedy="give the name of a column as text")
         if name in names[:place]:
             raise SchemaError(f"{setting} names the column {show(name)} twice", remedy="name each column once")
 
@@ -195,15 +178,15 @@ def in_order(found: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def warn_of_many_levels(columns: Mapping[str, Column]) -> None:
-    """Say which columns have so many labels that every step of training pays for them, and what they rather are."""
+    """Warn about columns with so many labels that training is slow, and suggest another type."""
     for name, column in columns.items():
         n_labels = len(column.labels)
         if not isinstance(column, LabelledColumn) or n_labels <= MANY_LEVELS or column.kind not in _ONE_OF_MANY:
             continue
         many, rather = _ONE_OF_MANY[column.kind]
         warnings.warn(
-            f'column "{name}": {type(column).__name__} has {n_labels:,} {many}, and training pays for each; '
-            f"say Ignore() or Id() if it names rows, {rather}",
+            f'column "{name}": {type(column).__name__} has {n_labels:,} {many}, which makes training slow; '
+            f"use Ignore() or Id() if it names rows, {rather}",
             SchemaWarning,
             stacklevel=4,  # where TBM.fit was called
         )
@@ -211,5 +194,5 @@ def warn_of_many_levels(columns: Mapping[str, Column]) -> None:
 
 _ONE_OF_MANY = {
     "ordinal": ("levels", 'Continuous(transform="rank-normal") if it is an amount'),
-    "categorical": ("categories", "or put rare ones together"),
+    "categorical": ("categories", "or merge rare ones"),
 }

@@ -1,7 +1,7 @@
 """§3.1, evidence about a number e: a point, an interval or one end, in standard units z = (T(e) − location) / scale.
 
-Idea: one strictly increasing map to standard units, whatever a cell says of the number; the model learns what remains
-of the scale. Promises a known derivative, so that densities are in the user's units, and ends that stay in order.
+One strictly increasing map converts to standard units; the model learns the remaining scale.
+Its derivative is known, so densities are in the user's units. The order of the ends is preserved.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.columns.block import Block, Family
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, Refused, as_numbers, show
-from thurbo.columns.column import Block, Column, Family
+from thurbo.columns.column import Column
+from thurbo.columns.forms import Form, NumberForm
 from thurbo.columns.normal_scores import normal_scores, piecewise_linear, tail_slopes
 from thurbo.columns.statements import Interval, Statement
 from thurbo.errors import SchemaError
 
 TRANSFORMS = (None, "log", "rank-normal")
-NARROWEST = 1e-3  # interval in standard units whose ends single precision still tells apart
+NARROWEST = 1e-3  # narrowest interval in standard units whose ends are distinct in single precision
 
 Transform = Literal["log", "rank-normal"] | None
 
@@ -35,6 +37,10 @@ class MeasuredColumn(Column):
     knots: tuple[float, ...] = field(default=(), kw_only=True)  # rank-normal: numbers in the user's units ...
     scores: tuple[float, ...] = field(default=(), kw_only=True)  # ... and the normal score of each
 
+    @property
+    def form(self) -> Form:
+        return NumberForm()
+
     def _check(self) -> None:
         if self.transform not in TRANSFORMS:
             raise SchemaError(
@@ -48,7 +54,7 @@ class MeasuredColumn(Column):
         self._check_own()
 
     def _check_own(self) -> None:
-        """Refuse what the user cannot have meant by the settings of one kind."""
+        """Check the settings of one type of column."""
 
     @property
     def n_cuts(self) -> int:
@@ -58,13 +64,23 @@ class MeasuredColumn(Column):
     def standard(self) -> tuple[float, float]:
         """Location and scale, once fitted."""
         if self.location is None or self.scale is None:
-            raise SchemaError(f"{type(self).__name__} does not know its location and scale yet", remedy="fit it first")
+            raise SchemaError(
+                f"{type(self).__name__} is not fitted: its location and scale are not known", remedy="fit it first"
+            )
         return self.location, self.scale
+
+    def linear_units(self) -> tuple[float, float]:
+        """Location and scale; raises Refused if there is a transform, which does not allow sums in user's units."""
+        if self.transform is not None:
+            problem = f'has transform="{self.transform}", so it cannot be part of a linear inequality'
+            remedy = f"use {type(self).__name__} without transform, or between(...) in its own cell"
+            raise Refused(problem, remedy)
+        return self.standard
 
     # ---- units
 
     def learn(self, lower: FloatArray, upper: FloatArray) -> Self:
-        """The column with its map to standard units fitted to intervals in the user's, numbers among them."""
+        """The column with its map to standard units fitted to intervals (or numbers) in the user's units."""
         known = np.isfinite(lower) | np.isfinite(upper)
         fitted = self
         if self.transform == "rank-normal":
@@ -74,12 +90,12 @@ class MeasuredColumn(Column):
         return replace(fitted, location=location, scale=scale)
 
     def to_standard(self, numbers: FloatArray) -> FloatArray:
-        """Standard units of numbers in the user's: z = (T(e) − location) / scale."""
+        """Numbers in the user's units as standard units: z = (T(e) − location) / scale."""
         location, scale = self.standard
         return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
 
     def to_user(self, z: FloatArray) -> FloatArray:
-        """Numbers in the user's units of standard ones: T⁻¹(location + scale z)."""
+        """Standard units as numbers in the user's units: T⁻¹(location + scale z)."""
         location, scale = self.standard
         transformed = location + scale * np.asarray(z, np.float64)
         if self.transform == "log":
@@ -113,8 +129,7 @@ class MeasuredColumn(Column):
     def confined(self, lower: FloatArray, upper: FloatArray) -> Block:
         """Intervals in the user's units [row] as a block: an infinite end is open, equal ends are a point.
 
-        An interval too narrow for single precision is widened, and what its mass gains so is taken back in
-        `log_jacobian`.
+        An interval too narrow for single precision is widened; `log_jacobian` corrects its probability for that.
         """
         block = self.silent(len(lower))
         point = (lower == upper) & np.isfinite(lower)
@@ -131,18 +146,18 @@ class MeasuredColumn(Column):
             low, high = lower[narrow], upper[narrow]
             middle = (block.lower[narrow, 0] + block.upper[narrow, 0]) / 2
             block.lower[narrow, 0], block.upper[narrow, 0] = middle - NARROWEST / 2, middle + NARROWEST / 2
-            # By the derivative, since the difference of two nearly equal numbers is mostly rounding.
+            # By the derivative, since the difference of two nearly equal numbers is inaccurate.
             block.log_jacobian[narrow] = self.log_derivative(low / 2 + high / 2) + np.log((high - low) / NARROWEST)
         return block
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        """The number that x stands for, as a cell holds it."""
+        """The number that belongs to x, as a cell."""
         return self.as_cells(
             self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
         )
 
     def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
-        """Numbers in the user's units as a cell holds them."""
+        """Numbers in the user's units as cells."""
         return numbers
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
@@ -156,7 +171,7 @@ class MeasuredColumn(Column):
     # ---- reading
 
     def read_ends(self, cells: Cells, position: int, statement: Statement) -> tuple[float, float]:
-        """The ends of a stated interval in the user's units, infinite where it is open or says nothing."""
+        """The ends of a stated interval in the user's units, infinite if open."""
         try:
             return self._interval(statement)
         except Refused as refused:
@@ -166,21 +181,23 @@ class MeasuredColumn(Column):
 
     def _interval(self, statement: Statement) -> tuple[float, float]:
         if not isinstance(statement, Interval):
-            raise Refused(f"{show(statement)} says nothing about a number", "use between, at_least or at_most")
+            raise Refused(
+                f"{show(statement)} cannot be used in a column of numbers", "use between, at_least or at_most"
+            )
         if any(isinstance(end, str) for end in (statement.lower, statement.upper)):
-            raise Refused(f"{show(statement)} has text where a number should be", "give numbers")
+            raise Refused(f"{show(statement)} has text instead of a number", "give numbers")
         lower = -np.inf if statement.lower is None else float(statement.lower)
         upper = np.inf if statement.upper is None else float(statement.upper)
         if self.transform == "log" and upper <= 0:
-            raise Refused(f"{show(statement)} leaves no positive number", 'use transform="rank-normal" or None')
+            raise Refused(f"{show(statement)} contains no positive number", 'use transform="rank-normal" or None')
         if self.transform == "log" and lower <= 0:
-            lower = -np.inf  # every number that has a logarithm is above
+            lower = -np.inf  # all positive numbers are above
         return lower, upper
 
     def read_numbers(self, cells: Cells, least: float = -np.inf) -> tuple[FloatArray, BoolArray]:
-        """Cells as numbers, and which of them say nothing; raises at the first cell that is no number.
+        """Cells as numbers, and which of them are missing; raises an error at the first cell that is not a number.
 
-        A number up to `least` stands for all of those, so it needs no logarithm.
+        A number up to `least` is censored there, so its logarithm is not needed.
         """
         numbers, refused = as_numbers(cells)
         missing = cells.missing | np.isnan(numbers) & ~refused
@@ -193,14 +210,14 @@ class MeasuredColumn(Column):
         return numbers, missing | refused
 
     def no_number(self, cells: Cells, position: int, number: float) -> SchemaError:
-        """Why a cell cannot be read as a number that the column can use."""
+        """The error for a cell that cannot be read as a number of this column."""
         value, kind = cells.values[position], type(self).__name__
-        escape = f'or let such cells count as missing with {kind}(unseen="missing")'
+        escape = f'or treat such cells as missing with {kind}(unseen="missing")'
         if np.isinf(number):
             return cells.error(position, f"value {show(value)} is infinite", f"correct the cell, {escape}")
         if np.isnan(number):
             if cells.values.dtype.kind in "mM" or hasattr(value, "isoformat"):
-                remedy = "turn dates and times into numbers, for instance days since the first"
+                remedy = "convert dates and times to numbers, for example days since the first"
                 return cells.error(position, f"value {show(value)} is a date or time, not a number", remedy)
             return cells.error(position, f"value {show(value)} is not a number", f"correct the cell, {escape}")
         return cells.error(
@@ -215,18 +232,18 @@ class MeasuredColumn(Column):
 
 
 def _middles(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Middles of intervals, or their only end: enough to find a unit."""
+    """Middles of intervals, or their only known end: enough to estimate location and scale."""
     lower, upper = np.where(np.isfinite(lower), lower, upper), np.where(np.isfinite(upper), upper, lower)
-    return lower / 2 + upper / 2  # halves first: the sum of two large numbers may be infinite
+    return lower / 2 + upper / 2  # halves first: the sum of two large numbers may overflow
 
 
 def _location_and_scale(values: FloatArray) -> tuple[float, float]:
-    """Mean and standard deviation; a column without spread keeps its unit."""
+    """Mean and standard deviation; scale 1 if all numbers are equal."""
     if len(values) == 0:
         return 0.0, 1.0
     if values.min() == values.max():
         return float(values[0]), 1.0
-    # In units of the largest, so that neither huge nor tiny numbers leave the range of floats when squared.
+    # Relative to the largest number, so that squares neither overflow nor underflow.
     unit = np.abs(values).max()
     location, scale = float(unit * np.mean(values / unit)), float(unit * np.std(values / unit))
     return location, scale if scale > np.finfo(float).tiny else 1.0

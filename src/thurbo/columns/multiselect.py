@@ -1,7 +1,7 @@
-"""§3.1, Eq. (6), once for each option: "select all that apply" is a binary answer to every option.
+"""§3.1, Eq. (6) for each option: "select all that apply" is one binary answer per option.
 
-Idea: an empty list says that none was ticked; a missing cell, that nobody asked.
-Promises one site and one learnable cut for each option, and `labels == options`.
+An empty list means that no option was selected; a missing cell means that the question was not asked.
+Each option has one site and one learned cut. After fit, `labels` equals `options`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns.binary import false_and_true, is_word
-from thurbo.columns.cells import Cells, FloatArray, IntArray, Refused, is_label, listing, plain, show, suggestion
-from thurbo.columns.column import Block, Family
-from thurbo.columns.labels import LabelledColumn, check_labels, check_names, check_pairs, in_order, natural
+from thurbo.columns.block import Block, Family
+from thurbo.columns.cells import (
+    Cells,
+    FloatArray,
+    IntArray,
+    Refused,
+    is_label,
+    listing,
+    natural,
+    plain,
+    show,
+    suggestion,
+)
+from thurbo.columns.forms import Form, OptionForm
+from thurbo.columns.labels import LabelledColumn, check_labels, check_names, check_pairs, in_order
 from thurbo.columns.statements import Statement
 from thurbo.errors import SchemaError
 
 
 @dataclass(frozen=True)
 class MultiSelect(LabelledColumn):
-    """The `options` that were ticked: a list, a text delimited by `sep`, one column for each option, or of mentions.
+    """Any number of options, Eq. (6): x_o ≥ θ_o if option o is selected, x_o ≤ θ_o if not.
 
-    An empty list or text says that none was ticked; a missing cell, that the question was not asked. A cell may also
-    be a mapping {option: True, False or None} that leaves options open. With `columns={option: column}` each column
-    holds 0 or 1, two words, or one word or nothing; with `ticked=value` any other value is not ticked. Where the
-    training cells hold any answer for "not ticked", a blank is not asked (`blank="unasked"`); otherwise a blank is not
-    ticked (`blank="unticked"`), and a row of nothing but blanks was not asked. With `mentions=[column, ...]` each
-    column holds one of the options that were ticked, in any order, or nothing; a row without mentions was not asked.
-    Unknown options are left out where `unseen="missing"`.
+    Parameters
+    ----------
+    options : list, optional
+        All options; by default those of the training cells.
+    sep : str, default=";"
+        Separator of options in a cell that is text.
+    columns : dict, optional
+        {option: column} if each option has its own column of 0 and 1, of two words, or of one word and blanks.
+    ticked : label, optional
+        With `columns`: the value that means "selected"; all other values mean "not selected".
+    mentions : list of str, optional
+        Columns that each hold one selected option, in any order, or are empty.
+    blank : {"unticked", "unasked"}, optional
+        With `columns`: meaning of an empty cell. By default "unasked" if training cells have a value for "not
+        selected", otherwise "unticked".
+    values, cell_format : optional
+        Coding of each column, and whether cells are text or lists. `fit` sets them.
+    names : dict, optional
+        Display names of options.
+    unseen : {"error", "missing"}, default="error"
+        What to do with an unknown option; "missing" omits it.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {99: "Refused"}.
+
+    Notes
+    -----
+    A cell is a list of the selected options, a text, or a mapping {option: True, False or None}, in which None is
+    unknown. An empty list or text means that no option was selected; a missing cell means that the question was not
+    asked. With `columns` or `mentions`, a row with only empty cells was not asked.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"news": ["radio;TV", "", ["TV"], None]}
+    >>> tb.Schema({"news": tb.MultiSelect()}).fit(table)["news"].options
+    ('TV', 'radio')
     """
 
     kind: ClassVar[str] = "multiselect"
@@ -39,35 +80,41 @@ class MultiSelect(LabelledColumn):
     mappings: ClassVar[tuple[str, ...]] = ("columns",)
     options: tuple[Any, ...] | None = None
     sep: str = ";"
-    columns: Mapping[Any, str] | None = field(default=None, kw_only=True)  # kept as pairs, which are immutable
-    ticked: Any = field(default=None, kw_only=True)  # the value that counts, in columns
+    columns: Mapping[Any, str] | None = field(
+        default=None, kw_only=True
+    )  # stored as pairs, so that the column is immutable
+    ticked: Any = field(default=None, kw_only=True)  # the value that means "selected", in columns
     mentions: tuple[str, ...] | None = field(default=None, kw_only=True)
     blank: Literal["unticked", "unasked"] | None = field(default=None, kw_only=True)
-    values: tuple[tuple[Any, Any], ...] | None = field(default=None, kw_only=True)  # (not ticked, ticked) by column
-    form: Literal["text", "list"] | None = field(default=None, kw_only=True)  # of a cell; found by fit
+    values: tuple[tuple[Any, Any], ...] | None = field(default=None, kw_only=True)  # (not selected, selected) by column
+    cell_format: Literal["text", "list"] | None = field(default=None, kw_only=True)  # of a cell; set by fit
 
     def _check(self) -> None:
         if not isinstance(self.sep, str) or not self.sep:
-            # The text of settings is trimmed, so a separator cannot be white space alone.
-            raise SchemaError(f"sep={self.sep!r} separates nothing", remedy='say for instance sep=";" or sep=","')
+            # Text in settings is stripped, so a separator cannot be only white space.
+            raise SchemaError(f"sep={self.sep!r} is not a separator", remedy='use for example sep=";" or sep=","')
         if self.blank not in (None, "unticked", "unasked"):
-            raise SchemaError(f"blank={self.blank!r} is not understood", remedy='say "unticked" or "unasked"')
+            raise SchemaError(f"blank={self.blank!r} is not valid", remedy='use "unticked" or "unasked"')
         if self.columns is not None:
             check_pairs(self.columns, "columns")
             keys = tuple(option for option, _ in self._pairs)
             if self.options is not None and self.options != keys:
-                remedy = "leave options out: columns names them"
+                remedy = "omit options: columns gives them"
                 raise SchemaError(f"options {listing(self.options)} are not those of columns", remedy=remedy)
             _check_options(keys)
         if self.mentions is not None:
             check_names(self.mentions, "mentions")
             if self.columns is not None:
-                raise SchemaError("a MultiSelect is given columns and mentions", remedy="give one of them")
+                raise SchemaError("MultiSelect has both columns and mentions", remedy="give one of them")
         if self.ticked is not None and (self.columns is None or not is_label(self.ticked)):
-            remedy = 'say MultiSelect(columns={"option": "column"}, ticked=1)'
-            raise SchemaError(f"ticked={self.ticked!r} counts no value of the columns", remedy=remedy)
+            remedy = 'use MultiSelect(columns={"option": "column"}, ticked=1)'
+            raise SchemaError(f"ticked={self.ticked!r} needs columns", remedy=remedy)
         if self.options is not None:
             _check_options(self.options)
+
+    @property
+    def form(self) -> Form:
+        return OptionForm()
 
     @property
     def _pairs(self) -> tuple[tuple[Any, str], ...]:
@@ -95,23 +142,25 @@ class MultiSelect(LabelledColumn):
         distinct, _ = cells.hashable().factorise()
         if self.mentions is not None:
             distinct = [value for part in cells.parts.values() for value in part.factorise()[0] if value != ""]
-        form: Any = self.form or ("text" if any(isinstance(value, str) for value in distinct) else "list")
+        form: Any = self.cell_format or ("text" if any(isinstance(value, str) for value in distinct) else "list")
         if self.options is not None:
-            return replace(self, form=form)
+            return replace(self, cell_format=form)
         found = self.possible(option for value in distinct for option in self._ticked(value))
         for option in found:
             if not is_label(option):
-                remedy = "say MultiSelect([...]) with all options"
+                remedy = "use MultiSelect([...]) with all options"
                 raise SchemaError(f"{show(option)} cannot be an option", column=cells.name, remedy=remedy)
         if not found:
-            remedy = "say MultiSelect([...]) with all options, or use Ignore()"
+            remedy = "use MultiSelect([...]) with all options, or use Ignore()"
             raise SchemaError("no cell names an option", column=cells.name, remedy=remedy)
-        return replace(self, form=form, options=in_order(found))
+        return replace(self, cell_format=form, options=in_order(found))
 
     def encode(self, cells: Cells) -> Block:
         """Cells as one binary level for each option."""
         if not self.labels or (self.columns is not None and self.values is None):
-            raise SchemaError("MultiSelect does not know its options yet", column=cells.name, remedy="fit it first")
+            raise SchemaError(
+                "MultiSelect is not fitted: its options are not known", column=cells.name, remedy="fit it first"
+            )
         cells = cells.hashable()
         index: dict[Any, int] = {site: place for place, site in enumerate(self.sites)}
         index |= self.lookup()
@@ -134,7 +183,7 @@ class MultiSelect(LabelledColumn):
         return Block.levels(code, 1, sites=self.sites)
 
     def _ticked(self, value: Any) -> list[Any]:
-        """The options that a cell names."""
+        """The options in a cell."""
         if isinstance(value, str):
             return [word.strip() for word in value.split(self.sep) if word.strip()]
         if isinstance(value, frozenset):
@@ -144,10 +193,10 @@ class MultiSelect(LabelledColumn):
         return list(value) if isinstance(value, tuple) else [value]
 
     def _read(self, value: Any, index: Mapping[Any, int]) -> IntArray:
-        """Codes of the options that one cell ticks: 1, 0, or −1 where it leaves an option open."""
+        """Codes of the options of one cell: 1 selected, 0 not selected, −1 unknown."""
         if isinstance(value, Statement):
-            remedy = "give the options ticked, or {option: True or False} for some of them"
-            raise Refused(f"{show(str(value))} says nothing about options ticked", remedy)
+            remedy = "give the selected options, or {option: True or False} for some of them"
+            raise Refused(f"{show(str(value))} cannot be used in a MultiSelect column", remedy)
         answers = dict(value) if isinstance(value, frozenset) else dict.fromkeys(self._ticked(value), True)
         code = np.full(len(self.labels), -1 if isinstance(value, frozenset) else 0, np.int32)
         for option, answer in answers.items():
@@ -156,7 +205,7 @@ class MultiSelect(LabelledColumn):
                     continue
                 raise self._unknown(option)
             if answer not in (True, False, None):
-                raise Refused(f"option {show(option)} is {show(answer)}", "say True, False or None")
+                raise Refused(f"option {show(option)} is {show(answer)}", "use True, False or None")
             code[index[option]] = -1 if answer is None else int(answer)
         return code
 
@@ -168,7 +217,7 @@ class MultiSelect(LabelledColumn):
         )
 
     def _fit_columns(self, cells: Cells) -> Self:
-        """Find what stands for ticked and not ticked in each column, and what a blank means."""
+        """Find the values for "selected" and "not selected" in each column, and the meaning of an empty cell."""
         values, any_unticked = [], False
         for place, (option, name) in enumerate(self._pairs):
             if self.values is not None:
@@ -201,7 +250,7 @@ class MultiSelect(LabelledColumn):
                 position = int(strange.argmax())
                 problem = f"value {show(part.values[position])} of option {show(option)}"
                 problem += f" is neither {show(yes)} nor {show(no)}" if no != "" else f" is not {show(yes)}"
-                remedy = 'correct the cell, or let such cells count as missing with MultiSelect(unseen="missing")'
+                remedy = 'correct the cell, or treat such cells as missing with MultiSelect(unseen="missing")'
                 raise part.error(position, problem, remedy)
         refused = code == -2
         if self.blank == "unticked":
@@ -211,7 +260,7 @@ class MultiSelect(LabelledColumn):
         return code
 
     def _from_mentions(self, cells: Cells, index: Mapping[Any, int]) -> IntArray:
-        """Codes of the columns that hold one ticked option each: [row, option]."""
+        """Codes of the columns that hold one selected option each: [row, option]."""
         said = np.zeros((len(cells), len(self.labels)), bool)
         for part in cells.parts.values():
             distinct, which = part.factorise()
@@ -226,22 +275,22 @@ class MultiSelect(LabelledColumn):
         return np.where(said.any(axis=1, keepdims=True), said, -1).astype(np.int32)
 
     def is_ticked(self, x: FloatArray, cuts: FloatArray) -> IntArray:
-        """Codes of latent values: 1 above the option's cut, 0 below, −1 where there is none: [row, option]."""
+        """Codes of latent values: 1 above the option's cut, 0 below, −1 if missing: [row, option]."""
         x = np.asarray(x, np.float64)
         above = x > np.asarray(cuts, np.float64).reshape(len(self.labels), -1)[:, 0]
         return np.where(np.isnan(x), -1, above).astype(np.int32)
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        """The options above their cuts, as a list, or as text where cells were text."""
+        """The options above their cuts, as a list, or as text if cells were text."""
         cells = np.full(len(x), None, object)
         for row, codes in enumerate(self.is_ticked(x, cuts)):
             if (codes >= 0).any():
                 options = [self.labels[place] for place in np.flatnonzero(codes == 1)]
-                cells[row] = self.sep.join(map(str, options)) if self.form == "text" else options
+                cells[row] = self.sep.join(map(str, options)) if self.cell_format == "text" else options
         return cells
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
-        """The same as one column for each option, in its own coding, or as one for each mention."""
+        """The options above their cuts as one column per option, in its coding, or one column per mention."""
         if self.mentions is not None:
             return self._as_mentions(x, cuts)
         if self.columns is None:
@@ -256,7 +305,7 @@ class MultiSelect(LabelledColumn):
         return found
 
     def _as_mentions(self, x: FloatArray, cuts: FloatArray) -> dict[str, NDArray[Any]]:
-        """The options ticked, in their order; those furthest above their cuts where there are too few columns."""
+        """The selected options in order; if there are too few columns, those furthest above their cuts."""
         assert self.mentions is not None
         codes, height = self.is_ticked(x, cuts), np.asarray(x, np.float64) - np.asarray(cuts, np.float64)[:, 0]
         held = np.full((len(codes), len(self.mentions)), -1)
@@ -272,23 +321,23 @@ class MultiSelect(LabelledColumn):
 
 def _check_options(options: Any) -> None:
     if isinstance(options, tuple) and len(options) == 1:
-        options = (*options, f"not {options[0]}")  # one option is enough, whatever it is
+        options = (*options, f"not {options[0]}")  # labels are checked as two or more; one option is allowed
     check_labels(options, "options", "option", "MultiSelect")
 
 
 def _counted(distinct: list[Any], ticked: Any) -> tuple[Any, Any]:
-    """What stands for (not ticked, ticked) where one value counts and any other does not."""
+    """The values (not selected, selected) if one value means "selected" and all others do not."""
     others = [value for value in distinct if value != ticked]
     nothing = "" if isinstance(ticked, str) else false_and_true([ticked], ticked)[0]
     return (others[0] if others else nothing), ticked
 
 
 def _pair(distinct: list[Any], option: Any, part: Cells | None) -> tuple[Any, Any]:
-    """What stands for (not ticked, ticked) in a column; "" for a column that is blank where it is not ticked."""
+    """The values (not selected, selected) of a column; "" if an empty cell means "not selected"."""
     if len(distinct) > 2 and part is not None:
         position = next(int(i) for i in np.flatnonzero(~part.missing) if plain(part.values[i]) == distinct[2])
         problem = f"option {show(option)} has the values {listing(map(show, distinct))}"
-        raise part.error(position, problem, "an option is ticked or not: give the column two values, or one and blanks")
+        raise part.error(position, problem, "give the column two values, or one value and empty cells")
     if len(distinct) == 1 and isinstance(distinct[0], str) and not is_word(distinct[0]):
         return "", distinct[0]
     return false_and_true(distinct, None)

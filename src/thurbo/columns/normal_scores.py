@@ -1,7 +1,7 @@
-"""The "rank-normal" transform: a monotone map from numbers to their normal scores, through a few knots.
+"""The "rank-normal" transform: a monotone map from numbers to their normal scores, with a few knots.
 
-Idea: Φ⁻¹ of the mid-rank; straight lines between knots, and beyond them the slope of the outermost unit of score.
-Promises a strictly increasing map with a known derivative, whatever the distribution of the numbers.
+The score is Φ⁻¹ of the mid-rank. The map is linear between knots; beyond them it has the slope of the outermost unit.
+It is strictly increasing with a known derivative for any distribution of the numbers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _ROUNDS = 50
 
 
 def distribution(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """P(e ≤ ·) at the ends of intervals: self-consistent (Turnbull, 1976), and of points alone their mid-ranks.
+    """P(e ≤ ·) at the ends of intervals: the self-consistent estimate (Turnbull, 1976); mid-ranks for points.
 
-    An interval spreads over the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)).
+    An interval follows the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)).
     """
     ends = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
     n = len(lower)
     if len(ends) == 0:
         return np.zeros(1), np.full(1, 0.5)
     knots = np.unique(ends)
-    # A point below counts fully and one just here by half; an interval by half as long as it reaches across.
+    # A lower point counts 1, an equal point 1/2, and an interval that contains the number 1/2.
     below = np.searchsorted(np.sort(lower), knots, side="left") + np.searchsorted(np.sort(upper), knots, side="right")
     probability = below / (2 * n)
     wide = lower < upper
@@ -44,7 +44,7 @@ def distribution(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, Floa
 
 
 def _distinct(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Intervals [interval, 2], each once with how often it counts; of many, every so manieth in order of their ends."""
+    """Distinct intervals [interval, 2] and their counts; if there are too many, an even selection sorted by ends."""
     order = np.lexsort([upper, lower])
     few = order[np.linspace(0, len(order) - 1, min(len(order), _MOST_INTERVALS)).astype(np.intp)]
     pairs, count = np.unique(np.stack([lower[few], upper[few]], axis=1), axis=0, return_counts=True)
@@ -52,7 +52,7 @@ def _distinct(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _thinned(knots: FloatArray, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """At most so many knots: even steps of probability follow the middle, even steps of score the tails."""
+    """A limited number of knots: even steps of probability in the middle, even steps of score in the tails."""
     if len(knots) <= _MOST_KNOTS:
         return knots, probability
     normal, tiny = NormalDist(), 1e-9
@@ -65,18 +65,18 @@ def _thinned(knots: FloatArray, probability: FloatArray) -> tuple[FloatArray, Fl
 
 
 def normal_scores(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Knots of a monotone map to normal scores Φ⁻¹(P(e ≤ ·)) of numbers, or of intervals that hold them."""
+    """Knots of a monotone map to normal scores Φ⁻¹(P(e ≤ ·)) of numbers, or of intervals that contain them."""
     knots, probability = distribution(lower, upper)
     scores = np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
     kept = [0]
-    for place in range(1, len(knots)):  # a step too small for a finite slope, or without any probability, is no step
+    for place in range(1, len(knots)):  # skip steps without probability, or too small for a finite slope
         if knots[place] - knots[kept[-1]] > 1e-290 and scores[place] - scores[kept[-1]] > 1e-9:
             kept.append(place)
     return knots[kept].astype(np.float64), scores[kept]
 
 
 def tail_slopes(knots: tuple[float, ...], scores: tuple[float, ...], inverse: bool = False) -> tuple[float, float]:
-    """Slopes beyond the end knots: of secants over the outermost unit of score, which noise moves little."""
+    """Slopes beyond the end knots: of secants over the outermost unit of score, which are robust to noise."""
     x, y = np.asarray(knots), np.asarray(scores)
     if len(x) < 2:
         return 1.0, 1.0
@@ -90,7 +90,7 @@ def tail_slopes(knots: tuple[float, ...], scores: tuple[float, ...], inverse: bo
 def piecewise_linear(
     values: FloatArray, start: tuple[float, ...], end: tuple[float, ...], slopes: tuple[float, float]
 ) -> FloatArray:
-    """A map through points, straight between them and with given slopes beyond."""
+    """A piecewise linear map through points, with given slopes beyond them."""
     inside = np.interp(values, start, end)
     below, above = np.minimum(values - start[0], 0.0), np.maximum(values - start[-1], 0.0)
     return inside + slopes[0] * below + slopes[1] * above

@@ -1,7 +1,7 @@
-"""§3.1, Eq. (7): an ordinal answer says between which two cuts its site lies; the cuts are learned (§5.2).
+"""§3.1, Eq. (7): an ordinal answer means that its site is between two cuts; the cuts are learned (§5.2).
 
-Idea: the order of the levels is all that is used, never their distances.
-Promises `labels == levels` from lowest to highest, one cut between neighbours, and strict reading of labels.
+Only the order of the levels is used, not their distances.
+`labels` equals `levels` from lowest to highest, with one cut between two levels. Unknown labels are errors.
 """
 
 from __future__ import annotations
@@ -12,15 +12,35 @@ from typing import Any, ClassVar, Self
 
 from thurbo.columns.cells import Cells, Refused, is_label, listing, plain, show, suggestion
 from thurbo.columns.labels import LevelColumn
-from thurbo.columns.statements import Interval, OneOf, Statement, split
+from thurbo.columns.statements import Interval, OneOfStatement, Statement, split
 from thurbo.errors import SchemaError
 
 
 @dataclass(frozen=True)
 class Ordinal(LevelColumn):
-    """One of ordered `levels`, lowest first. Left out: the order of the frame's categories or numbers.
+    """One of ordered levels, Eq. (7): θ_{l−1} ≤ x ≤ θ_l for level l, with learned cuts θ.
 
-    `between`, `at_least`, `at_most` and `one_of` (neighbouring levels) in a cell leave several levels open.
+    Parameters
+    ----------
+    levels : list, optional
+        All levels, lowest first; by default the ordered categories of the frame, or the sorted numbers.
+    names : dict, optional
+        Display names of labels, such as {1: "Strongly agree", 2: "Agree"}.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a level.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {9: "Don't know"}.
+
+    Notes
+    -----
+    A cell is a level. `between`, `at_least`, `at_most` and `one_of` (adjacent levels) allow several levels.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
+    >>> schema.fit({"trust": ["none", tb.at_least("some"), None]})["trust"].describe()
+    'none < some < a lot'
     """
 
     kind: ClassVar[str] = "ordinal"
@@ -33,9 +53,9 @@ class Ordinal(LevelColumn):
             raise SchemaError(f"levels={self.levels!r} is not a list", remedy="give levels in order, lowest first")
         for place, level in enumerate(self.levels):
             if not is_label(level):
-                raise SchemaError(f"level {show(level)} is no label", remedy="use text, numbers or booleans")
+                raise SchemaError(f"level {show(level)} cannot be a label", remedy="use text, numbers or booleans")
             if level in self.levels[:place]:
-                raise SchemaError(f"level {show(level)} stands twice in the levels", remedy="name each level once")
+                raise SchemaError(f"level {show(level)} occurs twice in the levels", remedy="name each level once")
         if len(self.levels) < 2:
             raise SchemaError(
                 f"levels [{listing(map(show, self.levels))}] have no order",
@@ -62,7 +82,7 @@ class Ordinal(LevelColumn):
                 raise cells.error(
                     int((which == found.index(value)).argmax()) if value in found else 0,
                     f"the order of values such as {show(value)} is not known",
-                    "say it: Ordinal(levels=[lowest, ..., highest])",
+                    "give it: Ordinal(levels=[lowest, ..., highest])",
                 )
         if len(distinct) < 2:
             problem = (
@@ -71,20 +91,20 @@ class Ordinal(LevelColumn):
             raise SchemaError(
                 problem,
                 column=cells.name,
-                remedy="say Ordinal(levels=[lowest, ..., highest]), or use Ignore()",
+                remedy="use Ordinal(levels=[lowest, ..., highest]), or use Ignore()",
             )
         return replace(self, levels=ordered_numbers(distinct))
 
     def _range(self, statement: Statement) -> tuple[int, int]:
-        if isinstance(statement, OneOf):
+        if isinstance(statement, OneOfStatement):
             codes = sorted({self._code(value) for value in statement.values})
             if codes[-1] - codes[0] >= len(codes):
                 levels = listing(self.labels, " < ")
-                raise Refused(f"{show(statement)} leaves out levels in between ({levels})", "name neighbouring levels")
+                raise Refused(f"{show(statement)} leaves out levels between them ({levels})", "name adjacent levels")
             return codes[0], codes[-1]
         if not isinstance(statement, Interval):
             remedy = "use between, at_least, at_most or one_of"
-            raise Refused(f"{show(statement)} says nothing about ordered levels", remedy)
+            raise Refused(f"{show(statement)} cannot be used in a column of ordered levels", remedy)
         inside = levels_inside(statement, self.labels, self._code)
         return inside[0], inside[-1]
 
@@ -93,7 +113,7 @@ class Ordinal(LevelColumn):
         if value not in places:
             near = suggestion(value, places) if isinstance(value, str) else ""
             problem = f"level {show(value)} is not one of {listing(self.labels, ' < ')}"
-            raise Refused(problem, f"{near}name levels of the column")
+            raise Refused(problem, f"{near}use levels of the column")
         return places[value]
 
     def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
@@ -115,11 +135,11 @@ class Ordinal(LevelColumn):
 
 
 def levels_inside(interval: Interval, levels: tuple[Any, ...], place: Callable[[Any], int]) -> list[int]:
-    """Places of the levels between two ends, both included, lowest first; raises Refused where there is none."""
+    """Positions of the levels between two ends, both included, lowest first; raises Refused if there is none."""
     lower, upper = interval.lower, interval.upper
     ends = [end for end in (lower, upper) if end is not None]
     if all(isinstance(value, (int, float)) for value in (*levels, *ends)):
-        # Between levels too: "at least 2.5" of 1, 2, 3 is 3.
+        # Ends between levels are allowed: "at least 2.5" of 1, 2, 3 is 3.
         inside = [
             code
             for code, level in enumerate(levels)
@@ -129,12 +149,12 @@ def levels_inside(interval: Interval, levels: tuple[Any, ...], place: Callable[[
         low = 0 if lower is None else place(lower)
         inside = list(range(low, len(levels) if upper is None else place(upper) + 1))
     if not inside:
-        raise Refused(f"{show(interval)} leaves none of {listing(levels, ' < ')}", "correct its ends")
+        raise Refused(f"{show(interval)} contains none of {listing(levels, ' < ')}", "correct its ends")
     return inside
 
 
 def ordered_numbers(distinct: list[Any]) -> tuple[Any, ...]:
-    """Numbers as levels; whole ones as integers, since missing cells turn a frame's integers into floats."""
+    """Numbers as levels; whole numbers as integers, since frames convert integers with missing cells to floats."""
     if all(isinstance(value, float) and value.is_integer() for value in distinct):
         distinct = [int(value) for value in distinct]
     return tuple(sorted(distinct))

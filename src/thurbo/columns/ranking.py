@@ -1,57 +1,92 @@
-"""§3.2: a ranking with ties says that every utility of a better tier is above every utility of a worse one.
+"""§3.2: a ranking with ties: every utility of a better tier is above every utility of a worse tier.
 
-Idea: text, nested lists, ranks, scores and places all become tiers; items that are not ranked are absent, or last.
-Promises `labels == items`, tied items left uncompared, and decoding to the form that the cells had.
+Text, nested lists, ranks, scores and places are all converted to tiers. Unranked items are absent, or last.
+After fit, `labels` equals `items`. Tied items are not compared. Decoded cells have the format of the input cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.columns.block import Block, Entries
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, IntArray, Refused, as_numbers, listing, show
-from thurbo.columns.column import Block
+from thurbo.columns.forms import Form, OrderForm
 from thurbo.columns.labels import check_labels, check_names, check_pairs
-from thurbo.columns.statements import OneOf, Order, Statement, TopSet, parse_order
-from thurbo.columns.utility import Reading, UtilityColumn, combine, fitted_labels, last, mentioned
+from thurbo.columns.listed import LEAST_LISTED, ListSettings, as_orders, extended_orders, from_table, orders_are_listed
+from thurbo.columns.statements import OneOfStatement, OrderStatement, Statement, TopSet, parse_order
+from thurbo.columns.utility import Reading, UtilityColumn, combine, fitted_labels, last, mentioned, mentioned_in
 from thurbo.errors import SchemaError
 
 
 @dataclass(frozen=True)
 class Ranking(UtilityColumn):
-    """An order of `items`, ties allowed: "a > b = c > d", or lists from best to worst [["a"], ["b", "c"], ["d"]].
+    """An order of items with ties, §3.2: x_a ≥ x_b for every item a of a better tier than b.
 
-    From several columns: `ranks={item: column}` (1 = best), `scores={item: column}` (large = best), or
-    `places=[first, second, ...]`, columns that hold the item at each place. `unranked` items are "absent" (never
-    compared; the default) or "last" (below all that are ranked; the default of `places`, where an item counts as
-    lower only than the places before the first gap). A cell under the column's own name, as text, lists or
-    `prefers(a, b)`, takes the place of what the several columns say. An unknown item is left out of its ranking where
-    `unseen="missing"`. Decoded scores run from the number of items (best) to 1, since only their order is used.
+    Parameters
+    ----------
+    items : list, optional
+        All items; by default those of the training cells.
+    unranked : {"absent", "last"}, optional
+        Items that a row does not rank are not compared ("absent", the default), or are below all ranked items
+        ("last", the default of `places`).
+    ranks : dict, optional
+        {item: column} if each item has a column with its rank, 1 = best.
+    scores : dict, optional
+        {item: column} if each item has a column with its score, large = best.
+    places : list of str, optional
+        Columns that hold the first, second, ... item. After the first empty place, an item is only known to be below
+        the items before that place.
+    cell_format, listed : optional
+        Whether cells are text or lists, and the storage layout. `fit` sets them.
+    names : dict, optional
+        Display names of items.
+    unseen : {"error", "missing"}, default="error"
+        What to do with an unknown item; "missing" omits it.
+    missing : dict or list, optional
+        Values that mean "no answer".
+
+    Notes
+    -----
+    A cell is a text "a > b = c > d", a list from best to worst [["a"], ["b", "c"], ["d"]], `prefers(a, b)` or a list
+    of these, `one_of(...)` or `top_set(...)`. A cell under the column's own name replaces ranks, scores or places.
+    Imputed scores are the number of items (best) down to 1, since only their order is used.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"drinks": ["tea > coffee = water", tb.prefers("coffee", "tea"), None]}
+    >>> tb.Schema({"drinks": tb.Ranking()}).fit(table)["drinks"].describe()
+    'an order of coffee, tea, water'
     """
 
     kind: ClassVar[str] = "ranking"
     one: ClassVar[str] = "item"
     many: ClassVar[str] = "items"
+    is_ranking: ClassVar[bool] = True
     mappings: ClassVar[tuple[str, ...]] = ("ranks", "scores")
     items: tuple[Any, ...] | None = None
     unranked: Literal["absent", "last"] | None = None
-    ranks: Mapping[Any, str] | None = field(default=None, kw_only=True)  # kept as pairs, which are immutable
+    ranks: Mapping[Any, str] | None = field(
+        default=None, kw_only=True
+    )  # stored as pairs, so that the column is immutable
     scores: Mapping[Any, str] | None = field(default=None, kw_only=True)
     places: tuple[str, ...] | None = field(default=None, kw_only=True)
-    form: Literal["text", "lists"] | None = field(default=None, kw_only=True)  # of a cell; found by fit
+    cell_format: Literal["text", "lists"] | None = field(default=None, kw_only=True)  # of a cell; set by fit
+    listed: bool | None = field(default=None, kw_only=True)  # rows rank few of many items; set by fit
 
     def _check(self) -> None:
         if self.unranked not in (None, "absent", "last"):
-            raise SchemaError(f"unranked={self.unranked!r} is not understood", remedy='say "absent" or "last"')
-        if self.form not in (None, "text", "lists"):
-            raise SchemaError(f"form={self.form!r} is not understood", remedy='say "text" or "lists"')
+            raise SchemaError(f"unranked={self.unranked!r} is not valid", remedy='use "absent" or "last"')
+        if self.cell_format not in (None, "text", "lists"):
+            raise SchemaError(f"cell_format={self.cell_format!r} is not valid", remedy='use "text" or "lists"')
         given = [name for name in ("ranks", "scores", "places") if getattr(self, name) is not None]
         if len(given) > 1:
-            raise SchemaError(f"a Ranking is given {' and '.join(given)}", remedy="give one of them")
+            raise SchemaError(f"Ranking has {' and '.join(given)}", remedy="give one of them")
         if self.places is not None:
             check_names(self.places, "places")
         elif given:
@@ -60,9 +95,40 @@ class Ranking(UtilityColumn):
             check_labels(keys, self.many, self.one, "Ranking")
             if self.items is not None and set(self.items) != set(keys):
                 problem = f"items {listing(self.items)} are not those of {given[0]}, {listing(keys)}"
-                raise SchemaError(problem, remedy=f"leave items out: {given[0]} names them")
+                raise SchemaError(problem, remedy=f"omit items: {given[0]} gives them")
         if self.items is not None:
             check_labels(self.items, self.many, self.one, "Ranking")
+
+    @property
+    def form(self) -> Form:
+        return OrderForm()
+
+    @property
+    def learning_settings(self) -> dict[str, Any]:
+        return asdict(ListSettings()) if self.is_listed else {}
+
+    @property
+    def has_items(self) -> bool:
+        return True
+
+    @property
+    def is_listed(self) -> bool:
+        return bool(self.listed)
+
+    def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
+        """Predicted utilities of items as cells: the items from best to worst."""
+        return self._written(as_orders(self.labels, row, site, values, n_rows))
+
+    def extended(
+        self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Cells with predicted items inserted; `utility` is that of the given entries."""
+        return self._written(extended_orders(self.labels, entries, utility, row, site, values))
+
+    def _written(self, cells: NDArray[Any]) -> NDArray[Any]:
+        for place, cell in enumerate(cells):
+            cells[place] = [[item] for item in cell] if self.cell_format == "lists" else " > ".join(map(str, cell))
+        return cells
 
     @property
     def _pairs(self) -> tuple[tuple[Any, str], ...]:
@@ -78,7 +144,7 @@ class Ranking(UtilityColumn):
 
     @property
     def is_last(self) -> bool:
-        """Whether items that are not ranked count as below all that are."""
+        """Whether unranked items are below all ranked items."""
         return self.unranked == "last" or (self.unranked is None and self.places is not None)
 
     def fit(self, cells: Cells) -> Self:
@@ -91,13 +157,24 @@ class Ranking(UtilityColumn):
         cells = cells.hashable()
         distinct, _ = cells.factorise()
         text = [value for value in distinct if isinstance(value, str)]
-        form = self.form or ("text" if text or all(isinstance(value, Statement) for value in distinct) else "lists")
+        is_text = bool(text) or all(isinstance(value, Statement) for value in distinct)
+        form: Any = self.cell_format or ("text" if is_text else "lists")
         if self.items is not None:
-            return replace(self, form=form)
+            return replace(self, cell_format=form)._laid_out(cells)
         whole = set(text)
         found = [item for value in text for tier in parse_order(value).tiers for item in tier if item]
         found += [item for item in mentioned(cells) if item not in whole]
-        return replace(self, form=form, items=fitted_labels(cells, found, self))
+        return replace(self, cell_format=form, items=fitted_labels(cells, found, self))._laid_out(cells)
+
+    def _laid_out(self, cells: Cells) -> Self:
+        """The column with its layout: the listed layout if rows rank few of many items, which saves memory."""
+        if self.is_last or self.listed is not None or len(self.labels) < LEAST_LISTED:
+            return self
+        distinct, which = cells.factorise()
+        length = np.asarray([*(_length(value) for value in distinct), 0])
+        return replace(
+            self, listed=orders_are_listed(len(self.labels), int(length[which].sum()), len(cells), usually=False)
+        )
 
     def encode(self, cells: Cells) -> Block:
         """Cells as tiers."""
@@ -105,16 +182,28 @@ class Ranking(UtilityColumn):
         if cells.parts:
             others = self._from_places(cells) if self.places else self._from_numbers(cells)
             tier[cells.missing] = others[cells.missing]
-        return Block.orders(tier, one_of, self.sites, linear)
+        if not self.is_listed:
+            return Block.orders(tier, one_of, self.sites, linear)
+        if linear or one_of.any():
+            row = linear[0].row if linear else int(one_of.argmax())
+            problem = f"comparisons of {len(self.labels)} items that do not form an order from best to worst"
+            raise cells.error(row, problem, "give an order, or fewer items")
+        entries, place = from_table(tier)
+        return Block.orders(place[:, None], None, self.sites, entries=entries)
+
+    def silent(self, n_rows: int) -> Block:
+        if not self.is_listed:
+            return super().silent(n_rows)
+        return Block.orders(np.zeros((0, 1), np.int32), None, self.sites, entries=Entries.none(n_rows))
 
     def _read(self, value: Any, places: Mapping[Any, int]) -> Reading | None:
-        if isinstance(value, (OneOf, TopSet)):
+        if isinstance(value, (OneOfStatement, TopSet)):
             return self.subset(value, places)
-        if isinstance(value, Order):
+        if isinstance(value, OrderStatement):
             return combine([value], places, self)
         if isinstance(value, Statement):
-            raise Refused(f"{show(value)} says nothing about an order", "use prefers(better, worse)")
-        if isinstance(value, tuple) and value and all(isinstance(entry, Order) for entry in value):
+            raise Refused(f"{show(value)} cannot be used in a Ranking column", "use prefers(better, worse)")
+        if isinstance(value, tuple) and value and all(isinstance(entry, OrderStatement) for entry in value):
             return combine(value, places, self)
         if isinstance(value, str):
             tiers = parse_order(value).tiers if value else ()
@@ -150,14 +239,14 @@ class Ranking(UtilityColumn):
             column, refused = as_numbers(part)
             refused |= np.isinf(column)
             if self.ranks is not None:
-                refused |= column < 1  # 0 is what files write for an item that was not ranked
+                refused |= column < 1  # files use 0 for an item that was not ranked
             if refused.any() and self.unseen == "error":
                 position = int(refused.argmax())
                 wanted = "not a finite number" if self.ranks is None else "not a number from 1, the best, upwards"
                 raise part.error(
                     position,
                     f"{what} {show(part.values[position])} of item {show(item)} is {wanted}",
-                    'correct the cell, or let such cells count as missing with Ranking(unseen="missing")',
+                    'correct the cell, or treat such cells as missing with Ranking(unseen="missing")',
                 )
             numbers[:, self.labels.index(item)] = np.where(part.missing | refused, np.nan, column)
         tier = dense_tiers(numbers if self.ranks is None else -numbers)
@@ -178,14 +267,14 @@ class Ranking(UtilityColumn):
             if part is not None and taken.any():
                 self._refuse_twice(part, taken)
             gap |= empty
-            # Behind a gap the better items are not known: whoever stands there is lower only than those before it.
+            # After an empty place the better items are unknown: an item is below only those before that place.
             use = ~empty & ~taken & ~(gap & self.is_last)
             height[rows[use], item[use]] = -step
         tier = dense_tiers(height)
         return last(tier) if self.is_last else tier
 
     def _items(self, part: Cells, index: Mapping[Any, int]) -> IntArray:
-        """Which item each cell of a place holds: [row], −1 where there is none."""
+        """The item in each cell of a place: [row], −1 if it is empty."""
         distinct, which = part.factorise()
         place = np.asarray([*(index.get(value, -1) for value in distinct), -1], np.int32)[which]
         is_blank = np.asarray([*(value == "" for value in distinct), True])[which]
@@ -202,9 +291,9 @@ class Ranking(UtilityColumn):
             raise part.error(position, problem, "name each item once in a row")
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        """Items from the largest utility to the smallest; those without one are left out."""
+        """Items from the largest utility to the smallest; items without a utility are omitted."""
         cells = np.full(len(x), None, object)
-        is_text = self.form != "lists" and not any(sign in site for site in self.sites for sign in ">=")
+        is_text = self.cell_format != "lists" and not any(sign in site for site in self.sites for sign in ">=")
         for row, order in enumerate(_best_first(x)):
             if len(order):
                 items = [self.labels[place] for place in order]
@@ -212,7 +301,7 @@ class Ranking(UtilityColumn):
         return cells
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
-        """The same as ranks, scores or places, where the column is made of several."""
+        """Cells as ranks, scores or places, if the column is read from several columns."""
         orders = _best_first(x)
         if self.places is not None:
             held = np.full((len(x), len(self.places)), None, object)
@@ -235,8 +324,15 @@ class Ranking(UtilityColumn):
         return f"an order of {items}{by}" + (", unranked ones last" if self.is_last else "")
 
 
+def _length(value: Any) -> int:
+    """How many items a cell ranks."""
+    if isinstance(value, str):
+        return 1 + value.count(">") + value.count("=")
+    return sum(1 for _ in mentioned_in(value))
+
+
 def dense_tiers(numbers: FloatArray) -> IntArray:
-    """Tiers from 0 without gaps of the numbers in each row, equal ones tied, −1 where there is none."""
+    """Tiers from 0 without gaps of the numbers in each row, equal numbers tied, −1 if missing."""
     order = np.argsort(numbers, axis=1, kind="stable")
     ordered = np.take_along_axis(numbers, order, axis=1)
     rises = np.zeros(numbers.shape, np.int32)

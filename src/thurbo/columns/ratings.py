@@ -1,42 +1,90 @@
-"""§3 at scale: a cell is a list of few items out of many, each with a score; items that are not in it are no variables.
+"""§3 for large catalogues: a cell is a list of few items out of many, each with a score.
 
-Idea: the score of an item is a level between cuts (the items' cuts differ by a shift, the distances between cuts are
-the same for all), or only the order of a row's items counts, ties allowed (§3.2). Memory is that of the cells observed.
+Items that a row does not list are not variables of that row. A score is a level between cuts (the cuts of an item are
+those of all items plus a shift), a measured number, or only the order of a row's items is used, with ties (§3.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.cells import Cells, FloatArray, Listed, collection, listing, plain, show, suggestion
-from thurbo.columns.column import Block, Column, Family, ListRows
+from thurbo.columns.block import Block, Entries, Family
+from thurbo.columns.cells import Cells, FloatArray, Listed, listing, plain, show, suggestion
+from thurbo.columns.column import Column
+from thurbo.columns.forms import Form, LevelForm, NumberForm, OrderForm
+from thurbo.columns.listed import (
+    ListSettings,
+    as_orders,
+    as_scores,
+    extended_orders,
+    extended_scores,
+    orders_are_listed,
+    original,
+    read_lists,
+    tiers,
+    to_table,
+)
 from thurbo.errors import SchemaError
 
-MOST_SHOWN = 3  # items that are written out where there are more
-AT_ONCE = 1 << 20  # entries that are looked up at a time, to spare memory
-MOST_LEVELS = 20  # distinct scores up to which they are levels unless the user says otherwise
+MOST_SHOWN = 3  # items that are printed if there are more
+AT_ONCE = 1 << 20  # entries that are looked up at a time, to limit memory
+MOST_LEVELS = 20  # with at most so many distinct scores, by="auto" uses levels
+DEFAULT_SETTINGS = ListSettings()
+WAYS = ("auto", "levels", "numbers", "order")
 
 
 @dataclass(frozen=True)
 class Ratings(Column):
-    """Scores of some of many `items`, large = best; `by` their "levels", or only by the "order" they give.
+    """Scores of some of many items: a level between cuts, Eq. (7), a number, or an order, §3.2; large = best.
 
-    A cell is {item: score}, or a list of items from best to worst; whole tables of them come from `from_long`, or as a
-    sparse matrix. Left out, `items` and `levels` are those of the training cells, and `by` is "levels" for up to 20.
-    `score` is what a long table calls its scores: `from_long` notes it, and the command line reads the next one by it.
+    Parameters
+    ----------
+    items : list, optional
+        All items; by default those of the training cells.
+    levels : list of numbers, optional
+        The possible scores, lowest first; by default those of the training cells.
+    by : {"auto", "levels", "numbers", "order"}
+        Whether scores are ordered levels (star ratings), real numbers, or only their order in a row is used. "auto" is
+        "levels" for up to 20 distinct scores, "numbers" for more, and "order" if cells are lists of items.
+    score : str, optional
+        Name of the column of scores in a long table, as set by `from_long`.
+    settings : ListSettings
+        Shrinkage of items, and whether being listed is a signal.
+    location, scale, listed : optional
+        Mean and standard deviation of scores that are numbers, and the storage layout. `fit` sets them.
+    unseen : {"error", "missing"}, default="error"
+        What to do with an item that was not in the training table; "missing" omits it.
+    missing : dict or list, optional
+        Values that mean "no answer".
+
+    Notes
+    -----
+    A cell is {item: score}, or a list of items from best to worst. Whole tables come from `from_long` or a sparse
+    matrix. Items that are not in a row's list are not variables of that row.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"movie": [{"Alien": 5, "Heat": 2}, {"Heat": 4}, None]}
+    >>> column = tb.Schema({"movie": tb.Ratings(levels=[1, 2, 3, 4, 5])}).fit(table)["movie"]
+    >>> column.items, column.by
+    (('Alien', 'Heat'), 'levels')
     """
 
     kind: ClassVar[str] = "ratings"
-    family: ClassVar[Family] = "lists"
     items: tuple[Any, ...] | None = None
     levels: tuple[Any, ...] | None = None
-    by: Literal["auto", "levels", "order"] = "auto"
+    by: Literal["auto", "levels", "numbers", "order"] = "auto"
     score: str | None = None
+    settings: ListSettings = DEFAULT_SETTINGS
+    location: float | None = field(default=None, kw_only=True)  # of numbers: set by fit
+    scale: float | None = field(default=None, kw_only=True)
+    listed: bool = field(default=True, kw_only=True)  # orders of few items are stored as a table; set by fit
 
     def __repr__(self) -> str:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -46,16 +94,59 @@ class Ratings(Column):
         return f"Ratings({', '.join(f'{name}={text}' for name, text in said.items())})"
 
     def _check(self) -> None:
-        if self.by not in ("auto", "levels", "order"):
-            raise SchemaError(f"by={self.by!r} is not understood", remedy='say "levels" or "order"')
+        if self.by not in WAYS:
+            raise SchemaError(f"by={self.by!r} is not one of {', '.join(WAYS)}", remedy="use one of them")
         for name in ("items", "levels"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, tuple) or len(set(value)) < max(len(value), 2)):
-                raise SchemaError(f"{name} are not two or more, each once", remedy=f"give {name} as a list")
+                raise SchemaError(f"{name} are not two or more distinct values", remedy=f"give {name} as a list")
         if self.score is not None and not isinstance(self.score, str):
-            raise SchemaError(f"score={self.score!r} is no name of a column", remedy="give text")
+            raise SchemaError(f"score={self.score!r} is not the name of a column", remedy="give text")
         if self.levels is not None and list(self.levels) != sorted(self.levels):
-            raise SchemaError(f"levels {listing(self.levels)} do not rise", remedy="give numbers, lowest first")
+            problem = f"levels {listing(self.levels)} are not in increasing order"
+            raise SchemaError(problem, remedy="give numbers, lowest first")
+        if self.scale is not None and not self.scale > 0:
+            raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
+        if not isinstance(self.settings, ListSettings):
+            raise SchemaError(f"settings={self.settings!r} is not valid", remedy="give tb.ListSettings(...)")
+
+    # ---- type of answer of an entry
+
+    @property
+    def family(self) -> Family:  # type: ignore[override]  # depends on the scores of the instance
+        return {"levels": "levels", "numbers": "measured"}.get(self.by, "utility")  # type: ignore[return-value]
+
+    @property
+    def form(self) -> Form:
+        return {"levels": LevelForm, "numbers": NumberForm}.get(self.by, OrderForm)()
+
+    @property
+    def has_items(self) -> bool:
+        return True
+
+    @property
+    def is_listed(self) -> bool:
+        return self.listed
+
+    @property
+    def learning_settings(self) -> dict[str, Any]:
+        return asdict(self.settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        state = super().to_dict()
+        return state | {"settings": asdict(self.settings)} if "settings" in state else state
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        own = state.get("settings")
+        if not isinstance(own, Mapping):
+            return super().from_dict(state)
+        known = [item.name for item in fields(ListSettings)]
+        for name in own:
+            if name not in known:
+                remedy = f"{suggestion(name, known)}the settings are {', '.join(known)}"
+                raise SchemaError(f'settings of a list have no "{name}"', remedy=remedy)
+        return super().from_dict({**state, "settings": ListSettings(**own)})
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -66,40 +157,80 @@ class Ratings(Column):
         return tuple(map(str, self.labels))
 
     @property
+    def answer_labels(self) -> tuple[Any, ...]:
+        return self.levels or () if self.by == "levels" else self.labels
+
+    @property
+    def answer_texts(self) -> tuple[str, ...]:
+        return tuple(map(str, self.answer_labels))
+
+    @property
+    def has_order(self) -> bool:
+        return self.by == "levels"
+
+    @property
     def n_cuts(self) -> int:
         return len(self.levels) - 1 if self.by == "levels" and self.levels else 0
 
+    @property
+    def standard(self) -> tuple[float, float]:
+        """Location and scale of numbers, once fitted."""
+        if self.location is None or self.scale is None:
+            raise SchemaError("Ratings is not fitted: its location and scale are not known", remedy="fit it first")
+        return self.location, self.scale
+
+    def to_user(self, z: FloatArray) -> FloatArray:
+        """Standard units as numbers in the user's units."""
+        location, scale = self.standard
+        return location + scale * np.asarray(z, np.float64)
+
+    # ---- from cells to blocks and back
+
     def fit(self, cells: Cells) -> Self:
-        found = read(cells)
+        found = read_lists(cells)
         items = self.items if self.items is not None else tuple(map(plain, np.asarray(found.items).tolist()))
         if len(items) < 2:
-            raise SchemaError(
-                f"it lists {len(items)} item{'s' * (len(items) != 1)}", column=cells.name, remedy="give two or more"
-            )
-        levels = self.levels
-        by = self.by
-        if levels is None and by == "auto" and found.ordered:
-            by = "order"
-        if levels is None and by != "order":
-            distinct = _distinct(found.score, MOST_LEVELS + 1 if by == "auto" else len(found.score))
-            if by == "auto":
-                by = "levels" if distinct is not None and 2 <= len(distinct) <= MOST_LEVELS else "order"
-            if by == "levels":
-                if distinct is None or len(distinct) < 2:
-                    remedy = 'say levels=[...], or by="order"'
-                    raise SchemaError("its scores are all the same", column=cells.name, remedy=remedy)
-                levels = tuple(int(v) if float(v).is_integer() else float(v) for v in distinct)
+            problem = f"the column has {len(items)} item{'s' * (len(items) != 1)}"
+            raise SchemaError(problem, column=cells.name, remedy="give two items or more")
+        by, levels = self._way(found, cells.name)
         score = found.scores if self.score is None else self.score
-        levels, by = (None, by) if by == "order" or not levels else (levels, "levels")
-        return replace(self, items=items, levels=levels, by=by, score=score)
+        fitted = replace(self, items=items, levels=levels, by=by, score=score)
+        if by == "numbers":
+            numbers = np.asarray(found.score, np.float64)
+            location = float(numbers.mean()) if len(numbers) else 0.0
+            return replace(fitted, location=location, scale=float(numbers.std()) or 1.0 if len(numbers) else 1.0)
+        if by == "order":
+            return replace(fitted, listed=orders_are_listed(len(items), len(found.score), len(cells), usually=True))
+        return fitted
+
+    def _way(self, found: Listed, name: str) -> tuple[Any, tuple[Any, ...] | None]:
+        """How scores are modelled, and their levels if they are levels."""
+        by = self.by
+        if by in ("order", "numbers"):
+            return by, None
+        if self.levels is not None:
+            return "levels", self.levels
+        if by == "auto" and found.ordered:
+            return "order", None
+        distinct = _distinct(found.score, MOST_LEVELS + 1 if by == "auto" else len(found.score))
+        if by == "auto" and (distinct is None or len(distinct) > MOST_LEVELS):
+            return "numbers", None
+        if distinct is None or len(distinct) < 2:
+            if by == "auto":
+                return "order", None
+            raise SchemaError("all scores are equal", column=name, remedy='give levels=[...], or by="order"')
+        return "levels", tuple(int(v) if float(v).is_integer() else float(v) for v in distinct)
 
     def encode(self, cells: Cells) -> Block:
         if self.items is None:
-            raise SchemaError("Ratings does not know its items yet", column=cells.name, remedy="fit it first")
-        found = read(cells)
-        if self.by == "levels" and found.ordered and len(found.score):
-            problem = f"items stand from best to worst, and not with scores {listing(self.levels or (), ' < ')}"
-            raise SchemaError(problem, column=cells.name, remedy='give scores, or fit Ratings(by="order")')
+            raise SchemaError(
+                "Ratings is not fitted: its items are not known", column=cells.name, remedy="fit it first"
+            )
+        found = read_lists(cells)
+        if self.by in ("levels", "numbers") and found.ordered and len(found.score):
+            scale = f" {listing(self.levels, ' < ')}" if self.levels else ""
+            problem = f"the cell is a list from best to worst, without scores{scale}"
+            raise SchemaError(problem, column=cells.name, remedy='give {item: score}, or fit Ratings(by="order")')
         site = self._sites(found, cells)
         row = np.repeat(np.arange(len(cells), dtype=np.int32), np.diff(found.start))
         known = site >= 0
@@ -108,12 +239,25 @@ class Ratings(Column):
             row, site, score = row[known], site[known], score[known]
             start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(cells)))])
         self._refuse_twice(cells, row, site)
-        code = self._levels(cells, row, site, score) if self.by == "levels" else tiers(row, score)
-        silent = self.silent(len(cells))
-        return replace(silent, lists=ListRows(start, site.astype(np.int32), code))
+        entries = Entries(start, site.astype(np.int32))
+        if self.by == "levels":
+            return Block.levels(self._levels(cells, row, site, score)[:, None], self.n_cuts, None, self.sites, entries)
+        if self.by == "numbers":
+            return self._numbers(np.asarray(score, np.float64), entries)
+        tier = tiers(row, score)
+        if not self.listed:
+            return Block.orders(to_table(entries, tier, len(self.items)), None, self.sites)
+        return Block.orders(tier[:, None], None, self.sites, entries=entries)
+
+    def _numbers(self, score: FloatArray, entries: Entries) -> Block:
+        location, scale = self.standard
+        z = ((score - location) / scale)[:, None]
+        code, point = np.broadcast_to(np.int32(-1), z.shape), np.broadcast_to(np.True_, z.shape)
+        jacobian = np.broadcast_to(-np.log(scale), len(z))
+        return Block(self.sites, z, z, point, code, 0, jacobian, family="measured", entries=entries)
 
     def _sites(self, found: Listed, cells: Cells) -> NDArray[np.int64]:
-        """Place of each entry's item among `items`, −1 where it is unknown and may be."""
+        """Position of each entry's item among `items`, −1 if it is unknown and `unseen` allows it."""
         assert self.items is not None
         names = np.asarray(found.items)
         if len(names) == len(self.items) and [plain(name) for name in names.tolist()] == list(self.items):
@@ -125,9 +269,9 @@ class Ratings(Column):
             entry = int((site < 0).argmax())
             item = names[found.which[entry]]
             near = suggestion(item, self.items) if isinstance(item, str) else ""
-            remedy = f'{near}leave it out, or use Ratings(unseen="missing")'
+            remedy = f'{near}remove it, or use Ratings(unseen="missing")'
             position = int(np.searchsorted(found.start, entry, side="right") - 1)
-            raise cells.error(position, f"item {show(item)} was not in the table of the fit", remedy)
+            raise cells.error(position, f"item {show(item)} was not in the training table", remedy)
         return site
 
     def _refuse_twice(self, cells: Cells, row: NDArray[Any], site: NDArray[Any]) -> None:
@@ -139,8 +283,8 @@ class Ratings(Column):
         same = np.flatnonzero(np.diff(key[order]) == 0)
         if len(same):
             entry = int(order[same[0] + 1])
-            remedy = "keep one score for each item of a row, the last or their mean"
-            raise cells.error(int(row[entry]), f"item {show(self.items[int(site[entry])])} stands twice", remedy)
+            remedy = "keep one score for each item of a row, for example the last or their mean"
+            raise cells.error(int(row[entry]), f"item {show(self.items[int(site[entry])])} occurs twice", remedy)
 
     def _levels(
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], score: NDArray[Any]
@@ -159,93 +303,56 @@ class Ratings(Column):
                 continue
             entry = begin + int(wrong[0])
             problem = f"the score {score[entry]:g} of item {show(self.items[int(site[entry])])} is not one of "
-            remedy = 'correct it, add it to Ratings(levels=[...]), or use by="order"'
+            remedy = 'correct it, add it to Ratings(levels=[...]), or use by="numbers" or by="order"'
             raise cells.error(int(row[entry]), problem + listing(self.levels, " < "), remedy)
         return code
 
     def silent(self, n_rows: int) -> Block:
-        shape = (n_rows, len(self.labels))
-        nothing = np.broadcast_to(np.int32(-1), shape)
-        infinite, none = np.broadcast_to(np.inf, shape), np.broadcast_to(np.False_, shape)
-        lists = ListRows(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int8))
-        return Block(
-            self.sites,
-            np.broadcast_to(-np.inf, shape),
-            infinite,
-            none,
-            nothing,
-            self.n_cuts,
-            np.broadcast_to(0.0, n_rows),
-            lists=lists,
-        )
+        if not self.listed:
+            return super().silent(n_rows)
+        code, none = np.zeros((0, 1), np.int32), Entries.none(n_rows)
+        if self.by == "levels":
+            return Block.levels(code, self.n_cuts, None, self.sites, none)
+        if self.by == "numbers":
+            return self._numbers(np.zeros(0), none)
+        return Block.orders(code, None, self.sites, entries=none)
+
+    def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
+        """Predicted lines as cells: {item: score}, or items from best to worst."""
+        return (as_orders if self.by == "order" else as_scores)(self.labels, row, site, values, n_rows)
+
+    def given_cells(self, cells: Cells) -> NDArray[Any]:
+        found = np.empty(len(cells), object)
+        for place, scores in enumerate(original(cells)):
+            found[place] = sorted(scores, key=lambda item: -scores[item]) if self.by == "order" else scores
+        return found
+
+    def extended(
+        self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Cells with predicted items added; `utility` is that of the given entries."""
+        if self.by == "order":
+            return extended_orders(self.labels, entries, utility, row, site, values)
+        return extended_scores(self.labels, cells, row, site, values)
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        raise SchemaError("a list of few items out of many is not filled in", remedy="ask rank() for the best items")
+        """Latent values of all items [row, item] as cells; NaN if an item is not in a row's list."""
+        x = np.asarray(x, np.float64)
+        row, site = np.nonzero(~np.isnan(x))
+        values = self.form.from_latent(self, x[row, site], site.astype(np.int32), cuts, scale)
+        cells = self.list_cells(row, site, values, len(x))
+        cells[np.isnan(x).all(axis=1)] = None
+        return cells
 
     def describe(self) -> str:
         if self.items is None:
             return "scores of some of many items"
-        how = f"levels {listing(self.levels, ' < ')}" if self.levels else "their order"
+        how = f"levels {listing(self.levels, ' < ')}" if self.levels else self.by
         return f"some of {len(self.items):,} items, by {how}"
 
 
-class _Entry(NamedTuple):
-    item: Any
-    score: float
-
-
-def read(cells: Cells) -> Listed:
-    """The lists of a column: as `from_long` or a sparse matrix gave them, or cell by cell."""
-    if cells.listed is not None:
-        return cells.listed
-    index_of: dict[Any, int] = {}
-    start, index, score = [0], [], []
-    ordered = not any(isinstance(value, Mapping) for value in cells.values[~cells.missing].tolist())
-    for position, (value, gone) in enumerate(zip(cells.values.tolist(), cells.missing.tolist(), strict=True)):
-        for item, number in () if gone else _entries(cells, position, value):
-            index.append(index_of.setdefault(item, len(index_of)))
-            score.append(number)
-        start.append(len(index))
-    items = np.fromiter(index_of, object, len(index_of))
-    which, scores = np.asarray(index, np.int64), np.asarray(score, np.float64)
-    return Listed(np.asarray(start, np.int64), items, which, scores, ordered=ordered)
-
-
-def _entries(cells: Cells, position: int, value: Any) -> list[_Entry]:
-    """Items of one cell with their scores; of a list, the higher the nearer to its beginning."""
-    if isinstance(value, Mapping):
-        found = []
-        for item, number in value.items():
-            if number is None:  # not scored: so files fill up cells of different items
-                continue
-            if not isinstance(number, (int, float, np.number)) or not np.isfinite(number):
-                problem = f"the score {show(number)} of item {show(item)} is no number"
-                raise cells.error(position, problem, "give a finite number")
-            found.append(_Entry(plain(item), float(number)))
-        return found
-    members = collection(value)
-    if members is None:
-        remedy = "give {item: score}, a list of items from best to worst, or a long table through from_long"
-        raise cells.error(position, f"{show(value)} is no list of items", remedy)
-    return [_Entry(plain(item), float(len(members) - place)) for place, item in enumerate(members)]
-
-
-def tiers(row: NDArray[Any], score: NDArray[Any]) -> NDArray[np.int32]:
-    """Places of the scores within each row, 0 for the lowest, equal scores alike, without a gap; rows are in order."""
-    if not len(row):
-        return np.zeros(0, np.int32)
-    order = np.lexsort((score, row))
-    new_row = np.diff(row[order], prepend=-1) != 0
-    rises = np.diff(score[order], prepend=score[order[0]]) != 0
-    step = np.cumsum(rises & ~new_row)
-    first = step[new_row]
-    place = np.empty(len(row), np.int32)
-    place[order] = step - np.repeat(first, np.diff(np.append(np.flatnonzero(new_row), len(row))))
-    return place
-
-
 def _distinct(score: NDArray[Any], most: int) -> NDArray[Any] | None:
-    """The distinct scores, None where they are more than `most`: a look at some of them settles most cases."""
+    """The distinct scores, None if there are more than `most`; a sample of the scores usually decides."""
     if len(np.unique(score[:10_000])) > most:
         return None
     found = np.unique(score)

@@ -1,7 +1,7 @@
-"""§3, Eq. (5) in the user's words: statements that may stand in any cell and in any query.
+"""§3, Eq. (5): statements that may be used instead of a value, in any cell and in any query.
 
-Idea: a statement says less than a value does: an interval, one of some labels, a set on top, an order of some items.
-Promises immutable, hashable values; which statements make sense is for each column to say.
+A statement gives less information than a value: an interval, one of several labels, a set above all others, or an
+order of some items. Statements are immutable and hashable; each column defines which statements it accepts.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Statement:
-    """Something a cell can say beside a value."""
+    """Partial information about a cell, used instead of a value."""
 
 
 @dataclass(frozen=True)
 class Interval(Statement):
-    """lower ≤ value ≤ upper; None where it is open."""
+    """lower ≤ value ≤ upper; None for an open end."""
 
     lower: Any = None
     upper: Any = None
@@ -39,7 +39,7 @@ class Interval(Statement):
 
 
 @dataclass(frozen=True)
-class OneOf(Statement):
+class OneOfStatement(Statement):
     """The value is one of these."""
 
     values: tuple[Any, ...]
@@ -59,8 +59,8 @@ class TopSet(Statement):
 
 
 @dataclass(frozen=True)
-class Order(Statement):
-    """Items from best to worst, tied ones together; nothing is said about any other item."""
+class OrderStatement(Statement):
+    """Items from best to worst, tied items together; other items are not compared."""
 
     tiers: tuple[tuple[Any, ...], ...]
 
@@ -69,48 +69,151 @@ class Order(Statement):
 
 
 def between(lower: Any, upper: Any) -> Interval:
-    """lower ≤ value ≤ upper, both ends included: numbers, or levels of an Ordinal column."""
+    """lower ≤ value ≤ upper, both ends included.
+
+    Parameters
+    ----------
+    lower, upper : number or label
+        The two ends: numbers, or labels of a column with ordered labels.
+
+    Returns
+    -------
+    Interval
+        A value for a cell of a table or of `given`.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 50, tb.between(30, 40)]})
+    >>> print(tb.between(30, 40))
+    between(30, 40)
+    """
     lower, upper = _end(lower, "between"), _end(upper, "between")
     numbers = all(isinstance(end, (int, float)) for end in (lower, upper))
     if numbers and lower > upper:
         remedy = f"write between({upper}, {lower})"
-        raise SchemaError(f"between({lower}, {upper}) has its ends the wrong way round", remedy=remedy)
+        raise SchemaError(f"between({lower}, {upper}) has its ends in the wrong order", remedy=remedy)
     return Interval(lower, upper)
 
 
 def at_least(value: Any) -> Interval:
-    """value or more: right-censored there."""
+    """value ≤ answer: the answer is at least `value` (right-censored).
+
+    Parameters
+    ----------
+    value : number or label
+        The lower end, included: a number, or a label of a column with ordered labels.
+
+    Returns
+    -------
+    Interval
+        A value for a cell of a table or of `given`.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
+    >>> schema = schema.fit({"trust": ["none", tb.at_least("some")]})
+    """
     return Interval(lower=_end(value, "at_least"))
 
 
 def at_most(value: Any) -> Interval:
-    """value or less: left-censored there."""
+    """answer ≤ value: the answer is at most `value` (left-censored).
+
+    Parameters
+    ----------
+    value : number or label
+        The upper end, included: a number, or a label of a column with ordered labels.
+
+    Returns
+    -------
+    Interval
+        A value for a cell of a table or of `given`.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> print(tb.at_most(40))
+    at_most(40)
+    """
     return Interval(upper=_end(value, "at_most"))
 
 
-def one_of(*values: Any) -> OneOf:
-    """The answer is one of these values."""
-    return OneOf(_values(values, "one_of"))
+def one_of(*values: Any) -> OneOfStatement:
+    """The answer is one of these values; it is not known which one.
+
+    Parameters
+    ----------
+    *values : label
+        Labels of a Binary, Categorical, Ordinal or Banded column. Levels and bands have to be adjacent.
+
+    Returns
+    -------
+    OneOfStatement
+        A value for a cell of a table or of `given`.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> print(tb.one_of("Green", "Red"))
+    one_of(Green, Red)
+    """
+    return OneOfStatement(_values(values, "one_of"))
 
 
 def top_set(*values: Any) -> TopSet:
-    """All of these are above all others."""
+    """Each of these labels is above all others (§3.2): min of their utilities ≥ max of the others.
+
+    Parameters
+    ----------
+    *values : label
+        Labels of a Categorical or Ranking column.
+
+    Returns
+    -------
+    TopSet
+        A value for a cell of a table or of `given`.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> print(tb.top_set("Green", "Red"))
+    top_set(Green, Red)
+    """
     return TopSet(_values(values, "top_set"))
 
 
-def prefers(better: Any, worse: Any) -> Order:
-    """One item is above another."""
+def prefers(better: Any, worse: Any) -> OrderStatement:
+    """x_better ≥ x_worse: one item is preferred to another.
+
+    Parameters
+    ----------
+    better, worse : label
+        Two items of a Ranking column.
+
+    Returns
+    -------
+    OrderStatement
+        A value for a cell of a table or of `given`. A list of several such statements is a cell, too.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> print(tb.prefers("tea", "coffee"))
+    tea > coffee
+    """
     better, worse = plain(better), plain(worse)
     if better == worse:
         raise SchemaError(f"prefers({show(better)}, {show(worse)}) names one item twice", remedy="name two items")
-    return Order(((better,), (worse,)))
+    return OrderStatement(((better,), (worse,)))
 
 
 def _end(value: Any, name: str) -> Any:
     value = plain(value)
     if not is_label(value):
-        problem = f"{name}() of {show(value)} has no end"
-        raise SchemaError(problem, remedy="give a finite number or a level; at_least and at_most leave one end open")
+        problem = f"{name}() of {show(value)} is not a finite number or a label"
+        raise SchemaError(problem, remedy="give a number or a level; use at_least or at_most for an open end")
     return value
 
 
@@ -119,12 +222,12 @@ def _values(values: tuple[Any, ...], name: str) -> tuple[Any, ...]:
         values = collection(values[0]) or ()
     found = tuple(dict.fromkeys(map(plain, values)))
     if not found:
-        raise SchemaError(f"{name}() names nothing", remedy="name at least one value, or leave the cell empty")
+        raise SchemaError(f"{name}() has no values", remedy="give at least one value, or leave the cell empty")
     return found
 
 
 def split(cells: Cells) -> tuple[Cells, dict[int, Statement]]:
-    """Cells without those that hold a statement (they count as missing), and the statements by position."""
+    """Cells without statements (these are marked as missing), and the statements by position."""
     if cells.values.dtype.kind != "O":
         return cells, {}
     listed = zip(cells.values.tolist(), cells.missing.tolist(), strict=True)
@@ -136,20 +239,20 @@ def split(cells: Cells) -> tuple[Cells, dict[int, Statement]]:
     return replace(cells, missing=missing), found
 
 
-def parse_order(text: str) -> Order:
+def parse_order(text: str) -> OrderStatement:
     """ "a > b = c > d" as an order, best first; items may hold neither ">" nor "="."""
-    return Order(tuple(tuple(item.strip() for item in tier.split("=")) for tier in text.split(">")))
+    return OrderStatement(tuple(tuple(item.strip() for item in tier.split("=")) for tier in text.split(">")))
 
 
-# The first of these in a text ends the name of the column.
+# The first of these signs in a text ends the name of the column.
 _OPERATOR = re.compile(r"\s*(?P<sign>:|>=|<=|≥|≤|=|\bin\b(?=\s*\[))\s*")
 
 
 def parse_given(text: str, schema: Mapping[str, Column] | None = None) -> tuple[str, Any]:
-    """A condition from the command line as (column, what its cell says).
+    """A condition from the command line as (column, value or statement of its cell).
 
-    "income in [20000, 40000]", "age >= 30", "party = Green | Red", "films: A > B"; after a colon anything that a
-    text cell of the column could hold. A schema tells which names and labels there are, whatever signs are in them.
+    Examples: "income in [20000, 40000]", "age >= 30", "party = Green | Red", "films: A > B". After a colon, any text
+    that a cell of the column may hold. With a schema, names and labels may contain these signs.
     """
     names = sorted((name for name in schema or () if text.strip().startswith(name)), key=len, reverse=True)
     for name in names:
@@ -158,17 +261,17 @@ def parse_given(text: str, schema: Mapping[str, Column] | None = None) -> tuple[
             return name, _cell(match["sign"], text.strip()[match.end() :], text, _spelt(schema[name]) if schema else {})
     match = _OPERATOR.search(text.strip())
     if match is None or match.start() == 0:
-        remedy = "write for instance 'age >= 30', 'income in [20000, 40000]', 'party = Green | Red' or 'films: A > B'"
-        raise SchemaError(f"the condition {show(text)} is not understood", remedy=remedy)
+        remedy = "write for example 'age >= 30', 'income in [20000, 40000]', 'party = Green | Red' or 'films: A > B'"
+        raise SchemaError(f"the condition {show(text)} cannot be read", remedy=remedy)
     name = text.strip()[: match.start()]
     if schema is not None:
         remedy = f"{suggestion(name, schema)}the columns are {listing(schema)}"
-        raise SchemaError(f"the condition {show(text)} is about no known column", column=name, remedy=remedy)
+        raise SchemaError(f"the condition {show(text)} does not name a column", column=name, remedy=remedy)
     return name, _cell(match["sign"], text.strip()[match.end() :], text, {})
 
 
 def parse_conditions(texts: Iterable[str], schema: Mapping[str, Column] | None = None) -> dict[str, Any]:
-    """Conditions that hold together, as {column: what its cell says}; several about one column become one."""
+    """Conditions that all hold, as {column: value or statement}; several conditions on one column are combined."""
     found: dict[str, list[Any]] = {}
     for text in texts:
         name, cell = parse_given(text, schema)
@@ -177,8 +280,8 @@ def parse_conditions(texts: Iterable[str], schema: Mapping[str, Column] | None =
 
 
 def _together(name: str, cells: list[Any]) -> Any:
-    """Orders side by side; an end on the left with one on the right; numbers narrowed."""
-    if all(isinstance(cell, Order) for cell in cells):
+    """Several orders as a list; a lower and an upper end as one interval; numeric intervals intersected."""
+    if all(isinstance(cell, OrderStatement) for cell in cells):
         return cells
     if all(isinstance(cell, Interval) for cell in cells):
         low = [cell.lower for cell in cells if cell.lower is not None]
@@ -191,18 +294,18 @@ def _together(name: str, cells: list[Any]) -> Any:
             if numbers and lower > upper:
                 words = " and ".join(map(str, cells))
                 raise InfeasibleEvidence(
-                    f"no value satisfies all of: {words}", column=name, remedy="leave one of them out"
+                    f"no value satisfies all of: {words}", column=name, remedy="remove one of them"
                 )
             return between(lower, upper)
     raise SchemaError(
-        f"the conditions {' and '.join(map(show, map(str, cells)))} do not go together",
+        f"the conditions {' and '.join(map(show, map(str, cells)))} cannot be combined",
         column=name,
         remedy="give one condition for each column",
     )
 
 
 def _spelt(column: Column) -> dict[str, Any]:
-    """How each label may be written in a condition: as it stands, and by its name where that means no other."""
+    """How each label may be written in a condition: as it is, or by its name if that is unambiguous."""
     spelt = {text: column.labels[place] for text, place in getattr(column, "lookup", dict)().items()}
     spelt |= {str(label).casefold(): label for label in column.labels if isinstance(label, bool)}
     return spelt | {str(label): label for label in column.labels}
@@ -213,13 +316,13 @@ def _cell(sign: str, rest: str, text: str, spelt: Mapping[str, Any]) -> Any:
         return _value(word, spelt)
 
     if not rest.strip():
-        raise SchemaError(f"the condition {show(text)} ends too soon", remedy=f"say what follows {sign}")
-    if sign in ":=" and rest.strip() in spelt:  # whatever signs are in it
+        raise SchemaError(f"the condition {show(text)} is not complete", remedy=f"add what follows {sign}")
+    if sign in ":=" and rest.strip() in spelt:  # a label may contain these signs
         return value(rest)
     if sign == ":":
         if ">" not in rest:
             return value(rest)
-        return Order(tuple(tuple(map(value, tier)) for tier in parse_order(rest).tiers))
+        return OrderStatement(tuple(tuple(map(value, tier)) for tier in parse_order(rest).tiers))
     if sign == "=":
         words = [word for word in rest.split("|") if word.strip()]
         return value(rest) if len(words) == 1 else one_of(*map(value, words))
@@ -229,15 +332,15 @@ def _cell(sign: str, rest: str, text: str, spelt: Mapping[str, Any]) -> Any:
         return at_most(value(rest))
     ends = rest.strip()[1:-1].split(",")
     if not rest.strip().endswith("]") or len(ends) != 2 or not any(end.strip() for end in ends):
-        remedy = "write for instance 'income in [20000, 40000]'; one end may be left empty"
-        raise SchemaError(f"the condition {show(text)} names no interval", remedy=remedy)
+        remedy = "write for example 'income in [20000, 40000]'; one end may be left empty"
+        raise SchemaError(f"the condition {show(text)} has no interval", remedy=remedy)
     if not ends[0].strip():
         return at_most(value(ends[1]))
     return between(value(ends[0]), value(ends[1])) if ends[1].strip() else at_least(value(ends[0]))
 
 
 def _value(word: str, spelt: Mapping[str, Any]) -> Any:
-    """A label that reads so, else the number or text that the word is."""
+    """The label that is written like this, otherwise the word as a number or as text."""
     word = word.strip()
     for known in (word, word.casefold()):
         if known in spelt and (known == word or isinstance(spelt[known], bool)):

@@ -1,7 +1,7 @@
-"""§3.2: answers that compare: each label has a site, its utility, and a cell says which utilities are above which.
+"""§3.2: answers that compare: each label has a site, its utility, and a cell gives the order of utilities.
 
-Idea: one category, a set of them and a ranking with ties are all tiers of a weak order; equal cells are read once.
-Promises tiers from 0 without gaps in every row, larger preferred, −1 for a label that is not compared.
+One category, a set of categories and a ranking with ties are all tiers of a weak order; equal cells are read once.
+The tiers of each row start at 0 without gaps; larger is preferred; −1 is a label that is not compared.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from thurbo.columns.block import Family, LinearRow
 from thurbo.columns.cells import BoolArray, Cells, Contradiction, IntArray, Refused, is_label, listing, show, suggestion
-from thurbo.columns.column import Family, LinearRow
 from thurbo.columns.labels import LabelledColumn, in_order
-from thurbo.columns.statements import OneOf, Order, TopSet
+from thurbo.columns.statements import OneOfStatement, OrderStatement, TopSet
 from thurbo.errors import InfeasibleEvidence, SchemaError
 
 
 class Reading(NamedTuple):
-    """What one value says: tiers [label], whether it is the "one of these" reading, and pairs that no tiers hold."""
+    """The meaning of one value: tiers [label], whether it is "one of these", and pairs that tiers cannot express."""
 
     tier: IntArray
     one_of: bool = False
@@ -34,12 +34,12 @@ class UtilityColumn(LabelledColumn):
     """A cell that compares the utilities of its labels."""
 
     family: ClassVar[Family] = "utility"
-    one: ClassVar[str]  # what a label is called in messages ...
-    many: ClassVar[str]  # ... and several of them, as the setting is called
+    one: ClassVar[str]  # the word for a label in messages ...
+    many: ClassVar[str]  # ... and its plural, which is the name of the setting
 
     @abstractmethod
     def _read(self, value: Any, places: Mapping[Any, int]) -> Reading | None:
-        """What a value says, None where that is nothing; raises Refused."""
+        """The meaning of a value, None if it has no information; raises Refused."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -50,15 +50,15 @@ class UtilityColumn(LabelledColumn):
         return 0
 
     def index(self, cells: Cells) -> dict[Any, int]:
-        """Place of each label, which may also be given as text."""
+        """Position of each label, which may also be given as text."""
         if not self.labels:
-            problem = f"{type(self).__name__} does not know its {self.many} yet"
+            problem = f"{type(self).__name__} is not fitted: its {self.many} are not known"
             raise SchemaError(problem, column=cells.name, remedy="fit it first")
         places: dict[Any, int] = {site: place for place, site in enumerate(self.sites)}
         return places | self.lookup()
 
     def read(self, cells: Cells) -> tuple[IntArray, BoolArray, list[LinearRow]]:
-        """What every cell says: tiers [row, label], `one_of` [row], and inequalities that no tiers hold."""
+        """The meaning of every cell: tiers [row, label], `one_of` [row], and inequalities that tiers cannot express."""
         places = self.index(cells)
         cells = cells.hashable()
         distinct, which = cells.factorise()
@@ -87,7 +87,7 @@ class UtilityColumn(LabelledColumn):
         return tier[which], one_of[which], linear
 
     def _refuse(self, cells: Cells, which: IntArray, reasons: dict[int, Refused]) -> None:
-        """Raise the first reason, by row, unless such cells count as missing."""
+        """Raise the first error, by row, unless such cells are treated as missing."""
         if self.unseen == "missing":
             reasons = {index: why for index, why in reasons.items() if isinstance(why, Contradiction)}
         if reasons:
@@ -98,7 +98,7 @@ class UtilityColumn(LabelledColumn):
             raise cells.error(first, why.problem, why.remedy)
 
     def unknown(self, label: Any) -> Refused:
-        """The refusal of a label that is not one of the column's."""
+        """The error for a label that is not one of the column's labels."""
         near = suggestion(label, (*self.labels, *self.texts)) if isinstance(label, str) else ""
         kind = type(self).__name__
         return Refused(
@@ -107,7 +107,7 @@ class UtilityColumn(LabelledColumn):
         )
 
     def find(self, members: Iterable[Any], places: Mapping[Any, int]) -> list[int]:
-        """Places of labels; raises Refused at one that is unknown."""
+        """Positions of labels; raises Refused if a label is unknown."""
         found = []
         for member in members:
             if not isinstance(member, (str, int, float)) or member not in places:
@@ -115,40 +115,45 @@ class UtilityColumn(LabelledColumn):
             found.append(places[member])
         return found
 
-    def subset(self, statement: OneOf | TopSet, places: Mapping[Any, int]) -> Reading | None:
-        """A set of labels on top of all others, or one of them on top; all labels together say nothing."""
+    def subset(self, statement: OneOfStatement | TopSet, places: Mapping[Any, int]) -> Reading | None:
+        """A set of labels above all others, or one of them above all others; the set of all has no information."""
         members = sorted(set(self.find(statement.values, places)))
         if len(members) == len(self.labels):
             return None
         tier = np.zeros(len(self.labels), np.int32)
         tier[members] = 1
         # One of a single label is that label.
-        return Reading(tier, isinstance(statement, OneOf) and len(members) > 1)
+        return Reading(tier, isinstance(statement, OneOfStatement) and len(members) > 1)
 
 
 def mentioned(cells: Cells) -> Iterable[Any]:
-    """Every label that cells name: by themselves, in collections or in statements."""
+    """Every label in the cells: alone, in collections or in statements."""
     distinct, _ = cells.hashable().factorise()
     for value in distinct:
-        if isinstance(value, (OneOf, TopSet)):
-            yield from value.values
-        elif isinstance(value, Order):
-            yield from (item for tier in value.tiers for item in tier)
-        elif isinstance(value, tuple):
-            for member in value:
-                yield from _inner(member)
-        else:
-            yield value
+        yield from mentioned_in(value)
+
+
+def mentioned_in(value: Any) -> Iterable[Any]:
+    """Every label in one cell."""
+    if isinstance(value, (OneOfStatement, TopSet)):
+        yield from value.values
+    elif isinstance(value, OrderStatement):
+        yield from (item for tier in value.tiers for item in tier)
+    elif isinstance(value, tuple):
+        for member in value:
+            yield from _inner(member)
+    else:
+        yield value
 
 
 def _inner(value: Any) -> Iterable[Any]:
-    if isinstance(value, Order):
+    if isinstance(value, OrderStatement):
         return [item for tier in value.tiers for item in tier]
     return value if isinstance(value, tuple) else [value]
 
 
-def combine(orders: Iterable[Order], places: Mapping[Any, int], column: UtilityColumn) -> Reading:
-    """Orders that hold together: as tiers where they make one weak order, otherwise as pairs."""
+def combine(orders: Iterable[OrderStatement], places: Mapping[Any, int], column: UtilityColumn) -> Reading:
+    """Several orders combined: as tiers if together they are a weak order, otherwise as pairs."""
     better: dict[int, set[int]] = {}
     named: set[int] = set()
     found = [[column.find(tier, places) for tier in order.tiers] for order in orders]
@@ -176,13 +181,13 @@ def combine(orders: Iterable[Order], places: Mapping[Any, int], column: UtilityC
 
 
 def _heights(better: Mapping[int, set[int]], named: set[int], column: UtilityColumn) -> dict[int, int]:
-    """Length of the longest chain below each item; raises Contradiction where a chain comes back to its start."""
+    """Length of the longest chain below each item; raises Contradiction if there is a cycle."""
     height: dict[int, int] = {}
 
     def visit(place: int, path: tuple[int, ...]) -> int:
         if place in path:
             circle = listing((column.labels[each] for each in (*path[path.index(place) :], place)), " > ")
-            raise Contradiction(f"the preferences {circle} go round in a circle", "leave one of them out")
+            raise Contradiction(f"the preferences {circle} form a cycle", "remove one of them")
         if place not in height:
             height[place] = max((visit(below, (*path, place)) + 1 for below in better.get(place, ())), default=0)
         return height[place]
@@ -202,18 +207,18 @@ def _closure(better: Mapping[int, set[int]], height: Mapping[int, int]) -> dict[
 
 
 def last(tier: IntArray) -> IntArray:
-    """Labels that take no part below all that do, in rows where any does: [row, label]."""
+    """Tiers with the unranked labels below all ranked ones, in rows that rank any: [row, label]."""
     ranked = tier >= 0
     short = ranked.any(axis=1, keepdims=True) & ~ranked.all(axis=1, keepdims=True)
     return np.where(short, tier + 1, tier).astype(np.int32)
 
 
 def fitted_labels(cells: Cells, found: Iterable[Any], column: UtilityColumn) -> tuple[Any, ...]:
-    """Labels in the frame's own order, otherwise numbers and then text in theirs; at least two."""
+    """Labels in the order of the frame, otherwise sorted, numbers before text; at least two."""
     if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
         return tuple(column.meant(cells.ordered_levels))
     distinct = column.possible(found)
-    remedy = f"say {type(column).__name__}([...]) with all {column.many}, or use Ignore()"
+    remedy = f"use {type(column).__name__}([...]) with all {column.many}, or use Ignore()"
     for value in distinct:
         if not is_label(value):
             raise SchemaError(f"{show(value)} cannot be a {column.one}", column=cells.name, remedy=remedy)

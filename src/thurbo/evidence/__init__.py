@@ -1,4 +1,4 @@
-"""§3 Evidence: what rows say about their sites, as arrays `[row, slot]` on the device."""
+"""§3 Evidence: the constraints of rows on their sites, as arrays `[row, slot]` on the device."""
 
 from thurbo.evidence.evidence import Constraint, Evidence, Unobserved
 

@@ -1,43 +1,52 @@
-"""§3 Rows that each have sites of their own: padded to a few widths, so that little is compiled and little is wasted.
+"""§3 A table as evidence: buckets of rows with the same width, to limit compilation and padding.
 
-`Ragged` is evidence in buckets, `[row, slot]` each, with the sites of ordinary columns first and then a row's items.
-Rows of like length share a bucket; a batch has as many rows as make about the same number of cells in each.
+The slots of a row are the sites of the shared columns, then the items of each of its lists. A table without lists is
+one bucket whose slots are its sites. Code outside this folder treats both cases alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo.constraints import Box, Levels, OneOf, Order
-from thurbo.constraints.order import CLOSER_SCALE, shape_of
-from thurbo.evidence import Constraint, Evidence
+from thurbo.evidence.evidence import Evidence, Unobserved
 
 LADDER = tuple(sorted({8 << k for k in range(14)} | {12 << k for k in range(13)}))  # widths: 8, 12, 16, 24, 32, 48, …
-WIDTHS_TO_ASK = 8  # shapes that queries compile at most
-WIDTHS_TO_FIT = ((20_000, 2), (1_000_000, 5))  # entries, and shapes that training compiles for so many at most
-CELLS = 1 << 15  # cells of a chunk that a query works on at a time
+WIDTHS_TO_ASK = 8  # maximum of shapes that queries compile
+WIDTHS_TO_FIT = ((20_000, 2), (1_000_000, 5))  # entries, and maximum of shapes that training compiles up to so many
+CELLS = 1 << 15  # cells of lists in one chunk of a query
+ROW_BUCKETS = (16, 128, 1024)  # rows of a table in one chunk of a query
 
 
-class Lists(NamedTuple):
-    """Items that rows list, in sites of the whole model, and whether codes are levels or tiers."""
+class ListSlots(NamedTuple):
+    """Lists of one column: its first site, the start of each row's entries, its first slot by bucket."""
 
+    first_site: int
     start: np.ndarray  # [row + 1]
-    site: np.ndarray  # [entry]
-    code: np.ndarray  # [entry]
-    are_levels: bool
+    first_slot: tuple[int, ...]  # [bucket]
 
 
-class Ragged(NamedTuple):
-    """Evidence of rows in buckets of one width each; `places` are the rows of a bucket in the table."""
+@partial(jax.tree_util.register_dataclass, data_fields=["buckets", "places", "shared", "lists"], meta_fields=[])
+@dataclass(frozen=True)
+class Buckets:
+    """Evidence of a table's rows.
+
+    buckets  evidence of rows of one width each
+    places   their row numbers in the table, [bucket][row of the bucket]
+    shared   slot of each site in every row, −1 for sites that only lists have: [site]
+    lists    the entries of each listed column; empty for a selection of rows
+    """
 
     buckets: tuple[Evidence, ...]
     places: tuple[np.ndarray, ...]
+    shared: np.ndarray
+    lists: tuple[ListSlots, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -45,27 +54,86 @@ class Ragged(NamedTuple):
 
     @property
     def n_cells(self) -> int:
-        """Slots in all, padding included."""
-        return sum(len(place) * width(bucket) for bucket, place in zip(self.buckets, self.places, strict=True))
+        """Total number of slots, padding included."""
+        return sum(len(place) * n_slots(bucket) for bucket, place in zip(self.buckets, self.places, strict=True))
 
-    def rows(self, index: np.ndarray) -> Ragged:
-        """Some rows, in an order of the buckets' own, numbered by their place in `index`."""
-        new_place = np.full(int(max((place.max(initial=-1) for place in self.places), default=-1)) + 1, -1)
-        new_place[index] = np.arange(len(index))
+    @property
+    def sites_shared(self) -> bool:
+        """Whether all rows have the same sites, as in a table without lists."""
+        return all(bucket.sites_shared for bucket in self.buckets)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether the probability of some constraint is estimated, with a standard error."""
+        return any(bucket.is_estimated for bucket in self.buckets)
+
+    @property
+    def spans_cells(self) -> bool:
+        """Whether some constraint involves slots of different cells, so that a missing cell may be constrained."""
+        return any(bucket.spans_cells for bucket in self.buckets)
+
+    @property
+    def has_own_models(self) -> bool:
+        """Whether rows have their own models: lists, or missing cells that are not variables."""
+        return any(bucket.present is not None for bucket in self.buckets)
+
+    @cached_property
+    def _home(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bucket of each row, and its position there."""
+        which, position = np.zeros(self.n_rows, np.int32), np.zeros(self.n_rows, np.int64)
+        for number, place in enumerate(self.places):
+            which[place], position[place] = number, np.arange(len(place))
+        return which, position
+
+    def on_host(self) -> Buckets:
+        """The same with NumPy arrays, which are sliced without compilation."""
+        return replace(self, buckets=tuple(jax.tree.map(np.asarray, bucket) for bucket in self.buckets))
+
+    def on_device(self) -> Buckets:
+        """The same with arrays on the device, which compiled programs index without a copy."""
+        return replace(self, buckets=tuple(jax.tree.map(jnp.asarray, bucket) for bucket in self.buckets))
+
+    def rows(self, index: np.ndarray) -> Buckets:
+        """A selection of rows, with repetition allowed, numbered by their position in `index`."""
+        which, position = (each[index] for each in self._home)
         buckets, places = [], []
-        for bucket, place in zip(self.buckets, self.places, strict=True):
-            kept = np.flatnonzero(new_place[place] >= 0)
+        for number, bucket in enumerate(self.buckets):
+            kept = np.flatnonzero(which == number)
             if len(kept):
-                buckets.append(bucket.rows(kept))
-                places.append(new_place[place[kept]])
-        return Ragged(tuple(buckets), tuple(places))
+                buckets.append(bucket.rows(position[kept]))
+                places.append(kept)
+        return Buckets(tuple(buckets), tuple(places), self.shared)
 
-    def on_device(self) -> Ragged:
-        """The same with arrays that compiled programs index without a copy."""
-        return self._replace(buckets=tuple(jax.tree.map(jnp.asarray, bucket) for bucket in self.buckets))
+    def replaced(self, change: Callable[[Evidence], Evidence]) -> Buckets:
+        """The same rows with other evidence of the same shape."""
+        return replace(self, buckets=tuple(map(change, self.buckets)))
+
+    # ---- slots
+
+    def entry_slots(self, first_site: int) -> np.ndarray:
+        """Slot of every entry of a listed column, [entry]."""
+        own = next(each for each in self.lists if each.first_site == first_site)
+        row = np.repeat(np.arange(len(own.start) - 1), np.diff(own.start))
+        first = np.asarray(own.first_slot)[self._home[0][row]]
+        return first + np.arange(len(row)) - own.start[row]
+
+    def hide(self, row: np.ndarray, slot: np.ndarray, unobserved: Unobserved) -> Buckets:
+        """The evidence without the constraints on some slots: (row, slot) pairs."""
+        which, position = (each[row] for each in self._home)
+        buckets = []
+        for number, bucket in enumerate(self.buckets):
+            own = which == number
+            if own.any():
+                mask = np.zeros((len(self.places[number]), n_slots(bucket)), bool)
+                mask[position[own], slot[own]] = True
+                bucket = bucket.hide(jnp.asarray(mask), unobserved)
+            buckets.append(bucket)
+        return replace(self, buckets=tuple(buckets))
+
+    # ---- batches of training, chunks of queries
 
     def batches(self, order: Sequence[np.ndarray], cells: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """(bucket, rows of it, which of these are real) for every batch, a last one filled up with rows over again."""
+        """(bucket, its rows, which of these are real) for every batch; the last one is padded with repeated rows."""
         for number, (bucket, rows) in enumerate(zip(self.buckets, order, strict=True)):
             size = batch_rows(bucket, cells, len(rows))
             for begin in range(0, len(rows), size):
@@ -77,38 +145,50 @@ class Ragged(NamedTuple):
         return sum(-(-len(place) // size) for size, place in zip(sizes, self.places, strict=True))
 
     def by_chunks(self, function: Callable[..., Any], *rowwise: Any) -> Any:
-        """Apply `function(evidence, *rowwise)` to all rows, a padded chunk at a time; arrays by row come back."""
+        """Apply `function(evidence, *rowwise)` to all rows, one padded chunk at a time; returns NumPy arrays by row.
+
+        Chunks are sliced on the host and have a few fixed lengths: a table of a new length does not recompile.
+        """
+        rowwise = jax.tree.map(np.asarray, rowwise)
         parts, places = [], []
-        for bucket, place in zip(self.buckets, self.places, strict=True):
-            size = max(1, CELLS // width(bucket))
-            for begin in range(0, len(place), size):
-                taken = np.arange(begin, begin + size)
-                index = np.where(taken < len(place), taken, begin)
-                count = int((taken < len(place)).sum())
+        for bucket, place in zip(self.on_host().buckets, self.places, strict=True):
+            for begin, count, size in _chunks(bucket, len(place)):
+                index = np.r_[begin : begin + count, np.full(size - count, begin)]
                 own = (leaf[place[index]] for leaf in rowwise)
-                chunk = function(jax.tree.map(np.asarray, bucket.rows(index)), *own)
+                chunk = function(bucket.rows(index), *own)
                 parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], chunk))
                 places.append(place[begin : begin + count])
+        if len(self.buckets) == 1:
+            return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
         back = np.argsort(np.concatenate(places), kind="stable")
         return jax.tree.map(lambda *leaves: np.concatenate(leaves)[back], *parts)
 
 
-Packed = Evidence | Ragged  # a table's rows as evidence
+def _chunks(bucket: Evidence, n_rows: int) -> Iterator[tuple[int, int, int]]:
+    """Start, number of rows and padded number of rows of every chunk."""
+    largest = ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket))
+    for begin in range(0, n_rows, largest):
+        count = min(largest, n_rows - begin)
+        yield begin, count, next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
 
 
-def width(bucket: Evidence) -> int:
-    """Slots of a bucket's rows."""
-    assert bucket.sites is not None
-    return int(bucket.sites.shape[1])
+def one_table(evidence: Evidence) -> Buckets:
+    """A table without lists: slot i is site i."""
+    return Buckets((evidence,), (np.arange(evidence.n_rows),), np.arange(n_slots(evidence)))
+
+
+def n_slots(bucket: Evidence) -> int:
+    """Slots of a bucket's rows, padding included."""
+    return bucket.constraints[0].n_slots
 
 
 def batch_rows(bucket: Evidence, cells: int, n_rows: int) -> int:
-    """Rows of a batch of about so many cells."""
-    return int(np.clip(cells // width(bucket), 1, max(n_rows, 1)))
+    """Number of rows of a batch with about the given number of cells."""
+    return int(np.clip(cells // n_slots(bucket), 1, max(n_rows, 1)))
 
 
 def widths(lengths: np.ndarray, most: int) -> np.ndarray:
-    """At most so many steps of the ladder, the padding they cost least: a dynamic program over the ladder."""
+    """A limited number of widths from the ladder with the least padding, by dynamic programming."""
     longest = int(lengths.max(initial=1))
     steps = [step for step in LADDER if step < longest] + [next((s for s in LADDER if s >= longest), longest)]
     counts = np.bincount(np.searchsorted(steps, lengths), minlength=len(steps))
@@ -129,87 +209,5 @@ def widths(lengths: np.ndarray, most: int) -> np.ndarray:
 
 
 def widths_to_fit(n_entries: int) -> int:
-    """How many shapes are worth their compilation."""
+    """The number of shapes for which compilation is worth its time."""
     return next((most for entries, most in WIDTHS_TO_FIT if n_entries <= entries), WIDTHS_TO_ASK)
-
-
-def pack_lists(lists: Lists, ordinary: Evidence | None, most: int) -> Ragged:
-    """Lists beside the ordinary columns of the same rows (None without any), in at most so many widths (0: a fit's)."""
-    lengths = np.diff(lists.start)
-    steps = widths(lengths, most or widths_to_fit(len(lists.site)))
-    bucket_of = np.searchsorted(steps, lengths)
-    buckets, places = [], []
-    for number, step in enumerate(steps.tolist()):
-        rows = np.flatnonzero(bucket_of == number)
-        if len(rows):
-            buckets.append(_bucket(lists, ordinary, rows, int(step)))
-            places.append(rows)
-    return Ragged(tuple(buckets), tuple(places))
-
-
-def _bucket(lists: Lists, ordinary: Evidence | None, rows: np.ndarray, step: int) -> Evidence:
-    begin, length = lists.start[rows], lists.start[rows + 1] - lists.start[rows]
-    real = np.arange(step)[None, :] < length[:, None]
-    entry = (begin[:, None] + np.arange(step)[None, :])[real]
-    site: Any = np.zeros(real.shape, np.int32)
-    site[real] = lists.site[entry]
-    code = np.full(real.shape, -1, lists.code.dtype)
-    code[real] = lists.code[entry]
-    if ordinary is None:
-        in_list: Any = real
-        return Evidence(_of_lists(code, lists.are_levels, 0), site, in_list, None, in_list)
-    own = jax.tree.map(np.asarray, ordinary).rows(rows)
-    assert own.present is not None
-    n_own = own.present.shape[1]
-    constraints = [_wider(each, step) for each in own.constraints]
-    for each in _of_lists(code, lists.are_levels, n_own):
-        both = next((place for place, c in enumerate(constraints) if isinstance(c, Levels)), None)
-        if isinstance(each, Levels) and both is not None:
-            constraints[both] = _beside(constraints[both], each)
-        else:
-            constraints.append(each)
-    shared = np.broadcast_to(np.arange(n_own, dtype=np.int32), (len(rows), n_own))
-    cells: Any = None
-    if own.cells is not None:
-        cells = np.concatenate([np.asarray(own.cells), np.arange(n_own, n_own + step, dtype=np.int32)])
-    sites: Any = np.concatenate([shared, site], axis=1)
-    every: Any = np.concatenate([own.present, real], axis=1)
-    listed: Any = np.concatenate([np.zeros_like(own.present), real], axis=1)
-    return Evidence(tuple(constraints), sites, every, cells, listed)
-
-
-def _of_lists(code: np.ndarray, are_levels: bool, n_own: int) -> tuple[Constraint, ...]:
-    """What the lists say, in slots that begin after the ordinary ones."""
-    if are_levels:
-        before = np.full((len(code), n_own), -1, code.dtype)
-        both: Any = np.concatenate([before, code], axis=1)
-        return (Levels(both, None),)
-    tier: Any = code[:, None, :].astype(np.int32)
-    slots = (tuple(range(n_own, n_own + code.shape[1])),)
-    depth, breadth = shape_of(tier)
-    depth = 1 << (max(depth, 2) - 1).bit_length()  # few shapes
-    return (Order(tier, slots, n_own + code.shape[1], depth, breadth, None, mass="gumbel", gumbel_scale=CLOSER_SCALE),)
-
-
-def _wider(constraint: Constraint, by: int) -> Constraint:
-    """A constraint of ordinary columns with so many slots more, of which it says nothing."""
-    if isinstance(constraint, Box):
-        lower, upper = _padded(constraint.lower, by, -np.inf), _padded(constraint.upper, by, np.inf)
-        return Box(lower, upper, _padded(constraint.point, by, False))
-    if isinstance(constraint, Levels):
-        high = None if constraint.high is None else _padded(constraint.high, by, -1)
-        return Levels(_padded(constraint.code, by, -1), high)
-    if isinstance(constraint, (Order, OneOf)):
-        return replace(constraint, n_slots=constraint.n_slots + by)
-    raise NotImplementedError("lines between ordinary columns beside lists")
-
-
-def _padded(values: Any, by: int, fill: float) -> Any:
-    return np.pad(np.asarray(values), ((0, 0), (0, by)), constant_values=fill)
-
-
-def _beside(own: Any, items: Levels) -> Levels:
-    """Levels of ordinary slots and of list slots in one."""
-    code: Any = np.maximum(own.code, items.code)
-    high: Any = None if own.high is None else np.maximum(own.high, items.code)
-    return Levels(code, high)

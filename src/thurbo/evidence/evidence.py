@@ -1,47 +1,35 @@
-"""§3 Evidence: what a batch of rows says, as arrays over `[row, slot]`.
+"""§3 Evidence: the constraints of a batch of rows, as arrays over `[row, slot]`.
 
-Which sites the slots are, which of them belong to each row's model, and the constraints on them. A pytree, so a whole
-table lives on the device and a batch is an index into it.
+It holds the site of each slot, the slots that belong to each row's model, and the constraints on them. It is a pytree,
+so a whole table is on the device and a batch is an index into it.
 """
 
 from __future__ import annotations
 
 from functools import reduce
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Float, Int, RowsMask
-from thurbo.constraints import (
-    Box,
-    BoxRegion,
-    Gauge,
-    JointRegion,
-    Levels,
-    Linear,
-    LinearRegion,
-    OneOf,
-    Order,
-    Region,
-    SomeBoxes,
-)
+from thurbo.constraints import BoxConstraint, BoxRegion, Constraint, Gauge, JointRegion, Region, SomeBoxes
+from thurbo.constraints.base import log_mass_by_state
 from thurbo.rbm import Params, Sites, gather
 
 Unobserved = Literal["marginalize", "exclude"]
-Constraint = Box | Levels | Order | OneOf | Linear  # the forms known so far; each is one file in constraints/
 
 
 class Evidence(NamedTuple):
     """Constraints on the slots of a batch of rows.
 
-    sites    which site each slot is; None where slot i is site i (a table)
+    sites    which site each slot is; None if slot i is site i (a table)
     present  slots that belong to the row's model, M; None means all of them. An unobserved slot that is present is
-             integrated over ("marginalize"); one that is absent is no variable of that row at all ("exclude")
-    cells    which slots stand or fall together when answers are hidden: the utilities of one category's column; None
-             where each slot is a cell of its own
-    listed   slots that are items of a row's list, hidden ones too: that they are in it may speak for itself
+             integrated over ("marginalize"); one that is absent is not a variable of that row ("exclude")
+    cells    which slots are masked together: those of one cell, such as the utilities of a category's column; None
+             if each slot is its own cell
+    listed   slots that are items of a row's list, masked ones too: being listed may be a signal
     """
 
     constraints: tuple[Constraint, ...]
@@ -61,80 +49,98 @@ class Evidence(NamedTuple):
 
     @property
     def observed(self) -> RowsMask:
-        """Slots that are confined."""
+        """Slots that are constrained."""
         seen = reduce(jnp.logical_or, (c.observed for c in self.constraints))
         return seen if self.present is None else seen & self.present
 
     @property
     def free(self) -> RowsMask:
-        """Slots that belong to the model and are not confined: integrated over."""
+        """Slots that belong to the model and are not constrained: integrated over."""
         free = ~reduce(jnp.logical_or, (c.observed for c in self.constraints))
         return free if self.present is None else free & self.present
 
     def seen(self, params: Params) -> Params:
-        """The parameters as seen from the slots of each row."""
+        """The parameters by slot of each row."""
         return gather(params, self.sites, self.listed)
 
-    def region(self, gauge: Gauge) -> Region:
-        """Ω(e) under the current cuts and scales, gathered by slot: all boxes as one, and what couples slots beside.
+    @property
+    def spans_cells(self) -> bool:
+        """Whether any constraint may involve slots of different cells, so that cells are dependent given h."""
+        return any(c.structure.spans_cells for c in self.constraints)
 
-        Lines take over the boxes of the slots they name, so that every slot belongs to one part. Boxes are not asked
-        about slots that groups hold alone: in a survey those of its categories may be most of them.
+    @property
+    def is_estimated(self) -> bool:
+        """Whether log P(e | h) is estimated with a standard error."""
+        return any(c.structure.is_estimated for c in self.constraints)
+
+    @property
+    def _boxes(self) -> list[BoxConstraint]:
+        return [cast(BoxConstraint, c) for c in self.constraints if not c.structure.couples]
+
+    @property
+    def _coupled(self) -> list[Constraint]:
+        return [c for c in self.constraints if c.structure.couples]
+
+    def region(self, gauge: Gauge) -> Region:
+        """Ω(e) for the current cuts and scales, by slot: the intersection of all boxes, and the coupled regions.
+
+        Every slot belongs to one part: a region over several cells includes the boxes of its slots. Boxes are not
+        computed for slots that belong only to groups: in a survey, most slots may belong to its categories.
         """
-        groups = [c for c in self.constraints if isinstance(c, (Order, OneOf)) and c.alone and c.slots is not None]
-        if groups and len(groups) < len(self.constraints) and not any(isinstance(c, Linear) for c in self.constraints):
-            return self._narrow(gauge, groups)
-        regions = [c.region(gauge) for c in self.constraints]
-        boxes = [region for region in regions if isinstance(region, BoxRegion)]
-        coupled = [region for region in regions if not isinstance(region, BoxRegion)]
-        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(gauge)
-        for place, region in enumerate(coupled):
-            if isinstance(region, LinearRegion):
-                coupled[place], box = region.within(box), box.release(region.held)
+        own = [slot for c in self._coupled for slot in c.structure.own_slots]
+        if own and self._boxes and not self.spans_cells:
+            return self._region_without(own, gauge)
+        box, coupled = self._composed(gauge)
         return JointRegion((box, *coupled)) if coupled else box
 
-    def _narrow(self, gauge: Gauge, groups: list[Order | OneOf]) -> Region:
-        n_slots = groups[0].n_slots
-        named = np.concatenate([np.asarray(group.slots).reshape(-1) for group in groups])
+    def _composed(self, gauge: Gauge) -> tuple[BoxRegion, list[Region]]:
+        """The boxes of all slots that are not in a coupled region, and the coupled regions."""
+        boxes, coupled = [c.region(gauge) for c in self._boxes], [c.region(gauge) for c in self._coupled]
+        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(gauge)
+        for place, region in enumerate(coupled):
+            coupled[place], box = region.take_boxes(box)
+        return box, coupled
+
+    def _region_without(self, named: list[int], gauge: Gauge) -> Region:
+        """The same without boxes on the slots in `named`."""
+        n_slots = gauge.scale.shape[-1]
         slots = np.setdiff1d(np.arange(n_slots), named)
         own = gauge.at(slots)
-        boxes = [c.at(slots).region(own) for c in self.constraints if isinstance(c, (Box, Levels))]
-        coupled = [c.region(gauge) for c in self.constraints if isinstance(c, (Order, OneOf))]
-        return JointRegion((SomeBoxes(reduce(BoxRegion.intersect, boxes), tuple(slots.tolist()), n_slots), *coupled))
+        box = reduce(BoxRegion.intersect, [c.at(slots).region(own) for c in self._boxes])
+        coupled = [c.region(gauge) for c in self._coupled]
+        return JointRegion((SomeBoxes(box, tuple(slots.tolist()), n_slots), *coupled))
 
     def _open_box(self, gauge: Gauge) -> BoxRegion:
-        free = jnp.full(self.constraints[0].observed.shape, jnp.inf, gauge.scale.dtype)
+        free = jnp.full((self.n_rows, gauge.scale.shape[-1]), jnp.inf, gauge.scale.dtype)
         return BoxRegion(-free, free, jnp.zeros(free.shape, bool), jnp.zeros_like(free))
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
-        """log P(e | h) of every row for every one of many means, where all rows share their sites."""
-        lines = [c for c in self.constraints if isinstance(c, Linear)]
-        others = [c for c in self.constraints if not isinstance(c, Linear)]
-        if not lines:
-            return reduce(jnp.add, (c.log_mass_of_states(means, gauge) for c in others))
-        held = reduce(jnp.logical_or, (c.held for c in lines))
-        masses = [c.release(held).log_mass_of_states(means, gauge) for c in others if isinstance(c, (Box, Levels))]
-        masses += [c.log_mass_of_states(means, gauge) for c in others if not isinstance(c, (Box, Levels))]
-        parts = self.region(gauge)
-        assert isinstance(parts, JointRegion)
-        masses += [part.log_mass_of_states(means) for part in parts.parts if isinstance(part, LinearRegion)]
+        """log P(e | h) of every row for each of many means, if all rows have the same sites."""
+        if not self.spans_cells:
+            return reduce(jnp.add, (c.log_mass_of_states(means, gauge) for c in self.constraints))
+        pairs = list(zip(self._coupled, self._composed(gauge)[1], strict=True))
+        spanning = [region for constraint, region in pairs if constraint.structure.spans_cells]
+        taken = reduce(jnp.logical_or, (region.held for region in spanning))
+        masses = [c.release(taken).log_mass_of_states(means, gauge) for c in self._boxes]
+        masses += [c.log_mass_of_states(means, gauge) for c, _ in pairs if not c.structure.spans_cells]
+        masses += [log_mass_by_state(region, means) for region in spanning]
         return reduce(jnp.add, masses)
 
     def release(self, slots: RowsMask) -> Evidence:
-        """Leave these slots unconstrained: hidden cells under "marginalize"."""
+        """Leave these slots unconstrained: masked cells with "marginalize"."""
         return self._replace(constraints=tuple(c.release(slots) for c in self.constraints))
 
     def drop(self, slots: RowsMask) -> Evidence:
-        """Take these slots out of each row's model: hidden cells under "exclude"."""
+        """Remove these slots from each row's model: masked cells with "exclude"."""
         present = ~slots if self.present is None else self.present & ~slots
         return self.release(slots)._replace(present=present)
 
     def hide(self, slots: RowsMask, unobserved: Unobserved) -> Evidence:
-        """What is left when these cells are not known, under either reading of "unobserved"."""
+        """The evidence without these cells, for either value of `unobserved`."""
         return self.drop(slots) if unobserved == "exclude" else self.release(slots)
 
     def row_axes(self) -> Evidence:
-        """Which leaves have a row axis, in the form `jax.vmap` asks for."""
+        """Which leaves have a row axis, in the form `jax.vmap` takes."""
         return Evidence(
             jax.tree.map(lambda _: 0, self.constraints),
             None if self.sites_shared else 0,  # type: ignore[arg-type]

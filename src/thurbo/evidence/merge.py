@@ -1,7 +1,7 @@
-"""§3 Statements that overlap become one `Linear`: whatever a row says of the slots that its lines name.
+"""§3 Overlapping inequalities are merged into one `Linear` constraint per row.
 
-Idea: a line takes over the orders of its slots (pair by pair), so that every slot belongs to one form of constraint;
-boxes join when cuts and scales are known. A row that nothing can satisfy is refused here, with the lines that clash.
+A line is one inequality. It includes the orders of its slots (pair by pair), so that every slot belongs to one
+constraint; boxes are added when cuts and scales are known. An infeasible row is an error that names the lines.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Reading(NamedTuple):
-    """What is needed beside the blocks: names of the columns and sites, labels of the rows, and the cuts.
+    """Names of the columns and sites, labels of the rows, and the cuts.
 
-    `cuts` [site, cut] are those of the model, None before there is one.
+    `cuts` [site, cut] are those of the model, None before training.
     """
 
     columns: Sequence[str]
@@ -32,7 +32,7 @@ class Reading(NamedTuple):
 
 
 class Line(NamedTuple):
-    """b ≤ Σ coefficient · slot ≤ c, and where it comes from."""
+    """b ≤ Σ coefficient · slot ≤ c, and its source."""
 
     coefficients: Mapping[int, float]
     lower: float
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 
 def merge(blocks: Sequence[Block], reading: Reading, dtype: Any) -> tuple[Linear, dict[tuple[int, int], np.ndarray]]:
-    """All lines of all rows as one constraint, and which orders they took over: {(row, first slot): their slots}."""
+    """All lines of all rows as one constraint, and which orders they include: {(row, first slot): their slots}."""
     place = {site: slot for slot, site in enumerate(reading.sites)}
     first = np.cumsum([0, *(len(block.sites) for block in blocks)])
     lines: dict[int, list[Line]] = {}
@@ -60,17 +60,17 @@ def merge(blocks: Sequence[Block], reading: Reading, dtype: Any) -> tuple[Linear
             if block.has_tiers and named.intersection(own.tolist()) and (block.tier[row] > 0).any():
                 if block.one_of[row]:
                     raise SchemaError(
-                        "one of several labels and an inequality about them together are no set of inequalities",
+                        "one_of and an inequality on the same labels cannot be combined",
                         row=reading.rows[row],
                         column=reading.columns[number],
-                        remedy="say top_set(...) or leave one of the two out",
+                        remedy="use top_set(...), or remove one of the two",
                     )
                 said += _pairs(block.tier[row], own, reading.sites, reading.columns[number])
                 taken[row, int(first[number])] = own
         slots = sorted({slot for line in said for slot in line.coefficients})
         boxes = _boxes(row, slots, blocks, first, reading)
         systems[row] = _checked(row, said, boxes, reading, known)
-    # A row's constraint holds its lines; its boxes are those of its cells, under whatever cuts are learned.
+    # A row's constraint holds its lines; the boxes are those of its cells, for any learned cuts.
     return Linear.of(systems, len(reading.sites), dtype), taken
 
 
@@ -86,7 +86,7 @@ def _pairs(tier: np.ndarray, own: np.ndarray, sites: Sequence[str], column: str)
 
 
 def _boxes(row: int, slots: Sequence[int], blocks: Sequence[Block], first: np.ndarray, reading: Reading) -> list[Line]:
-    """What the cells themselves say of these slots, in standard units; levels only where the cuts are known."""
+    """The boxes of these slots from their own cells, in standard units; levels only if the cuts are known."""
     found = []
     for slot in slots:
         number = int(np.searchsorted(first, slot, side="right")) - 1
@@ -104,7 +104,7 @@ def _boxes(row: int, slots: Sequence[int], blocks: Sequence[Block], first: np.nd
 def _checked(
     row: int, lines: list[Line], boxes: list[Line], reading: Reading, known: dict[tuple, np.ndarray | None]
 ) -> System:
-    """The lines of a row with a point that satisfies them and the boxes; refuses a row that has none."""
+    """The lines of a row and a point that satisfies them and the boxes; raises an error if there is none."""
     every = lines + boxes
     system = _system(every, len(reading.sites))
     key = (system.matrix.tobytes(), system.lower.tobytes(), system.upper.tobytes())
@@ -117,7 +117,7 @@ def _checked(
             f"no value satisfies all of: {'; '.join(line.words for line in clash)}",
             row=reading.rows[row],
             column='", "'.join(columns),
-            remedy="leave one of them out",
+            remedy="remove one of them",
         )
     n = len(lines)
     return System(system.matrix[:n], system.lower[:n], system.upper[:n], known[key])
@@ -132,7 +132,7 @@ def _system(lines: Sequence[Line], n_slots: int) -> System:
 
 
 def _inside(system: System) -> np.ndarray | None:
-    """A point with room on all sides once what is known exactly is put in its place."""
+    """An interior point, after the exactly known values are substituted."""
     fixed = np.flatnonzero(system.lower == system.upper)
     slots = system.matrix[fixed].argmax(axis=1)
     value = np.zeros(system.matrix.shape[1])
@@ -145,6 +145,6 @@ def _inside(system: System) -> np.ndarray | None:
 
 
 def _loosened(system: System) -> System:
-    """A point as a narrow box, so that a program can give it a margin."""
+    """A point as a narrow box, so that a linear program can have a margin."""
     width = np.where(system.lower == system.upper, 1e-4 * np.maximum(1.0, np.abs(system.lower)), 0.0)
     return System(system.matrix, system.lower - width, system.upper + width)

@@ -1,97 +1,221 @@
-"""From blocks of columns to evidence on the device: few static shapes, so that little is compiled.
+"""§3 From the blocks of columns to evidence on the device: few static shapes, to limit compilation.
 
-A table becomes one `Evidence` whose slots are its sites. Queries run over it in chunks padded up to one of a few row
-counts, so that new data of any length meets programs that exist already.
+The same code is used for tables and lists: the first slots of every row are the sites of shared columns; the entries of
+each listed column follow, padded to one of a few widths.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array
 from thurbo.constraints import Box, Levels, OneOf, Order
-from thurbo.constraints.order import form_of, shape_of
+from thurbo.constraints.order import CLOSER_SCALE, form_of, shape_of
 from thurbo.errors import SchemaError, ThurboError
-from thurbo.evidence import Constraint, Evidence, Unobserved
-from thurbo.evidence.buckets import WIDTHS_TO_ASK, Lists, Packed, Ragged, pack_lists
+from thurbo.evidence.buckets import WIDTHS_TO_ASK, Buckets, ListSlots, widths_to_fit
+from thurbo.evidence.buckets import widths as list_widths
+from thurbo.evidence.evidence import Constraint, Evidence, Unobserved
 from thurbo.evidence.merge import Reading, merge
 
 if TYPE_CHECKING:
-    from thurbo.columns.column import Block
+    from thurbo.columns.block import Block
 
-ROW_BUCKETS = (16, 128, 1024)
-LABELS_OF_A_PROGRAM = 128  # so many more labels to weigh are worth one program less to compile
+LABELS_OF_A_PROGRAM = 128  # additional padded labels that one compiled program less is worth
+
+
+class _Shared(NamedTuple):
+    """Columns that have the same sites in every row."""
+
+    blocks: list[Block]
+    sites: np.ndarray  # their sites in the model
+    linear: Any  # a Linear, or None
+
+    def array(self, name: str) -> np.ndarray:
+        """One array of all blocks, concatenated."""
+        return np.concatenate([getattr(block, name) for block in self.blocks], axis=1)
+
+
+class _Listed(NamedTuple):
+    """One column of lists in one bucket: its block, first site, first slot and width."""
+
+    block: Block
+    first_site: int
+    first_slot: int
+    width: int
+
+    def grid(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the padded slots [row, slot] are entries, and the numbers of the entries."""
+        assert self.block.entries is not None
+        start = self.block.entries.start
+        length = start[rows + 1] - start[rows]
+        real = np.arange(self.width)[None, :] < length[:, None]
+        return real, (start[rows][:, None] + np.arange(self.width)[None, :])[real]
 
 
 def pack(
     blocks: Iterable[Block],
-    families: Iterable[str],
     unobserved: Unobserved,
     dtype: Any = np.float32,
     *,
     reading: Reading | None = None,
     most_widths: int = WIDTHS_TO_ASK,
-) -> Packed:
-    """One table as evidence: slot i is site i. Under "exclude" a row's model has only the sites it speaks of.
+    free_lists: bool = False,
+) -> Buckets:
+    """A table as evidence. With "exclude", a row's model has only the sites that its evidence constrains.
 
-    Which constraints there are follows from the families of the columns, not from what the cells happen to say; but for
-    inequalities beyond one order of a column, which make one `Linear` and need a `reading`. With a column of lists,
-    rows have sites of their own: evidence in buckets of at most so many widths.
+    Which constraints there are depends on the families of the columns, not on the cells, except for inequalities
+    beyond one order of a column: these make one `Linear` and need a `reading`. Lists are padded to at most
+    `most_widths` widths (0: as many as suit a fit). With `free_lists`, entries without a score are variables of their
+    rows, as sampling needs.
     """
-    blocks, families = list(blocks), list(families)
-    if "lists" in families:
-        return _with_lists(blocks, families, most_widths, dtype)
+    every = list(blocks)
+    first = np.cumsum([0, *(len(block.sites) for block in every)])
+    shared = _shared(every, first, reading, dtype)
+    lists = [(block, int(at)) for block, at in zip(every, first[:-1], strict=True) if block.entries is not None]
+    n_rows = every[0].n_rows if every else 0
+    slot = np.full(int(first[-1]), -1, np.int64)
+    slot[shared.sites] = np.arange(len(shared.sites))
+    if not lists:
+        rows = np.arange(n_rows)
+        return Buckets((_evidence(shared, [], rows, unobserved, dtype),), (rows,), slot)
+    buckets, places, firsts = [], [], []
+    for rows, sizes in _by_width([block for block, _ in lists], n_rows, most_widths):
+        at, own = len(shared.sites), []
+        for (block, site), size in zip(lists, sizes, strict=True):
+            own.append(_Listed(block, site, at, size))
+            at += size
+        evidence = _evidence(shared, own, rows, unobserved, dtype, free_lists)
+        buckets.append(jax.tree.map(np.asarray, evidence))
+        places.append(rows)
+        firsts.append([each.first_slot for each in own])
+    where = tuple(
+        ListSlots(site, block.entries.start, tuple(each[number] for each in firsts))  # type: ignore[union-attr]
+        for number, (block, site) in enumerate(lists)
+    )
+    return Buckets(tuple(buckets), tuple(places), slot, where)
+
+
+def _shared(every: list[Block], first: np.ndarray, reading: Reading | None, dtype: Any) -> _Shared:
+    """The shared columns, with all inequalities between them as one constraint."""
+    kept = [place for place, block in enumerate(every) if block.entries is None]
+    blocks = [every[place] for place in kept]
+    sites = np.concatenate([np.zeros(0, np.int64), *(np.arange(first[place], first[place + 1]) for place in kept)])
     linear = None
     if any(block.linear for block in blocks):
         if reading is None:
             raise ThurboError("inequalities between sites need the names of the sites: give a reading")
-        linear, taken = merge(blocks, reading, dtype)
+        names = [reading.sites[int(site)] for site in sites]
+        columns = [reading.columns[place] for place in kept]
+        _refuse_listed(blocks, columns, set(names), reading)
+        cuts = None if reading.cuts is None else reading.cuts[sites]
+        linear, taken = merge(blocks, Reading(columns, names, reading.rows, cuts), dtype)
         blocks = _without(blocks, taken)
+    return _Shared([block for block in blocks if block.sites], sites, linear)
+
+
+def _refuse_listed(blocks: list[Block], columns: list[str], known: set[str], reading: Reading) -> None:
+    """Raise an error for an inequality on an item of a list: it is not a variable of rows that do not list it."""
+    for block, column in zip(blocks, columns, strict=True):
+        for line in block.linear:
+            strange = [site for site in line.coefficients if site not in known]
+            if strange:
+                problem = f'"{strange[0]}" is an item of a list; inequalities on such items are not supported'
+                remedy = "compare items within the list, by scores or by an order"
+                raise SchemaError(problem, row=reading.rows[line.row], column=column, remedy=remedy)
+
+
+def _by_width(blocks: list[Block], n_rows: int, most: int) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
+    """Rows whose lists have the same padded widths, with these widths."""
+    sizes, numbers = [], []
+    for block in blocks:
+        assert block.entries is not None
+        allowed = most or widths_to_fit(len(block.entries.site))
+        if len(blocks) > 1:  # every combination of widths is compiled separately
+            allowed = max(1, round(allowed ** (1 / len(blocks))))
+        lengths = np.diff(block.entries.start)
+        steps = list_widths(lengths, allowed)
+        sizes.append(steps)
+        numbers.append(np.searchsorted(steps, lengths))
+    key = np.stack(numbers, axis=1) if n_rows else np.zeros((0, len(blocks)), np.int64)
+    for combination in np.unique(key, axis=0):
+        rows = np.flatnonzero((key == combination).all(axis=1))
+        yield rows, tuple(int(steps[number]) for steps, number in zip(sizes, combination, strict=True))
+
+
+def _evidence(
+    shared: _Shared,
+    lists: list[_Listed],
+    rows: np.ndarray,
+    unobserved: Unobserved,
+    dtype: Any,
+    free_lists: bool = False,
+) -> Evidence:
+    """The evidence of some rows, whose lists are padded to the same widths."""
+    n_slots = len(shared.sites) + sum(each.width for each in lists)
+    families = {block.family for block in shared.blocks} | {each.block.family for each in lists}
+    every = len(rows) == (shared.blocks[0].n_rows if shared.blocks else -1)
+
+    def beside(name: str, nothing: Any, kind: Any) -> np.ndarray:
+        """One array of all columns over the slots of these rows."""
+        own = shared.array(name) if shared.blocks else np.zeros((len(rows), 0))
+        own = own if every or not shared.blocks else own[rows]
+        parts = [own.astype(kind)]
+        for each in lists:
+            real, entry = each.grid(rows)
+            part = np.full(real.shape, nothing, kind)
+            part[real] = getattr(each.block, name)[entry, 0]
+            parts.append(part)
+        return np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+
     constraints: list[Constraint] = []
-    kept = [(block, family) for block, family in zip(blocks, families, strict=True) if block.sites]
-    blocks = [block for block, _ in kept]
-    held = {family for _, family in kept}
-    if "measured" in held:
-        lower, upper, point = (_beside(blocks, name) for name in ("lower", "upper", "point"))
-        constraints.append(Box(jnp.asarray(lower, dtype), jnp.asarray(upper, dtype), jnp.asarray(point)))
-    if "levels" in held:
-        constraints.append(_levels(blocks))
-    if "utility" in held:
-        constraints += _orders(kept)
-    present = jnp.asarray(_beside(blocks, "takes_part")) if unobserved == "exclude" else None
-    if linear is not None:
+    if "measured" in families:
+        ends = jnp.asarray(beside("lower", -np.inf, dtype)), jnp.asarray(beside("upper", np.inf, dtype))
+        constraints.append(Box(*ends, jnp.asarray(beside("point", False, bool))))
+    if "levels" in families:
+        most = max([block.n_cuts for block in shared.blocks] + [each.block.n_cuts for each in lists])
+        small = np.int8 if most < 127 else np.int32
+        code, high = beside("code", -1, small), beside("code_high", -1, small)
+        constraints.append(Levels(jnp.asarray(code), None if np.array_equal(code, high) else jnp.asarray(high)))
+    constraints += _orders(shared.blocks, None if every else rows, n_slots)
+    constraints += [_listed_order(each, rows, n_slots) for each in lists if each.block.family == "utility"]
+    present: Any = None
+    if unobserved == "exclude" or lists:
+        takes = shared.array("takes_part") if shared.blocks else np.zeros((len(rows), 0), bool)
+        takes = takes if every or not shared.blocks else takes[rows]
+        if free_lists:
+            takes = np.ones_like(takes)
+        present = np.concatenate([takes, *(each.grid(rows)[0] for each in lists)], axis=1)
+        present = jnp.asarray(present)
+    if shared.linear is not None:
+        linear = shared.linear if every else jax.tree.map(lambda leaf: leaf[rows], shared.linear)
+        if lists:
+            linear = jax.tree.map(jnp.asarray, linear.embed(np.arange(len(shared.sites)), n_slots))
         constraints.append(linear)
         present = None if present is None else present | linear.held
-    return Evidence(tuple(constraints), None, present, _cells(kept))
-
-
-def _with_lists(blocks: list[Block], families: list[str], most_widths: int, dtype: Any) -> Ragged:
-    """The column of lists beside all others, whose missing cells are no variables of their rows either."""
-    where = [place for place, family in enumerate(families) if family == "lists"]
-    if len(where) > 1 or any(block.sites for block in blocks[where[0] + 1 :]):
-        remedy = "name it once, after all other columns"
-        raise SchemaError("lists are one column, the last that is modelled", remedy=remedy)
-    block, (others, kinds) = blocks[where[0]], (blocks[: where[0]], families[: where[0]])
-    assert block.lists is not None
-    ordinary: Any = None
-    if any(other.sites for other in others):
-        if any(other.linear for other in others):
-            raise SchemaError("inequalities between columns cannot stand beside lists", remedy="leave one of them out")
-        ordinary = pack(others, kinds, "exclude", dtype)
-    first = sum(len(other.sites) for other in others)
-    lists = Lists(block.lists.start, block.lists.site + np.int32(first), block.lists.code, block.n_cuts > 0)
-    return pack_lists(lists, ordinary, most_widths)
+    cells = _cells(shared.blocks, n_slots)
+    if not lists:
+        return Evidence(tuple(constraints), None, present, cells)
+    site = np.broadcast_to(shared.sites, (len(rows), len(shared.sites)))
+    sites, listed = [site], [np.zeros(site.shape, bool)]
+    for each in lists:
+        real, entry = each.grid(rows)
+        assert each.block.entries is not None
+        own = np.zeros(real.shape, np.int64)
+        own[real] = each.first_site + each.block.entries.site[entry]
+        sites.append(own)
+        listed.append(real)
+    slots: Any = np.concatenate(sites, axis=1).astype(np.int32)
+    return Evidence(tuple(constraints), slots, present, cells, jnp.asarray(np.concatenate(listed, axis=1)))
 
 
 def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> list[Block]:
-    """The blocks without the orders that lines took over."""
+    """The blocks without the orders that lines include."""
     out, first = [], 0
     for block in blocks:
         rows = [row for row, start in taken if start == first] if block.sites else []
@@ -104,59 +228,61 @@ def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> l
     return out
 
 
-def _beside(blocks: list[Block], name: str) -> np.ndarray:
-    return np.concatenate([getattr(block, name) for block in blocks], axis=1)
-
-
-def _levels(blocks: list[Block]) -> Levels:
-    code, high = _beside(blocks, "code"), _beside(blocks, "code_high")
-    smallest = np.int8 if max(block.n_cuts for block in blocks) < 127 else np.int32
-    several = None if np.array_equal(code, high) else jnp.asarray(high.astype(smallest))
-    return Levels(jnp.asarray(code.astype(smallest)), several)
-
-
-def _cells(kept: list[tuple[Block, str]]) -> Array | None:
-    """The utilities of one column are one cell; every other slot is a cell of its own."""
-    if all(family != "utility" for _, family in kept):
+def _cells(blocks: list[Block], n_slots: int) -> Any:
+    """The utilities of one column are one cell; every other slot is its own cell."""
+    if all(block.family != "utility" for block in blocks):
         return None
-    first, cells = 0, []
-    for block, family in kept:
-        own = np.arange(first, first + len(block.sites))
-        cells.append(np.full_like(own, first) if family == "utility" else own)
+    cells, first = np.arange(n_slots), 0
+    for block in blocks:
+        if block.family == "utility":
+            cells[first : first + len(block.sites)] = first
         first += len(block.sites)
-    return jnp.asarray(np.concatenate(cells), jnp.int32)
+    return jnp.asarray(cells, jnp.int32)
 
 
-def _orders(kept: list[tuple[Block, str]]) -> list[Constraint]:
-    """Columns of about as many labels share one constraint as wide as the widest: few programs.
+def _listed_order(each: _Listed, rows: np.ndarray, n_slots: int) -> Order:
+    """The orders of a listed column: one for each row, over the slots of its list."""
+    real, entry = each.grid(rows)
+    tier: Any = np.full((len(rows), 1, each.width), -1, np.int32)
+    tier[:, 0][real] = each.block.tier[entry, 0]
+    depth, breadth = shape_of(tier)
+    depth = 1 << (max(depth, 2) - 1).bit_length()  # few shapes
+    slots = (tuple(range(each.first_slot, each.first_slot + each.width)),)
+    return Order(tier, slots, n_slots, depth, breadth, None, mass="gumbel", gumbel_scale=CLOSER_SCALE)
 
-    Choices of one label are kept apart from what has more tiers: they are drawn and weighed by shorter ways.
+
+def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[Constraint]:
+    """Columns with similar numbers of labels share one constraint, padded to the widest: few programs.
+
+    Choices of one label are separate from orders with more tiers, since they have faster algorithms.
     """
     kinds: dict[bool, list[tuple[Block, int]]] = {}
     first = 0
-    for block, family in kept:
-        if family == "utility":
+    for block in blocks:
+        if block.family == "utility":
             is_choice = bool(((block.tier > 0).sum(axis=1) <= 1).all())
             kinds.setdefault(is_choice, []).append((block, first))
         first += len(block.sites)
     constraints: list[Constraint] = []
     for is_choice, size, members in _alike(kinds):
-        shape = (len(members[0][0].tier), len(members), size)
+        n_rows = len(members[0][0].tier) if rows is None else len(rows)
+        shape = (n_rows, len(members), size)
         tier = np.full(shape, -1, np.int32)
         one_of = np.zeros(shape[:2], bool)
         slots = np.full(shape[1:], -1)
         for place, (block, begin) in enumerate(members):
             n_labels = len(block.sites)
-            tier[:, place, :n_labels], one_of[:, place] = block.tier, block.one_of
+            tier[:, place, :n_labels] = block.tier if rows is None else block.tier[rows]
+            one_of[:, place] = block.one_of if rows is None else block.one_of[rows]
             slots[place, :n_labels] = np.arange(begin, begin + n_labels)
         where = tuple(map(tuple, slots.tolist()))
         plain = np.where(one_of[:, :, None], -1, tier)
         halves = (size, 1) if is_choice else None
         form = form_of(plain, where)
-        constraints.append(Order(jnp.asarray(plain), where, first, *shape_of(plain), halves, alone=True, form=form))
+        constraints.append(Order(jnp.asarray(plain), where, n_slots, *shape_of(plain), halves, alone=True, form=form))
         if one_of.any():
             sets = np.where(one_of[:, :, None], tier, -1)
-            constraints.append(OneOf(jnp.asarray(sets), where, first, alone=True))
+            constraints.append(OneOf(jnp.asarray(sets), where, n_slots, alone=True))
     return constraints
 
 
@@ -170,10 +296,10 @@ def _alike(kinds: dict[bool, list[tuple[Block, int]]]) -> Iterator[tuple[bool, i
 
 
 def widths(lengths: Iterable[int], price: int) -> list[int]:
-    """Widths to pad lengths to: the fewest padded places in all, where one more width costs as much as `price`."""
+    """Widths to pad lengths to: minimal padding, where each additional width costs `price`."""
     counts = Counter(lengths)
     sizes = sorted(counts)
-    best: list[tuple[int, list[int]]] = [(0, [])]  # of the shortest lengths, their cost and widths
+    best: list[tuple[int, list[int]]] = [(0, [])]  # for the n shortest lengths: cost and widths
     for end in range(1, len(sizes) + 1):
         ways = []
         for begin in range(end):
@@ -181,22 +307,3 @@ def widths(lengths: Iterable[int], price: int) -> list[int]:
             ways.append((best[begin][0] + padded + price, [*best[begin][1], sizes[end - 1]]))
         best.append(min(ways))
     return best[-1][1]
-
-
-def by_chunks(function: Callable[..., Any], evidence: Packed, *rowwise: Any) -> Any:
-    """Apply `function(evidence, *rowwise)` to all rows, a padded chunk at a time; NumPy arrays by row come back.
-
-    Chunks are cut on the host: a table of a new length then compiles nothing at all.
-    """
-    if isinstance(evidence, Ragged):
-        return evidence.by_chunks(function, *jax.tree.map(np.asarray, rowwise))
-    evidence, rowwise = jax.tree.map(np.asarray, (evidence, rowwise))
-    n_rows, largest = evidence.n_rows, ROW_BUCKETS[-1]
-    parts = []
-    for begin in range(0, n_rows, largest):
-        count = min(largest, n_rows - begin)
-        bucket = next(size for size in ROW_BUCKETS if size >= count)
-        index = np.r_[begin : begin + count, np.full(bucket - count, begin)]
-        chunk = function(evidence.rows(index), *(leaf[index] for leaf in rowwise))
-        parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], chunk))
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)

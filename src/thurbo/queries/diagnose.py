@@ -1,7 +1,7 @@
-"""§4, A.2.4 Can this model's chains be trusted, and do its hidden units still tell rows apart?
+"""§4, A.2.4 Convergence diagnostics: mixing of the Gibbs chains, and hidden units that do not distinguish rows.
 
-Several Gibbs chains from dispersed starts on some rows, and several of the model alone, are held against each other;
-what all rows say about a hidden unit shows whether it is stuck or saturated. The answer is plain numbers, and words.
+Idea: R-hat and effective sample size of several chains from dispersed starts, given some rows and from the prior of
+the model; hidden units that are constant (stuck) or never uncertain (saturated) over all rows.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from thurbo import rbm
 from thurbo._typing import Array, Float, PRNGKey
 from thurbo.errors import ConvergenceWarning, ThurboError
 from thurbo.evidence import Evidence
-from thurbo.evidence.pack import by_chunks
+from thurbo.evidence.buckets import Buckets
 from thurbo.inference import diagnostics, gibbs
-from thurbo.queries import predict
+from thurbo.queries.features import How, features
 from thurbo.rbm import Params
 
 MOST_RHAT = 1.05
@@ -32,47 +32,64 @@ LEAST_ESS = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """How chains mix, and how hidden units fare; `print` it, or read its attributes.
+    """Convergence diagnostics of a fitted model; `print` it, or read its attributes.
 
-    R-hat and effective sample size are those of the log-odds of each hidden unit along the chains. They are
+    R-hat and effective sample size (ESS) are those of the log-odds of each hidden unit along the chains. They are
     rank-normalised, so those of its probability are the same.
+
+    Attributes
+    ----------
+    rows : array of shape (n_rows,)
+        Labels of the rows for which chains were run.
+    rhat, ess : array of shape (n_rows, n_hidden)
+        R-hat and ESS of P(h_k = 1 | x), given each row.
+    prior_rhat, prior_ess : array of shape (n_hidden,)
+        The same for chains of the prior, without evidence.
+    stuck : array
+        Hidden units, from 0, that are on for all rows, or off for all rows.
+    saturated : array
+        Hidden units with probabilities near 0 or 1 for almost all rows.
+    converged : bool
+        Whether the fit converged.
+    n_chains, n_draws : int
+        Number of chains per row, and of draws per chain.
     """
 
-    rows: np.ndarray  # [row] labels of the rows whose chains were watched
-    rhat: np.ndarray  # [row, hidden] of P(h_k = 1 | x) along the chains of a row
-    ess: np.ndarray  # [row, hidden]
-    prior_rhat: np.ndarray  # [hidden] of the chains of the model alone
-    prior_ess: np.ndarray  # [hidden]
-    stuck: np.ndarray  # hidden units, from 0, that are on, or off, for all rows
-    saturated: np.ndarray  # hidden units that are on or off for nearly every row, and never in between
-    converged: bool  # whether the fit went well
+    rows: np.ndarray
+    rhat: np.ndarray
+    ess: np.ndarray
+    prior_rhat: np.ndarray
+    prior_ess: np.ndarray
+    stuck: np.ndarray
+    saturated: np.ndarray
+    converged: bool
     n_chains: int
     n_draws: int
 
     @property
     def mixes(self) -> np.ndarray:
-        """[hidden] whether the unit's chains agree, R-hat ≤ 1.05 and effective sample size ≥ 100, in every row."""
+        """Whether the chains of each hidden unit mix in every row: R-hat ≤ 1.05 and ESS ≥ 100. [hidden]"""
         return np.all(_good(self.rhat, self.ess), axis=0)
 
     @property
     def prior_mixes(self) -> np.ndarray:
-        """[hidden] whether the unit's chains of the model alone agree."""
+        """Whether the prior chains of each hidden unit mix. [hidden]"""
         return _good(self.prior_rhat, self.prior_ess)
 
     @property
     def healthy(self) -> bool:
-        """Whether all is as it should be: fit, chains and hidden units."""
+        """Whether the fit converged, all chains mix and no hidden unit is stuck."""
         return self.converged and bool(self.mixes.all() and self.prior_mixes.all() and not len(self.stuck))
 
     def worst(self) -> str:
-        """The hidden unit and row whose chains mix least, in words; empty without hidden units."""
+        """The hidden unit and row with the worst mixing, as text; empty without hidden units."""
         if not self.rhat.size:
             return ""
         row, unit = np.unravel_index(_badness(self.rhat, self.ess).argmax(), self.rhat.shape)
         return f"hidden{unit} in row {self.rows[row]}, {_figures(self.rhat[row, unit], self.ess[row, unit])}"
 
     def prior_worst(self) -> str:
-        """The hidden unit whose chains of the model alone mix least, in words; empty without hidden units."""
+        """The hidden unit with the worst mixing of its prior chains, as text; empty without hidden units."""
         if not self.prior_rhat.size:
             return ""
         unit = _badness(self.prior_rhat, self.prior_ess).argmax()
@@ -80,10 +97,10 @@ class Diagnostics:
 
     def _lines(self) -> list[tuple[str, str]]:
         return [
-            ("fit", "went well" if self.converged else "did not converge"),
-            ("chains", f"{self.n_chains} of {self.n_draws} draws in each of {len(self.rows)} rows"),
-            ("given a row", _verdict(self.mixes, self.worst())),
-            ("model alone", _verdict(self.prior_mixes, self.prior_worst())),
+            ("fit", "converged" if self.converged else "did not converge"),
+            ("chains", f"{self.n_chains} chains of {self.n_draws} draws for each of {len(self.rows)} rows"),
+            ("given rows", _verdict(self.mixes, self.worst())),
+            ("prior", _verdict(self.prior_mixes, self.prior_worst())),
             ("stuck units", _units(self.stuck)),
             ("saturated units", _units(self.saturated)),
         ]
@@ -99,12 +116,12 @@ class Diagnostics:
 
 
 def _good(rhat: np.ndarray, ess: np.ndarray) -> np.ndarray:
-    """Not a number is not good."""
+    """Whether both limits hold; False for NaN."""
     return (rhat <= MOST_RHAT) & (ess >= LEAST_ESS)
 
 
 def _badness(rhat: np.ndarray, ess: np.ndarray) -> np.ndarray:
-    """Above 1 where one of the two limits is broken."""
+    """A score that is above 1 if one of the two limits is violated; infinite for NaN."""
     with np.errstate(divide="ignore"):
         value = np.maximum((rhat - 1.0) / (MOST_RHAT - 1.0), LEAST_ESS / ess)
     return np.where(np.isnan(value), np.inf, value)
@@ -117,7 +134,7 @@ def _figures(rhat: float, ess: float) -> str:
 def _verdict(mixes: np.ndarray, worst: str) -> str:
     if not len(mixes):
         return "no hidden units"
-    return f"{int(mixes.sum())} of {len(mixes)} hidden units mix; the least: {worst}"
+    return f"{int(mixes.sum())} of {len(mixes)} hidden units mix; worst: {worst}"
 
 
 def _units(units: np.ndarray) -> str:
@@ -125,7 +142,7 @@ def _units(units: np.ndarray) -> str:
 
 
 def _starts(n_chains: int, dtype: np.dtype) -> Float[Array, "chain one"]:
-    """Dispersed: every unit off in the first chain, on in the last, and at random, more and more often, in between."""
+    """Dispersed starts: P(h = 1) from 0 in the first chain to 1 in the last."""
     return jnp.linspace(0.0, 1.0, n_chains, dtype=dtype)[:, None]
 
 
@@ -133,7 +150,7 @@ def _starts(n_chains: int, dtype: np.dtype) -> Float[Array, "chain one"]:
 def _row_chains(
     key: PRNGKey, params: Params, evidence: Evidence, n_chains: int, n_draws: int
 ) -> Float[Array, "row chain draw hidden"]:
-    """Log-odds of each hidden unit given x, Eq. (3), along `n_chains` chains a row, after as many rounds unheard."""
+    """Log-odds of each hidden unit given x, Eq. (3), along `n_chains` chains per row, after as many burn-in rounds."""
     key_start, key_run, key_draws = jax.random.split(key, 3)
     n_rows, n_hidden = evidence.n_rows, params.n_hidden
     given = gibbs.clamp(params, evidence.rows(jnp.repeat(jnp.arange(n_rows), n_chains)))
@@ -151,9 +168,9 @@ def _row_chains(
 
 @partial(jax.jit, static_argnames=("n_chains", "n_draws"))
 def _prior_chains(key: PRNGKey, params: Params, n_chains: int, n_draws: int) -> Float[Array, "chain draw hidden"]:
-    """Log-odds of each hidden unit at the mean of x given h, along chains of the model alone, §5.1.
+    """Log-odds of each hidden unit at the mean of x given h, along chains of the prior, §5.1.
 
-    A function of the state of the chain that, unlike the state itself, does not stand still where a unit is rarely on.
+    Unlike the state h itself, this function of it is not constant if a unit is rarely on.
     """
     key_start, key_run, key_draws = jax.random.split(key, 3)
     dtype = params.weights.dtype
@@ -170,8 +187,8 @@ def _prior_chains(key: PRNGKey, params: Params, n_chains: int, n_draws: int) -> 
 
 def diagnose(
     params: Params,
-    evidence: Evidence,
-    how: predict.How,
+    evidence: Buckets,
+    how: How,
     *,
     labels: np.ndarray,
     converged: bool,
@@ -180,18 +197,18 @@ def diagnose(
     rows: Any,
     random: np.random.RandomState,
 ) -> Diagnostics:
-    """Run chains on some rows and of the model alone, and look at every row's hidden probabilities."""
+    """Run chains given some rows and from the prior, and check the hidden probabilities of all rows."""
     for name, value, least in (("n_chains", n_chains, 2), ("n_draws", n_draws, 4)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise ThurboError(f"{name}={value!r} is not a whole number of at least {least}")
+            raise ThurboError(f"{name}={value!r} is not valid; give a whole number of at least {least}")
     chosen = _chosen(rows, evidence.n_rows, random)
     diagnostics.require()
     key_rows, key_prior = jax.random.split(jax.random.key(int(random.randint(2**31 - 1))))
-    some = jax.tree.map(np.asarray, evidence).rows(chosen)
-    drawn = by_chunks(lambda part: _row_chains(key_rows, params, part, int(n_chains), int(n_draws)), some)
+    some = evidence.on_host().rows(chosen)
+    drawn = some.by_chunks(lambda part: _row_chains(key_rows, params, part, int(n_chains), int(n_draws)))
     drawn = np.moveaxis(drawn, 0, 2)  # [chain, draw, row, hidden]
     prior = np.asarray(_prior_chains(key_prior, params, int(n_chains), int(n_draws)))
-    health = diagnostics.unit_health(by_chunks(lambda part: predict.features(params, part, how).hidden, evidence))
+    health = diagnostics.unit_health(evidence.by_chunks(lambda part: features(params, part, how).hidden))
     return Diagnostics(
         rows=np.asarray(labels)[chosen],
         rhat=diagnostics.rhat(drawn),
@@ -207,31 +224,33 @@ def diagnose(
 
 
 def _chosen(rows: Any, n_rows: int, random: np.random.RandomState) -> np.ndarray:
-    """Positions of the rows to watch: so many at random, or those that are named."""
+    """Positions of the rows: a number of random rows, or the given positions."""
     if isinstance(rows, Integral) and not isinstance(rows, bool) and int(rows) >= 1:
         return np.sort(random.choice(n_rows, size=min(int(rows), n_rows), replace=False))
     named = np.asarray(rows)
     if named.ndim == 1 and named.dtype.kind in "iu" and len(named) and named.min() >= 0 and named.max() < n_rows:
         return named
-    raise ThurboError(f"rows={rows!r} is neither a number of rows nor a list of positions from 0 to {n_rows - 1}")
+    raise ThurboError(
+        f"rows={rows!r} is not valid; give a number of rows, or a list of positions from 0 to {n_rows - 1}"
+    )
 
 
 def warn(found: Diagnostics) -> None:
-    """Say which chains do not mix, if any."""
+    """Warn about chains that do not mix."""
     limits = f"R-hat should be at most {MOST_RHAT}, the effective sample size at least {LEAST_ESS:.0f}"
     if not found.mixes.all():
         warnings.warn(
-            f"chains of {(~found.mixes).sum()} of {len(found.mixes)} hidden units do not mix in some of the "
-            f"{len(found.rows)} rows watched, the worst {found.worst()} ({limits}); see whether a larger n_draws "
-            'helps, and do not rely on method="gibbs" if it does not',
+            f"chains of {(~found.mixes).sum()} of {len(found.mixes)} hidden units do not mix for some of the "
+            f"{len(found.rows)} rows; worst: {found.worst()} ({limits}); try a larger n_draws, and if that does "
+            'not help, do not use method="gibbs"',
             ConvergenceWarning,
             stacklevel=3,
         )
     if not found.prior_mixes.all():
         warnings.warn(
-            f"chains of the model alone do not mix for {(~found.prior_mixes).sum()} of {len(found.prior_mixes)} hidden "
-            f"units, the worst {found.prior_worst()} ({limits}); see whether a larger n_draws helps, and if it does "
-            'not, smaller weights (weight_decay, max_norm) or objective="exact" or "multi-prediction" might',
+            f"chains of the prior do not mix for {(~found.prior_mixes).sum()} of {len(found.prior_mixes)} hidden "
+            f"units; worst: {found.prior_worst()} ({limits}); try a larger n_draws, and if that does not help, "
+            'smaller weights (weight_decay) or objective="exact" or "multi-prediction"',
             ConvergenceWarning,
             stacklevel=3,
         )

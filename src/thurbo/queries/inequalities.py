@@ -1,30 +1,25 @@
-"""§3, Eq. (5) What a row says, as inequalities: in words for people, as ⟨A, b, c⟩ for everything else.
+"""§3, Eq. (5) The evidence of a row as inequalities: as text, and as ⟨A, b, c⟩.
 
-All in latent units, where residuals have unit variance; a number's own units stand beside them in the words.
+All are in latent units, in which residuals have unit variance; the text also shows a number in its own units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
-from thurbo.columns import Column, MeasuredColumn
-from thurbo.columns.column import LinearRow
-from thurbo.constraints import JointRegion, Region
-from thurbo.constraints.one_of import OneOfRegion
-from thurbo.evidence import Evidence
+from thurbo.evidence.buckets import Buckets
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
 
 @dataclass(frozen=True)
 class Inequalities:
-    """b ≤ A x ≤ c of one row, with the name of each column of A, and the same in words.
+    """b ≤ A x ≤ c of one row, with the name of each column of A, and the same as text.
 
-    `mass` says how P(e | h) is found for such a row. "One of these" is a union, so it is in the words alone.
+    `mass` is the method that computes P(e | h) of such a row. "One of these" is a union, so it is only in the text.
     """
 
     sites: tuple[str, ...]
@@ -39,54 +34,39 @@ class Inequalities:
         return iter((self.matrix, self.lower, self.upper))
 
     def __str__(self) -> str:
-        return "\n".join([*(self.words or ("nothing is said",)), f"(probability: {self.mass})"])
+        return "\n".join([*(self.words or ("no inequalities",)), f"(probability: {self.mass})"])
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<li>{escape(text)}</li>" for text in self.words)
         return f"<ul>{lines}</ul><p>probability: {escape(self.mass)}</p>"
 
 
-def inequalities(params: Params, schema: Schema, evidence: Evidence, row: int) -> Inequalities:
-    """The inequalities of one row of evidence."""
-    region = evidence.rows(np.array([row])).region(params.gauge)
-    parts: tuple[Region, ...] = region.parts if isinstance(region, JointRegion) else (region,)
-    sites = schema.site_names
-    triples, words, masses = [], [], []
-    scale = np.asarray(params.gauge.scale, np.float64)
-    for part in parts:
-        if isinstance(part, OneOfRegion) and bool(part.order.speaks[0].any()):
-            words += _one_of(part, sites)
-            masses.append(part.mass)
-            continue
-        A, b, c = (np.asarray(each, np.float64) for each in part.as_linear(0))
-        triples.append((A, b, c))
-        words += [_words(line, low, high, schema, sites, scale) for line, low, high in zip(A, b, c, strict=True)]
-        masses += [part.mass] if len(A) else []
+def inequalities(params: Params, schema: Schema, evidence: Buckets, row: int) -> Inequalities:
+    """The inequalities of one row of evidence, on the sites of that row."""
+    (own,) = evidence.rows(np.array([row])).on_device().buckets
+    seen = own.seen(params)
+    region = own.region(seen.gauge)
+    at = np.arange(schema.n_sites) if own.sites is None else np.asarray(own.sites).reshape(-1)
+    names = schema.site_names
+    sites = tuple(names[site] for site in at)
+    scale = np.asarray(seen.gauge.scale, np.float64).reshape(-1)
+
+    def in_units(slot: int, low: float, high: float) -> str:
+        column = schema.column_of(sites[slot])
+        own = "" if column is None else column.form.own_units(column, low, high, scale[slot])
+        return f"{own} in its own units" if own else ""
+
+    triples: list[list[np.ndarray]] = []
+    words: list[str] = []
+    masses: list[str] = []
+    for part in region.parts:
+        said = part.describe(0, sites, in_units)
+        words += said
+        masses += [part.mass] if said else []
+        if part.is_convex:
+            triples.append([np.asarray(each, np.float64) for each in part.as_linear(0)])
     matrix, lower, upper = (np.concatenate(each) for each in zip(*triples, strict=True))
+    if own.sites is not None:  # without padding
+        real = np.asarray(own.listed)[0] | (np.arange(len(at)) < int((evidence.shared >= 0).sum()))
+        sites, matrix = tuple(name for name, kept in zip(sites, real, strict=True) if kept), matrix[:, real]
     return Inequalities(sites, matrix, lower, upper, tuple(words), ", ".join(dict.fromkeys(masses)) or "exact")
-
-
-def _words(
-    line: np.ndarray, low: float, high: float, schema: Mapping[str, Column], sites: tuple[str, ...], scale: np.ndarray
-) -> str:
-    named = np.flatnonzero(line)
-    text = str(LinearRow(0, {sites[slot]: float(line[slot]) for slot in named}, low, high))
-    if len(named) == 1 and low == high:
-        text = f"{sites[named[0]]} = {low / line[named[0]]:.4g}"
-    column = schema.get(sites[named[0]])
-    if len(named) == 1 and isinstance(column, MeasuredColumn):
-        ends = column.to_user(np.array([low, high]) * scale[named[0]])
-        own = f"{ends[0]:.6g}" if low == high else f"{ends[0]:.6g} to {ends[1]:.6g}"
-        text = f"{text} ({own} in its own units)"
-    return text
-
-
-def _one_of(part: OneOfRegion, sites: tuple[str, ...]) -> list[str]:
-    """max over the candidates ≥ max over the rest."""
-    order, found = part.order, []
-    slots = (tuple(range(order.n_slots)),) if order.slots is None else order.slots
-    for codes, places in zip(np.asarray(order.tier[0]), slots, strict=True):
-        if codes.max() > 0:
-            above, below = (", ".join(sites[places[i]] for i in np.flatnonzero(codes == code)) for code in (1, 0))
-            found.append(f"max({above}) >= max({below})")
-    return found

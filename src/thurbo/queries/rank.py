@@ -1,4 +1,4 @@
-"""§7 `rank`, `prefers` and `similar_items`: questions about items, in the user's names."""
+"""§7 `rank`, `prefers` and `similar_items`: queries about items by name."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns import Id, Ranking, Ratings
-from thurbo.columns.cells import listing, plain, show, suggestion
+from thurbo.columns.cells import listing, plain, show
 from thurbo.errors import SchemaError, ThurboError
-from thurbo.evidence.buckets import Packed
-from thurbo.evidence.pack import by_chunks
-from thurbo.io import frames
-from thurbo.queries import utilities
-from thurbo.queries.predict import Features
+from thurbo.evidence.buckets import Buckets
+from thurbo.io import build
+from thurbo.io.table import Table, as_table
+from thurbo.queries import item_utilities as utilities
+from thurbo.queries.features import Features
+from thurbo.queries.predict import sites_of
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -22,35 +22,23 @@ NONE_HELD = "fit a Ranking column, or a long table (from_long; on the command li
 
 
 def column(schema: Schema, name: str | None) -> str:
-    """The column whose items are asked about: the one named, or the only one there is."""
-    held = [each for each, kind in schema.items() if isinstance(kind, (Ratings, Ranking))]
+    """The column with the items: the given one, or the only one there is."""
+    held = [each for each, kind in schema.items() if kind.has_items]
     if name is not None:
         if name not in held:
-            schema[name]  # an unknown column is refused here, with the names there are
+            schema[name]  # raises an error for an unknown column
             remedy = f"rankings are {listing(held)}" if held else NONE_HELD
             raise SchemaError("it has no items to rank", column=name, remedy=remedy)
         return name
     if len(held) != 1:
         found = f"the schema has {len(held)} rankings" if held else "the schema has no ranking"
-        raise SchemaError(found, remedy=f"say which column: {listing(held)}" if held else NONE_HELD)
+        raise SchemaError(found, remedy=f"name the column: {listing(held)}" if held else NONE_HELD)
     return held[0]
 
 
 def of_column(params: Params, schema: Schema, name: str, found: Features) -> utilities.Ask:
     """Utilities of a column's items under one model."""
     return utilities.of_items(params, found, schema.slices[name], schema[name].n_cuts > 0)
-
-
-def places(schema: Schema, name: str, items: Any) -> np.ndarray:
-    """Positions of items in their column."""
-    known = {label: place for place, label in enumerate(schema[name].labels)}
-    found = []
-    for item in items:
-        if plain(item) not in known:
-            near = suggestion(item, known) if isinstance(item, str) else ""
-            raise SchemaError(f"there is no item {show(item)}", column=name, remedy=f"{near}name items of the fit")
-        found.append(known[plain(item)])
-    return np.asarray(found, np.int64)
 
 
 def rank(
@@ -69,16 +57,16 @@ def rank(
     labels = np.asarray(schema[name].labels, object)
     ask, rows = utilities.together(asks), _plain_array(schema.row_names(asked.table))
     items = _choice(name, items)
-    if isinstance(items, frames.Table):
+    if isinstance(items, Table):
         result = _pairs(schema, name, rows, ask, items)
     else:
         allowed = np.ones(len(labels), bool)
         if items is not None:
             allowed[:] = False
-            allowed[places(schema, name, items)] = True
+            allowed[sites_of(schema, name, items)] = True
         seen = _seen(asked.blocks[name]) if exclude_seen else None
         result = utilities.best(ask, len(rows), int(top), allowed, seen)
-    return frames.assemble(
+    return build.frame(
         library if library in {"pandas", "polars", "pyarrow"} else "dict",
         {
             "row": rows[result.row],
@@ -90,52 +78,52 @@ def rank(
 
 
 def _choice(name: str, items: Any) -> Any:
-    """What rows choose among: a list for all of them (None: every item), or a table of pairs."""
+    """The items to rank: a list for all rows (None: every item), or a table of pairs."""
     if items is None or isinstance(items, (list, tuple, set, frozenset, range)):
         return items
     if isinstance(items, str):
         raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
     if len(getattr(items, "shape", ())) == 1:  # an array or a series
         return np.asarray(items).tolist()
-    source = frames.table(items)
+    source = as_table(items)
     return source.cells(source.names[0]).values.tolist() if len(source.names) == 1 else source
 
 
-def _pairs(schema: Schema, name: str, rows: np.ndarray, ask: utilities.Ask, source: frames.Table) -> utilities.Ranked:
-    """Utilities of the pairs of a long table: of the columns called as the rows and the items, or its first two."""
-    owner = next((each for each, kind in schema.items() if isinstance(kind, Id)), None)
+def _pairs(schema: Schema, name: str, rows: np.ndarray, ask: utilities.Ask, source: Table) -> utilities.Ranked:
+    """Utilities of the pairs of a long table: its columns named like the rows and the items, or its first two."""
+    owner = next((each for each, kind in schema.items() if kind.role == "id"), None)
     item_name = name if name in source else next(each for each in source.names[1:] if each != owner)
     row_name = owner if owner is not None and owner in source else next(n for n in source.names if n != item_name)
     number = {plain(row): place for place, row in enumerate(rows.tolist())}
     at = []
     for line, row in enumerate(source.cells(row_name).values.tolist()):
         if plain(row) not in number:
-            remedy = "name rows of the table that is ranked, or give items for all rows, in one column"
+            remedy = "use rows of the ranked table, or give a list of items for all rows"
             raise SchemaError(f"there is no row {show(row)}", row=line, column=row_name, remedy=remedy)
         at.append(number[plain(row)])
-    item = places(schema, name, source.cells(item_name).values.tolist())
+    item = sites_of(schema, name, source.cells(item_name).values.tolist())
     return utilities.of_pairs(ask, len(rows), np.asarray(at), item)
 
 
 def _seen(block: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Items that rows speak of: start of each row, and their places."""
-    if block.lists is not None:
-        return block.lists.start, block.lists.site
+    """Items that each row has in its list or order: start of each row, and positions of items."""
+    if block.entries is not None:
+        return block.entries.start, block.entries.site
     row, item = np.nonzero(block.tier >= 0)
     return np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(block.tier)))]), item
 
 
 def _plain_array(values: np.ndarray) -> np.ndarray:
-    """Labels in the narrowest type that holds them all: numbers stay numbers."""
+    """Labels in the narrowest dtype that can hold them: numbers stay numbers."""
     kinds = {type(value) for value in values.tolist()}
     return values.astype(kinds.pop()) if kinds in ({int}, {float}, {bool}) else values
 
 
 def prefers(
-    params: Params, schema: Schema, name: str, evidence: Packed, found: Features, item: Any, other: Any
+    params: Params, schema: Schema, name: str, evidence: Buckets, found: Features, item: Any, other: Any
 ) -> np.ndarray:
-    """P(item above other) of every row: Φ of the mean difference by its deviation, noise and hidden layer together."""
-    one, two = places(schema, name, [item, other])
+    """P(item above other) of every row: Φ(mean difference / standard deviation), including noise and hidden layer."""
+    one, two = sites_of(schema, name, [item, other])
     where = schema.slices[name]
     ask = of_column(params, schema, name, found)
     difference = utilities.difference(ask, len(found.hidden), int(one), int(two))
@@ -145,15 +133,15 @@ def prefers(
     variance = 2.0 + (q * (1.0 - q)) @ apart
     if params.n_factors:
         between = params.loadings[where.start + int(one)] - params.loadings[where.start + int(two)]
-        variance = variance + by_chunks(lambda rows: utilities.factor_spread(params, rows, between), evidence)
+        variance = variance + evidence.by_chunks(lambda rows: utilities.factor_spread(params, rows, between))
     return utilities.above(difference, variance)
 
 
 def similar_items(params: Params, schema: Schema, name: str, item: Any, top: int) -> dict[str, np.ndarray]:
-    """The items most like one, and how much."""
+    """The most similar items to one item, and their similarity."""
     if not isinstance(top, (int, np.integer)) or top < 1:
         raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
-    own = int(places(schema, name, [item])[0])
+    own = int(sites_of(schema, name, [item])[0])
     value = utilities.similar(params, schema.slices[name], own)
     order = [place for place in np.argsort(-value, kind="stable").tolist() if place != own][: int(top)]
     labels = np.asarray(schema[name].labels, object)

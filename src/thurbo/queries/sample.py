@@ -1,45 +1,117 @@
-"""A.1.3 New rows from the model: h from P(h), then x given h, then each column reads its answer off x.
+"""A.1.3 New rows from the model: h from P(h), then x given h; each column converts x to its cells.
 
-Exact where hidden units are few enough to enumerate; otherwise, or given evidence, one long Gibbs chain for each row
-drawn. Representative rows, one basin of attraction each, come from the tempered sampler (inference/modes.py).
+Exact if there are few hidden units; otherwise, or given evidence, one long Gibbs chain for each row. Representative
+rows, one for each basin of attraction, come from the tempered sampler (inference/modes.py).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
 
 from thurbo import rbm
 from thurbo._typing import Float, Hidden, PRNGKey, Rows
+from thurbo.columns.block import Block, Entries
+from thurbo.errors import SchemaError
 from thurbo.evidence import Evidence
+from thurbo.evidence.buckets import Buckets
 from thurbo.inference import gibbs, modes
 from thurbo.inference.likelihood import hidden_states
+from thurbo.queries import predict
 from thurbo.rbm import Params
+from thurbo.schema import Schema
 
 EXACT_HIDDEN = 12
 SMALLEST_DRAW = 64
+MOST_ITEMS = 200  # largest number of items of a list that are all drawn by default
 
 
 def draw(key: PRNGKey, params: Params, n_rows: int) -> np.ndarray:
-    """x ~ P(x), [row, site]; drawn in powers of two, so that asking for one row more compiles nothing."""
-    bucket = max(SMALLEST_DRAW, 1 << max(n_rows - 1, 0).bit_length())
-    return np.asarray(latent(key, params, bucket), np.float64)[:n_rows]
+    """x ~ P(x), [row, site]; drawn in powers of two, so that other numbers of rows rarely recompile."""
+    return np.asarray(latent(key, params, _bucket(n_rows)), np.float64)[:n_rows]
 
 
 def draw_given(key: PRNGKey, params: Params, evidence: Evidence, n_rows: int) -> np.ndarray:
-    """x ~ P(x | e) for the evidence of one row, as often as asked: [row, site]."""
-    bucket = max(SMALLEST_DRAW, 1 << max(n_rows - 1, 0).bit_length())
-    many = evidence.rows(np.zeros(bucket, np.int32))
+    """x ~ P(x | e) for the evidence of one row, several draws: [row, slot]."""
+    many = evidence.rows(np.zeros(_bucket(n_rows), np.int32))
     return np.asarray(_latent_given(key, params, many), np.float64)[:n_rows]
 
 
 def draw_modes(key: PRNGKey, params: Params, evidence: Evidence | None, n_rows: int) -> np.ndarray:
-    """Representative x, A.1.3, inside the evidence of one row if there is any: [row, site]."""
-    bucket = max(SMALLEST_DRAW, 1 << max(n_rows - 1, 0).bit_length())
+    """Representative x, A.1.3, given the evidence of one row if there is any: [row, slot]."""
+    bucket = _bucket(n_rows)
     many = None if evidence is None else evidence.rows(np.zeros(bucket, np.int32))
     return np.asarray(_seek(key, params, bucket, many)[0], np.float64)[:n_rows]
+
+
+def _bucket(n_rows: int) -> int:
+    return max(SMALLEST_DRAW, 1 << max(n_rows - 1, 0).bit_length())
+
+
+def asked_items(schema: Schema, name: str, items: Any) -> np.ndarray:
+    """Positions of the items to draw: the given ones, or all if there are few."""
+    items = predict.items_of(name, items)
+    if items is not None:
+        return np.unique(predict.sites_of(schema, name, items))
+    n_items = len(schema[name].labels)
+    if n_items > MOST_ITEMS:
+        problem = f"the column has {n_items:,} items, too many to draw all of their scores"
+        raise SchemaError(problem, column=name, remedy="name the items to draw: sample(items=[...])")
+    return np.arange(n_items)
+
+
+def with_free_items(block: Block, sites: np.ndarray) -> Block:
+    """The list of one row with more items without scores, which are to be drawn."""
+    assert block.entries is not None
+    new = np.setdiff1d(sites, block.entries.site)
+    n_old, n = len(block.entries.site), len(new)
+    entries = Entries(np.asarray([0, n_old + n]), np.concatenate([block.entries.site, new]).astype(np.int32))
+
+    def longer(values: np.ndarray, nothing: Any) -> np.ndarray:
+        return np.concatenate([values, np.full((n, 1), nothing, values.dtype)])
+
+    return replace(
+        block,
+        lower=longer(block.lower, -np.inf),
+        upper=longer(block.upper, np.inf),
+        point=longer(block.point, False),
+        code=longer(block.code, -1),
+        code_high=longer(block.code_high, -1),
+        tier=longer(block.tier, -1),
+        one_of=np.zeros(n_old + n, bool),
+        log_jacobian=np.concatenate([block.log_jacobian, np.zeros(n)]),
+        entries=entries,
+    )
+
+
+def table(
+    key: PRNGKey, params: Params, schema: Schema, given: Buckets | None, n_rows: int, method: str
+) -> dict[str, np.ndarray]:
+    """Columns of new rows; `given` is the evidence of one row, which is used for all of them."""
+    own = None if given is None else given.on_device().buckets[0]
+    if method == "modes":
+        x = draw_modes(key, params, own, n_rows)
+    else:
+        x = draw(key, params, n_rows) if own is None else draw_given(key, params, own, n_rows)
+    shared = np.arange(schema.n_sites) if given is None else given.shared
+    found = predict.from_latent(schema, params, x, shared)
+    cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
+    for each in () if given is None else given.lists:
+        name = schema.site_columns[each.first_site]
+        column, where = schema[name], schema.slices[name]
+        slots = given.entry_slots(each.first_site)  # type: ignore[union-attr]
+        assert own is not None
+        assert own.sites is not None
+        sites = np.tile(np.asarray(own.sites)[0, slots] - each.first_site, n_rows)
+        rows, values = np.repeat(np.arange(n_rows), len(slots)), x[:, slots].reshape(-1)
+        said = column.form.from_latent(column, values, sites, cuts[where], scale[where])
+        found[name] = column.list_cells(rows, sites, said, n_rows)
+    order = [source for name in schema.modelled for source in schema.source_columns[name]]
+    return {name: found[name] for name in order if name in found}
 
 
 _seek = jax.jit(modes.seek, static_argnames=("n_rows",))
@@ -47,7 +119,7 @@ _seek = jax.jit(modes.seek, static_argnames=("n_rows",))
 
 @partial(jax.jit, static_argnames=("n_steps",))
 def _latent_given(key: PRNGKey, params: Params, evidence: Evidence, n_steps: int = 500) -> Rows:
-    """One chain a row, from hidden units at their mean rates."""
+    """One chain per row, starting from the mean probabilities of the hidden units."""
     given = gibbs.clamp(params, evidence)
     rate = jax.numpy.broadcast_to(params.hidden_mean, (evidence.n_rows, params.n_hidden))
     state = gibbs.start(jax.random.fold_in(key, 0), given, rate)
@@ -66,7 +138,7 @@ def latent(key: PRNGKey, params: Params, n_rows: int, n_steps: int = 500) -> Flo
 
 
 def hidden(key_h: PRNGKey, key_run: PRNGKey, params: Params, n_rows: int, n_steps: int) -> Hidden:
-    """h ~ P(h) ∝ Ω(h), independent draws: exact for few hidden units, else the ends of so many chains."""
+    """h ~ P(h) ∝ Ω(h), independent draws: exact for few hidden units, otherwise the last states of as many chains."""
     dtype = params.weights.dtype
     if params.n_hidden <= EXACT_HIDDEN:
         states = hidden_states(params.n_hidden, 0, dtype).h

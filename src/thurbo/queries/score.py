@@ -1,23 +1,21 @@
-"""§4.4, A.1.1, A.2.4 log P(e) of rows: exact by enumeration for few hidden units, with a standard error beyond.
+"""§4.4, A.1.1, A.2.4 log P(e) of rows: exact by enumeration for few hidden units, otherwise with a standard error.
 
-"importance" is log P(e) = log Σ_h Ω(h) P(e | h) − log Z: the first by importance sampling from mean-field, the second
-by annealed importance sampling. "conservative" averages P(e | h) over samples of the model, needs no log Z and errs
-downwards. Both use fixed random numbers, so a row's score depends on the row alone.
+"importance" is log P(e) = log Σ_h Ω(h) P(e | h) − log Z: the sum by importance sampling from mean-field, log Z by
+annealed importance sampling. "conservative" averages P(e | h) over samples of the model; it needs no log Z and is a
+lower estimate. Both use fixed random numbers, so the score of a row depends on that row alone.
 """
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Factors, Hidden, PerRow, PRNGKey
-from thurbo.constraints import JointRegion, Linear, LinearRegion
-from thurbo.errors import ThurboError
+from thurbo.errors import ThurboError, check_choice
 from thurbo.evidence import Evidence
-from thurbo.evidence.pack import by_chunks
+from thurbo.evidence.buckets import Buckets
 from thurbo.inference.likelihood import (
     MAX_QUADRATURE_FACTORS,
     log_evidence_conservative,
@@ -32,10 +30,10 @@ from thurbo.rbm import LOG_2PI, Params
 
 METHODS = ("auto", "exact", "importance", "conservative")
 
-EXACT_HIDDEN = 10  # by "auto"; a factor counts as five hidden units, its quadrature nodes
-MOST_EXACT = 16  # by "exact", for those who can wait
+EXACT_HIDDEN = 10  # for "auto"; a factor counts as five hidden units, its quadrature nodes
+MOST_EXACT = 16  # for "exact", which is slower
 EXACT_PARTITION = 20
-PRIOR_SAMPLES, PRIOR_STEPS = 2048, 500  # "conservative": samples of the model, and rounds of Gibbs behind each
+PRIOR_SAMPLES, PRIOR_STEPS = 2048, 500  # "conservative": samples of the model, and Gibbs rounds for each
 
 _exact = jax.jit(log_evidence_exact)
 _conservative = jax.jit(log_evidence_conservative)
@@ -43,7 +41,7 @@ _partition_exact = jax.jit(log_partition_exact)
 
 
 def is_exact(params: Params, most: int = EXACT_HIDDEN) -> bool:
-    """Whether rows are scored by enumeration, unless another method is asked for."""
+    """Whether rows are scored by enumeration by default."""
     if params.n_factors > MAX_QUADRATURE_FACTORS:
         return False
     return params.n_hidden + 5 * params.n_factors <= most
@@ -58,8 +56,16 @@ def _importance(key: PRNGKey, params: Params, evidence: Evidence, n_draws: int, 
 _ais = jax.jit(log_partition_ais, static_argnames=("n_chains", "n_temperatures"))
 
 
+@jax.jit
+def _row_partition(key: PRNGKey, params: Params, evidence: Evidence) -> tuple[PerRow, PerRow]:
+    """log Σ_h Ω(h) over each row's own sites, without its constant, and its standard error."""
+    assert evidence.present is not None
+    log_z, error = log_partition_ais(key, evidence.seen(params), 64, 300, evidence.present)
+    return log_z - 0.5 * LOG_2PI * evidence.present.sum(-1).astype(log_z.dtype), error
+
+
 def log_partition(params: Params, seed: int = 0) -> tuple[float, float]:
-    """log Z over all sites, and its standard error: 0.0 where it is exact."""
+    """log Z over all sites, and its standard error: 0.0 if it is exact."""
     if params.n_hidden <= EXACT_PARTITION:
         return float(_partition_exact(params)), 0.0
     estimate, error = _ais(jax.random.key(seed), params)
@@ -75,62 +81,57 @@ def _prior_samples(key: PRNGKey, params: Params, n_samples: int, n_steps: int) -
 
 
 @jax.jit
-def _line_error(params: Params, evidence: Evidence) -> PerRow:
-    """Standard error of the mass of a row's lines (constraints/linear.py), at its mean-field mean."""
+def _mass_error(params: Params, evidence: Evidence) -> PerRow:
+    """Standard error of log P(e | h), at each row's mean-field mean."""
     mean, deviation = predictive(params, mean_field(params, evidence, 10), evidence)
-    region = evidence.region(params.gauge)
-    assert isinstance(region, JointRegion)
-    lines = [part for part in region.parts if isinstance(part, LinearRegion)]
-    return reduce(jnp.hypot, (part.log_mass_error(mean, deviation) for part in lines))
+    return evidence.region(evidence.seen(params).gauge).log_mass_error(mean, deviation)
 
 
 def score(
-    params: Params, evidence: Evidence, method: str = "auto", n_draws: int | None = None, seed: int = 0
+    params: Params, evidence: Buckets, method: str = "auto", n_draws: int | None = None, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log P(e) of every row in standard units, and its standard error: 0 where it is exact.
+    """log P(e) of every row in standard units, and its standard error: 0 if it is exact.
 
-    `n_draws` is how often the hidden layer is drawn, for each row or, by "conservative", for all of them. Lines add the
-    error of their own masses, which no enumeration of h removes.
+    `n_draws` is the number of samples of the hidden layer, for each row or, by "conservative", for all of them. Linear
+    inequalities add the error of their own probabilities, which enumeration of h does not remove.
     """
     value, error = _score(params, evidence, method, n_draws, seed)
-    if any(isinstance(constraint, Linear) for constraint in evidence.constraints):
-        error = np.hypot(error, by_chunks(partial(_line_error, params), evidence))
+    if evidence.is_estimated:
+        error = np.hypot(error, evidence.by_chunks(partial(_mass_error, params)))
     return value, error
 
 
 def mean(values: np.ndarray, weight: np.ndarray) -> float:
-    """Weighted mean over rows; one that counts nothing has no say, even where its log P is −∞."""
+    """Weighted mean over rows; rows of weight zero are ignored, even if their log P is −∞."""
     counts = weight > 0
     return float(np.average(values[counts], weights=weight[counts]))
 
 
 def _score(
-    params: Params, evidence: Evidence, method: str, n_draws: int | None, seed: int
+    params: Params, evidence: Buckets, method: str, n_draws: int | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     how = _resolved(params, evidence, method)
     if how == "exact":
-        value = by_chunks(partial(_exact, params), evidence)
+        value = evidence.by_chunks(partial(_exact, params))
         return value.astype(np.float64), np.zeros(len(value))
     key = jax.random.key(seed)
     if how == "conservative":
         drawn = _prior_samples(key, params, n_draws or PRIOR_SAMPLES, PRIOR_STEPS)
-        value, error = by_chunks(lambda rows: _conservative(params, rows, *drawn), evidence)
+        value, error = evidence.by_chunks(lambda rows: _conservative(params, rows, *drawn))
         return value.astype(np.float64), error.astype(np.float64)
-    value, error = by_chunks(lambda rows: _importance(key, params, rows, n_draws or 1000, 30), evidence)
-    if evidence.present is None:
+    value, error = evidence.by_chunks(lambda rows: _importance(key, params, rows, n_draws or 1000, 30))
+    if not evidence.has_own_models:
         log_z, log_z_error = log_partition(params, seed)
         log_z -= 0.5 * params.site_bias.shape[0] * LOG_2PI
     else:
-        # Each row has its own sites and so its own normaliser; 64 chains a row keep this affordable.
-        log_z, log_z_error = by_chunks(lambda rows: _ais(key, params, 64, 300, rows.present), evidence)
-        log_z = log_z - 0.5 * np.asarray(evidence.present).sum(axis=1) * LOG_2PI
+        # Each row has its own sites and so its own normaliser; 64 chains per row limit the runtime.
+        log_z, log_z_error = evidence.by_chunks(lambda rows: _row_partition(key, params, rows))
     return value.astype(np.float64) - log_z, np.hypot(error, log_z_error)
 
 
-def _resolved(params: Params, evidence: Evidence, method: str) -> str:
-    """The method that is meant, or why it cannot be."""
-    if method not in METHODS:
-        raise ThurboError(f'method "{method}" is not one of {", ".join(METHODS)}')
+def _resolved(params: Params, evidence: Buckets, method: str) -> str:
+    """The method to use; raises an error if it is not possible."""
+    check_choice("method", method, METHODS)
     if method == "auto":
         return "exact" if is_exact(params) else "importance"
     if method == "exact" and not is_exact(params, MOST_EXACT):
@@ -138,7 +139,7 @@ def _resolved(params: Params, evidence: Evidence, method: str) -> str:
             f"{params.n_hidden} hidden units and {params.n_factors} factors are too many to enumerate; "
             'use method="importance"'
         )
-    if method == "conservative" and evidence.present is not None:
+    if method == "conservative" and evidence.has_own_models:
         raise ThurboError(
             'method "conservative" averages over samples of one model, and under unobserved="exclude" every row has a '
             'model of its own; use method="importance", or fit with unobserved="marginalize"'

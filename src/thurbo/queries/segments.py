@@ -1,13 +1,13 @@
-"""§6 Groups of rows that are alike: clusters of hidden features, how far to trust them, and what sets each apart.
+"""§6 Segments: clusters of rows with similar hidden units, their stability, and the answers that distinguish them.
 
 Idea: k-means on the standardised log-odds of the hidden units (and factor means). A number of segments is good if
-resampled rows, clustered from other seeds, find the same ones again, and if these stand apart.
-Promises the same segments from the same seed, sizes and shares by weight, and profiles in the user's own labels.
+bootstrap samples, clustered with other seeds, give the same segments, and if these are well separated.
+Guarantees the same segments for the same seed, weighted sizes and shares, and profiles in the user's labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -15,42 +15,58 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns import Block, Column
+from thurbo.columns import Block
+from thurbo.columns.forms import Profile
 from thurbo.errors import ThurboError
-from thurbo.io import frames
+from thurbo.io import build
 from thurbo.schema import Schema
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-MOST_SEGMENTS = 10  # that "auto" tries
-STABLE = 0.8  # adjusted Rand index with resampled rows
-_CLOUDS = 5  # normal clouds without groups that segments are compared with
-_SMALLEST = 0.02  # share of the rows that a segment has, where "auto" can choose
-_ROUNDS = 12  # of resampling
-_STUDIED = 2000  # rows at most that stability and silhouette look at
-_FEW = 20_000  # rows that one thread clusters faster than several
-_TELLING = 2.0  # z from which an answer is worth a line
-_LINES = 5  # of a profile, each way
+MOST_SEGMENTS = 10  # largest number that "auto" tries
+STABLE = 0.8  # adjusted Rand index with bootstrap samples
+_REFERENCES = 5  # samples of a normal distribution, without clusters, for comparison
+_SMALLEST = 0.02  # smallest share of the rows in a segment that "auto" accepts
+_ROUNDS = 12  # bootstrap samples
+_STUDIED = 2000  # most rows for stability and silhouette
+_FEW = 20_000  # up to this many rows one thread is faster than several
+_LEAST_Z = 2.0  # smallest z of an answer in a profile
+_LINES = 5  # answers in a profile, over- and under-represented each
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Which segment each row is in, and what is known of the segments; segment 1 is the largest.
+    """Segments of the rows of a table; segment 1 is the largest.
 
-    `profiles` has a record for each segment: `n` rows, `share` by weight, `stability`, and the answers that are `over`-
-    and `under`-represented beside everybody. `stability` of a segment is how much of it resampled rows find again
-    (mean Jaccard index; below 0.6 it is a pattern at best), `agreement` the same for all (adjusted Rand index) and
-    `silhouette` how far they stand apart; `cloud` is the most that as many clusters of normal clouds with the same
-    covariance, which hold no groups, came to. `tried` says what other numbers of segments gave, and `answers` compares
-    every answer. z describes and does not test: segments were made from these very answers.
+    The z values of answers describe differences; they are not tests, because the segments were made from these answers.
+
+    Attributes
+    ----------
+    labels : array of shape (n_rows,)
+        Segment of each row, from 1.
+    stability : array of shape (n_segments,)
+        Mean Jaccard index of each segment with its match in bootstrap samples; below 0.6 a segment is not stable.
+    agreement : float
+        Mean adjusted Rand index of all segments with those of bootstrap samples.
+    silhouette : float
+        Separation of the segments, from −1 to 1.
+    reference_silhouette : float
+        Largest silhouette of as many clusters of normal samples with the same covariance, which have no clusters.
+    profiles : list of dict
+        For each segment: `n` rows, weighted `share`, `stability`, and the answers that are `over`- and
+        `under`-represented compared with all rows.
+    answers : list of dict
+        Every answer in every segment: `value` in the segment, `overall` value, `difference`, `lift`, `z`.
+    tried : list of dict
+        Results for the numbers of segments that "auto" tried.
     """
 
-    labels: IntArray  # [row], from 1
-    stability: FloatArray  # [segment]
+    labels: IntArray
+    stability: FloatArray
     agreement: float
     silhouette: float
-    cloud: float
+    reference_silhouette: float
     profiles: list[dict[str, Any]]
     answers: list[dict[str, Any]]
     tried: list[dict[str, Any]]
@@ -62,28 +78,29 @@ class Segments:
 
     @property
     def frame(self) -> Any:
-        """Every answer in every segment as a table: of pandas, or else polars or arrow, or a dict of columns."""
-        names = ("segment", "column", "answer", "here", "everybody", "difference", "lift", "z")
+        """`answers` as a table: pandas, else polars, else pyarrow, else a dict of columns."""
+        names = ("segment", "column", "answer", "value", "overall", "difference", "lift", "z")
         held = {name: [record[name] for record in self.answers] for name in names}
         text = ("column", "answer")
         whole = {"segment": np.int64}
         types = {name: object if name in text else whole.get(name, np.float64) for name in names}
-        return frames.assemble_any({name: np.asarray(values, types[name]) for name, values in held.items()})
+        return build.any_frame({name: np.asarray(values, types[name]) for name, values in held.items()})
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether the segments would be found again, and whether they stand apart."""
+        """One sentence: whether the segments are stable and well separated."""
         if self.n == 1:
-            return "One segment holds all rows."
+            return "All rows are in one segment."
         if self.agreement < STABLE:
-            return "They are not stable: resampled rows give other segments, so take them as one view of many."
-        if self.silhouette <= self.cloud:
-            return "Resampled rows give the same segments, but these shade into one another as parts of a cloud would."
-        return "Resampled rows give the same segments, and these stand apart more than parts of a cloud."
+            return "Not stable: bootstrap samples give other segments, so other divisions are equally good."
+        if self.silhouette <= self.reference_silhouette:
+            return "Stable in bootstrap samples, but not better separated than clusters of data without groups."
+        return "Stable in bootstrap samples, and better separated than clusters of data without groups."
 
     def _heading(self) -> str:
         many = "1 segment" if self.n == 1 else f"{self.n} segments"
-        figures = f"agreement {self.agreement:.2f}, silhouette {self.silhouette:.2f} (of a cloud {self.cloud:.2f})"
+        figures = f"agreement {self.agreement:.2f}, silhouette {self.silhouette:.2f}"
+        figures += f" (data without groups: {self.reference_silhouette:.2f})"
         return f"{many} of {len(self.labels):,} rows" + ("" if self.n == 1 else f": {figures}")
 
     def _sections(self) -> Iterator[tuple[str, list[list[str]]]]:
@@ -92,7 +109,7 @@ class Segments:
             title = f"Segment {record['segment']}: {record['share']:.1%}, {record['n']:,} rows"
             title += f", stability {record['stability']:.2f}"
             lines = [[sign, each["words"]] for sign, side in (("+", "over"), ("−", "under")) for each in record[side]]
-            yield title, lines or [["", "no answer differs enough to tell"]]
+            yield title, lines or [["", "no clear differences"]]
 
     def __str__(self) -> str:
         out = [self._heading()]
@@ -114,9 +131,9 @@ class Segments:
 def segments(
     schema: Schema, blocks: Mapping[str, Block], features: Any, weight: FloatArray | None, n: Any, random: Any
 ) -> Segments:
-    """Segments of rows with these `features` [row, feature], told by what their `blocks` say.
+    """Segments of rows with these `features` [row, feature], described by the answers in `blocks`.
 
-    `random` is a NumPy RandomState; `n` a number of segments or "auto".
+    `random` is a NumPy RandomState; `n` is a number of segments or "auto".
     """
     weight = np.ones(len(features)) if weight is None else np.asarray(weight, np.float64)
     points = _standardised(np.asarray(features, np.float64), weight)
@@ -126,18 +143,18 @@ def segments(
     tried: list[dict[str, Any]] = []
     if isinstance(n, str) and n == "auto":
         for number in range(2, min(MOST_SEGMENTS, _different(seen)) + 1):
-            found = _figures(seen, heavy, _cluster(seen, heavy, number, random).labels_, number, random)
+            found = _figures(seen, heavy, _cluster_labels(seen, heavy, number, random), number, random)
             tried.append({"n": number, **{name: getattr(found, name) for name in _Figures._fields[:3]}})
         n = _best(tried)
     n = _checked(n, points[counts])
-    labels, figures, cloud = np.zeros(len(points), np.int64), _Figures(1.0, 0.0, 1.0, np.ones(1)), 0.0
+    labels, figures, reference = np.zeros(len(points), np.int64), _Figures(1.0, 0.0, 1.0, np.ones(1)), 0.0
     if n > 1:
-        labels = _largest_first(_cluster(points, weight, n, random).labels_, weight)
-        figures, cloud = _figures(seen, heavy, labels[study], n, random), _cloud(seen, n, random)
+        labels = _largest_first(_cluster_labels(points, weight, n, random), weight)
+        figures, reference = _figures(seen, heavy, labels[study], n, random), _reference(seen, n, random)
     answers = list(_answers(schema, blocks, labels, weight, n))
     profiles = [_profile(answers, labels, weight, segment, figures.each) for segment in range(n)]
-    told = (figures.each, figures.agreement, figures.silhouette, cloud)
-    return Segments(labels + 1, *told, profiles, answers, tried)
+    quality = (figures.each, figures.agreement, figures.silhouette, reference)
+    return Segments(labels + 1, *quality, profiles, answers, tried)
 
 
 class _Figures(NamedTuple):
@@ -148,7 +165,7 @@ class _Figures(NamedTuple):
 
 
 def _standardised(features: FloatArray, weight: FloatArray) -> FloatArray:
-    """Features with mean 0 and variance 1 over the weighted rows; those that do not vary are left out."""
+    """Features with weighted mean 0 and variance 1; constant features are removed."""
     mean = np.average(features, axis=0, weights=weight)
     spread = np.sqrt(np.average((features - mean) ** 2, axis=0, weights=weight))
     varies = spread > 1e-9 * np.maximum(1.0, np.abs(mean))
@@ -156,7 +173,7 @@ def _standardised(features: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def _different(points: FloatArray) -> int:
-    """How many rows differ: those that are the same are in one segment."""
+    """Number of distinct rows; equal rows are in the same segment."""
     return len(np.unique(points, axis=0)) if points.shape[1] else 1
 
 
@@ -164,7 +181,9 @@ def _checked(n: Any, points: FloatArray) -> int:
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise ThurboError(f'n={n!r} is not a number of segments; give a whole number of at least 1, or "auto"')
     if n > 1 and n > (different := _different(points)):
-        raise ThurboError(f"n={n} segments cannot be made of {different} rows that differ; ask for fewer")
+        raise ThurboError(
+            f"n={n} segments need at least {n} different rows, but there are {different}; give a smaller n"
+        )
     return int(n)
 
 
@@ -172,21 +191,25 @@ def _cluster(points: FloatArray, weight: FloatArray, n: int, random: Any, n_init
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
-    # Threads that wait for one another cost a hundred times the work where rows are few.
+    # With few rows, the synchronisation of threads takes a hundred times longer than the work.
     with threadpool_limits(1 if len(points) <= _FEW else None):
         seed = int(random.randint(2**31 - 1))
         return KMeans(n, n_init=n_init, random_state=seed).fit(points, sample_weight=weight)
 
 
+def _cluster_labels(points: FloatArray, weight: FloatArray, n: int, random: Any, n_init: int = 10) -> IntArray:
+    return _cluster(points, weight, n, random, n_init).labels_.astype(np.int64)  # scikit-learn gives int32
+
+
 def _figures(points: FloatArray, weight: FloatArray, labels: IntArray, n: int, random: Any) -> _Figures:
-    """How well resampled rows, clustered from other seeds, find these labels again, and how far they stand apart."""
+    """Agreement with the clusters of bootstrap samples, silhouette, smallest share, and stability of each segment."""
     from sklearn.metrics import adjusted_rand_score
 
     agreement, jaccard = [], []
     for _ in range(_ROUNDS):
         again = weight * random.multinomial(len(points), np.full(len(points), 1 / len(points)))
         if _different(points[again > 0]) < n:
-            continue  # of a few rows, so few may be drawn that there is nothing to cluster
+            continue  # a bootstrap sample of few rows can have fewer than n different ones
         found = _nearest(points, _cluster(points, again, n, random, n_init=3).cluster_centers_)
         agreement.append(adjusted_rand_score(labels, found))
         both = np.bincount(labels * n + found, minlength=n * n).reshape(n, n)
@@ -204,22 +227,22 @@ def _silhouette(points: FloatArray, labels: IntArray) -> float:
     return float(silhouette_score(points, labels)) if 1 < len(np.unique(labels)) < len(points) else 0.0
 
 
-def _cloud(points: FloatArray, n: int, random: Any) -> float:
-    """The largest silhouette of `n` clusters of normal clouds with the covariance of the rows."""
+def _reference(points: FloatArray, n: int, random: Any) -> float:
+    """The largest silhouette of `n` clusters of normal samples with the covariance of the rows."""
     covariance, found = np.atleast_2d(np.cov(points.T)), []
-    for _ in range(_CLOUDS):
+    for _ in range(_REFERENCES):
         drawn = random.multivariate_normal(np.zeros(points.shape[1]), covariance, len(points), check_valid="ignore")
-        found.append(_silhouette(drawn, _cluster(drawn, np.ones(len(drawn)), n, random, n_init=3).labels_))
+        found.append(_silhouette(drawn, _cluster_labels(drawn, np.ones(len(drawn)), n, random, n_init=3)))
     return max(found)
 
 
 def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
-    """The centre nearest to each row, [row]."""
+    """The nearest centre of each row: [row]."""
     return (np.square(centres).sum(axis=1) - 2 * points @ centres.T).argmin(axis=1)
 
 
 def _best(tried: Sequence[Mapping[str, Any]]) -> int:
-    """The number of segments that stand apart most among those that are stable, or else the most stable one."""
+    """The number of segments with the largest silhouette among stable ones, or else the most stable number."""
     if not tried:
         return 1
     whole = [record for record in tried if record["smallest"] >= _SMALLEST] or tried
@@ -234,77 +257,48 @@ def _largest_first(labels: IntArray, weight: FloatArray) -> IntArray:
     return place[labels].astype(np.int64)
 
 
-class _Lines(NamedTuple):
-    """What one question says, as numbers that can be averaged: one line for each answer."""
-
-    answers: tuple[str, ...]
-    values: FloatArray  # [row, answer]; 1 or 0, or a number in standard units; NaN where not said
-    to_user: Callable[[FloatArray], FloatArray] | None = None  # where they are numbers
-
-
-def _lines(column: Column, block: Block) -> _Lines:
-    if column.kind == "multiselect":
-        return _Lines(column.texts, np.where(block.code >= 0, block.code, np.nan))
-    if column.family == "utility":
-        # 1 for the label above all others that the row compares, 0 for one below another.
-        top = block.tier.max(axis=1, keepdims=True)
-        at_top = (block.tier == top) & (top > 0)
-        alone = (at_top.sum(axis=1) == 1) & ~block.one_of
-        values = np.select([(block.tier >= 0) & (block.tier < top), at_top & alone[:, None]], [0.0, 1.0], np.nan)
-        first = " first" if column.kind == "ranking" else ""
-        return _Lines(tuple(f"{text}{first}" for text in column.texts), values)
-    if column.family == "levels" or column.labels:
-        if column.family == "levels":
-            code = np.where(block.code_high == block.code, block.code, -1)[:, 0]
-        else:
-            code = column.codes(block)  # type: ignore[attr-defined]  # bands of a number
-        values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(column.labels)), np.nan)
-        # Of two answers one tells the other.
-        return _Lines(column.texts[1:], values[:, 1:]) if len(column.labels) == 2 else _Lines(column.texts, values)
-    lower, upper = block.lower, block.upper
-    lower, upper = np.where(np.isinf(lower), upper, lower), np.where(np.isinf(upper), lower, upper)
-    with np.errstate(invalid="ignore"):  # a cell that says nothing has neither end
-        middle = lower / 2 + upper / 2
-    return _Lines(("",), middle, column.to_user)  # type: ignore[attr-defined]
-
-
 def _answers(
     schema: Schema, blocks: Mapping[str, Block], labels: IntArray, weight: FloatArray, n: int
 ) -> Iterator[dict[str, Any]]:
-    """Every answer in every segment, beside everybody."""
+    """Every answer in every segment, compared with all rows."""
     member = (labels[:, None] == np.arange(n)) * weight[:, None]
     for name in schema.modelled:
-        lines = _lines(schema[name], blocks[name])
-        said = ~np.isnan(lines.values)
-        value = np.where(said, lines.values, 0.0)
-        total, here = weight @ said, member.T @ said  # [answer], [segment, answer]
+        lines = schema[name].form.profile(schema[name], blocks[name])
+        observed = ~np.isnan(lines.values)
+        value = np.where(observed, lines.values, 0.0)
+        total, total_here = weight @ observed, member.T @ observed  # [answer], [segment, answer]
         with np.errstate(divide="ignore", invalid="ignore"):
-            mean, means = weight @ value / total, member.T @ value / here
-            variance = weight @ (value - mean * said) ** 2 / total
-            # Numbers of rows that would say as much if all weighed the same (Kish).
-            n_all, n_here = total**2 / (weight**2 @ said), here**2 / ((member**2).T @ said)
+            mean, means = weight @ value / total, member.T @ value / total_here
+            variance = weight @ (value - mean * observed) ** 2 / total
+            # Effective sample sizes (Kish).
+            n_all, n_here = total**2 / (weight**2 @ observed), total_here**2 / ((member**2).T @ observed)
             z = (means - mean) / np.sqrt(variance * np.maximum(1 / n_here - 1 / n_all, 0))
         for segment in range(n):
             for place, answer in enumerate(lines.answers):
                 if np.isfinite(means[segment, place]):
                     found = (float(means[segment, place]), float(mean[place]), float(z[segment, place]))
-                    about = {"segment": segment + 1, "column": name, "kind": schema[name].kind}
+                    about = {
+                        "segment": segment + 1,
+                        "column": name,
+                        "kind": schema[name].kind,
+                        "several": lines.several,
+                    }
                     yield about | _record(answer, *found, lines)
 
 
-def _record(answer: str, here: float, everybody: float, z: float, lines: _Lines) -> dict[str, Any]:
+def _record(answer: str, value: float, overall: float, z: float, lines: Profile) -> dict[str, Any]:
     lift = None
     if lines.to_user is not None:
-        here, everybody = lines.to_user(np.asarray([here, everybody])).tolist()
-        words = f"{_number(here)}, against {_number(everybody)}"
+        value, overall = lines.to_user(np.asarray([value, overall])).tolist()
+        words = f"{answer}{': ' * bool(answer)}{_number(value)} (overall {_number(overall)})"
     else:
-        lift = here / everybody if everybody > 0 else None
-        words = f"{answer} {here:.0%}, against {everybody:.0%}"
+        lift = value / overall if overall > 0 else None
+        words = f"{answer} {value:.0%} (overall {overall:.0%})"
     return {
         "answer": answer,
-        "here": here,
-        "everybody": everybody,
-        "difference": here - everybody,
+        "value": value,
+        "overall": overall,
+        "difference": value - overall,
         "lift": lift,
         "z": z if np.isfinite(z) else 0.0,
         "words": words,
@@ -318,16 +312,16 @@ def _number(value: float) -> str:
 def _profile(
     answers: Sequence[Mapping[str, Any]], labels: IntArray, weight: FloatArray, segment: int, stability: FloatArray
 ) -> dict[str, Any]:
-    """What is told of one segment: the answers that differ most from everybody's, few of each question."""
+    """The profile of one segment: the answers that differ most from all rows."""
     own = [record for record in answers if record["segment"] == segment + 1]
     inside = labels == segment
     sides = {}
     for side, sign in (("over", 1), ("under", -1)):
         kept: dict[tuple[str, str], dict[str, Any]] = {}
         for record in sorted(own, key=lambda each: -sign * each["z"]):
-            # One line each way tells a question, unless several of its answers may hold.
-            question = (record["column"], record["answer"] if record["kind"] == "multiselect" else "")
-            if sign * record["z"] >= _TELLING and question not in kept and len(kept) < _LINES:
+            # One answer per question, unless a respondent can give several answers.
+            question = (record["column"], record["answer"] if record["several"] else "")
+            if sign * record["z"] >= _LEAST_Z and question not in kept and len(kept) < _LINES:
                 words = f"{record['column']}: {record['words']}"
                 kept[question] = {**record, "words": words}
         sides[side] = list(kept.values())

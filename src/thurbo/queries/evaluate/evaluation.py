@@ -1,8 +1,8 @@
-"""§6 What `evaluate` found: plain numbers by column, and the same as a table for people.
+"""§6 The result of `evaluate`: predictive accuracy by column, as numbers and as a table of text.
 
-One record for each kind of answer of a column. `accuracy`, `log_score`, `mae`, `smae`, `rmse` and `calibration_error`
-are the model's; the same names with `_marginal` and `_logistic` are those of the yardsticks. None stands where there is
-none.
+There is one record for each type of answer of a column. `accuracy`, `log_score`, `mae`, `smae`, `rmse` and
+`calibration_error` are those of the model; names with `_marginal` and `_logistic` are those of the two baselines.
+A measure that does not apply is None.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.io import frames
+from thurbo.columns.forms.scores import MEASURES, RIVALS, Tested
+from thurbo.io import build
 
-MEASURES = ("accuracy", "log_score", "mae", "smae", "rmse", "calibration_error")
-RIVALS = ("", "_marginal", "_logistic")
 _LABELS = ("accuracy", "log_score", "smae", "calibration_error")
 _NUMBERS = ("mae", "rmse", "log_score", "calibration_error")
 _OF_NUMBERS = ("number", "interval")
@@ -27,15 +26,15 @@ _RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge"}
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Hidden answers, predicted from the rest of their rows: by column and over all, beside two yardsticks.
+    """Predictive accuracy on masked answers, each predicted from the rest of its row; compared with two baselines.
 
-    `columns` holds one record for each column (of a ranking one for its favourite and one for its pairs, of a measured
-    column one for its numbers and one for its intervals), `overall` means over all hidden answers, `untested` the
-    columns of which no single answer was hidden. Accuracies are of labels; log scores are in nats an answer, for
-    numbers log densities in the user's units, for intervals their log probabilities; larger is better. MAE is
-    of the median (of ordered labels in levels) and RMSE of the mean; SMAE is MAE as a share of that of the shares, or
-    of the normal distribution of numbers. `calibration_error` is how far stated probabilities are from what came true:
-    of the most probable label in ten bins, of numbers at the inner ends of ten bins of probability.
+    `columns` has one record for each column (a ranking has one for its favourite and one for its pairs, a measured
+    column one for numbers and one for intervals). `overall` has means over all masked answers. `untested` are the
+    columns without a masked answer. Accuracies are those of labels. Log scores are in nats per answer: log densities
+    in the user's units for numbers, log probabilities for intervals; larger is better. MAE is that of the median (in
+    levels for ordered labels), RMSE that of the mean. SMAE is the MAE divided by that of the marginal baseline.
+    `calibration_error` compares predicted probabilities with observed frequencies: of the most probable label in ten
+    bins; of numbers at the inner edges of ten bins of probability.
     """
 
     columns: list[dict[str, Any]]
@@ -44,29 +43,29 @@ class Evaluation:
 
     @property
     def frame(self) -> Any:
-        """The records as a table: of pandas, or else polars or arrow, or a dict of columns where there is none."""
+        """The records as a table: pandas if installed, otherwise polars or arrow, otherwise a dict of columns."""
         names = list(dict.fromkeys(name for record in self.columns for name in record))
         data = {}
         for name in names:
             values = [record.get(name) for record in self.columns]
             is_measure = name.startswith(MEASURES)
             data[name] = np.asarray(values, np.float64 if is_measure else None)
-        return frames.assemble_any(data)
+        return build.any_frame(data)
 
     @property
     def verdict(self) -> str:
-        """One sentence: of how many columns the model knows more than the yardsticks do, by log score."""
+        """One sentence: how many columns the model predicts better than each baseline, by log score."""
         scored = [record for record in self.columns if record["log_score"] is not None]
         parts = []
-        for rival, words in (("_marginal", "their shares"), ("_logistic", "logistic regression")):
+        for rival, words in (("_marginal", "the marginal frequencies"), ("_logistic", "logistic regression")):
             known = [record for record in scored if record[f"log_score{rival}"] is not None]
             if known:
                 better = sum(record["log_score"] > record[f"log_score{rival}"] for record in known)
                 parts.append(f"{better} of {len(known)} columns better than {words}")
-        return f"By log score it predicts {' and '.join(parts)}." if parts else "Only orders were tested."
+        return f"By log score, the model predicts {' and '.join(parts)}." if parts else "Only orders were tested."
 
     def _sections(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """The tables: title, header, lines of text."""
+        """The tables: title, header, rows of text."""
         labels = [record for record in self.columns if record["answer"] not in _OF_NUMBERS]
         numbers = [record for record in self.columns if record["answer"] in _OF_NUMBERS]
         sections = []
@@ -93,12 +92,12 @@ class Evaluation:
 
     def _heading(self) -> str:
         o = self.overall
-        return f"{o['n_cells']:,} hidden answers ({o['share']:.0%} of those there were), each from the rest of its row"
+        return f"{o['n_cells']:,} masked answers ({o['share']:.0%} of all answers), each predicted from its row"
 
     def _closing(self) -> list[str]:
         lines = [self.verdict]
         if self.untested:
-            lines.append(f"Not tested, as no single answer was hidden: {', '.join(self.untested)}.")
+            lines.append(f"Not tested, since no answer was masked: {', '.join(self.untested)}.")
         return lines
 
     def __str__(self) -> str:
@@ -126,7 +125,7 @@ class Evaluation:
 
 
 def _is_shown(measure: str, rival: str) -> bool:
-    """Whether tables have room for it: calibration is the model's own, and the SMAE of the shares is one."""
+    """Whether tables show a measure: calibration is that of the model only, and the SMAE of "_marginal" is 1."""
     return rival == "" or (measure != "calibration_error" and (measure, rival) != ("smae", "_marginal"))
 
 
@@ -136,3 +135,40 @@ def _number(value: float | None, measure: str) -> str:
     if measure == "accuracy":
         return f"{value:.1%}"
     return f"{value:.4g}" if measure in {"mae", "rmse"} else f"{value:.3f}"
+
+
+def overall(tests: list[Tested], hide: float) -> dict[str, Any]:
+    """Means over all masked answers, without the pairs of rankings, which are not single answers."""
+    cells = [test for test in tests if test.scores]
+    labels = [test for test in cells if test.right]
+    n_labels = sum(test.record["n"] for test in labels)
+    total = sum(float(test.weight.sum()) for test in labels)
+    found: dict[str, Any] = {
+        "n_cells": sum(test.record["n"] for test in cells),
+        "n_labels": n_labels,
+        "n_numbers": sum(test.record["n"] for test in cells) - n_labels,
+        "share": float(hide),
+    }
+    for rival in RIVALS:
+        right = [test.right[rival] for test in labels if rival in test.right]
+        complete = bool(labels) and len(right) == len(labels)
+        found[f"accuracy{rival}"] = float(sum(right) / total) if complete else None
+    for rival in RIVALS:
+        scores = [test.scores[rival] for test in cells if rival in test.scores]
+        whole = bool(cells) and len(scores) == len(cells)
+        found[f"log_score{rival}"] = _mean_and_error(scores, [test.weight for test in cells])[0] if whole else None
+    for rival in RIVALS[1:]:
+        known = [test for test in cells if rival in test.scores]
+        gains = [test.scores[""] - test.scores[rival] for test in known]
+        found[f"gain{rival}"], found[f"gain{rival}_se"] = _mean_and_error(gains, [test.weight for test in known])
+    return found
+
+
+def _mean_and_error(values: list[np.ndarray], weights: list[np.ndarray]) -> tuple[float | None, float | None]:
+    """Weighted mean of all values, and its standard error; None if there is no value."""
+    if not values:
+        return None, None
+    value, weight = np.concatenate(values), np.concatenate(weights)
+    weight = weight / weight.sum()
+    mean = float(value @ weight)
+    return mean, float(np.sqrt((weight**2) @ (value - mean) ** 2))

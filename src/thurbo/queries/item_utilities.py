@@ -1,7 +1,7 @@
-"""§7 Which items next: utilities of a list's items given all that a row says, and the best of them.
+"""§7 Recommendations: utilities of a list's items given the evidence of a row, and the best of them.
 
-The utility of an item is the mean of its x given the row, above the item's first cut where scores are levels: what the
-row would score it by, in units of the noise. Items that no row of the fit listed stay at the mean of all.
+The utility of an item is the mean of its x given the row, minus the item's first cut if scores are levels, in units of
+the noise. Items that are in no list of the training table stay at the mean of all items.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from scipy.special import ndtr
 from thurbo._typing import Array, Factors, Float, Hidden, PerRow
 from thurbo.evidence import Evidence
 from thurbo.inference.gibbs import clamp
-from thurbo.queries.predict import Features
+from thurbo.queries.features import Features
 from thurbo.rbm import Params
 
 ROWS_AT_ONCE = 512
 
 
 class Ranked(NamedTuple):
-    """One entry for each row and place: row numbers, items' places in the column, utilities, and places from 1."""
+    """One entry for each row and rank: row numbers, positions of items, utilities, and ranks from 1."""
 
     row: np.ndarray
     item: np.ndarray
@@ -37,18 +37,18 @@ class Ranked(NamedTuple):
 def utilities(
     params: Params, hidden: Hidden, factors: Factors, zero: Float[Array, " site"]
 ) -> Float[Array, "row site"]:
-    """α + W q + V z of every site, less where its scale begins."""
+    """α + W q + V z of every site, minus the origin of its scale."""
     mean = params.site_bias[None, :] + hidden @ params.weights.T
     if params.n_factors:
         mean = mean + factors @ params.loadings.T
     return mean - zero[None, :]
 
 
-Ask = Callable[[np.ndarray], np.ndarray]  # numbers of rows → utilities [row, item]
+Ask = Callable[[np.ndarray], np.ndarray]  # row numbers → utilities [row, item]
 
 
 def of_items(params: Params, found: Features, where: slice, has_levels: bool) -> Ask:
-    """A function from numbers of rows to the utilities of a column's items, given the features of all rows."""
+    """A function from row numbers to the utilities of a column's items, given the features of all rows."""
     own = params._replace(
         site_bias=params.site_bias[where],
         weights=params.weights[where],
@@ -71,7 +71,7 @@ def together(asks: Sequence[Ask]) -> Ask:
 
 
 def _portions(n_rows: int) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Begin, end and row numbers of portions that all have one shape, the last filled up with the last row."""
+    """Start, end and row numbers of portions of equal shape; the last is padded with the last row."""
     for begin in range(0, n_rows, ROWS_AT_ONCE):
         rows = np.minimum(np.arange(begin, begin + ROWS_AT_ONCE), n_rows - 1)
         yield begin, min(begin + ROWS_AT_ONCE, n_rows), rows
@@ -84,7 +84,7 @@ def _best(utility: Float[Array, "row item"], top: int) -> tuple[Array, Array]:
 
 
 def best(ask: Ask, n_rows: int, top: int, allowed: np.ndarray, seen: tuple[np.ndarray, np.ndarray] | None) -> Ranked:
-    """The `top` items of every row among those allowed [item], without those seen (start of each row, items)."""
+    """The `top` items of every row among those allowed [item], without those in `seen` (start of each row, items)."""
     parts: list[Ranked] = []
     for begin, end, rows in _portions(n_rows):
         utility = np.array(ask(rows))
@@ -101,7 +101,7 @@ def best(ask: Ask, n_rows: int, top: int, allowed: np.ndarray, seen: tuple[np.nd
 
 
 def of_pairs(ask: Ask, n_rows: int, row: np.ndarray, item: np.ndarray) -> Ranked:
-    """Utilities of given pairs, each row's ordered from the best; places are within the row."""
+    """Utilities of given pairs, sorted from best to worst within each row; ranks are within the row."""
     utility = np.empty(len(row))
     for begin, end, rows in _portions(n_rows):
         own = np.flatnonzero((row >= begin) & (row < end))
@@ -114,7 +114,7 @@ def of_pairs(ask: Ask, n_rows: int, row: np.ndarray, item: np.ndarray) -> Ranked
 
 
 def difference(ask: Ask, n_rows: int, one: int, two: int) -> np.ndarray:
-    """Utility of one item less that of another, [row]."""
+    """Difference of the utilities of two items, [row]."""
     parts = [ask(rows)[: end - begin] for begin, end, rows in _portions(n_rows)]
     return np.concatenate([each[:, one] - each[:, two] for each in parts])
 
@@ -134,9 +134,9 @@ def above(utility: np.ndarray, variance: np.ndarray) -> np.ndarray:
 
 
 def similar(params: Params, where: slice, item: int) -> np.ndarray:
-    """Correlation of what moves an item's utility with what moves every other's, [item]: cosine of (W √v, V).
+    """Correlation between the utilities of one item and of every other, [item]: cosine of (W √v, V).
 
-    v is the variance of each hidden unit over the data; how generous a row is, which all items share, is left out.
+    v is the variance of each hidden unit over the data. The common factor of all items (a row's mean) is excluded.
     """
     rate = np.asarray(params.hidden_mean, np.float64)
     weights = np.asarray(params.weights[where], np.float64) * np.sqrt(rate * (1.0 - rate))[None, :]

@@ -1,0 +1,261 @@
+"""Numbers: an answer is a point or an interval of a measured scale, §3.1; bands are named intervals.
+
+Used for one question of a table, and for lists of items with a number each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from thurbo.columns.block import Block
+from thurbo.columns.cells import BoolArray, FloatArray, IntArray
+from thurbo.columns.forms import items
+from thurbo.columns.forms.form import Answers, Ask, Form, Profile, Start, Trial, check_statistic, line_weight, word
+from thurbo.columns.forms.levels import item_answers, item_profile, label_rivals, label_values
+from thurbo.columns.forms.marginals import Normal, log_between, middles, normal
+from thurbo.columns.forms.scores import LEAST_CHANCE, Tested, calibration_of_numbers, record, tested_labels
+
+Column = Any  # a measured column: it has to_user, as_columns and standard
+
+LOG_LEAST_DENSITY = -87.0  # about the smallest positive number of float32
+
+Guesses = dict[str, Normal]  # by baseline, of every masked line
+
+
+class Distribution(NamedTuple):
+    """The predicted distribution of each answer in standard units: a grid and P(z ≤ grid)."""
+
+    mean: FloatArray  # [answer]
+    grid: FloatArray  # [point]
+    distribution: FloatArray  # [answer, point]
+
+    def quantile(self, level: float) -> FloatArray:
+        """z with P(z ≤ ·) = level, by interpolation on the grid."""
+        rows = np.arange(len(self.mean))
+        above = np.clip((self.distribution < level).sum(axis=1), 1, len(self.grid) - 1)
+        low, high = self.distribution[rows, above - 1], self.distribution[rows, above]
+        share = np.clip((level - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+        return self.grid[above - 1] + share * (self.grid[above] - self.grid[above - 1])
+
+    def mode(self) -> FloatArray:
+        """The point of highest density: the vertex of a parabola through the three highest steps of the grid."""
+        density = np.diff(self.distribution, axis=1)
+        best = density.argmax(axis=1).clip(1, density.shape[1] - 2)
+        rows = np.arange(len(self.mean))
+        left, top, right = (density[rows, best + step] for step in (-1, 0, 1))
+        bend = left - 2.0 * top + right
+        shift = np.where(bend < 0, 0.5 * (left - right) / np.where(bend < 0, bend, -1.0), 0.0).clip(-1.0, 1.0)
+        width = self.grid[1] - self.grid[0]
+        return 0.5 * (self.grid[best] + self.grid[best + 1]) + shift * width
+
+    def average(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """E[function(z)] by the midpoint rule on the grid."""
+        steps = np.diff(self.distribution, axis=1)
+        return steps @ function(0.5 * (self.grid[1:] + self.grid[:-1])) / steps.sum(axis=1)
+
+
+class Predicted(NamedTuple):
+    """Predictions of numbers: medians and means in the user's units, log densities and P(z ≤ truth)."""
+
+    median: FloatArray
+    mean: FloatArray
+    log_density: FloatArray  # in standard units
+    below: FloatArray
+
+
+class NumberForm(Form):
+    """A number, exactly or within an interval."""
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        """Median, mode or mean in the user's units; "auto" is the median."""
+        check_statistic(statistic)
+        found = ask.number()
+        if statistic == "mean":
+            return found.average(column.to_user)
+        return column.to_user(found.mode() if statistic == "mode" else found.quantile(0.5))
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        return column.as_columns(name, self.values(column, ask, statistic))
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        found, tail = ask.number(), 0.5 * (1.0 - level)
+        return np.stack([column.to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
+
+    def from_latent(
+        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
+    ) -> NDArray[Any]:
+        return column.to_user(x * scale[site])
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        return block.observed[:, 0]
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        """The scores of masked numbers and of masked intervals, if there are any."""
+        guesses, is_point = self._baselines(trial), trial.block.point[trial.masked, 0]
+        points, intervals = is_point.any(), not is_point.all()
+        found = []
+        if points:
+            found.append(self._of_points(column, trial, np.flatnonzero(is_point), guesses))
+        if intervals:
+            found.append(self._of_intervals(column, trial, np.flatnonzero(~is_point), guesses))
+        return found
+
+    def _baselines(self, trial: Trial) -> Guesses:
+        block, rows = trial.block, trial.masked
+        lower, upper = block.lower[:, 0], block.upper[:, 0]
+        shown = block.observed[:, 0] & ~trial.is_masked
+        mean, deviation = normal(lower[shown], upper[shown], trial.weight[shown])
+        centre = np.full(len(rows), mean)
+        if block.entries is not None:  # use the mean of each item
+            level = np.where(shown, middles(np.where(shown, lower, 0.0), np.where(shown, upper, 0.0)), 0.0)
+            centre = mean + deviation * items.shifts(block, level, trial.weight * shown)[block.entries.site[rows]]
+        found = {"_marginal": Normal(centre, np.full(len(rows), deviation))}
+        known = shown & np.isfinite(lower) & np.isfinite(upper)
+        target = np.zeros(len(known))
+        target[known] = middles(lower[known], upper[known])
+        regression = trial.ridge(target, known)
+        return found if regression is None else {**found, "_logistic": regression}
+
+    def _of_points(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+        block, rows = trial.block, trial.masked[which]
+        weight, z = trial.weight[rows], block.lower[trial.masked, 0]
+        finite = np.where(np.isfinite(z), z, 0.0)
+        log_density, below = trial.ask.density(finite)
+        spread = trial.ask.number()
+        model = Predicted(column.to_user(spread.quantile(0.5)), spread.average(column.to_user), log_density, below)
+        found = {"": Predicted(*(each[which] for each in model))}
+        for rival, guess in guesses.items():
+            found[rival] = _by_normal(column, Normal(*(each[which] for each in guess)), z[which])
+        truth, values = column.to_user(z[which]), {}
+        for rival, each in found.items():
+            values[f"mae{rival}"] = float(np.average(np.abs(each.median - truth), weights=weight))
+            values[f"rmse{rival}"] = float(np.sqrt(np.average((each.mean - truth) ** 2, weights=weight)))
+            values[f"calibration_error{rival}"] = calibration_of_numbers(each.below, weight)
+        scores = {rival: each.log_density + block.log_jacobian[rows] for rival, each in found.items()}
+        line = record(trial.name, column.kind, "number", len(rows), scores, values, weight)
+        return Tested(line, scores, {}, weight)
+
+    def _of_intervals(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+        """log P(lower ≤ number ≤ upper), either of which may be infinite."""
+        block, rows = trial.block, trial.masked[which]
+        weight = trial.weight[rows]
+        lower, upper = block.lower[trial.masked, 0], block.upper[trial.masked, 0]
+        chances = {"": trial.ask.mass(lower, upper)[which]}
+        for rival, guess in guesses.items():
+            ends = ((end - guess.mean) / guess.deviation for end in (lower, upper))
+            chances[rival] = np.exp(log_between(*ends))[which]
+        # The Jacobian is that of intervals which were widened for single precision.
+        scores = {
+            rival: np.log(np.maximum(each, LEAST_CHANCE)) + block.log_jacobian[rows] for rival, each in chances.items()
+        }
+        line = record(f"{trial.name}: intervals", column.kind, "interval", len(rows), scores, {}, weight)
+        return Tested(line, scores, {}, weight)
+
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        middle, says = _middle(block)
+        if block.entries is not None:
+            return items.features(block, np.where(says, middle, np.nan), shown)
+        return middle[:, None], says & shown
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        """A number in the user's units; the middle of an interval, or its known end."""
+        low, high = block.lower[:, 0], block.upper[:, 0]
+        answered = np.isfinite(low) | np.isfinite(high)
+
+        def user(z: FloatArray) -> FloatArray:
+            # Standard units at scale one decode to the user's own.
+            return np.asarray(column.to_user(np.where(np.isfinite(z), z, 0.0)), float)
+
+        lower, upper = user(low), user(high)
+        values = np.select([np.isinf(low), np.isinf(high)], [upper, lower], (lower + upper) / 2)
+        values = np.where(answered, values, np.nan)
+        if block.entries is not None:
+            return item_answers(column, name, block, values, ())
+        n_answered = int(answered.sum())
+        share = 1 - float(block.point[:, 0].sum()) / n_answered if n_answered else 0.0
+        return Answers(name, column.kind, (), values, column.describe(), answered=answered, share_interval=share)
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        middle, says = _middle(block)
+        values = np.where(says, middle, np.nan)
+        if block.entries is not None:
+            return item_profile(column, block, values, None)
+        return Profile(("",), values[:, None], column.to_user)
+
+    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+        n_sites = len(block.sites)
+        if block.entries is None:
+            return Start(np.zeros((n_sites, 0)), np.zeros(n_sites))
+        middle, says = _middle(block)
+        shift = items.shifts(block, np.where(says, middle, 0.0), line_weight(block, weight) * says)
+        return Start(np.zeros((n_sites, 0)), shift)
+
+    def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
+        location, unit = column.standard
+        return {"scales": (location, unit * float(scale[0]))}
+
+    def own_units(self, column: Column, low: float, high: float, scale: float) -> str:
+        ends = column.to_user(np.array([low, high]) * scale)
+        return f"{ends[0]:.6g}" if low == high else f"{ends[0]:.6g} to {ends[1]:.6g}"
+
+
+class BandForm(NumberForm):
+    """A number that is known by its band: predicted and scored as one of the bands."""
+
+    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+        lower, upper = column.standard_edges
+        below = ask.below(np.concatenate([lower, upper]))
+        mass = np.maximum(below[:, len(lower) :] - below[:, : len(lower)], 1e-30)
+        return mass / mass.sum(axis=1, keepdims=True)
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        if statistic in {"auto", "mode"}:
+            return {name: label_values(column, self.probabilities(column, ask), statistic)}
+        return super().cells(column, name, ask, statistic, cuts)
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        """Cells with a single band, or with a number inside it."""
+        return column.codes(block) >= 0
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        code, rows = column.codes(trial.block), trial.masked
+        rivals = label_rivals(trial, code, self.probabilities(column, trial.ask))
+        return [tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows])]
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        """Bands by name, which is more informative than a middle."""
+        code, labels = column.codes(block), tuple(map(word, column.texts))
+        values = np.where(code >= 0, code, np.nan).astype(float)
+        return Answers(name, column.kind, labels, values, column.describe(), answered=block.observed[:, 0])
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        code = column.codes(block)
+        values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(column.labels)), np.nan)
+        return Profile(column.texts[1:], values[:, 1:]) if len(column.labels) == 2 else Profile(column.texts, values)
+
+
+def _middle(block: Block) -> tuple[FloatArray, BoolArray]:
+    """Middle of each line's interval, or its one known end, and whether there is any: [line] each."""
+    ends = np.stack([block.lower[:, 0], block.upper[:, 0]])
+    finite = np.isfinite(ends)
+    middle = np.where(finite, ends, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+    return middle, np.asarray(finite.any(axis=0))
+
+
+def _by_normal(column: Column, guess: Normal, z: FloatArray) -> Predicted:
+    """Predictions of a normal distribution in standard units."""
+    distance = (z - guess.mean) / guess.deviation
+    log_density = -0.5 * distance**2 - np.log(guess.deviation) - 0.5 * np.log(2 * np.pi)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+    spread = column.to_user(guess.mean[:, None] + guess.deviation[:, None] * nodes)
+    return Predicted(
+        column.to_user(guess.mean),
+        spread @ (weights / weights.sum()),
+        np.maximum(log_density, LOG_LEAST_DENSITY),
+        np.exp(log_ndtr(distance)),
+    )

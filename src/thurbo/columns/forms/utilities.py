@@ -1,0 +1,295 @@
+"""Utilities: an answer compares the sites of its row, §3.2: a choice of one label, or an order with ties.
+
+Orders are used for one question of a table (every item has a site in every row) and for lists of few items out of many.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri
+
+from thurbo.columns.block import Block
+from thurbo.columns.cells import BoolArray, FloatArray, IntArray
+from thurbo.columns.forms import items
+from thurbo.columns.forms.form import Answers, Ask, Form, Profile, Start, Trial, check_statistic, line_weight, word
+from thurbo.columns.forms.levels import item_answers, item_profile, label_rivals, label_values, parts_of
+from thurbo.columns.forms.marginals import standing
+from thurbo.columns.forms.scores import LEAST_CHANCE, Tested, record, tested_labels
+
+if TYPE_CHECKING:
+    from thurbo.columns.column import Column
+
+MOST_PAIRS = 20_000  # maximum of shown pairs to fit the slope of the baseline
+
+
+class ChoiceForm(Form):
+    """One label is preferred to all others: the largest utility."""
+
+    asks_rows = True
+    part_labels = ("not chosen", "chosen")
+    prefix = ""
+
+    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+        """P(label is preferred to all others), [row, label]."""
+        return ask.largest()[0]
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        check_statistic(statistic)
+        return label_values(column, self.probabilities(column, ask), statistic)
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        check_statistic(statistic)
+        chance = self.probabilities(column, ask)
+        if column.has_order:
+            return {name: label_values(column, chance, statistic)}
+        return column.decode_columns(name, chance, cuts, np.ones(len(column.sites)))
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        if not column.has_order:
+            return super().interval(column, ask, level)
+        from thurbo.columns.forms.levels import central_levels
+
+        low, high = central_levels(self.probabilities(column, ask), level)
+        return np.stack([column.answers_of(low), column.answers_of(high)], axis=1)
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        return favourite(block) >= 0
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        return _test_favourite(column, trial, trial.name, "label", trial.ask.largest()[0])
+
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        return standing(block), block.takes_part.any(axis=1) & shown
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        """As a whole the preferred label, and a yes or no for each label."""
+        is_best = best(block)
+        which = np.where((is_best == 1).any(axis=1), (is_best == 1).argmax(axis=1), np.nan).astype(float)
+        return Answers(
+            name,
+            column.kind,
+            tuple(map(word, column.texts)),
+            which,
+            column.describe(),
+            parts=parts_of(column, name, block, is_best, self.part_labels),
+            answered=block.answered,
+            has_order=column.has_order,
+            prefix=self.prefix,
+        )
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        return Profile(column.texts, best(block))
+
+    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+        return Start(np.zeros((len(block.sites), 0)), starting_utilities(block.tier, weight))
+
+
+class OrderForm(ChoiceForm):
+    """Items from best to worst, ties allowed."""
+
+    part_labels = ("not first", "first")
+    prefix = "first: "
+
+    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+        """P(item is the best of all), [row, item]."""
+        return ask.largest()[0]
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        """Utilities of items in the listed layout; the order of all items otherwise."""
+        if column.is_listed:
+            return ask.utility()[0]
+        mean = ask.largest()[1]
+        return column.decode(mean, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        check_statistic(statistic)
+        return column.decode_columns(name, ask.largest()[1], cuts, np.ones(len(column.sites)))
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        """In the listed layout, an interval of the utility of each item: mean ± z standard deviations."""
+        if not column.is_listed:
+            return Form.interval(self, column, ask, level)
+        mean, deviation = ask.utility()
+        reach = ndtri(0.5 + 0.5 * level) * deviation
+        return np.stack([mean - reach, mean + reach], axis=1)
+
+    def from_latent(
+        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
+    ) -> NDArray[Any]:
+        return x
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        if block.entries is None:
+            return ((block.tier > 0).any(axis=1)) & ~block.one_of
+        return block.observed[:, 0]
+
+    def mask(self, column: Column, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
+        """In a list, at least two entries of a row or none: a single entry has no pair."""
+        if block.entries is None or not masked.any():
+            return masked
+        masked, entries = masked.copy(), block.entries
+        count = np.bincount(entries.row, masked, minlength=block.n_rows)
+        for row in np.flatnonzero(count == 1):
+            own = np.arange(entries.start[row], entries.start[row + 1])
+            others = own[~masked[own] & block.observed[own, 0]]
+            if len(others):
+                masked[rng.choice(others)] = True
+            else:
+                masked[own] = False
+        return masked
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        """The favourite, and every pair of ranked items; of lists, pairs of masked items."""
+        if trial.block.entries is not None:
+            return _test_listed_pairs(column, trial)
+        chance, mean = trial.ask.largest()
+        found = _test_favourite(column, trial, f"{trial.name}: favourite", "favourite", chance)
+        return [*found, _test_pairs(column, trial, mean)]
+
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        if block.entries is None:
+            return super().features(column, block, shown)
+        return items.features(block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), shown)
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        if block.entries is None:
+            return super().answers(column, name, block)
+        place = np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan)
+        return item_answers(column, name, block, place, ())
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        if block.entries is None:
+            return Profile(tuple(f"{text} first" for text in column.texts), best(block))
+        found = item_profile(column, block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), None)
+        return found._replace(to_user=lambda place: place)
+
+    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+        if block.entries is None:
+            return super().start(column, block, weight)
+        shift = items.shifts(block, block.tier[:, 0].astype(np.float64), line_weight(block, weight))
+        return Start(np.zeros((len(block.sites), 0)), shift)
+
+
+def favourite(block: Block) -> IntArray:
+    """The label above all others, [row]; −1 if there is no single one, or if not all were compared."""
+    top = block.tier == block.tier.max(axis=1, keepdims=True)
+    known = (block.tier >= 0).all(axis=1) & (top.sum(axis=1) == 1) & ~block.one_of
+    return np.where(known, top.argmax(axis=1), -1).astype(np.int32)
+
+
+def best(block: Block) -> FloatArray:
+    """1 for the label above all others that the row compares, 0 for one below another, NaN if unknown."""
+    top = block.tier.max(axis=1, keepdims=True)
+    at_top = (block.tier == top) & (top > 0)
+    alone = (at_top.sum(axis=1) == 1) & ~block.one_of
+    return np.select([(block.tier >= 0) & (block.tier < top), at_top & alone[:, None]], [0.0, 1.0], np.nan)
+
+
+def starting_utilities(tier: IntArray, weight: FloatArray) -> FloatArray:
+    """Utilities [site] with mean zero at which each label is preferred as often as observed.
+
+    For a choice it is the scaled log share (the Gumbel model); for ranked items the log-odds of the mean position.
+    `tier` is [row, site], −1 if a site is not ranked; the position is the tier divided by the row's highest tier.
+    """
+    bias = np.zeros(tier.shape[1])
+    top = tier.max(axis=1, keepdims=True)
+    part = (tier >= 0) & (top > 0)
+    if part.any():
+        own = weight[:, None] * part
+        height = (own * np.where(part, tier, 0) / np.maximum(top, 1)).sum(axis=0)
+        share = (height + 0.5) / (own.sum(axis=0) + 1.0)
+        one_best = bool(((tier > 0).sum(axis=1) <= 1).all())
+        bias = np.sqrt(6) / np.pi * np.log(share / (1.0 if one_best else 1.0 - share))
+        bias -= bias.mean()
+    return bias
+
+
+def _test_favourite(column: Column, trial: Trial, about: str, answer: str, chance: FloatArray) -> list[Tested]:
+    code, rows = favourite(trial.block), trial.masked
+    kept = code[rows] >= 0
+    if not kept.any():
+        return []
+    rivals = {rival: values[kept] for rival, values in label_rivals(trial, code, chance).items()}
+    return [tested_labels(about, column, answer, code[rows][kept], rivals, trial.weight[rows][kept])]
+
+
+def _test_pairs(column: Column, trial: Trial, mean: FloatArray) -> Tested:
+    """Accuracy on pairs of ranked items: by mean utility, by mean position, and by ridge regression of positions."""
+    block, rows = trial.block, trial.masked
+    place = standing(block)
+    shown = block.takes_part.any(axis=1) & ~trial.is_masked
+    ranked = ((block.tier >= 0) & shown[:, None]) * trial.weight[:, None]
+    usual = (place * ranked).sum(axis=0) / np.where(ranked.any(axis=0), ranked.sum(axis=0), 1.0)
+    rivals = {"": mean, "_marginal": np.tile(usual, (len(rows), 1))}
+    regression = trial.ridge(np.where(block.tier >= 0, place, usual), shown)
+    if regression is not None:
+        rivals["_logistic"] = regression.mean
+    right, n_pairs, total = dict.fromkeys(rivals, 0.0), 0, 0.0
+    for number, tier in enumerate(block.tier[rows]):
+        better, worse = np.nonzero((tier[:, None] > tier[None, :]) & (tier[None, :] >= 0))
+        weight = trial.weight[rows[number]]
+        n_pairs, total = n_pairs + len(better), total + weight * len(better)
+        for rival, utility in rivals.items():
+            gap = utility[number, better] - utility[number, worse]
+            right[rival] += float(weight * ((gap > 0).sum() + 0.5 * (gap == 0).sum()))
+    found = {f"accuracy{rival}": hits / total for rival, hits in right.items()}
+    nothing = np.zeros(0)
+    line = record(f"{trial.name}: pairs", column.kind, "pair", n_pairs, {}, found, nothing)
+    return Tested(line, {}, {}, nothing)
+
+
+def _pairs_of(row: NDArray[Any], tier: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Positions of (better, worse) lines among lines of the same row; `row` is sorted."""
+    better, worse = [], []
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    for begin, end in zip(starts, [*starts[1:], len(row)], strict=True):
+        a, b = np.nonzero(tier[begin:end, None] > tier[None, begin:end])
+        better.append(a + begin)
+        worse.append(b + begin)
+    if not better:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    return np.concatenate(better), np.concatenate(worse)
+
+
+def _test_listed_pairs(column: Column, trial: Trial) -> list[Tested]:
+    """Pairs of masked items of one row, with P(better above worse); the baseline is the mean position of each item."""
+    block, lines = trial.block, trial.masked
+    assert block.entries is not None
+    mean, deviation = trial.ask.utility()
+    better, worse = _pairs_of(block.entries.row[lines], block.tier[lines, 0])
+    if not len(better):
+        return []
+    usual, slope = _item_standings(trial)
+    site = block.entries.site[lines]
+    gap = mean[better] - mean[worse]
+    scores = {"": log_ndtr(gap / np.sqrt(deviation[better] ** 2 + deviation[worse] ** 2))}
+    usual_gap = usual[site[better]] - usual[site[worse]]
+    scores["_marginal"] = -np.logaddexp(0.0, -slope * usual_gap)
+    scores = {rival: np.maximum(each, np.log(LEAST_CHANCE)) for rival, each in scores.items()}
+    weight = trial.weight[lines][better]
+    gaps = {"": gap, "_marginal": usual_gap}
+    hits = {rival: (each > 0) + 0.5 * (each == 0) for rival, each in gaps.items()}
+    found = {f"accuracy{rival}": float(np.average(each, weights=weight)) for rival, each in hits.items()}
+    line = record(f"{trial.name}: pairs", column.kind, "pair", len(better), scores, found, weight)
+    return [Tested(line, scores, {rival: float(each @ weight) for rival, each in hits.items()}, weight)]
+
+
+def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
+    """Mean position of each shown item, and the slope of the log-odds of a pair in their difference."""
+    block = trial.block
+    assert block.entries is not None
+    shown = ~trial.is_masked
+    place = standing(block)[:, 0]
+    usual = items.shifts(block, place, trial.weight * shown)
+    kept = np.flatnonzero(shown)[: MOST_PAIRS // 4]
+    better, worse = _pairs_of(block.entries.row[kept], block.tier[kept, 0])
+    gap = usual[block.entries.site[kept[better]]] - usual[block.entries.site[kept[worse]]]
+    slope = 1.0
+    for _ in range(30):  # Newton steps of a logistic regression with one slope and a weak prior
+        chance = 1.0 / (1.0 + np.exp(-np.clip(slope * gap, -30, 30)))
+        step = ((1.0 - chance) @ gap - 0.01 * slope) / ((chance * (1.0 - chance)) @ gap**2 + 0.01)
+        slope += float(np.clip(step, -2.0, 2.0))
+    return usual, slope

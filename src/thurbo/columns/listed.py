@@ -1,0 +1,193 @@
+"""The listed layout: each row has few of a column's many sites, and one line for each item of its list.
+
+Lines hold levels, numbers or positions in an order; the form of the column reads them like the rows of a question.
+Memory is proportional to the number of entries, not to the number of items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.columns.block import Entries
+from thurbo.columns.cells import Cells, Listed, collection, plain, show
+from thurbo.columns.statements import OrderStatement
+from thurbo.errors import SchemaError
+
+MOST_SHARED, LEAST_SHARE = 16, 0.5  # orders of at most so many items, with this share ranked, use the shared layout
+LEAST_LISTED, MOST_SHARE = 65, 0.25  # orders of at least so many items, at most this share ranked, are listed
+
+
+@dataclass(frozen=True)
+class ListSettings:
+    """How a model learns the items of a list: shrinkage, and whether being listed is a signal.
+
+    Parameters
+    ----------
+    item_decay : float, default=30.0
+        Precision of a normal prior that shrinks each item's parameters towards the mean of all items. Items that few
+        rows list are shrunk most.
+    presence : bool, default=True
+        Use which items a row lists as a signal, besides their scores.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = {"movie": tb.Ratings(settings=tb.ListSettings(item_decay=10.0, presence=False))}
+    >>> model = tb.TBM(schema, n_hidden=4)
+    """
+
+    item_decay: float = 30.0
+    presence: bool = True
+
+    def __post_init__(self) -> None:
+        decay = self.item_decay
+        if isinstance(decay, bool) or not isinstance(decay, (int, float)) or not 0 <= decay < np.inf:
+            raise SchemaError(f"item_decay={decay!r} is not a number of at least 0", remedy="the default is 30.0")
+        if not isinstance(self.presence, (bool, np.bool_)):
+            raise SchemaError(f"presence={self.presence!r} is not True or False", remedy="the default is True")
+
+
+def orders_are_listed(n_items: int, n_entries: int, n_rows: int, *, usually: bool) -> bool:
+    """Whether orders are stored as lists: by the number of items and the share of them that rows rank."""
+    share = n_entries / max(n_rows * n_items, 1)
+    if n_items <= MOST_SHARED and share >= LEAST_SHARE:
+        return False
+    return usually or (n_items >= LEAST_LISTED and share <= MOST_SHARE)
+
+
+class _Entry(NamedTuple):
+    item: Any
+    score: float
+
+
+def read_lists(cells: Cells) -> Listed:
+    """The lists of a column: as given by `from_long` or a sparse matrix, or read cell by cell."""
+    if cells.listed is not None:
+        return cells.listed
+    index_of: dict[Any, int] = {}
+    start, index, score = [0], [], []
+    ordered = not any(_has_scores(value) for value in cells.values[~cells.missing].tolist())
+    for position, (value, gone) in enumerate(zip(cells.values.tolist(), cells.missing.tolist(), strict=True)):
+        for item, number in () if gone else _entries(cells, position, value):
+            index.append(index_of.setdefault(item, len(index_of)))
+            score.append(number)
+        start.append(len(index))
+    items = np.fromiter(index_of, object, len(index_of))
+    which, scores = np.asarray(index, np.int64), np.asarray(score, np.float64)
+    return Listed(np.asarray(start, np.int64), items, which, scores, ordered=ordered)
+
+
+def _has_scores(value: Any) -> bool:
+    """Whether a cell holds scores: {item: score}, or a list of {"item", "score"} as in polars and arrow."""
+    members = collection(value) or ()
+    return isinstance(value, Mapping) or bool(members and isinstance(members[0], Mapping))
+
+
+def _entries(cells: Cells, position: int, value: Any) -> list[_Entry]:
+    """Items of one cell with their scores; in a list, earlier items have higher scores."""
+    if isinstance(value, Mapping):
+        found = []
+        for item, number in value.items():
+            if number is None:  # no score: some file formats give every cell all items
+                continue
+            if not isinstance(number, (int, float, np.number)) or not np.isfinite(number):
+                problem = f"the score {show(number)} of item {show(item)} is not a number"
+                raise cells.error(position, problem, "give a finite number")
+            found.append(_Entry(plain(item), float(number)))
+        return found
+    tiers: Iterable[Any] | None = value.tiers if isinstance(value, OrderStatement) else collection(value)
+    if tiers is None:
+        remedy = "give {item: score}, a list of items from best to worst, or a long table through from_long"
+        raise cells.error(position, f"{show(value)} is not a list of items", remedy)
+    tiers = tuple(tiers)
+    if tiers and all(isinstance(each, Mapping) and {"item", "score"} == set(each) for each in tiers):
+        return _entries(cells, position, {each["item"]: each["score"] for each in tiers})
+    groups = [collection(tier) or (tier,) for tier in tiers]
+    return [_Entry(plain(item), float(len(groups) - place)) for place, tier in enumerate(groups) for item in tier]
+
+
+def tiers(row: NDArray[Any], score: NDArray[Any]) -> NDArray[np.int32]:
+    """Rank of each score within its row, 0 for the lowest, equal scores tied, without gaps; rows are sorted."""
+    if not len(row):
+        return np.zeros(0, np.int32)
+    order = np.lexsort((score, row))
+    new_row = np.diff(row[order], prepend=-1) != 0
+    rises = np.diff(score[order], prepend=score[order[0]]) != 0
+    step = np.cumsum(rises & ~new_row)
+    first = step[new_row]
+    place = np.empty(len(row), np.int32)
+    place[order] = step - np.repeat(first, np.diff(np.append(np.flatnonzero(new_row), len(row))))
+    return place
+
+
+def from_table(tier: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:
+    """Tiers of a table [row, item] as lists of the ranked items, and the tier of each entry."""
+    row, site = np.nonzero(tier >= 0)
+    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(tier)))]).astype(np.int64)
+    return Entries(start, site.astype(np.int32)), tier[row, site]
+
+
+def to_table(entries: Entries, tier: NDArray[np.int32], n_sites: int) -> NDArray[np.int32]:
+    """Lists as a table [row, item], −1 if an item is not in the list."""
+    found = np.full((entries.n_rows, n_sites), -1, np.int32)
+    found[entries.row, entries.site] = tier
+    return found
+
+
+def as_scores(labels: tuple[Any, ...], row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
+    """Lines as cells {item: score}, one for each row."""
+    cells = np.empty(n_rows, object)
+    cells[:] = [{} for _ in range(n_rows)]
+    lines = (np.asarray(each).tolist() for each in (row, site, values))
+    for at, place, value in zip(*lines, strict=True):
+        cells[at][labels[place]] = value
+    return cells
+
+
+def as_orders(labels: tuple[Any, ...], row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
+    """Lines as cells [item, item, ...] from the largest value to the smallest, one for each row."""
+    cells = np.empty(n_rows, object)
+    cells[:] = [[] for _ in range(n_rows)]
+    order = np.lexsort((-np.asarray(values, np.float64), row))
+    for line in order.tolist():
+        cells[int(row[line])].append(labels[int(site[line])])
+    return cells
+
+
+def original(cells: Cells) -> list[dict[Any, Any]]:
+    """Each row's list as given by the user: {item: score}, scores unchanged."""
+    found = read_lists(cells)
+    items, which, score = np.asarray(found.items).tolist(), found.which.tolist(), np.asarray(found.score).tolist()
+    given = cells.values.tolist() if cells.listed is None else [None] * len(cells)
+    rows = []
+    for row, cell in enumerate(given):
+        entries = range(int(found.start[row]), int(found.start[row + 1]))
+        if not cells.missing[row] and _has_scores(cell):
+            pairs = cell.items() if isinstance(cell, Mapping) else ((each["item"], each["score"]) for each in cell)
+            rows.append({item: value for item, value in pairs if value is not None})
+        else:
+            rows.append({plain(items[which[entry]]): score[entry] for entry in entries})
+    return rows
+
+
+def extended_scores(
+    labels: tuple[Any, ...], cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any
+) -> NDArray[Any]:
+    """Cells {item: score} with predicted items added; given scores do not change."""
+    found, new = np.empty(len(cells), object), as_scores(labels, row, site, values, len(cells))
+    for place, (old, more) in enumerate(zip(original(cells), new, strict=True)):
+        found[place] = {**old, **{item: value for item, value in more.items() if item not in old}}
+    return found
+
+
+def extended_orders(
+    labels: tuple[Any, ...], entries: Entries, utility: NDArray[Any], row: Any, site: Any, values: Any
+) -> NDArray[Any]:
+    """Lists from best to worst with predicted items inserted by their utility; the given order does not change."""
+    rows, sites = np.concatenate([entries.row, row]), np.concatenate([entries.site, site])
+    return as_orders(labels, rows, sites, np.concatenate([utility, values]), entries.n_rows)

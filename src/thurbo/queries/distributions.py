@@ -1,0 +1,182 @@
+"""§4.3 Functions of the mean and deviation of x, and their expectations over the hidden layer, compiled.
+
+By mean-field a function is applied to the moments; by enumeration and by Gibbs sampling it is averaged over states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr
+
+from thurbo._typing import Array, Bool, Float, Int
+from thurbo.constraints import Gauge, Order
+from thurbo.evidence import Evidence
+from thurbo.inference.posterior import Belief, expectation, summary
+from thurbo.inference.posterior import state_weights as weights_of_states
+from thurbo.normal import truncnorm
+from thurbo.queries.features import How
+from thurbo.rbm import Params
+
+LINES_AT_ONCE = 4096  # lines of lists per call
+
+Moments = tuple[Float[Array, "row asked"], Float[Array, "row asked"]]
+Function = Callable[..., Any]  # of mean and deviation [row, asked], shared arguments, arguments by row
+
+
+def ends(cuts: Any) -> Any:
+    """Both ends of every level, [2, level] or [line, 2, level]; both are +∞ after a site's last level."""
+    numeric = np if isinstance(cuts, np.ndarray) else jnp
+    end = numeric.full((*cuts.shape[:-1], 1), np.inf, cuts.dtype)
+    lower, upper = numeric.concatenate([-end, cuts], -1), numeric.concatenate([cuts, end], -1)
+    return numeric.stack([lower, upper], -2)
+
+
+def in_portions(program: Callable[..., Any], *rowwise: np.ndarray) -> Any:
+    """Apply a program to arrays by row, one padded portion at a time."""
+    n_rows, parts = len(rowwise[0]), []
+    for begin in range(0, max(n_rows, 1), LINES_AT_ONCE):
+        count = min(LINES_AT_ONCE, n_rows - begin)
+        size = next(size for size in (16, 128, 1024, LINES_AT_ONCE) if size >= count)
+        index = np.minimum(np.arange(begin, begin + size), max(n_rows - 1, 0))
+        padded = (leaf[index] if n_rows else np.zeros((size, *leaf.shape[1:]), leaf.dtype) for leaf in rowwise)
+        found = program(*map(jnp.asarray, padded))
+        parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], found))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+# ---- functions of the mean and deviation of x, [row, asked]
+
+
+def levels(mean: Array, deviation: Array, ends: Float[Array, "*row 2 level"]) -> Float[Array, "row level"]:
+    """P(lower ≤ x ≤ upper) of every level."""
+    lower, upper = (ends[0][None, :], ends[1][None, :]) if ends.ndim == 2 else (ends[:, 0], ends[:, 1])
+    real = lower < jnp.inf
+    mass = truncnorm.log_mass(
+        mean / deviation, jnp.where(real, lower, 0.0) / deviation, jnp.where(real, upper, 1.0) / deviation
+    )
+    return jnp.where(real, jnp.exp(mass), jnp.zeros_like(mass))
+
+
+def below(mean: Array, deviation: Array, points: Float[Array, " point"]) -> Float[Array, "row point"]:
+    """P(x ≤ ·) at the same points for all rows."""
+    return ndtr((points[None, :] - mean) / deviation)
+
+
+def density(mean: Array, deviation: Array, point: Float[Array, " row"]) -> tuple[Array, Array]:
+    """Density and distribution function of x at each row's own point."""
+    distance = (point - mean[:, 0]) / deviation[:, 0]
+    return jnp.exp(-0.5 * distance * distance) / (deviation[:, 0] * float(np.sqrt(2 * np.pi))), ndtr(distance)
+
+
+def mass(mean: Array, deviation: Array, lower: Float[Array, " row"], upper: Float[Array, " row"]) -> Array:
+    """P(lower ≤ x ≤ upper) between each row's own ends."""
+    low, high = (lower - mean[:, 0]) / deviation[:, 0], (upper - mean[:, 0]) / deviation[:, 0]
+    # In the upper tail by symmetry, where a small mass is a difference of small numbers.
+    low, high = jnp.where(low > 0, -high, low), jnp.where(low > 0, -low, high)
+    return ndtr(high) - ndtr(low)
+
+
+def two_moments(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """E[x] and E[x²] at the first site."""
+    return mean[:, 0], deviation[:, 0] ** 2 + mean[:, 0] ** 2
+
+
+def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """P(each of these utilities is the largest), §3.2, and the mean utilities."""
+    n_labels = mean.shape[1]
+    nothing = Gauge(jnp.zeros((n_labels, 1), mean.dtype), jnp.ones(n_labels, mean.dtype))  # an order has no cuts
+
+    def log_chance(best: Array) -> Array:
+        tier = jnp.broadcast_to((jnp.arange(n_labels) == best).astype(jnp.int32), (mean.shape[0], 1, n_labels))
+        return Order(tier, None, n_labels, 2, 1).region(nothing).log_mass(mean, deviation)
+
+    return jnp.exp(jax.lax.map(log_chance, jnp.arange(n_labels))).T, mean
+
+
+# ---- programs
+
+
+def _rest(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
+    return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
+
+
+@partial(jax.jit, static_argnames=("how", "keep"))
+def all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
+    belief = summary(params, evidence, how.n_steps)
+    moments = belief.at(params, sites)
+    if not keep:
+        return moments
+    return (*moments, belief.hidden, belief.factors, *(() if belief.whitener is None else (belief.whitener,)))
+
+
+@partial(jax.jit, static_argnames=("how",))
+def moments_at(
+    params: Params, evidence: Evidence, own: Bool[Array, " slot"], sites: Int[Array, " asked"], how: How
+) -> Moments:
+    return summary(params, _rest(evidence, own, how), how.n_steps).at(params, sites)
+
+
+@partial(jax.jit, static_argnames=("how",))
+def line_moments(params: Params, evidence: Evidence, sites: Int[Array, "row asked"], how: How) -> Moments:
+    return summary(params, evidence, how.n_steps).at(params, sites)
+
+
+@jax.jit
+def listed_moments(
+    params: Params, sites: Int[Array, "row asked"], hidden: Array, factors: Array, whitener: Array | None = None
+) -> Moments:
+    return Belief(hidden, factors, None, whitener).at(params, sites)
+
+
+@partial(jax.jit, static_argnums=0)
+def of_moments(function: Function, shared: tuple, mean: Array, deviation: Array, *rowwise: Array) -> Any:
+    return function(mean, deviation, *shared, *rowwise)
+
+
+@partial(jax.jit, static_argnames=("how",))
+def state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
+    return weights_of_states(params, _rest(evidence, own, how))
+
+
+@partial(jax.jit, static_argnums=0)
+def of_states(
+    function: Function, params: Params, evidence: Evidence, weights: Array, sites: Array, shared: tuple, rowwise: tuple
+) -> Any:
+    ask = lambda belief, *own: function(*belief.at(params, sites), *shared, *own)  # noqa: E731
+    return expectation(ask, params, evidence, "exact", weights=weights, rowwise=rowwise)
+
+
+@partial(jax.jit, static_argnames=("function", "how"))
+def of_rest(
+    function: Function,
+    params: Params,
+    evidence: Evidence,
+    own: Bool[Array, " slot"],
+    sites: Int[Array, " asked"],
+    shared: tuple,
+    rowwise: tuple,
+    how: How,
+) -> Any:
+    ask = lambda belief, *values: function(*belief.at(params, sites), *shared, *values)  # noqa: E731
+    rest = _rest(evidence, own, how)
+    return expectation(ask, params, rest, how.method, key=how.key(), n_draws=how.n_draws, rowwise=rowwise)
+
+
+@partial(jax.jit, static_argnames=("function", "how"))
+def of_lines(
+    function: Function,
+    params: Params,
+    evidence: Evidence,
+    sites: Int[Array, "row asked"],
+    shared: tuple,
+    rowwise: tuple,
+    how: How,
+) -> Any:
+    ask = lambda belief, own, *values: function(*belief.at(params, own), *shared, *values)  # noqa: E731
+    return expectation(ask, params, evidence, how.method, key=how.key(), n_draws=how.n_draws, rowwise=(sites, *rowwise))
