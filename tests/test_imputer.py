@@ -155,7 +155,7 @@ def test_statistics_clones_and_pickles(imputer: tb.TBMImputer) -> None:
     pd.testing.assert_frame_equal(means, imputer.model_.impute(frame, statistic="mean"))
     same = pickle.loads(pickle.dumps(imputer)).transform(frame)
     pd.testing.assert_frame_equal(same, imputer.transform(frame))
-    with pytest.raises(tb.ThurboError, match='statistic "best" is not one of auto, mode, median, mean'):
+    with pytest.raises(tb.ThurboError, match="statistic='best' is not one of auto, mode, median, mean"):
         tb.TBMImputer(SCHEMA, statistic="best", **TINY).fit(frame)
     with pytest.raises(NotFittedError):
         clone(imputer).transform(frame)
@@ -180,6 +180,6 @@ def test_scikit_learns_own_checks_of_the_imputer() -> None:
 
 def test_scikit_learns_own_checks_of_the_model() -> None:
     reason = "a row of weight two standardises and starts a fit otherwise than the same row twice"
-    data = ("dense", "sparse")  # lists of items, which a sparse matrix is, have no cells to predict besides
+    data = ("dense", "sparse")
     known = {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in data}
     assert failures(tb.TBM(**TINY), known) == []

@@ -6,15 +6,26 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from tests.small import UNOBSERVED, as_ragged, make_evidence, make_params, n_cuts_of
+from tests.small import (
+    RUNS_LONG,
+    UNOBSERVED,
+    as_ragged,
+    ask,
+    log_evidence_exact,
+    make_evidence,
+    make_params,
+    mean_field,
+    n_cuts_of,
+)
+from thurbo.columns.forms.levels import starting_cuts
 from thurbo.constraints import Gauge, Levels
 from thurbo.evidence import Evidence
-from thurbo.inference.likelihood import hidden_states, log_evidence_exact
-from thurbo.inference.meanfield import mean_field
+from thurbo.evidence.buckets import one_table
+from thurbo.inference.likelihood import hidden_states
 from thurbo.inference.posterior import state_weights
 from thurbo.learning import course, objective, phases, trainer
 from thurbo.learning import start as initialise
-from thurbo.learning.hiding import Cells, Neighbours
+from thurbo.learning.masking import Cells, Neighbours
 from thurbo.learning.phases import Positive
 from thurbo.learning.plan import Plan
 
@@ -69,9 +80,9 @@ def test_likelihood_surrogate_at_exact_states_has_the_exact_gradient(unobserved)
     evidence = make_evidence(params, unobserved=unobserved)
     plan = Plan(negative_phase="contrastive" if unobserved == "exclude" else "persistent", unobserved=unobserved)
     states = hidden_states(3, 0, np.dtype(float)).h
-    weights = state_weights(params, evidence)
+    weights = jax.jit(state_weights)(params, evidence)
     blank = evidence.release(jnp.ones((5, 6), bool))
-    prior = state_weights(params, blank)  # P(h) of each row's own model
+    prior = jax.jit(state_weights)(params, blank)  # P(h) of each row's own model
     at, unpack = trainable(params)
 
     def surrogate(flat):
@@ -112,7 +123,6 @@ def test_sampled_phases_give_the_gradient_on_average(unobserved, n_factors):
     many = evidence.rows(jnp.tile(jnp.arange(3), copies))
     at, unpack = trainable(params)
 
-    @jax.jit
     def one(key):
         key_p, key_n = jax.random.split(key)
         state = phases.positive(key_p, params, many, plan)
@@ -124,7 +134,8 @@ def test_sampled_phases_give_the_gradient_on_average(unobserved, n_factors):
         )
         return jax.grad(value)(at)
 
-    draws = np.asarray(jax.lax.map(one, jax.random.split(jax.random.key(0), repeats)))
+    every = jax.jit(lambda keys: jax.lax.map(one, keys), compiler_options=RUNS_LONG)
+    draws = np.asarray(every(jax.random.split(jax.random.key(0), repeats)))
     exact = jax.jit(jax.grad(lambda flat: log_evidence_exact(unpack(flat), evidence).mean()))(at)
     error = draws.std(axis=0) / np.sqrt(repeats)
     moves = error > 1e-9
@@ -154,7 +165,7 @@ def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
 
     q = jax.lax.stop_gradient(mean_field(params, evidence, 200))
     state = Positive(q.hidden, q.factors, q.whitener, q.felt)
-    ours = jax.grad(lambda flat: objective.positive_part(unpack(flat), evidence, state).sum())(at)
+    ours = jax.jit(jax.grad(lambda flat: objective.positive_part(unpack(flat), evidence, state).sum()))(at)
     np.testing.assert_allclose(ours, by_differences(bound, at), rtol=2e-4, atol=2e-6)
 
 
@@ -179,15 +190,17 @@ def test_multi_prediction_is_exact_for_one_hidden_unit_up_to_its_normal_predicti
     evidence = make_evidence(params, unobserved=unobserved, missing=0.2, n_rows=8)
     plan = Plan(unobserved=unobserved, n_mean_field_steps=60)
     observed = np.asarray(evidence.observed)
+    predicted = jax.jit(lambda hidden: objective.multi_prediction(params, evidence, hidden, plan)[0])
+    weights_of = jax.jit(state_weights)
     for i in range(6):
         hidden = jnp.asarray(observed & (np.arange(6)[None, :] == i))
-        ours, _ = objective.multi_prediction(params, evidence, hidden, plan)
+        ours = predicted(hidden)
         rest = evidence.hide(hidden, unobserved)
         # P(cell | rest) by enumeration: Σ_h P(h | rest) P(cell | h)
-        weights = state_weights(params, rest)
+        weights = weights_of(params, rest)
         own = evidence.region(params.gauge).release(~hidden)
         means = params.site_bias[None, :] + hidden_states(1, 0, np.dtype(float)).h @ params.weights.T
-        mass = jnp.stack([own.log_mass(mean[None, :]) for mean in means])
+        mass = jnp.stack([ask(own, "log_mass", mean[None, :]) for mean in means])
         exact = jnp.log((weights * jnp.exp(mass)).sum(axis=0))
         np.testing.assert_allclose(ours, exact, atol=0.02)
 
@@ -198,8 +211,8 @@ def test_hidden_cells_are_observed_cells_and_at_least_one():
     observed = np.asarray(code) >= 0
     some = observed.any(axis=1)
     for cells in (None, jnp.asarray([0, 1, 2, 2, 2, 5, 6])):
-        for hiding in (Cells(), Neighbours(), Neighbours(2)):
-            hidden = np.asarray(hiding(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
+        for masking in (Cells(), Neighbours(), Neighbours(2)):
+            hidden = np.asarray(masking(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
             assert not (hidden & ~observed).any()
             assert hidden[some].any(axis=1).all()
             if cells is not None:
@@ -248,7 +261,9 @@ def test_sparsity_pulls_log_odds_towards_the_target():
 def _started(plan, n_hidden=3, n_factors=0, dtype=np.float32, n_chains=64, seed=0):
     rng = np.random.default_rng(seed)
     code = np.where(n_cuts_of(6) > 0, rng.integers(0, n_cuts_of(6) + 1, (50, 6)), -1)
-    cuts = initialise.starting_cuts(code, n_cuts_of(6), np.ones(50))
+    cuts = np.full((6, max(n_cuts_of(6))), np.inf)
+    for site, n_cuts in enumerate(n_cuts_of(6)):
+        cuts[site, :n_cuts] = starting_cuts(code[:, [site]], int(n_cuts), np.ones(50))[0]
     learnable, centre = initialise.start(jax.random.key(seed), cuts, n_cuts_of(6), n_hidden, n_factors, np.dtype(dtype))
     chains = jnp.zeros((n_chains, n_hidden), dtype)
     return trainer.initial_state(learnable, centre, chains, plan)
@@ -256,10 +271,10 @@ def _started(plan, n_hidden=3, n_factors=0, dtype=np.float32, n_chains=64, seed=
 
 def test_starting_cuts_give_the_answers_own_frequencies():
     code = np.array([[0], [0], [1], [2]])
-    cuts = initialise.starting_cuts(code, np.array([2]), np.ones(4))
+    cuts = starting_cuts(code, 2, np.ones(4))
     shares = np.diff(np.concatenate([[0], norm.cdf(cuts[0]), [1]]))
     np.testing.assert_allclose(shares, (np.array([2, 1, 1]) + 0.5) / 5.5, rtol=1e-10)
-    weighted = initialise.starting_cuts(code, np.array([2]), np.array([1.0, 1.0, 2.0, 4.0]))
+    weighted = starting_cuts(code, 2, np.array([1.0, 1.0, 2.0, 4.0]))
     assert norm.cdf(weighted[0, 0]) == pytest.approx(2.5 / 9.5)
 
 
@@ -317,20 +332,20 @@ def test_rows_of_weight_zero_and_the_last_short_batch_change_nothing():
 def test_an_epoch_compiles_once():
     plan = Plan(n_mean_field_steps=2)
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
-    before = trainer.epoch._cache_size()
+    before = trainer._epoch_of_one._cache_size()
     for seed in range(3):
-        rows = course.Rows(evidence, jnp.ones(50, jnp.float32))
-        length = course.Length(20, 2 + seed, 10.0 ** -(2 + seed))
+        rows = course.Rows(one_table(evidence), jnp.ones(50, jnp.float32))
+        length = course.Length(20 * 6, 2 + seed, 10.0 ** -(2 + seed))
         fitted = course.fit(jax.random.key(seed), _started(plan, seed=seed), rows, LAYOUT, plan, length)
         assert fitted.converged
-    assert trainer.epoch._cache_size() == before + 1
+    assert trainer._epoch_of_one._cache_size() == before + 1
 
 
 def test_a_fit_that_diverges_keeps_its_last_good_parameters_and_says_so():
     plan = Plan(objective="multi-prediction", optimizer="sgd", n_mean_field_steps=2)
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
-    rows = course.Rows(evidence, jnp.ones(50, jnp.float32))
-    fitted = course.fit(jax.random.key(0), _started(plan), rows, LAYOUT, plan, course.Length(25, 8, 1e30))
+    rows = course.Rows(one_table(evidence), jnp.ones(50, jnp.float32))
+    fitted = course.fit(jax.random.key(0), _started(plan), rows, LAYOUT, plan, course.Length(25 * 6, 8, 1e30))
     assert not fitted.converged
     assert sum("event" in record for record in fitted.history) == course.MOST_RECOVERIES
     assert "finite" in fitted.problem

@@ -14,7 +14,7 @@ import pytest
 import thurbo as tb
 from thurbo.evidence import pack as packing
 from thurbo.learning import fit as fitting
-from thurbo.learning import monitor, sizes
+from thurbo.learning import monitor, settings, sizes
 from thurbo.learning.monitor import Standing
 
 EPOCH = {"epoch": 1, "objective": -0.5, "seconds": 1.0}
@@ -38,13 +38,18 @@ def test_a_line_says_what_is_done_and_how_long_the_rest_may_take(clock: list[flo
     assert standing.line() == "0:00:00 fitting 0/54 starting"
     clock[0] += 40.0  # of which most went into the compiler: the first epoch says nothing about the others
     assert not standing.take({"epoch": 1, "objective": -1.25})
-    assert standing.line() == "0:00:40 fitting 1/54 -1.2500 nats a cell"
+    assert standing.line() == "0:00:40 fitting 1/54 mean log-likelihood per answer (nats): -1.2500"
     clock[0] += 20.0
     standing.take({"epoch": 3, "objective": -1.125, "held_out": -1.5})
-    assert standing.line() == "0:01:00 fitting 3/54 -1.1250 nats a cell, held out -1.5000, about 8 min left"
+    assert (
+        standing.line()
+        == "0:01:00 fitting 3/54 mean log-likelihood per answer (nats): -1.1250, held out: -1.5000, about 8 min left"
+    )
     clock[0] += 5.0  # in the midst of an epoch; the last score that was taken stays
     standing.take({"epoch": 52, "objective": -1.0})
-    assert standing.line().endswith("fitting 52/54 -1.0000 nats a cell, held out -1.5000, about 1 s left")
+    assert standing.line().endswith(
+        "fitting 52/54 mean log-likelihood per answer (nats): -1.0000, held out: -1.5000, about 1 s left"
+    )
     standing.take({"epoch": 54, "objective": -1.0})
     assert "left" not in standing.line()
 
@@ -60,7 +65,7 @@ def test_a_new_stage_begins_a_new_count(clock: list[float]) -> None:
     assert standing.take({"stage": "fitting", "done": 0, "of": 54, "figure": "compiling"})
     clock[0] += 50.0
     assert not standing.take(EPOCH)
-    assert standing.line() == "0:01:10 fitting 1/54 -0.5000 nats a cell"
+    assert standing.line() == "0:01:10 fitting 1/54 mean log-likelihood per answer (nats): -0.5000"
 
 
 def test_a_log_file_gets_lines_while_nothing_happens(
@@ -73,7 +78,7 @@ def test_a_log_file_gets_lines_while_nothing_happens(
         assert len(capsys.readouterr().err.splitlines()) >= 2
         told(EPOCH)
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "0:00:00 fitting 1/2 -0.5000 nats a cell"
+    assert last == "0:00:00 fitting 1/2 mean log-likelihood per answer (nats): -0.5000"
     time.sleep(0.1)
     assert capsys.readouterr().err == ""  # the teller has gone
 
@@ -95,7 +100,7 @@ def test_a_terminal_gets_a_bar_of_every_stage(monkeypatch: pytest.MonkeyPatch) -
         told({"stage": "fitting", "done": 0, "of": 2, "figure": "compiling"})
         told(EPOCH)
     seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
-    for words in ("choosing sizes", "3/17", "fitting", "1/2", "-0.5000 nats a cell"):
+    for words in ("choosing sizes", "3/17", "fitting", "1/2", "mean log-likelihood per answer (nats): -0.5000"):
         assert words in seen
 
 
@@ -106,8 +111,8 @@ def test_a_search_for_sizes_tells_of_each_short_fit(monkeypatch: pytest.MonkeyPa
     rng = np.random.default_rng(0)
     schema = tb.Schema({f"q{i}": tb.Binary() for i in range(12)}).fit({f"q{i}": [0, 1] for i in range(12)})
     blocks = schema.compile({name: rng.integers(0, 2, 1000) for name in schema})
-    evidence = packing.pack(blocks.values(), schema.families, "marginalize")
-    chosen = {**tb.TBM(n_factors=0).get_params(), "max_epochs": 7}
+    evidence = packing.pack(blocks.values(), "marginalize")
+    chosen = {**settings.flat(tb.TBM(n_factors=0).get_params(deep=False)), "max_epochs": 7}
     told: list[dict[str, Any]] = []
     data = fitting.Data(schema, blocks, evidence, np.ones(1000))
     found, tried = fitting.choose_sizes(jax.random.key(0), chosen, data, told.append)
@@ -120,5 +125,5 @@ def test_a_search_for_sizes_tells_of_each_short_fit(monkeypatch: pytest.MonkeyPa
     ]
     assert {record["of"] for record in search} == {n_fits}
     assert search[0]["figure"] == "3 of them, compiling"
-    assert search[1]["figure"] == "3 hidden units and 0 factors, -1.7000 nats a cell"
+    assert search[1]["figure"] == "3 hidden units and 0 factors, mean log-likelihood per answer (nats): -1.7000"
     assert fit == {"stage": "fitting", "done": 0, "of": 7, "figure": "12 hidden units and 0 factors, compiling"}

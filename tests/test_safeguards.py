@@ -24,7 +24,7 @@ def model():
 
 
 def chosen(**changed):
-    return tb.TBM(**changed).get_params(deep=False)
+    return settings.flat(tb.TBM(**changed).get_params(deep=False))
 
 
 @pytest.mark.parametrize("form", ["average", "samples"])
@@ -65,7 +65,7 @@ def test_a_bound_cuts_what_hidden_units_see_of_an_outlier(model):
 @pytest.mark.parametrize(("name", "value"), [("posterior_smoothing", 1.5), ("latent_bound", 0), ("sparsity_form", "x")])
 def test_settings_out_of_range_are_named(name, value):
     with pytest.raises(ThurboError, match=name):
-        settings.check(chosen(**{name: value}))
+        chosen(learning=tb.Likelihood(**{name: value}))
 
 
 def test_sizes_are_a_rule_where_there_is_little_to_choose_by():
@@ -117,7 +117,7 @@ def test_auto_finds_that_factors_are_needed(scores):
 def test_posteriors_of_training_rows_come_with_the_fit(scores):
     some = {name: values[:200] for name, values in scores.items()}
     schema = {name: tb.Binary() for name in scores}
-    model = tb.TBM(schema, n_hidden=2, random_state=0, objective="exact", posterior_smoothing=0.8, max_epochs=30)
+    model = tb.TBM(schema, n_hidden=2, random_state=0, learning=tb.Exact(posterior_smoothing=0.8), max_epochs=30)
     smoothed, inferred = model.fit(some).posteriors_, model.transform(some)
     assert smoothed.shape == inferred.shape == (200, 2)
     moving = inferred.std(axis=0) > 0.05
@@ -130,10 +130,10 @@ def test_smoothed_posteriors_belong_to_the_rows_of_the_fit(scores):
     """Rows that come later are no part of them, nor are those of a model that moved on."""
     some = {name: values[:200] for name, values in scores.items()}
     schema = {name: tb.Binary() for name in scores}
-    settings = {"n_hidden": 2, "random_state": 0, "objective": "exact", "posterior_smoothing": 0.8, "max_epochs": 2}
+    settings = {"n_hidden": 2, "random_state": 0, "learning": tb.Exact(posterior_smoothing=0.8), "max_epochs": 2}
     model = tb.TBM(schema, **settings).partial_fit(some)
     assert not hasattr(model, "posteriors_")
-    assert model.posterior_smoothing == 0.8
+    assert model.learning.posterior_smoothing == 0.8
     model.fit(some)
     assert model.posteriors_.shape == (200, 2)
     model.partial_fit({name: values[200:300] for name, values in scores.items()})

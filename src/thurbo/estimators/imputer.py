@@ -13,30 +13,44 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo.errors import ThurboError
-from thurbo.estimators.tbm import TBM, Statistic
-from thurbo.io import frames
+from thurbo.errors import check_choice
+from thurbo.estimators.cell_queries import Statistic
+from thurbo.estimators.tbm import TBM
+from thurbo.io.table import as_table
 
 STATISTICS = ("auto", "mode", "median", "mean")
 
 
 class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Fill the gaps of a table by a Thurstonian Boltzmann machine; cells that were there do not change.
+    """Transformer for scikit-learn that imputes missing cells with a `TBM`; observed cells do not change.
+
+    The result is a table of the same library as the input (pandas, polars, ...), with all its columns, also those that
+    are not in the model. Labels stay text; add an encoder if the next step needs numbers. For a list of rows, the
+    result is an array. For multiple imputation see `TBM.impute_draws`.
 
     Parameters
     ----------
-    statistic : {"auto", "mode", "median", "mean"}
-        What a gap is filled with, as in `TBM.impute`.
-    schema, n_hidden, ... :
-        All parameters of `TBM`, by their names and with their defaults.
+    statistic : {"auto", "mode", "median", "mean"}, default="auto"
+        Which value is filled in, as in `TBM.impute`.
+    schema, n_hidden, ...
+        All parameters of `TBM`, with the same names and defaults.
 
     Attributes
     ----------
-    model_ : the fitted TBM, with all its queries
-    n_features_in_, feature_names_in_ : as in scikit-learn
+    model_ : TBM
+        The fitted model.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
-    Tables come back in the library they came in, columns that the model leaves out included; lists of rows come back as
-    an array. For draws rather than best guesses see `TBM.impute_draws`.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import thurbo as tb
+    >>> X = np.array([[1.0, 2.0], [2.0, np.nan], [np.nan, 6.0], [4.0, 8.0]])
+    >>> schema = {"x0": tb.Continuous(), "x1": tb.Continuous()}
+    >>> full = tb.TBMImputer(schema, n_hidden=1, max_epochs=0, random_state=0).fit_transform(X)
+    >>> bool(np.isnan(full).any())
+    False
     """
 
     def __init__(self, schema: Any = None, *, statistic: Statistic = "auto", **settings: Any):
@@ -45,9 +59,23 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.statistic = statistic
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
-        """Learn from a table with gaps."""
-        if self.statistic not in STATISTICS:
-            raise ThurboError(f'statistic "{self.statistic}" is not one of {", ".join(STATISTICS)}')
+        """Fit the model to a table with missing cells.
+
+        Parameters
+        ----------
+        X : table
+            As in `TBM.fit`, or a list of rows.
+        y : ignored
+            Exists for scikit-learn.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        TBMImputer
+            The fitted imputer.
+        """
+        check_choice("statistic", self.statistic, STATISTICS)
         settings = {name: value for name, value in self.get_params(deep=False).items() if name != "statistic"}
         self.model_ = TBM(**settings).fit(_array_of_rows(X), sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
@@ -58,7 +86,18 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """The table with its gaps filled, from the other cells of each row."""
+        """Fill in missing cells from the other cells of each row.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema.
+
+        Returns
+        -------
+        table
+            A copy of X, in the same library (pandas, polars, ...).
+        """
         check_is_fitted(self, "model_")
         filled = self.model_.impute(_array_of_rows(X), statistic=self.statistic)
         wanted = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
@@ -88,7 +127,7 @@ def _array_of_rows(X: Any) -> Any:
     """A list of rows as an array, of numbers where it holds nothing else; any other table as it is."""
     if not isinstance(X, (list, tuple)):
         return X
-    frames.table(X)  # refuses rows of several lengths, by name
+    as_table(X)  # refuses rows of several lengths, by name
     array = np.empty((len(X), len(X[0]) if len(X) else 0), object)
     for place, row in enumerate(X):
         array[place, :] = np.fromiter(row, object, len(row))

@@ -11,10 +11,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from thurbo.columns import Categorical, Ordinal
 from thurbo.errors import ThurboError
 from thurbo.estimators.tbm import TBM
-from thurbo.io import frames
+from thurbo.io.table import as_table
 from thurbo.learning.settings import row_weights
 from thurbo.schema import Schema
 
@@ -22,20 +21,39 @@ READINGS: tuple[Literal["cuts", "utilities"], ...] = ("cuts", "utilities")
 
 
 def choose_ordinals(
-    X: Any, model: TBM, hold_out: float = 0.2, hide: float = 0.2, random_state: Any = 0, *, sample_weight: Any = None
+    X: Any, model: TBM, hold_out: float = 0.2, hide: float = 0.2, random_state: Any = None, *, sample_weight: Any = None
 ) -> Schema:
-    """The schema of X with ordered levels read as pays, question by question; `reasons` say by how much.
+    """Choose the better type for each column with ordered levels: `Ordinal` or `Categorical(ordered=True)`.
 
-    `model` is a TBM with the settings to come, fitted or not; it is left as it is. Its copies learn from all rows but a
-    share `hold_out`, once by each reading; of the others a share `hide` of the answers is predicted from the rest. The
-    better log score decides. It takes two fits, and pays where a third follows: give the schema to the model.
+    `Ordinal` learns cuts on one scale; an ordered `Categorical` learns a utility for each level. Two copies of the
+    model are fitted, one with each type, and predict hidden answers of held-out rows. For each column, the type with
+    the better log score is taken. Use the result as the schema of your model.
+
+    Parameters
+    ----------
+    X : table
+        As in `TBM.fit`.
+    model : TBM
+        A model with the settings to use, fitted or not. It does not change.
+    hold_out : float, default=0.2
+        Share of rows that are held out.
+    hide : float, default=0.2
+        Share of their answers that are hidden.
+    random_state : int, RandomState or None, default=None
+        Seed for the choice of held-out rows and hidden answers.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weight of each row.
+
+    Returns
+    -------
+    Schema
+        The schema with the better types; `reasons` contains both scores of each ordered column.
     """
     if isinstance(hold_out, bool) or not isinstance(hold_out, (int, float)) or not 0 < hold_out < 1:
         raise ThurboError(f"hold_out={hold_out!r} is not a share of the rows; give a number above 0 and below 1")
-    table = frames.table(X)
+    table = as_table(X)
     schema = model._schema(table).fit(table)
-    levels = [name for name in schema.names if isinstance(schema[name], (Ordinal, Categorical))]
-    levels = [name for name in levels if schema[name].has_order]
+    levels = schema.with_ordered_levels
     if not levels:
         return schema
     rng = check_random_state(random_state)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from thurbo.errors import ThurboError
 
 
@@ -16,7 +18,7 @@ class MaskedCellScorer:
     """A scorer of scikit-learn: `scorer(estimator, X)` is the mean log score of hidden cells, larger is better."""
 
     hide: float = 0.2
-    random_state: Any = 0
+    random_state: Any = None
 
     def __call__(self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean log score in nats of the cells it hides in X, by the fitted estimator; rows may have weights."""
@@ -29,12 +31,33 @@ class MaskedCellScorer:
         return float(value)
 
 
-def masked_cell_scorer(hide: float = 0.2, random_state: Any = 0) -> MaskedCellScorer:
-    """A `scoring=` for GridSearchCV and cross_val_score: hide a share of the cells, and score their predictions.
+def masked_cell_scorer(hide: float = 0.2, random_state: Any = None) -> MaskedCellScorer:
+    """Scorer for GridSearchCV and cross_val_score: the mean log-probability of hidden cells; higher is better.
 
-    Works with `TBM`, `TBMImputer`, and a Pipeline that ends in one of them. With a whole number as `random_state` every
-    candidate is asked about the same cells. Give the schema all levels, so that no fold meets one it has not seen.
+    It hides some cells of the test fold and predicts them from the other cells of their rows. It works with `TBM`,
+    `TBMImputer`, and a Pipeline that ends in one of them. Give a schema with all levels; otherwise a test fold can
+    contain a level that the training folds do not have, which is an error.
+
+    Parameters
+    ----------
+    hide : float, default=0.2
+        Share of the cells that are hidden and predicted, between 0 and 1.
+    random_state : int, RandomState or None, default=None
+        Seed for the choice of hidden cells. With None, one seed is drawn when the scorer is made. All candidates of a
+        grid search are compared on the same cells.
+
+    Returns
+    -------
+    MaskedCellScorer
+        Give it as `scoring=`.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> scorer = tb.masked_cell_scorer(hide=0.1, random_state=0)
     """
+    if random_state is None:
+        random_state = int(np.random.default_rng().integers(2**31 - 1))
     return MaskedCellScorer(hide, random_state)
 
 

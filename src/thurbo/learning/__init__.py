@@ -1,1 +1,1 @@
-"""§5 Learning: objectives, the two phases of the likelihood gradient, the start, and the training loop."""
+"""§5 Learning: objectives, the two phases of the likelihood gradient, initial values, and the training loop."""

@@ -1,7 +1,7 @@
-"""A fit that can be killed at any moment: its whole state in one file, written whole or not at all.
+"""Checkpoints: the whole state of a fit in one file, so that a killed fit can be resumed.
 
-A fit that finds the file of the same data and settings goes on from there, to the same parameters bit for bit; the file
-of another fit is refused. Nothing of the data is in it but what parameters hold.
+A fit resumes from the file if it exists and has the same data and settings; the result is the same bit for bit.
+A file of another fit is an error. The file is written completely or not at all, and holds no data but the parameters.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from thurbo.io.files import destination
 from thurbo.learning.course import Run
 from thurbo.learning.trainer import TrainState
 
-SECONDS_BETWEEN = 5.0  # at most so much work is lost
+SECONDS_BETWEEN = 5.0  # at most so much work is lost if a fit is killed
 
 
 def fingerprint(*parts: Any) -> str:
-    """Of all that decides how a fit goes: arrays by their bytes, everything else by its words."""
+    """A fingerprint of all inputs of a fit: arrays by their bytes, other values by their text."""
     digest = hashlib.sha256()
     leaves, structure = jax.tree.flatten(parts)
     digest.update(str(structure).encode())
@@ -41,15 +41,15 @@ def fingerprint(*parts: Any) -> str:
 
 
 class Checkpoint:
-    """The file of one fit, known by its fingerprint."""
+    """The checkpoint file of one fit, identified by its fingerprint."""
 
     def __init__(self, path: str | PathLike[str], mark: str, seconds_between: float = SECONDS_BETWEEN):
         self.path, self.mark, self.seconds_between = Path(path), mark, seconds_between
-        destination(self.path)  # before any work
+        destination(self.path)  # check the path before training starts
         self.written = time.monotonic()
 
     def save(self, run: Run) -> None:
-        """Write the run, unless that was done a moment ago."""
+        """Write the run, unless it was written a few seconds ago."""
         if time.monotonic() - self.written >= self.seconds_between:
             self.write(run)
 
@@ -64,20 +64,20 @@ class Checkpoint:
         self.written = time.monotonic()
 
     def load(self, like: TrainState) -> Run | None:
-        """The run that the file holds; None where there is no file."""
+        """The run in the file; None if the file does not exist."""
         if not self.path.exists():
             return None
         arrays, description = store.load(self.path)
         if description.get("checkpoint") != self.mark:
             raise NotTrusted(
-                f'"{self.path}" is no checkpoint of this fit: the data, the settings or the seed differ; '
-                "remove the file, or give another name"
+                f'"{self.path}" is not a checkpoint of this fit: the data, the settings or the seed differ; '
+                "remove the file, or use another name"
             )
         leaves, structure = jax.tree.flatten(like)
         states = {}
         for name in ("state", "best"):
             own = sorted(key for key in arrays if key.startswith(f"{name}."))
-            # A file of arrays knows no scalars: shapes are those of a state at its start.
+            # The file does not keep scalar shapes: take the shapes of an initial state.
             found = [jnp.asarray(arrays[key]).reshape(leaf.shape) for key, leaf in zip(own, leaves, strict=True)]
             states[name] = jax.tree.unflatten(structure, found)
         numbers = description["run"]

@@ -1,7 +1,8 @@
-"""§5, A.2.4 The course of a fit on the host: epochs, a held-out share to watch, and what to do when it goes wrong.
+"""§5, A.2.4 The epochs of a fit, on the host: held-out rows, learning-rate schedule, and recovery from failures.
 
-The best parameters so far are kept. Where the held-out score stops rising, the rate begins to fall from the best state;
-where chains part from the data or numbers stop being finite, it goes back, and on with more care. `history` tells.
+The best parameters are kept. If the held-out score stops improving, the rate starts to decay from the best state. If
+chains diverge from the data or numbers are not finite, training returns to the best state with a lower rate.
+`history` records each of these events.
 """
 
 from __future__ import annotations
@@ -18,41 +19,54 @@ import numpy as np
 
 from thurbo._typing import Array, Float, PerRow, PRNGKey
 from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import CELLS, Packed, Ragged
+from thurbo.evidence.buckets import CELLS, Buckets
 from thurbo.learning import objective as objectives
 from thurbo.learning.plan import Plan
 from thurbo.learning.start import Layout, fold
-from thurbo.learning.trainer import Fall, TrainState, epoch, epoch_of_lists
+from thurbo.learning.trainer import Fall, Info, TrainState, epoch
 from thurbo.rbm import Params
 
-PARTED = 0.35  # root mean square distance of chains from data beyond which the negative phase has died
-COLLAPSE = 0.5  # nats a cell below the best so far on held-out rows, or below the start
+PARTED = 0.35  # root mean square distance of chains from data above which the negative phase has failed
+COLLAPSE = 0.5  # allowed loss of log-likelihood per answer (nats), from the best held-out score or from the start
 MOST_RECOVERIES = 3
-NEVER = 1e30  # a step that is not reached
+NEVER = 1e30  # a step that is never reached
+HURRY = 0.5  # share of the time limit after which the rate starts to decay
 
 
 class Rows(NamedTuple):
     """Evidence with the weight of each row."""
 
-    evidence: Packed
+    evidence: Buckets
     weight: PerRow
 
 
 class Length(NamedTuple):
-    """How long and how fast: rows in a batch, epochs, the peak rate, and checks without progress before it falls.
+    """Length of training: cells in a batch, epochs, the peak rate, and checks without improvement before it decays.
 
-    Of lists, a batch is counted in cells. With `falls` false the rate stays at its peak: a fit that goes on later.
+    If `falls` is false, the rate stays at its peak: for a fit that is continued later.
     """
 
-    batch_size: int
+    cells: int
     max_epochs: int
     learning_rate: float
     patience: int = 10
     falls: bool = True
 
 
+class TimeLimit(NamedTuple):
+    """Time limit of a call of `fit` in seconds, and its start."""
+
+    seconds: float
+    began: float
+
+    @property
+    def used(self) -> float:
+        """Share of the time that has passed."""
+        return (time.perf_counter() - self.began) / self.seconds
+
+
 class Fitted(NamedTuple):
-    """What a fit leaves behind."""
+    """The result of a fit."""
 
     params: Params
     history: list[dict[str, Any]]
@@ -63,7 +77,7 @@ class Fitted(NamedTuple):
 
 @dataclass
 class Run:
-    """Where a fit stands between two epochs: all that a checkpoint has to hold."""
+    """State of a fit between two epochs: the content of a checkpoint."""
 
     state: TrainState
     best: TrainState
@@ -79,37 +93,29 @@ class Run:
 
 
 def held_out_score(key: PRNGKey, params: Params, rows: Rows, plan: Plan) -> Float[Array, ""]:
-    """Log-probability per cell of rows that training does not see: of hidden cells, or of all by enumeration."""
-    if not isinstance(rows.evidence, Ragged):
-        total, count = _held_out_sums(key, params, rows, plan)
-        return total / jnp.maximum(count, 1.0)
-    sums = []
-    every = [np.arange(len(place)) for place in rows.evidence.places]
-    for number, (bucket, index, real) in enumerate(rows.evidence.batches(every, CELLS)):
-        weight = rows.weight[rows.evidence.places[bucket][index]] * real.astype(np.float32)
-        part = Rows(rows.evidence.buckets[bucket].rows(index), weight)
-        sums.append(_held_out_sums(jax.random.fold_in(key, number), params, part, plan))
+    """Log-likelihood per cell of held-out rows: of masked cells, or of all cells if exact."""
+    table, sums = rows.evidence, []
+    every = [np.arange(len(place)) for place in table.places]
+    cells = table.n_cells if table.sites_shared else CELLS
+    for number, (bucket, index, real) in enumerate(table.batches(every, cells)):
+        weight = rows.weight[table.places[bucket][index]] * real.astype(np.float32)
+        own_key = key if table.sites_shared else jax.random.fold_in(key, number)
+        sums.append(_held_out_sums(own_key, params, table.buckets[bucket].rows(index), weight, plan))
     total, count = (jnp.stack(each).sum() for each in zip(*sums, strict=True))
     return total / jnp.maximum(count, 1.0)
 
 
 @partial(jax.jit, static_argnames=("plan",))
-def _held_out_sums(key: PRNGKey, params: Params, rows: Rows, plan: Plan) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    assert isinstance(rows.evidence, Evidence)
+def _held_out_sums(
+    key: PRNGKey, params: Params, evidence: Evidence, weight: PerRow, plan: Plan
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
     if plan.objective == "exact":
-        value, slots = objectives.exact(params, rows.evidence), rows.evidence.observed
+        value, slots = objectives.exact(params, evidence), evidence.observed
     else:
-        slots = plan.hiding(key, rows.evidence)
-        value, _ = objectives.multi_prediction(params, rows.evidence, slots, plan)
-    count = (rows.weight * slots.sum(-1).astype(rows.weight.dtype)).sum()
-    return (rows.weight * value).sum(), count
-
-
-def n_updates(evidence: Packed, batch_size: int) -> int:
-    """Batches of one pass."""
-    if isinstance(evidence, Ragged):
-        return evidence.n_batches(batch_size)
-    return -(-evidence.n_rows // batch_size)
+        slots = plan.masking(key, evidence)
+        value, _ = objectives.multi_prediction(params, evidence, slots, plan)
+    count = (weight * slots.sum(-1).astype(weight.dtype)).sum()
+    return (weight * value).sum(), count
 
 
 def fit(
@@ -124,12 +130,13 @@ def fit(
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
     resume: Run | None = None,
     on_run: Callable[[Run], None] | None = None,
+    limit: TimeLimit | None = None,
 ) -> Fitted:
-    """Train; an interrupt (Ctrl-C) ends it early and keeps the best so far.
+    """Train; an interrupt (Ctrl-C) or the time limit ends training early and keeps the best parameters.
 
-    `on_run` sees the whole run after every epoch, and `resume` goes on from one, to the same end as without a break.
+    `on_run` is called with the run after every epoch. `resume` continues a run; the result is as without a break.
     """
-    n_batches = n_updates(rows.evidence, length.batch_size)
+    n_batches = rows.evidence.n_batches(length.cells)
     total = length.max_epochs * n_batches
     fall = (0.5 * total, float(total)) if length.falls else (NEVER, 2 * NEVER)
     run = resume or Run(state, state, fall, length.learning_rate)
@@ -139,20 +146,7 @@ def fit(
     started = time.perf_counter()
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
-            more = run.more_steps if plan.uses_chains else 1
-            careful = replace(plan, n_negative_steps=plan.n_negative_steps * more)
-            dtype = rows.weight.dtype
-            moved, info = (epoch_of_lists if isinstance(rows.evidence, Ragged) else epoch)(
-                jax.random.fold_in(key, run.number),
-                run.state,
-                rows.evidence,  # type: ignore[arg-type]
-                rows.weight,
-                layout,
-                jnp.asarray(run.rate, dtype),
-                Fall(*(jnp.asarray(step, dtype) for step in run.fall)),
-                careful,
-                length.batch_size,
-            )
+            moved, info = _epoch(key, run, rows, layout, plan, length)
             params = fold(moved.learnable, moved.centre, layout)
             run.number += 1
             record: dict[str, Any] = {
@@ -175,12 +169,56 @@ def fit(
                 break
             if on_epoch is not None:
                 on_epoch(record)
+            problem = None if limit is None else _keep_time(run, limit, record, n_batches, length)
             if on_run is not None:
                 on_run(run)
+            if problem:
+                break
     except KeyboardInterrupt:
         problem = f"interrupted after {run.number} of {length.max_epochs} epochs; the parameters are the best so far"
     kept = run.best if held_out is not None else run.state
     return Fitted(fold(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept)
+
+
+def _epoch(key: PRNGKey, run: Run, rows: Rows, layout: Layout, plan: Plan, length: Length) -> tuple[TrainState, Info]:
+    """One pass over the rows from the current state."""
+    more = run.more_steps if plan.uses_chains else 1
+    careful = replace(plan, n_negative_steps=plan.n_negative_steps * more)
+    dtype = rows.weight.dtype
+    return epoch(
+        jax.random.fold_in(key, run.number),
+        run.state,
+        rows.evidence,
+        rows.weight,
+        layout,
+        jnp.asarray(run.rate, dtype),
+        Fall(*(jnp.asarray(step, dtype) for step in run.fall)),
+        careful,
+        length.cells,
+    )
+
+
+def _keep_time(run: Run, limit: TimeLimit, record: dict[str, Any], n_batches: int, length: Length) -> str | None:
+    """Make the rate decay within the remaining time; returns a message if time is over before training is."""
+    step, used = float(run.state.step), limit.used
+    if run.number >= length.max_epochs or step >= run.fall[1]:
+        return None
+    if used >= 1:
+        _note(record, f"max_time ({limit.seconds:g} s) was reached: training stopped")
+        done = f"after {run.number} of {length.max_epochs} epochs"
+        return f"max_time={limit.seconds:g} seconds was reached {done}, before the learning rate had decayed to zero"
+    if used < HURRY or not length.falls or step >= run.fall[0] or len(run.history) < 2:
+        return None  # the first epoch includes compilation, so its time is not used
+    an_epoch = max(run.history[-1]["seconds"] - run.history[-2]["seconds"], 1e-6)
+    n_left = max(1, int((1 - used) * limit.seconds / an_epoch))
+    if step + n_left * n_batches < run.fall[1]:
+        run.fall = (step, step + n_left * n_batches)
+        _note(record, f"half of max_time is used: the learning rate decays to zero over the next {n_left} epochs")
+    return None
+
+
+def _note(record: dict[str, Any], event: str) -> None:
+    record["event"] = f"{record['event']}; {event}" if "event" in record else event
 
 
 def _go_on(
@@ -193,22 +231,22 @@ def _go_on(
     is_watched: bool,
     key: PRNGKey,
 ) -> str | None:
-    """Take the new state, or go back; returns what is wrong where nothing helps any more."""
+    """Accept the new state, or return to the best one; returns a message if recovery failed too often."""
     score = record.get("held_out", None if is_watched else record["objective"])
-    # What is hidden changes from epoch to epoch, so an objective is compared with the independent model's alone.
+    # Masked cells differ between epochs, so the objective is compared with that of the independent model only.
     least = (run.best_score if is_watched else run.history[0]["objective"]) - COLLAPSE
     trouble = None
     if not finite:
-        trouble = "numbers stopped being finite"
+        trouble = "parameters or objective are not finite"
     elif record.get("gap", 0.0) > PARTED and run.number > 3:
-        trouble = f"the model's chains parted from the data ({record['gap']:.2f})"
+        trouble = f"the chains of the negative phase diverged from the data ({record['gap']:.2f})"
     elif score is not None and np.isfinite(least) and score < least:
         trouble = (
             f"the {'held-out score' if is_watched else 'objective'} fell to {score:.3f} from {least + COLLAPSE:.3f}"
         )
     if trouble is not None:
         if run.recoveries == MOST_RECOVERIES:
-            return f"training failed in epoch {run.number}: {trouble}; the parameters are the best before it"
+            return f"training failed in epoch {run.number}: {trouble}; the best earlier parameters are kept"
         _recover(run, trouble, record, key)
         return None
     run.state = moved
@@ -223,24 +261,24 @@ def _go_on(
         first = float(run.best.step)
         run.state, run.since_best = run.best, 0
         run.fall = (first, first + max(0.2 * first, 5.0 * n_batches))
-        record["event"] = "the held-out score rose no more: back to the best epoch, and the rate falls from there"
+        record["event"] = "the held-out score stopped improving: the learning rate decays from the best epoch"
     if not is_watched:
         run.best = moved
     return None
 
 
 def _recover(run: Run, trouble: str, record: dict[str, Any], key: PRNGKey) -> None:
-    """Back to the best state with fresh chains, a third of the rate, and more steps where there are chains."""
+    """Return to the best state with new chains, a lower rate, and more steps of the chains."""
     run.recoveries += 1
     run.rate *= 0.3
     run.more_steps *= 2
     chains = run.best.chains
     rate = jnp.broadcast_to(run.best.centre.hidden, chains.shape)
     fresh = jax.random.uniform(jax.random.fold_in(key, 2**29 + run.recoveries), chains.shape, chains.dtype) < rate
-    # Steps go on counting, so that the fall of the rate comes when it was to come.
+    # The step counter continues, so that the rate decays at the planned step.
     run.state = run.best._replace(chains=fresh.astype(chains.dtype), step=run.state.step)
     run.best = run.state
-    record["event"] = f"{trouble}: back to the best epoch with fresh chains, a third of the rate, twice the steps"
+    record["event"] = f"{trouble}: returned to the best epoch with new chains, 0.3 times the rate, twice the steps"
 
 
 def _all_finite(objective: float, params: Params) -> bool:

@@ -1,10 +1,11 @@
-"""§5 From evidence to a fitted model: where to start, what to hold out, how long to train, and where to pick up again.
+"""§5 From evidence to a fitted model: initial values, held-out rows, length of training, and checkpoints.
 
-What `TBM.fit` and `TBM.partial_fit` share, between the table and the training loop.
+The common part of `TBM.fit` and `TBM.partial_fit`, between the table and the training loop.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,13 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import PRNGKey
-from thurbo.constraints import Levels
-from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import Packed, Ragged
+from thurbo.evidence.buckets import Buckets
 from thurbo.learning import course, settings, sizes, trainer
-from thurbo.learning import start as initialise
+from thurbo.learning import start as starting
 from thurbo.learning.checkpoint import Checkpoint, fingerprint
 from thurbo.learning.plan import Plan
+from thurbo.learning.start import Layout
 
 if TYPE_CHECKING:
     from thurbo.columns import Block
@@ -28,33 +28,36 @@ if TYPE_CHECKING:
 
 
 class Data(NamedTuple):
-    """A table as a fit sees it."""
+    """A table in the form that a fit needs."""
 
     schema: Schema
     blocks: Mapping[str, Block]
-    evidence: Packed
+    evidence: Buckets
     weight: np.ndarray
-    item_decay: float = 0.0
 
     @property
-    def n_listed(self) -> int:
-        """Entries of all lists, at least one."""
-        return max(1, sum(len(block.lists.site) for block in self.blocks.values() if block.lists is not None))
-
-    @property
-    def layout(self) -> initialise.Layout:
-        """What kind each site is."""
-        listed = self.schema.is_listed
-        return initialise.Layout(
-            jnp.asarray(self.schema.n_cuts),
-            jnp.asarray(self.schema.is_measured),
-            listed=jnp.asarray(listed, jnp.float32) if listed.any() else None,
-            item_decay=jnp.asarray(self.item_decay / self.n_listed, jnp.float32) if listed.any() else None,
+    def layout(self) -> Layout:
+        """The type of each site."""
+        schema = self.schema
+        lists, decay = [], np.zeros(schema.n_sites)
+        for name, where in schema.slices.items():
+            entries = self.blocks[name].entries
+            if entries is not None:
+                lists.append(np.zeros(schema.n_sites))
+                lists[-1][where] = 1.0
+                decay[where] = schema[name].learning_settings["item_decay"] / max(1, len(entries.site))
+        utility = schema.is_utility
+        return Layout(
+            jnp.asarray(schema.n_cuts),
+            jnp.asarray(schema.is_measured),
+            utility=jnp.asarray(utility) if utility.any() else None,
+            lists=jnp.asarray(np.stack(lists), jnp.float32) if lists else None,
+            item_decay=jnp.asarray(decay, jnp.float32) if lists else None,
         )
 
 
 class Outcome(NamedTuple):
-    """A fit: what it left behind, how it was made, the sizes it chose among, and which rows it learned from."""
+    """A fit: its result, its plan, the sizes that were tried, and the training rows."""
 
     fitted: course.Fitted
     plan: Plan
@@ -65,37 +68,29 @@ class Outcome(NamedTuple):
 def start(
     key: PRNGKey, data: Data, size: tuple[int, int], n_chains: int, plan: Plan, n_rows: int = 0
 ) -> trainer.TrainState:
-    """Small random weights around the independent model, with cuts and utilities at the answers' own frequencies.
+    """Small random weights around the independent model; cuts and utilities start at the observed frequencies.
 
-    Hidden units are hardly felt yet, however many sites they hear: their log-odds differ by about 0.3 from row to row.
-    The items of lists want a louder start. By likelihood, units begin at their target too.
+    In tables with utilities, and for the likelihood, weights are so small that the log-odds of a unit have a standard
+    deviation of about 0.3 over rows for any number of sites; otherwise larger weights give better features. For the
+    likelihood, units start at their target probability.
     """
     key_start, key_chains = jax.random.split(key)
-    schema, evidence, weight = data.schema, data.evidence, data.weight
-    ordinary = [block for block in data.blocks.values() if block.sites and block.lists is None]
-    n_ordinary = sum(len(block.sites) for block in ordinary)
-    codes = np.full((len(weight), n_ordinary), -1, np.int8)
-    if isinstance(evidence, Evidence):
-        codes = next((np.asarray(c.code) for c in evidence.constraints if isinstance(c, Levels)), codes)
-    elif ordinary:
-        codes = np.concatenate([block.code for block in ordinary], axis=1)
-    cuts = initialise.starting_cuts(codes, schema.n_cuts[:n_ordinary], weight)
-    bias = np.zeros(0)
-    if ordinary:
-        tiers = np.concatenate([block.tier for block in ordinary], axis=1)
-        bias = initialise.starting_utilities(tiers, schema.site_columns[:n_ordinary], weight)
-    quiet: dict[str, Any] = {"weight_scale": float(min(0.1, 0.3 / np.sqrt(max(schema.n_sites, 1))))}
-    for block in data.blocks.values():
-        if block.lists is not None:
-            cuts, bias = _with_items(cuts, bias, block, weight)
-            quiet = {"n_presence": sum(size) if plan.presence else 0}
+    schema, lists = data.schema, data.schema.listed
+    columns = [(name, schema[name]) for name in schema.modelled]
+    starts = [column.form.start(column, data.blocks[name], data.weight) for name, column in columns]
+    width = max([each.cuts.shape[1] for each in starts], default=0)
+    padded = [np.pad(each.cuts, ((0, 0), (0, width - each.cuts.shape[1])), constant_values=np.inf) for each in starts]
+    cuts, bias = np.concatenate(padded), np.concatenate([each.bias for each in starts])
+    options: dict[str, Any] = {"n_presence": sum(size) if plan.presence and lists else 0}
+    if not lists and (schema.is_utility.any() or plan.objective == "likelihood"):
+        options["weight_scale"] = float(min(0.1, 0.3 / np.sqrt(max(schema.n_sites, 1))))
     if plan.objective == "likelihood":
-        quiet["hidden_rate"] = plan.sparsity_target if plan.sparsity_weight else 0.5
-    learnable, centre = initialise.start(
-        key_start, cuts, schema.n_cuts, *size, np.dtype(np.float32), site_bias=bias, **quiet
+        options["hidden_rate"] = plan.sparsity_target if plan.sparsity_weight else 0.5
+    learnable, centre = starting.start(
+        key_start, cuts, schema.n_cuts, *size, np.dtype(np.float32), site_bias=bias, **options
     )
-    if isinstance(evidence, Ragged) and size[1]:  # how generous a row is: a factor that all items share
-        shared = learnable.loadings.at[n_ordinary:, 0].set(initialise.GENEROSITY)
+    for factor, name in enumerate(lists[: size[1]]):  # a row's mean score: a factor with equal loadings of all items
+        shared = learnable.loadings.at[schema.slices[name], factor].set(starting.GENEROSITY)
         learnable = learnable._replace(loadings=shared)
     if plan.negative_phase == "tempered":
         n_chains = max(1, n_chains // plan.n_temperatures) * plan.n_temperatures
@@ -103,23 +98,11 @@ def start(
     return trainer.initial_state(learnable, centre, chains, plan, n_rows)
 
 
-def _with_items(cuts: np.ndarray, bias: np.ndarray, block: Block, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Starting cuts and biases with those of a list's items after them."""
-    assert block.lists is not None
-    lists, n_items = block.lists, len(block.sites)
-    share = np.repeat(weight, np.diff(lists.start))
-    code = lists.code.astype(np.int64)
-    found = initialise.starting_lists(lists.site, code, share, n_items, block.n_cuts)
-    width = max(cuts.shape[1], found.cuts.shape[1])
-    both = [np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=np.inf) for each in (cuts, found.cuts)]
-    return np.concatenate(both), np.concatenate([bias, found.bias])
-
-
 def choose_sizes(
     key: PRNGKey, chosen: Mapping[str, Any], data: Data, on_epoch: Callable[[dict[str, Any]], None]
 ) -> tuple[tuple[int, int], list[sizes.Tried]]:
-    """Numbers of hidden units and of factors, and what was tried to find them."""
-    if isinstance(data.evidence, Ragged):
+    """Numbers of hidden units and factors, and the sizes that were tried."""
+    if data.schema.listed:
         return settings.sizes_of_lists(chosen), []
     found = sizes.candidates(chosen, data.evidence.n_rows, data.schema.n_sites)
     if len(found) == 1:
@@ -132,30 +115,31 @@ def choose_sizes(
     rate = float(chosen["learning_rate"])
     tried = sizes.search(key_search, state, rows, data.layout, plan, found, rate, on_step=on_epoch)
     begins = f"{tried[0].n_hidden} hidden units and {tried[0].n_factors} factors, compiling"
-    on_epoch({"stage": "fitting", "done": 0, "of": lengths(chosen, data.evidence)[1], "figure": begins})
+    on_epoch({"stage": "fitting", "done": 0, "of": lengths(chosen, data)[1], "figure": begins})
     return (tried[0].n_hidden, tried[0].n_factors), tried
 
 
 def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]) -> Outcome:
-    """Train from the start, or from a checkpoint of the same fit."""
+    """Train from initial values, or from a checkpoint of the same fit."""
+    began = time.perf_counter()
     n_rows = data.evidence.n_rows
     key_start, key_fit, key_split = jax.random.split(jax.random.key(seed), 3)
     size, tried = choose_sizes(jax.random.fold_in(key_start, 1), chosen, data, on_epoch)
     plan = settings.plan(chosen, *size)
     n_held = settings.held_out(chosen, n_rows)
     state = start(key_start, data, size, int(chosen["n_chains"]), plan, n_rows - n_held)
-    batch_size, max_epochs = lengths(chosen, data.evidence)
+    cells, max_epochs = lengths(chosen, data)
     order = np.asarray(jax.random.permutation(key_split, n_rows))
     every = course.Rows(data.evidence, jnp.asarray(data.weight, jnp.float32))
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
-    if isinstance(seen.evidence, Ragged):
-        seen = seen._replace(evidence=seen.evidence.on_device())
-    else:
-        batch_size = min(batch_size, n_rows - n_held)
-    length = course.Length(batch_size, max_epochs, float(chosen["learning_rate"]))
+    seen = seen._replace(evidence=seen.evidence.on_device())
+    length = course.Length(cells, max_epochs, float(chosen["learning_rate"]))
     checkpoint = None
     if chosen["checkpoint"] is not None:
-        checkpoint = Checkpoint(chosen["checkpoint"], fingerprint(every, state, data.layout, plan, length, n_held))
+        checkpoint = Checkpoint(
+            chosen["checkpoint"],
+            fingerprint(every, state, data.layout, plan, length, n_held),
+        )
     fitted = course.fit(
         key_fit,
         state,
@@ -167,23 +151,26 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
         on_epoch=on_epoch,
         resume=checkpoint.load(state) if checkpoint else None,
         on_run=checkpoint.save if checkpoint else None,
+        limit=None if chosen["max_time"] is None else course.TimeLimit(float(chosen["max_time"]), began),
     )
     return Outcome(fitted, plan, tried, order[n_held:] if n_held else np.arange(n_rows))
 
 
-def lengths(chosen: Mapping[str, Any], evidence: Packed) -> tuple[int, int]:
-    """Rows (of lists, cells) in a batch, and epochs."""
-    if isinstance(evidence, Ragged):
-        return settings.lengths_of_lists(chosen, evidence.n_rows, evidence.n_cells)
-    return settings.lengths(chosen, evidence.n_rows)
+def lengths(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
+    """Cells in a batch, and epochs."""
+    n_rows, n_cells = data.evidence.n_rows, data.evidence.n_cells
+    if data.schema.listed:
+        return settings.lengths_of_lists(chosen, n_rows, n_cells)
+    batch_size, max_epochs = settings.lengths(chosen, n_rows)
+    return batch_size * (n_cells // n_rows), max_epochs
 
 
 def go_on(chosen: Mapping[str, Any], data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:
-    """One more pass over new rows, at the full rate; smoothed posteriors are of the first rows, and stay out of it."""
+    """One more pass over new rows at the full rate; smoothed posteriors of the first rows are not updated."""
     plan = replace(plan, posterior_smoothing=0.0)
-    rows = course.Rows(data.evidence, jnp.asarray(data.weight, jnp.float32))
-    batch_size, _ = lengths(chosen, data.evidence)
-    length = course.Length(batch_size, 1, float(chosen["learning_rate"]), falls=False)
+    rows = course.Rows(data.evidence.on_device(), jnp.asarray(data.weight, jnp.float32))
+    cells, _ = lengths(chosen, data)
+    length = course.Length(cells, 1, float(chosen["learning_rate"]), falls=False)
     key = jax.random.fold_in(jax.random.key(seed), state.step)
     return course.fit(key, state, rows, data.layout, plan, length)
 

@@ -1,6 +1,6 @@
-"""A.2.4 Watching a fit: progress for people, and warnings when what was learned should not be trusted.
+"""A.2.4 Progress of a fit, and warnings if the result should not be trusted.
 
-Progress goes to standard error: a bar on a terminal; elsewhere, as in a log file, a plain line now and then.
+Progress is written to standard error: a bar on a terminal; otherwise, as in a log file, a line every 30 seconds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Told = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Standing:
-    """Where a fit stands: what it is doing, which part of how many is done, and how long the rest may take.
+    """Current progress: the stage, how many parts of it are done, and an estimate of the remaining time.
 
-    A record is that of an epoch, or names the `stage` before it: what is `done` `of` how many parts, and a `figure`.
+    A record is that of an epoch, or of an earlier `stage`: `done` parts `of` all parts, and a `figure` to show.
     """
 
     of: int
@@ -37,23 +37,23 @@ class Standing:
     figure: str = "starting"
     held_out: float | None = None
     began: float = 0.0
-    first: tuple[float, int] | None = None  # when a first part was done, which has the compiling behind it
+    first: tuple[float, int] | None = None  # time of the first finished part; compilation is before it
     last: float = 0.0
 
     def __post_init__(self) -> None:
         self.began = time.monotonic()
 
     def take(self, record: dict[str, Any]) -> bool:
-        """Go by a record; returns whether it begins a new stage."""
+        """Update from a record; returns whether it starts a new stage."""
         is_new = record.get("stage", "fitting") != self.stage
         if is_new:
             self.first = None
         if "epoch" in record:
             self.stage, self.done = "fitting", int(record["epoch"])
             self.held_out = record.get("held_out", self.held_out)
-            self.figure = f"{record['objective']:.4f} nats a cell"
+            self.figure = f"mean log-likelihood per answer (nats): {record['objective']:.4f}"
             if self.held_out is not None:
-                self.figure += f", held out {self.held_out:.4f}"
+                self.figure += f", held out: {self.held_out:.4f}"
         else:
             self.stage, self.done, self.of, self.figure = (record[key] for key in ("stage", "done", "of", "figure"))
         self.last = time.monotonic()
@@ -62,7 +62,7 @@ class Standing:
         return is_new
 
     def line(self) -> str:
-        """All of it in one line."""
+        """The progress as one line of text."""
         seconds = int(time.monotonic() - self.began)
         clock = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         return f"{clock} {self.stage} {self.done}/{self.of} {self.figure}{self._left()}"
@@ -77,7 +77,7 @@ class Standing:
 
 @contextmanager
 def progress(max_epochs: int, verbose: bool | int | str) -> Iterator[Told]:
-    """A callback for `fit` that tells how far it is; silent unless `verbose`, or "auto" on a terminal."""
+    """A callback for `fit` that shows progress if `verbose` is true, or "auto" on a terminal."""
     shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
     if not shown:
         yield lambda record: None
@@ -107,7 +107,7 @@ def _bar(console: Any, standing: Standing) -> Iterator[Told]:
 
 @contextmanager
 def _lines(standing: Standing) -> Iterator[Told]:
-    """A line at once, for each new stage and at the end, and every `EVERY` seconds, be it in the midst of an epoch."""
+    """Print a line at the start, for each new stage, at the end, and every `EVERY` seconds, also during an epoch."""
     stop = threading.Event()
 
     def say() -> None:
@@ -133,7 +133,7 @@ def _lines(standing: Standing) -> Iterator[Told]:
 
 
 def warn(fitted: Fitted) -> None:
-    """Say what should keep one from trusting the fit, if anything."""
+    """Warn if the fit failed, or if hidden units are stuck."""
     if fitted.problem:
         warnings.warn(fitted.problem, ConvergenceWarning, stacklevel=3)
     rate = np.asarray(fitted.params.hidden_mean)

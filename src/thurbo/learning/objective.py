@@ -1,7 +1,7 @@
-"""§5 What is maximised, as functions whose gradient by JAX is the gradient we want.
+"""§5 The objectives, as functions whose gradient by JAX is the gradient of the paper.
 
 `likelihood`: a surrogate with the gradient of Eq. (8), §5.2 (cuts), A.2.2 (sparsity), given the states of both phases.
-`multi_prediction`: log-probability of hidden cells after a few mean-field steps from the others. `exact`: log P(e).
+`multi_prediction`: log-probability of masked cells after a few mean-field steps from the others. `exact`: log P(e).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import jax.numpy as jnp
 
 from thurbo import rbm
 from thurbo._typing import Array, Chains, Float, Hidden, PerRow, Rows, RowsMask
-from thurbo.constraints.joint import log_mass_of_hidden
 from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import log_evidence_exact
 from thurbo.inference.meanfield import MeanField, factor_variance, mean_field, predictive
@@ -34,7 +33,7 @@ def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow
     value = value + rbm.expected_log_omega(seen, state.hidden, evidence.free)
     region = evidence.region(seen.gauge)
     value = value + region.log_mass(mean + rbm.factor_shift(seen, state.factors))
-    if seen.factor_prior is not None:  # whose own parameters learn from where z is
+    if seen.factor_prior is not None:  # the parameters of the prior of z are learned, too
         value = value - 0.5 * ((state.factors - seen.factor_prior) ** 2).sum(-1)
     if state.whitener is not None:
         spread = factor_variance(seen, jax.lax.stop_gradient(state.whitener))
@@ -50,9 +49,9 @@ def negative_part(params: Params, evidence: Evidence, h: Chains, plan: Plan) -> 
 
 
 def sparsity(params: Params, evidence: Evidence, state: Positive, target: float) -> PerRow:
-    """Pulls each unit's log-odds g_k(x) = γ_k + Σ_i W_ik x_i towards a share ρ of rows, in either of the paper's forms.
+    """Penalty on the log-odds g_k(x) = γ_k + Σ_i W_ik x_i of each unit, with target ρ, in either form of the paper.
 
-    §6: Σ_k (ρ − σ(g_k)) g_k at the mean x̂ of a row, which mean-field knows and sampling takes from its recent draws.
+    §6: Σ_k (ρ − σ(g_k)) g_k at the mean x̂ of a row, from mean-field or from the recent samples.
     A.2.2: the average of the same over the draws themselves. Its slope in g_k is that of Σ_k ρ log P(h_k) + ….
     """
     seen = evidence.seen(params)
@@ -71,17 +70,17 @@ def _pull(params: Params, x: Rows, hidden: Hidden | None, target: float) -> PerR
     return ((target - jax.lax.stop_gradient(hidden)) * logits).sum(-1)
 
 
-def multi_prediction(params: Params, evidence: Evidence, hidden: RowsMask, plan: Plan) -> tuple[PerRow, MeanField]:
-    """log P(hidden cells | the others) of each row at the mean-field prediction, and that mean-field.
+def multi_prediction(params: Params, evidence: Evidence, masked: RowsMask, plan: Plan) -> tuple[PerRow, MeanField]:
+    """log P(masked cells | the others) of each row at the mean-field prediction, and that mean-field.
 
-    `hidden` are slots as the plan's hiding gives them.
+    `masked` are the slots that the plan's masking returns.
     """
-    shown = evidence.hide(hidden, plan.unobserved)
+    shown = evidence.hide(masked, plan.unobserved)
     q = mean_field(params, shown, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
     mean, deviation = predictive(params, q, evidence)
     region = evidence.region(evidence.seen(params).gauge)
-    whole = evidence.cells is not None and getattr(plan.hiding, "whole_cells", False)
-    return log_mass_of_hidden(region, mean, deviation, hidden, whole), q
+    whole = evidence.cells is not None and getattr(plan.masking, "whole_cells", False)
+    return region.mass_of_masked(mean, deviation, masked, whole), q
 
 
 def exact(params: Params, evidence: Evidence) -> PerRow:
@@ -90,7 +89,7 @@ def exact(params: Params, evidence: Evidence) -> PerRow:
 
 
 def reconstruction(params: Params, evidence: Evidence, state: Positive) -> PerRow:
-    """log P(e | q) of each row at its own posteriors (simpler than A.2.4): a figure to watch, not to maximise."""
+    """log P(e | q) of each row at its own posteriors (simpler than A.2.4): for monitoring, not maximised."""
     seen = evidence.seen(params)
     mean = rbm.latent_mean(seen, state.hidden) + rbm.factor_shift(seen, state.factors)
     return evidence.region(seen.gauge).log_mass(mean)

@@ -1,7 +1,7 @@
 """§5.1 The two phases of the likelihood gradient, Eq. (8): statistics under the data, and under the model alone.
 
-Both end in states of the hidden layer only: x is integrated out given them, which is never noisier. The two are two
-instances of one thing, a hidden state to take ∂ log Ω at, with and without evidence.
+Both return states of the hidden layer; x is integrated out, which never increases the variance. Each phase is a hidden
+state at which the gradient of log Ω is taken, with evidence and without.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from thurbo.rbm import Params
 
 
 class Positive(NamedTuple):
-    """Data-dependent state: probabilities of h (or a draw of h), z, and the whitener of z where it is a mean.
+    """Data-dependent state: probabilities of h (or a sample of h), z, and the whitener of z if z is a mean.
 
-    `draws` are what h sees of x, x − Vz: in each of a chain's recent rounds, or their average as the only one.
+    `draws` are the inputs x − Vz of the hidden units: in the recent rounds of the chains, or only their average.
     """
 
     hidden: Hidden
     factors: Factors
     whitener: Float[Array, "row factor factor"] | None
-    felt: Float[Array, " slot"]  # mean over rows of what h sees of x
+    felt: Float[Array, " slot"]  # mean over rows of the input x − Vz of the hidden units
     draws: Float[Array, "draw row slot"] | None = None
 
 
 def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Positive:
-    """P(h, z | e): mean-field, or a short Gibbs run that starts from it."""
+    """P(h, z | e): by mean-field, or by a short Gibbs run that starts from it."""
     q = mean_field(params, evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
     if plan.positive_phase == "mean-field":
         return Positive(q.hidden, q.factors, q.whitener, q.felt)
@@ -56,7 +56,7 @@ def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Po
 
 
 def negative(key: PRNGKey, params: Params, evidence: Evidence, start: Chains, plan: Plan) -> Chains:
-    """P(h) by `n_negative_steps` rounds without evidence: from the chains given, or from the data (contrastive)."""
+    """P(h) by `n_negative_steps` rounds without evidence: from the given chains, or from the data (contrastive)."""
     if plan.negative_phase == "persistent":
         return gibbs.prior_run(key, start, params, plan.n_negative_steps)
     if plan.negative_phase == "tempered":

@@ -1,6 +1,6 @@
-"""§5, §6 How to learn: every choice of a fit in one frozen, hashable record, so that a plan compiles once.
+"""§5, §6 All settings of a fit in one frozen, hashable record, so that each plan compiles once.
 
-What changes while training runs (parameters, chains, rates) is in the state, never here.
+Quantities that change during training (parameters, chains, rates) are in the state.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from thurbo.evidence import Unobserved
-from thurbo.learning.hiding import Cells, Hiding
+from thurbo.learning.masking import Cells, Masking
 
 Objective = Literal["likelihood", "multi-prediction", "exact"]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Static choices of a fit.
+    """Static settings of a fit.
 
-    objective           what is maximised: the evidence likelihood (§5) by two phases, the log-probability of hidden
-                        cells, or the likelihood by enumeration
-    unobserved          whether a missing cell is integrated over or no variable of that row at all
+    objective           what is maximised: the likelihood of the evidence (§5) by two phases, the log-probability of
+                        masked cells, or the likelihood by enumeration
+    unobserved          whether a missing cell is integrated over ("marginalize"), or not a variable ("exclude")
     positive_phase      data-dependent statistics by mean-field or by Gibbs sampling started from it (§5.1)
-    negative_phase      data-independent statistics by shared persistent chains, the same with tempered copies that
-                        exchange states, or contrastive divergence (§5.1)
-    hiding              which cells multi-prediction hides from itself
-    sparsity_*          ρ and λ of §6, A.2.2, taken at the average x of a row or averaged over its draws
-    posterior_smoothing η of A.2.3: share of the old in each row's running posterior; 0 keeps none
-    presence            whether it speaks which items a row lists at all
-    latent_bound        how far from its mean hidden units see an x in the data phase (§6)
+    negative_phase      data-independent statistics by persistent chains, by persistent chains with parallel
+                        tempering, or by contrastive divergence (§5.1)
+    masking             which cells multi-prediction masks, to predict them from the others
+    sparsity_*          ρ and λ of §6, A.2.2, at the average x of a row or averaged over its samples
+    posterior_smoothing η of A.2.3: weight of the old value in each row's running posterior; 0 turns it off
+    presence            use which items a row lists as a signal
+    latent_bound        bound on the distance of x from its mean as input of hidden units in the data phase (§6)
     """
 
     objective: Objective = "multi-prediction"
@@ -36,7 +36,7 @@ class Plan:
     positive_phase: Literal["mean-field", "gibbs"] = "mean-field"
     negative_phase: Literal["persistent", "contrastive", "tempered"] = "persistent"
     likelihood_weight: float = 0.0
-    hiding: Hiding = field(default_factory=Cells)
+    masking: Masking = field(default_factory=Cells)
     n_mean_field_steps: int = 5
     n_positive_steps: int = 5
     n_negative_steps: int = 5
@@ -56,10 +56,10 @@ class Plan:
 
     @property
     def uses_chains(self) -> bool:
-        """Whether there is a negative phase at all."""
+        """Whether there is a negative phase."""
         return self.objective == "likelihood" or self.likelihood_weight > 0
 
     @property
     def keeps_chains(self) -> bool:
-        """Whether chains of the model go on from update to update."""
+        """Whether the chains persist from update to update."""
         return self.uses_chains and self.negative_phase != "contrastive"

@@ -1,30 +1,32 @@
-"""§5, §6 What the estimator's parameters mean for a fit: checked by name, and every "auto" decided here.
+"""§5, §6 From the parameters of the estimator to the plan of a fit: checks each value, and resolves every "auto".
 
-Defaults that work untuned are rules of this file; the training loop sees only the `Plan` they end in.
+The default rules are in this file; the training loop only sees the resulting `Plan`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from thurbo.errors import ThurboError
+from thurbo.errors import ThurboError, check_choice
 from thurbo.inference.likelihood import MAX_QUADRATURE_FACTORS
-from thurbo.learning.hiding import NAMED
+from thurbo.learning.masking import NAMED
+from thurbo.learning.objective_settings import OBJECTIVE_OF, Likelihood, Prediction
 from thurbo.learning.plan import Plan
 
-Settings = Mapping[str, Any]  # the estimator's parameters by name
+Settings = Mapping[str, Any]  # the estimator's parameters and those of its objective, by name
 
-EXACT_OBJECTIVE = 8  # hidden units up to which "auto" enumerates them
-PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # of mean-field: as trained by multi-prediction, and otherwise
-LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # rows of a table that is watched, and rows that watch it
-AUTO_UPDATES = 3000  # gradient steps that "auto" epochs aim at
-LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # of lists: units and factors, cells, steps
-MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units, a factor counting as five (its nodes)
+EXACT_OBJECTIVE = 8  # largest number of hidden units for which "auto" enumerates
+PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # mean-field steps: for multi-prediction, and otherwise
+LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # minimum rows to hold some out; maximum held out
+AUTO_UPDATES = 3000  # target number of gradient steps of "auto" epochs
+LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # lists: units and factors, cells, steps
+MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units; a factor counts as five (its quadrature nodes)
 CHOICES = {
     "unobserved": ("marginalize", "exclude"),
     "objective": ("auto", "likelihood", "multi-prediction", "exact"),
@@ -35,21 +37,48 @@ CHOICES = {
 }
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_temperatures": 1, "n_chains": 1, "batch_size": 1}
 SMALLEST |= {"max_epochs": 0}
-NOT_NEGATIVE = ("weight_decay", "item_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
-MAY_BE_NONE = ("max_norm", "latent_bound")
+NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
+MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
 MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight")
+AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}
+# Settings that an objective does not have are at their defaults; tables have no list settings.
+DEFAULTS = {item.name: item.default for own in (Prediction, Likelihood) for item in fields(own)}
+DEFAULTS |= {"item_decay": 0.0, "presence": False}
+
+
+def flat(parameters: Settings) -> dict[str, Any]:
+    """The estimator's parameters merged with those of `learning`; the type of `learning` decides the objective."""
+    learning, objective = parameters["learning"], parameters["objective"]
+    check_choice("objective", objective, CHOICES["objective"])
+    if learning is not None and type(learning) not in OBJECTIVE_OF:
+        kinds = ", ".join(f"tb.{kind.__name__}(...)" for kind in OBJECTIVE_OF)
+        raise ThurboError(f"learning={learning!r} is not one of None, {kinds}")
+    found = {**DEFAULTS, **{name: value for name, value in parameters.items() if name != "learning"}}
+    found["objective_is_auto"] = objective == "auto"
+    if learning is not None:
+        implied = OBJECTIVE_OF[type(learning)]
+        if "auto" not in (objective, implied) and objective != implied:
+            kind = type(learning).__name__
+            raise ThurboError(
+                f'objective="{objective}" contradicts learning={kind}(...), which is for objective="{implied}"; '
+                "remove one of them"
+            )
+        found |= {item.name: getattr(learning, item.name) for item in fields(learning)}
+        found["objective"] = objective if implied == "auto" else implied
+    found |= {name: value for name, value in AUTO.items() if isinstance(found[name], str) and found[name] == "auto"}
+    check(found)
+    return found
 
 
 def can_enumerate(n_hidden: int, n_factors: int, by: str) -> bool:
-    """Whether so many hidden units and factors can be summed over: by an objective, or by a method of a query."""
+    """Whether so many hidden units and factors can be enumerated: by an objective, or by a method of a query."""
     return n_factors <= MAX_QUADRATURE_FACTORS and n_hidden + 5 * n_factors <= MOST_ENUMERATED[by]
 
 
 def check(settings: Settings) -> None:
-    """Refuse what no fit can mean, before any work: each setting by its name."""
+    """Check every setting by name, before training starts."""
     for name, known in CHOICES.items():
-        if settings[name] not in known:
-            raise ThurboError(f"{name}={settings[name]!r} is not one of {', '.join(known)}")
+        check_choice(name, settings[name], known)
     for name, smallest in SMALLEST.items():
         value = settings[name]
         if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= smallest:
@@ -60,9 +89,9 @@ def check(settings: Settings) -> None:
     share = settings["validation_fraction"]
     if share != "auto" and not (isinstance(share, (int, float)) and 0 <= share < 1):
         raise ThurboError(f'validation_fraction={share!r} is not a number from 0 to below 1, nor "auto"')
-    if not callable(settings["hiding"]) and settings["hiding"] not in list(NAMED):
+    if not callable(settings["masking"]) and settings["masking"] not in list(NAMED):
         named = ", ".join(NAMED)
-        raise ThurboError(f"hiding={settings['hiding']!r} is none of {named}, nor something like Rectangles(28, 28)")
+        raise ThurboError(f"masking={settings['masking']!r} is not one of {named} or an object like Rectangles(28, 28)")
     smoothing = settings["posterior_smoothing"]
     if smoothing is not None and not (isinstance(smoothing, (int, float)) and 0 < smoothing < 1):
         raise ThurboError(f"posterior_smoothing={smoothing!r} is neither None nor a number between 0 and 1")
@@ -82,7 +111,7 @@ def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     try:
         weight = np.asarray(sample_weight, np.float64)
     except (TypeError, ValueError):
-        raise ThurboError("sample_weight holds something that is no number; give one number for each row") from None
+        raise ThurboError("sample_weight has a value that is not a number; give one number for each row") from None
     if weight.shape != (n_rows,):
         raise ThurboError(f"sample_weight has shape {weight.shape}; give one number for each of the {n_rows} rows")
     bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
@@ -94,7 +123,7 @@ def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
 
 
 def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
-    """How to learn, every "auto" decided."""
+    """The plan of a fit, with every "auto" resolved."""
     objective = settings["objective"]
     if objective == "auto":
         objective = "exact" if n_hidden <= EXACT_OBJECTIVE and n_factors == 0 else "multi-prediction"
@@ -104,12 +133,12 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         )
     share = settings["likelihood_weight"]
     if share == "auto":
-        # With factors it cost a survey .03 nats of every hidden answer.
-        mixed = settings["objective"] == "auto" and objective == "multi-prediction" and n_factors == 0
+        # With factors it reduced the log-likelihood per masked answer of a survey by 0.03 nats.
+        mixed = settings["objective_is_auto"] and objective == "multi-prediction" and n_factors == 0
         share = 0.1 if mixed else 0.0
     positive: Any = "mean-field" if settings["positive_phase"] == "auto" else settings["positive_phase"]
     form: Any = settings["sparsity_form"]
-    if form == "auto":  # draws are there to be averaged over where there are any
+    if form == "auto":  # average over samples if there are any
         form = "samples" if positive == "gibbs" else "average"
     negative = settings["negative_phase"]
     if negative == "auto":
@@ -124,7 +153,7 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         objective=objective,
         unobserved=settings["unobserved"],
         likelihood_weight=float(share),
-        hiding=NAMED[settings["hiding"]] if isinstance(settings["hiding"], str) else settings["hiding"],
+        masking=NAMED[settings["masking"]] if isinstance(settings["masking"], str) else settings["masking"],
         positive_phase=positive,
         negative_phase=negative,
         n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
@@ -144,7 +173,7 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
 
 
 def held_out(settings: Settings, n_rows: int) -> int:
-    """Rows that training does not see, to watch it by; "auto" is a tenth, none of a small table."""
+    """Rows to hold out from training; "auto" is a tenth, and none of a small table."""
     share = settings["validation_fraction"]
     if share == "auto":
         return min(n_rows // 10, MOST_WATCHED) if n_rows >= LEAST_WATCHED else 0
@@ -160,10 +189,10 @@ def lengths(settings: Settings, n_rows: int) -> tuple[int, int]:
     return batch_size, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])
 
 
-def of_lists(settings: Settings) -> dict[str, Any]:
-    """The settings where rows list few of many items: missing is no variable, and chains cost more than they give."""
+def of_lists(settings: Settings, own: Settings) -> dict[str, Any]:
+    """The settings for lists, with those of the column: unlisted items are not variables; "auto" uses no chains."""
     share = settings["likelihood_weight"]
-    return {**settings, "unobserved": "exclude", "likelihood_weight": 0.0 if share == "auto" else share}
+    return {**settings, **own, "unobserved": "exclude", "likelihood_weight": 0.0 if share == "auto" else share}
 
 
 def sizes_of_lists(settings: Settings) -> tuple[int, int]:
@@ -174,7 +203,7 @@ def sizes_of_lists(settings: Settings) -> tuple[int, int]:
 
 
 def lengths_of_lists(settings: Settings, n_rows: int, n_cells: int) -> tuple[int, int]:
-    """Cells in a batch, and epochs; a `batch_size` in rows is taken at their mean length."""
+    """Cells in a batch, and epochs; a `batch_size` in rows is converted by their mean length."""
     size = settings["batch_size"]
     usual = int(np.clip(n_cells // 8, *LIST_CELLS))
     cells = usual if size == "auto" else max(1, round(int(size) * n_cells / max(n_rows, 1)))

@@ -1,7 +1,7 @@
-"""§6 How many hidden units and factors: short fits of several sizes, judged by hidden cells of rows they do not see.
+"""§6 Choice of the numbers of hidden units and factors: short fits of several sizes, scored on masked cells.
 
-All sizes run in one compiled program, that of the largest: units beyond a size stay at zero. Half of the sizes drop out
-after each round, so that the search costs less than the fit it prepares.
+The masked cells are in held-out rows. All sizes run in one compiled program, that of the largest size; unused units
+stay at zero. Half of the sizes are dropped after each round, so that the search is faster than the final fit.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from thurbo.learning.start import Layout, fold
 from thurbo.learning.trainer import Fall, TrainState, epoch
 
 LEAST_ROWS, MOST_ROWS, MOST_JUDGED = 1000, 4000, 1000
-LARGEST = 100  # hidden units that are tried
-BATCH, ROUNDS = 100, (150, 150, 150)  # rows a step; steps of each round
+LARGEST = 100  # largest number of hidden units that is tried
+BATCH, ROUNDS = 100, (150, 150, 150)  # rows per step; steps of each round
 STAGE = "choosing sizes"
-MARGIN = 0.001  # nats a cell that a larger model has to gain
+MARGIN = 0.001  # gain in log-likelihood per answer (nats) that a larger model needs
 
 
 class Tried(NamedTuple):
-    """One size, and the log-probability per hidden cell that it reached when it was last judged."""
+    """One size, and its latest log-likelihood per masked cell."""
 
     n_hidden: int
     n_factors: int
@@ -36,7 +36,7 @@ class Tried(NamedTuple):
 
 
 def by_rule(chosen: Mapping[str, Any], n_rows: int, n_sites: int) -> tuple[int, int]:
-    """Sizes without a search: a unit a site, twenty rows a unit, no factors."""
+    """Sizes without a search: one unit per site, at most one unit per twenty rows, no factors."""
     n_hidden, n_factors = chosen["n_hidden"], chosen["n_factors"]
     if n_hidden == "auto":
         n_hidden = int(np.clip(min(n_sites, n_rows // 20), 2, 50))
@@ -44,9 +44,9 @@ def by_rule(chosen: Mapping[str, Any], n_rows: int, n_sites: int) -> tuple[int, 
 
 
 def candidates(chosen: Mapping[str, Any], n_rows: int, n_sites: int) -> list[tuple[int, int]]:
-    """Sizes to try, smaller ones first; only one where there is nothing to choose or too little to choose by.
+    """Sizes to try, smaller ones first; only one if there is no choice or too few rows.
 
-    Hidden units that were asked for by number get no factors unless those are asked for too: it is the paper's model.
+    If the number of hidden units is given, there are no factors unless these are given too: the model of the paper.
     """
     enough = n_rows >= LEAST_ROWS and chosen["objective"] != "exact" and chosen["max_epochs"] != 0
     if not enough or chosen["n_hidden"] != "auto":
@@ -67,11 +67,11 @@ def search(
     rate: float,
     on_step: Callable[[dict[str, Any]], None] = lambda record: None,
 ) -> list[Tried]:
-    """Try `sizes`, the best first; `state` is where a fit of the largest of both numbers starts.
+    """Try `sizes`, best first in the result; `state` is the initial state of the largest size.
 
-    `on_step` is told before the first short fit and after each, in the words of `monitor.Standing`.
+    `on_step` is called before the first short fit and after each one, with records for `monitor.Standing`.
     """
-    # What predicts best is asked, whatever will be maximised in the end.
+    # Sizes are compared by prediction, whatever the objective of the final fit.
     plan = replace(plan, objective="multi-prediction", likelihood_weight=0.0, posterior_smoothing=0.0)
     key_rows, key_judge, key_fit = jax.random.split(key, 3)
     order = np.asarray(jax.random.permutation(key_rows, rows.evidence.n_rows))
@@ -80,6 +80,7 @@ def search(
     shown, judges = (Rows(rows.evidence.rows(index), rows.weight[index]) for index in (seen, judged))
     at, never = jnp.asarray(rate, rows.weight.dtype), jnp.asarray(NEVER, rows.weight.dtype)
     n_batches = -(-len(seen) // BATCH)
+    cells = BATCH * -(-shown.evidence.n_cells // len(seen))
     running = {size: _cut(state, layout, *size) for size in sizes}
     results: dict[tuple[int, int], Tried] = {}
     done, of = 0, _n_fits(len(sizes))
@@ -89,12 +90,13 @@ def search(
             for i in range(max(1, round(n_steps / n_batches))):
                 key_i = jax.random.fold_in(key_fit, 1000 * number + i)
                 fall = Fall(never, 2 * never)
-                fitted, _ = epoch(key_i, fitted, *shown, own, at, fall, plan, min(BATCH, len(seen)))
+                fitted, _ = epoch(key_i, fitted, *shown, own, at, fall, plan, cells)
             running[size] = fitted, own
             score = held_out_score(key_judge, fold(fitted.learnable, fitted.centre, own), judges, plan)
             results[size] = Tried(*size, float(score) if jnp.isfinite(score) else -np.inf)
             done += 1
-            figure = f"{size[0]} hidden units and {size[1]} factors, {results[size].held_out:.4f} nats a cell"
+            figure = f"{size[0]} hidden units and {size[1]} factors, "
+            figure += f"mean log-likelihood per answer (nats): {results[size].held_out:.4f}"
             on_step({"stage": STAGE, "done": done, "of": of, "figure": figure})
         left = sorted(running, key=lambda size: -results[size].held_out)[: _half(len(running))]
         running = {size: running[size] for size in left}
@@ -109,7 +111,7 @@ def _half(n: int) -> int:
 
 
 def _n_fits(n_sizes: int) -> int:
-    """Short fits of all rounds."""
+    """Number of short fits in all rounds."""
     total = 0
     for _ in ROUNDS:
         total, n_sizes = total + n_sizes, _half(n_sizes)
@@ -117,7 +119,7 @@ def _n_fits(n_sizes: int) -> int:
 
 
 def _cut(state: TrainState, layout: Layout, n_hidden: int, n_factors: int) -> tuple[TrainState, Layout]:
-    """The same start with fewer units at work."""
+    """The same initial state with fewer active units."""
     start = state.learnable
     units = jnp.arange(start.weights.shape[1]) < n_hidden
     factors = jnp.arange(start.loadings.shape[1]) < n_factors

@@ -1,30 +1,26 @@
-"""§5 Where learning starts, and the coordinates it moves in.
+"""§5 Initial values of the parameters, and the coordinates of the optimiser.
 
-Cuts start at the quantiles of each answer's own frequencies, so that the untrained model is the independent one. The
-optimiser sees centred, unconstrained coordinates (`Learnable`); `fold` gives back the paper's α, W, γ, θ.
+Cuts start at the quantiles of the observed frequencies, so that the untrained model is the independent one. The
+optimiser uses centred, unconstrained coordinates (`Learnable`); `fold` converts them to the paper's α, W, γ, θ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri
 
 from thurbo._typing import Array, Bool, Float, Int, PRNGKey
 from thurbo.constraints import Gauge
 from thurbo.rbm import Params
 
-DAMPING = 5.0  # answers that an item's mean is drawn to that of all by
-GENEROSITY = 0.5  # starting loading of all items on the first factor
-WIDER = 1.2  # latent spread of a list's items in units of their noise, roughly
+GENEROSITY = 0.5  # initial loading of all items of a list on their common factor
 
 
 class Learnable(NamedTuple):
-    """What the optimiser moves: x and h centred, cuts as a first cut and log-gaps, scales as logs."""
+    """Coordinates of the optimiser: x and h centred, cuts as a first cut and log-gaps, scales as logs."""
 
     site_bias: Float[Array, " site"]
     weights: Float[Array, "site hidden"]
@@ -33,29 +29,36 @@ class Learnable(NamedTuple):
     first_cut: Float[Array, " site"]
     log_gaps: Float[Array, "site gap"]
     log_scale: Float[Array, " site"]
-    presence: Float[Array, "site unit"]  # of no units where presence says nothing
+    presence: Float[Array, "site unit"]  # no units if presence is off
 
 
 class Centre(NamedTuple):
-    """Running means of h and x in the data phase: the energy is written in h − c and x − d, then folded back."""
+    """Running means c of h and d of x in the data phase: the energy uses h − c and x − d; `fold` removes them."""
 
     hidden: Float[Array, " hidden"]
     site: Float[Array, " site"]
 
 
 class Layout(NamedTuple):
-    """What kind each site is: how many learnable cuts it has, and whether it is measured, with a scale to learn.
+    """The type of each site: its number of learned cuts, and whether it is measured, with a learned scale.
 
-    A utility (of a category or a ranked item) has neither: only its bias moves. Where `active_*` are given, the other
-    units and factors stay as they began: models of many sizes in one compiled program.
+    A utility (of a category or a ranked item) has only a bias. The items of one list have the same gaps between cuts
+    and the same scale. If `active_*` are given, the other units and factors do not change: models of several sizes in
+    one compiled program.
     """
 
     n_cuts: Int[Array, " site"]
     measured: Bool[Array, " site"]
     active_hidden: Bool[Array, " hidden"] | None = None
     active_factors: Bool[Array, " factor"] | None = None
-    listed: Float[Array, " site"] | None = None  # 1 for items of lists, which share the gaps between their cuts
-    item_decay: Float[Array, ""] | None = None  # precision of the items of lists around their mean, a cell
+    utility: Bool[Array, " site"] | None = None  # sites that are utilities; None if there are none
+    lists: Float[Array, "list site"] | None = None  # 1 for the items of each listed column, 0 elsewhere
+    item_decay: Float[Array, " site"] | None = None  # precision of items around the mean of their list, per cell
+
+    @property
+    def listed(self) -> Float[Array, " site"] | None:
+        """1 for items of any list."""
+        return None if self.lists is None else self.lists.sum(axis=0)
 
 
 def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
@@ -65,93 +68,36 @@ def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
         weights=learnable.weights,
         hidden_bias=learnable.hidden_bias - centre.site @ learnable.weights,
         loadings=learnable.loadings,
-        gauge=Gauge(_cuts(learnable, layout), jnp.exp(learnable.log_scale)),
+        gauge=Gauge(_cuts(learnable, layout), jnp.exp(_of_lists(learnable.log_scale[:, None], layout)[:, 0])),
         hidden_mean=centre.hidden,
-        presence=None if layout.listed is None or not learnable.presence.shape[1] else learnable.presence,
+        presence=None if layout.lists is None or not learnable.presence.shape[1] else learnable.presence,
     )
 
 
 def recentre(learnable: Learnable, old: Centre, new: Centre) -> Learnable:
-    """Move the centre without moving the model."""
+    """Change the centre without changing the model."""
     return learnable._replace(
         site_bias=learnable.site_bias + learnable.weights @ (new.hidden - old.hidden),
         hidden_bias=learnable.hidden_bias + (new.site - old.site) @ learnable.weights,
     )
 
 
+def _of_lists(values: Float[Array, "site column"], layout: Layout) -> Float[Array, "site column"]:
+    """Values by site; all items of a list have the values of its first item."""
+    if layout.lists is None:
+        return values
+    first = values[jnp.argmax(layout.lists, axis=1)]  # [list, column]
+    return jnp.where(layout.lists.sum(axis=0)[:, None] > 0, layout.lists.T @ first, values)
+
+
 def _cuts(learnable: Learnable, layout: Layout) -> Float[Array, "site cut"]:
     first, gaps, n_cuts = learnable.first_cut[:, None], learnable.log_gaps, layout.n_cuts
-    if layout.listed is not None:
-        gaps = jnp.where(layout.listed[:, None] > 0, gaps[jnp.argmax(layout.listed)][None, :], gaps)
+    gaps = _of_lists(gaps, layout)
     width = gaps.shape[1] + 1
     real_gap = jnp.arange(width - 1, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None] - 1
     steps = jnp.where(real_gap, jnp.exp(jnp.where(real_gap, gaps, jnp.zeros_like(gaps))), jnp.zeros_like(gaps))
     cuts = first + jnp.concatenate([jnp.zeros_like(first), jnp.cumsum(steps, axis=1)], axis=1)
     return jnp.where(jnp.arange(width, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None], cuts, jnp.inf)
-
-
-def frequencies(code: np.ndarray, n_cuts: np.ndarray, row_weight: np.ndarray) -> np.ndarray:
-    """Weighted counts of every level at every site, [site, level], each level with half an answer added."""
-    n_sites = code.shape[1]
-    width = int(n_cuts.max(initial=0)) + 1
-    counts = np.zeros((n_sites, width))
-    for level in range(width):
-        counts[:, level] = row_weight @ (code == level)
-    return counts + 0.5 * (np.arange(width)[None, :] <= n_cuts[:, None])
-
-
-def starting_cuts(code: np.ndarray, n_cuts: np.ndarray, row_weight: np.ndarray) -> np.ndarray:
-    """θ_l = Φ⁻¹(share of answers at or below level l), [site, cut]; +∞ beyond a site's last cut."""
-    counts = frequencies(code, n_cuts, row_weight)
-    width = counts.shape[1] - 1
-    share = np.cumsum(counts, axis=1)[:, :width] / counts.sum(axis=1, keepdims=True).clip(1e-300)
-    return np.where(np.arange(width)[None, :] < n_cuts[:, None], ndtri(share.clip(1e-6, 1 - 1e-6)), np.inf)
-
-
-def starting_utilities(tier: np.ndarray, columns: Sequence[str], row_weight: np.ndarray) -> np.ndarray:
-    """Biases of utilities, [site]: √6/π times the log-share of rows that choose each, centred within each column.
-
-    With them the untrained model has the shares of the answers (exactly so by the Gumbel mass, A.3), which hidden units
-    would otherwise make up for, the same for all rows. Of ranked items it is the log-odds of standing high. `tier` is
-    [row, site], −1 where a site takes no part; how high an item stands is its tier over the row's highest.
-    """
-    bias = np.zeros(tier.shape[1])
-    for name in dict.fromkeys(columns):
-        own = np.flatnonzero(np.asarray(columns) == name)
-        top = tier[:, own].max(axis=1, keepdims=True)
-        part = (tier[:, own] >= 0) & (top > 0)
-        if part.any():
-            weight = row_weight[:, None] * part
-            height = (weight * np.where(part, tier[:, own], 0) / np.maximum(top, 1)).sum(axis=0)
-            share = (height + 0.5) / (weight.sum(axis=0) + 1.0)
-            one_best = bool(((tier[:, own] > 0).sum(axis=1) <= 1).all())
-            bias[own] = np.sqrt(6) / np.pi * np.log(share / (1.0 if one_best else 1.0 - share))
-            bias[own] -= bias[own].mean()
-    return bias
-
-
-class ListStart(NamedTuple):
-    """Where the items of a list begin: cuts [item, cut] of levels, or biases [item] of utilities."""
-
-    cuts: np.ndarray
-    bias: np.ndarray
-
-
-def starting_lists(site: np.ndarray, code: np.ndarray, weight: np.ndarray, n_items: int, n_cuts: int) -> ListStart:
-    """Cuts at the quantiles of all answers, shifted by each item's mean; of an order, biases by mean places.
-
-    Means of few answers are drawn to that of all. `weight` is that of each entry; tiers are shares of their highest.
-    """
-    n = np.bincount(site, weight, minlength=n_items)
-    level = code.astype(np.float64)
-    total, typical = np.bincount(site, weight * level, minlength=n_items), np.average(level, weights=weight)
-    spread = np.sqrt(np.average((level - typical) ** 2, weights=weight)) or 1.0
-    shift = (total - typical * n) / (n + DAMPING) / spread
-    if not n_cuts:
-        return ListStart(np.zeros((n_items, 0)), shift)
-    share = np.bincount(code, weight, minlength=n_cuts + 1) + 0.5
-    cuts = ndtri((np.cumsum(share)[:-1] / share.sum()).clip(1e-6, 1 - 1e-6))
-    return ListStart(WIDER * (cuts[None, :] - shift[:, None]), np.zeros(n_items))
 
 
 def start(

@@ -1,7 +1,7 @@
 """§5 The training loop: batches of evidence in, parameters out.
 
 `update` is a pure step `(key, state, batch) → (state, info)`; `epoch` scans it over shuffled batches in one compiled
-program with the table on the device. The host's loop around it is in course.py.
+program, with the table on the device. The loop over epochs on the host is in course.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import optax
 
 from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import Ragged
+from thurbo.evidence.buckets import Buckets, batch_rows
 from thurbo.inference import tempering
 from thurbo.inference.meanfield import mean_field
 from thurbo.learning import objective as objectives
@@ -25,23 +25,23 @@ from thurbo.learning.plan import Plan
 from thurbo.learning.start import Centre, Layout, Learnable, fold, recentre
 from thurbo.rbm import Params
 
-SHIFT_DECAY = 0.1  # precision of an item's own shift over that of its weights
+SHIFT_DECAY = 0.1  # precision of an item's shift relative to that of its weights
 
 
 class TrainState(NamedTuple):
-    """All that changes while training."""
+    """Everything that changes during training."""
 
     learnable: Learnable
     centre: Centre
     optimiser: Any
     chains: Chains  # persistent states of the negative phase
-    posteriors: Hidden  # of every row, smoothed while training (A.2.3); of no row where nobody asked
+    posteriors: Hidden  # of every row, smoothed during training (A.2.3); no rows if this is off
     step: Int[Array, ""]
 
 
 class Info(NamedTuple):
-    """What one update saw: the objective per observed cell, mean activations, the gradient's norm, and how far the
-    chains of the negative phase have parted from the data (root mean square over hidden units)."""
+    """Statistics of one update: the objective per observed cell, mean activations, the norm of the gradient, and the
+    distance of the negative phase from the data (root mean square over hidden units)."""
 
     objective: Float[Array, ""]
     activation: Float[Array, " hidden"]
@@ -50,14 +50,14 @@ class Info(NamedTuple):
 
 
 class Fall(NamedTuple):
-    """The rate is constant until step `first`, then falls in a straight line to zero at step `last`."""
+    """The rate is constant until step `first`, then decays linearly to zero at step `last`."""
 
     first: Float[Array, ""]
     last: Float[Array, ""]
 
 
 def _optimiser(plan: Plan) -> optax.GradientTransformation:
-    """Direction of a step; its length is the rate, which the state carries so that a new rate compiles nothing."""
+    """Direction of a step; its length is the rate, which is in the state so that a new rate does not recompile."""
     rule = optax.scale_by_adam() if plan.optimizer == "adam" else optax.trace(decay=0.9)
 
     def decayed(learnable: Any) -> Any:
@@ -67,7 +67,7 @@ def _optimiser(plan: Plan) -> optax.GradientTransformation:
 
 
 def initial_state(learnable: Learnable, centre: Centre, chains: Chains, plan: Plan, n_rows: int = 0) -> TrainState:
-    """The state before the first update."""
+    """The initial state."""
     kept = n_rows if plan.posterior_smoothing else 0
     posteriors = jnp.tile(centre.hidden, (kept, 1))
     optimiser = _optimiser(plan).init(learnable)
@@ -83,7 +83,7 @@ class _Batch(NamedTuple):
 
 
 class _Loss(NamedTuple):
-    """What an update needs beside the loss: posteriors used, chains as they moved on, the figure to report."""
+    """Output of the loss: posteriors, new states of the chains, and the objective to report."""
 
     hidden: Hidden
     chains: Chains
@@ -108,13 +108,13 @@ def _loss(
     """Minus the objective per cell."""
     params = fold(learnable, centre, layout)
     batch = _Batch(evidence, weight, _count(weight, evidence.observed))
-    key_hide, key_contrast = jax.random.split(key)
+    key_mask, key_contrast = jax.random.split(key)
     if plan.objective == "likelihood":
         loss, state, chains = _contrast(key_contrast, params, batch, chains, plan)
         report = (weight * objectives.reconstruction(params, evidence, state)).sum() / batch.cells
     else:
         loss, state = (
-            _exact(params, batch, plan) if plan.objective == "exact" else _prediction(key_hide, params, batch, plan)
+            _exact(params, batch, plan) if plan.objective == "exact" else _prediction(key_mask, params, batch, plan)
         )
         report = -loss
         if plan.likelihood_weight:
@@ -127,7 +127,7 @@ def _loss(
 
 
 def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
-    """Minus log P(e), by enumeration; mean-field only says how active the hidden units are."""
+    """Minus log P(e), by enumeration; mean-field only gives the activations of the hidden units."""
     value = objectives.exact(params, batch.evidence)
     frozen = jax.lax.stop_gradient(params)
     q = mean_field(frozen, batch.evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
@@ -135,17 +135,17 @@ def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""],
 
 
 def _prediction(key: PRNGKey, params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
-    """Minus log P(hidden cells | the others), per hidden cell."""
-    hidden = plan.hiding(key, batch.evidence)
-    value, q = objectives.multi_prediction(params, batch.evidence, hidden, plan)
+    """Minus log P(masked cells | the others), per masked cell."""
+    masked = plan.masking(key, batch.evidence)
+    value, q = objectives.multi_prediction(params, batch.evidence, masked, plan)
     state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None, q.felt)
-    return -(batch.weight * value).sum() / _count(batch.weight, hidden), state
+    return -(batch.weight * value).sum() / _count(batch.weight, masked), state
 
 
 def _contrast(
     key: PRNGKey, params: Params, batch: _Batch, chains: Chains, plan: Plan
 ) -> tuple[Float[Array, ""], Positive, Chains]:
-    """A surrogate of minus log P(e) with the gradient of Eq. (8): positive phase less negative phase."""
+    """A surrogate of minus log P(e) with the gradient of Eq. (8): positive minus negative phase."""
     key_positive, key_negative = jax.random.split(key)
     frozen, evidence, weight = jax.lax.stop_gradient(params), batch.evidence, batch.weight
     state = positive(key_positive, frozen, evidence, plan)
@@ -160,7 +160,7 @@ def _contrast(
 
 
 def _counted(chains: Chains, plan: Plan) -> Float[Array, "counted hidden"]:
-    """The chains whose statistics are the model's own."""
+    """The chains at temperature 1, whose statistics are used."""
     return tempering.cold(chains, plan.n_temperatures) if plan.negative_phase == "tempered" else chains
 
 
@@ -175,16 +175,16 @@ def update(
     plan: Plan,
     places: Int[Array, " row"] | None = None,
 ) -> tuple[TrainState, Info]:
-    """One stochastic gradient step on a batch; `slowing` falls to zero at the end of training, as the rate does.
+    """One stochastic gradient step on a batch; `slowing` decays to zero at the end of training, like the rate.
 
-    `places` are those of the batch's rows in the whole table, beyond it for rows that only fill the batch up.
+    `places` are the positions of the batch's rows in the table; rows that only pad the batch have positions beyond it.
     """
     grad, seen = jax.grad(_loss, has_aux=True)(
         state.learnable, state.centre, layout, evidence, weight, state.chains, key, plan
     )
-    if layout.listed is not None:
+    if layout.lists is not None:
         assert layout.item_decay is not None
-        grad = _towards_others(grad, state.learnable, layout.listed, layout.item_decay)
+        grad = _towards_others(grad, state.learnable, layout.lists, layout.item_decay)
     grad = _held_fixed(grad, layout, plan)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes counts and floats
         direction, optimiser = _optimiser(plan).update(grad, state.optimiser, state.learnable)
@@ -196,9 +196,13 @@ def update(
         )
     activation = (weight @ seen.hidden) / jnp.maximum(weight.sum(), 1e-12)
     follow = slowing * plan.centring_rate
-    # Where slots are not sites: E[x] is a where E[h] is c, so the centred bias is its own centre.
-    site = seen.felt if layout.listed is None else learnable.site_bias * (1.0 - layout.listed)
-    rate_of_site = follow if layout.listed is None else 1.0
+    # E[x] is a where E[h] is c, so the centred bias is its own centre. Utilities are only known by comparisons: in a
+    # table their centre is the running mean of the inputs of the hidden units.
+    listed = layout.listed
+    is_bias = listed is not None or layout.utility is None
+    site = learnable.site_bias if is_bias else seen.felt
+    site = site if listed is None else site * (1.0 - listed)
+    rate_of_site = 1.0 if is_bias else follow
     centre = Centre(
         state.centre.hidden + follow * (activation - state.centre.hidden),
         state.centre.site + rate_of_site * (site - state.centre.site),
@@ -218,30 +222,31 @@ def update(
 
 
 def _towards_others(
-    grad: Learnable, learnable: Learnable, listed: Float[Array, " site"], decay: Float[Array, ""]
+    grad: Learnable, learnable: Learnable, lists: Float[Array, "list site"], decay: Float[Array, " site"]
 ) -> Learnable:
-    """The slope of a normal prior on the items of a list around the mean of all of them (of presence, around nothing).
+    """Gradient of a normal prior on the items of each list around the mean of its items (of presence, around zero).
 
-    What all items share (how generous a row is) costs nothing, and an item that few rows list stays near the mean. As
-    part of the gradient it is weighed against what the rows say of an item; decay of Adam's steps is not.
+    What all items have in common (such as a row's mean score) is not penalised; an item in few lists stays near the
+    mean. As part of the gradient it is in proportion to the data; weight decay in Adam is not.
     """
-    mask, n = listed[:, None], jnp.maximum(listed.sum(), 1.0)
+    n = jnp.maximum(lists.sum(axis=1, keepdims=True), 1.0)
 
     def pull(values: Float[Array, "site unit"]) -> Float[Array, "site unit"]:
-        return decay * mask * (values - (mask * values).sum(axis=0, keepdims=True) / n)
+        means = lists.T @ (lists @ values / n)
+        return decay[:, None] * (values * lists.sum(axis=0)[:, None] - means)
 
     return grad._replace(
         weights=grad.weights + pull(learnable.weights),
         loadings=grad.loadings + pull(learnable.loadings),
-        presence=grad.presence + decay * learnable.presence,
+        presence=grad.presence + decay[:, None] * learnable.presence,
         first_cut=grad.first_cut + SHIFT_DECAY * pull(learnable.first_cut[:, None])[:, 0],
         site_bias=grad.site_bias + SHIFT_DECAY * pull(learnable.site_bias[:, None])[:, 0],
     )
 
 
 def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
-    """A level site's bias and cuts say the same thing: move only one of them. Only a measured site has a scale."""
-    dtype = grad.site_bias.dtype
+    """Learn the bias or the cuts of a level site, which are redundant, and the scale of measured sites only."""
+    dtype, listed = grad.site_bias.dtype, layout.listed
     level, measured = (layout.n_cuts > 0).astype(dtype), layout.measured.astype(dtype)
     move_cuts = level * float(plan.learn_cuts)
     if layout.active_hidden is not None and layout.active_factors is not None:
@@ -256,23 +261,57 @@ def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
         first_cut=grad.first_cut * move_cuts,
         log_gaps=grad.log_gaps * move_cuts[:, None],
         log_scale=grad.log_scale * measured,
-        presence=grad.presence if layout.listed is None else grad.presence * layout.listed[:, None],
+        presence=grad.presence if listed is None else grad.presence * listed[:, None],
     )
 
 
-@partial(jax.jit, static_argnames=("plan", "batch_size"))
 def epoch(
+    key: PRNGKey,
+    state: TrainState,
+    table: Buckets,
+    row_weight: PerRow,
+    layout: Layout,
+    peak_rate: Float[Array, ""],
+    fall: Fall,
+    plan: Plan,
+    cells: int,
+) -> tuple[TrainState, Info]:
+    """One pass over all rows in random order, in batches of about the given number of cells.
+
+    If all rows have one width, one compiled program scans over the batches; otherwise each batch is one call.
+    """
+    how = (layout, peak_rate, fall, plan)
+    if len(table.buckets) == 1:
+        (bucket,), (places,) = table.buckets, table.places
+        size = batch_rows(bucket, cells, len(places))
+        return _epoch_of_one(key, state, bucket, row_weight, jnp.asarray(places, jnp.int32), *how, size)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
+    batches = list(table.batches([rng.permutation(len(place)) for place in table.places], cells))
+    infos, state = [], jax.tree.map(jnp.copy, state)  # a copy, since updates overwrite their input
+    for number in rng.permutation(len(batches)):
+        bucket, index, real = batches[number]
+        rows = jnp.asarray(index, jnp.int32), jnp.asarray(real)
+        at = jnp.asarray(table.places[bucket][index], jnp.int32)
+        own_key = jax.random.fold_in(key, int(number))
+        state, info = _one_batch(own_key, state, table.buckets[bucket], row_weight, *rows, at, *how)
+        infos.append(info)
+    return state, jax.tree.map(lambda *leaves: jnp.stack(leaves).mean(axis=0), *infos)
+
+
+@partial(jax.jit, static_argnames=("plan", "batch_size"))
+def _epoch_of_one(
     key: PRNGKey,
     state: TrainState,
     evidence: Evidence,
     row_weight: PerRow,
+    places: Int[Array, " row"],
     layout: Layout,
     peak_rate: Float[Array, ""],
     fall: Fall,
     plan: Plan,
     batch_size: int,
 ) -> tuple[TrainState, Info]:
-    """One pass over all rows in random order; a last batch is filled up with rows of weight zero."""
+    """All rows have one width; the last batch is padded with rows of weight zero."""
     n_rows = evidence.n_rows
     n_batches = -(-n_rows // batch_size)
     key_order, key_step = jax.random.split(key)
@@ -281,19 +320,16 @@ def epoch(
 
     def body(state: TrainState, item: tuple) -> tuple[TrainState, Info]:
         index, real, i = item
-        weight = jnp.take(row_weight, index) * real.astype(row_weight.dtype)
-        left = fall.last - state.step.astype(peak_rate.dtype)
-        slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
-        batch, key_i = evidence.rows(index), jax.random.fold_in(key_step, i)
-        places = jnp.where(real, index, n_rows)
-        return update(key_i, state, batch, weight, layout, slowing * peak_rate, slowing, plan, places)
+        key_i = jax.random.fold_in(key_step, i)
+        own = jnp.take(places, index)
+        return _step(key_i, state, evidence.rows(index), row_weight, real, own, layout, peak_rate, fall, plan)
 
     state, info = jax.lax.scan(body, state, (order, fresh, jnp.arange(n_batches)))
     return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
 
 
 @partial(jax.jit, static_argnames=("plan",), donate_argnames=("state",))
-def batch_of_lists(
+def _one_batch(
     key: PRNGKey,
     state: TrainState,
     bucket: Evidence,
@@ -306,43 +342,25 @@ def batch_of_lists(
     fall: Fall,
     plan: Plan,
 ) -> tuple[TrainState, Info]:
-    """One update on some rows of a bucket; those that only fill the batch up have no weight. It uses the state up."""
-    weight = jnp.take(row_weight, places) * real.astype(row_weight.dtype)
-    left = fall.last - state.step.astype(peak_rate.dtype)
-    slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
-    kept = jnp.where(real, places, row_weight.shape[0])
-    return update(key, state, bucket.rows(index), weight, layout, slowing * peak_rate, slowing, plan, kept)
+    """One update on some rows of a bucket; the input state is overwritten."""
+    return _step(key, state, bucket.rows(index), row_weight, real, places, layout, peak_rate, fall, plan)
 
 
-def epoch_of_lists(
+def _step(
     key: PRNGKey,
     state: TrainState,
-    ragged: Ragged,
+    batch: Evidence,
     row_weight: PerRow,
+    real: Bool[Array, " batch"],
+    places: Int[Array, " batch"],
     layout: Layout,
     peak_rate: Float[Array, ""],
     fall: Fall,
     plan: Plan,
-    cells: int,
 ) -> tuple[TrainState, Info]:
-    """One pass over all rows in batches of about so many cells, those of all widths in random order."""
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
-    batches = list(ragged.batches([rng.permutation(len(place)) for place in ragged.places], cells))
-    infos, state = [], jax.tree.map(jnp.copy, state)  # a copy, which the updates may write over
-    for number in rng.permutation(len(batches)):
-        bucket, index, real = batches[number]
-        state, info = batch_of_lists(
-            jax.random.fold_in(key, int(number)),
-            state,
-            ragged.buckets[bucket],
-            row_weight,
-            jnp.asarray(index, jnp.int32),
-            jnp.asarray(real),
-            jnp.asarray(ragged.places[bucket][index], jnp.int32),
-            layout,
-            peak_rate,
-            fall,
-            plan,
-        )
-        infos.append(info)
-    return state, jax.tree.map(lambda *leaves: jnp.stack(leaves).mean(axis=0), *infos)
+    """One update at the current rate; rows that only pad the batch have weight zero."""
+    weight = jnp.take(row_weight, places) * real.astype(row_weight.dtype)
+    left = fall.last - state.step.astype(peak_rate.dtype)
+    slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
+    kept = jnp.where(real, places, row_weight.shape[0])
+    return update(key, state, batch, weight, layout, slowing * peak_rate, slowing, plan, kept)

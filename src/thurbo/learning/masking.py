@@ -1,7 +1,7 @@
-"""§5 Which cells multi-prediction hides from itself: what is hidden decides what must be learned to predict it.
+"""§5 Which cells multi-prediction masks: training learns to predict the masked cells of a row from the others.
 
-A hiding is a frozen value that is called with a key and evidence and says which observed slots to hide, at least one of
-each row: part of a `Plan`, so it compiles once. One that says `whole_cells` never hides a part of a cell's slots.
+A masking is a frozen value that is called with a key and evidence; it returns which observed slots are masked, at least
+one per row. It is part of a `Plan`, so it compiles once. With `whole_cells`, all slots of a cell are masked together.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import jax.numpy as jnp
 from thurbo._typing import Array, Float, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
 
-Hiding = Callable[[PRNGKey, Evidence], RowsMask]
+Masking = Callable[[PRNGKey, Evidence], RowsMask]
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A random share of each row's cells, between `least` and `most`; slots of one cell stand or fall together."""
+    """Mask a random share of each row's cells, between `least` and `most`; slots of one cell are masked together."""
 
     least: float = 0.1
     most: float = 0.9
@@ -37,11 +37,11 @@ class Cells:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """A random share of each row's cells, between `least` and `most`, in runs of `length` neighbouring columns.
+    """Mask a random share of each row's cells, between `least` and `most`, in runs of `length` neighbouring columns.
 
-    Neighbouring questions of a survey ask about the same matter and give one another away. What is predicted from
-    afar is what respondents share across all of it: better features of who they are, worse ones to fill in from. A
-    run is at most a quarter of the columns.
+    Neighbouring questions of a survey are often about the same topic and predict each other. If they are masked
+    together, the model has to predict from the rest of the survey. This gives better features of respondents and
+    slightly worse imputations. A run is at most a quarter of the columns.
     """
 
     length: int = 40
@@ -58,13 +58,13 @@ class Neighbours:
             column = jnp.cumsum(evidence.cells.astype(jnp.int32) == column, dtype=jnp.int32) - 1
         length = jnp.clip((column[-1] + 1) // 4, 1, self.length)
         run = (column + jax.random.randint(key_first, (), 0, length, jnp.int32)) // length
-        most_runs = max(n_slots // self.length + 2, 8)  # seven columns in quarters, from the middle of one
+        most_runs = max(n_slots // self.length + 2, 8)  # with few columns a run is a quarter of them: at most 8 runs
         dice = jax.random.uniform(key_run, (n_rows, most_runs))[:, run]
         return _share(key_share, dice, observed, self.least, self.most)
 
 
 def _share(key: PRNGKey, dice: Float[Array, "row slot"], observed: RowsMask, least: float, most: float) -> RowsMask:
-    """The observed slots whose dice fall below each row's share, or their lowest."""
+    """The observed slots with random numbers below each row's share; if there are none, the slot with the lowest."""
     share = jax.random.uniform(key, (observed.shape[0], 1), minval=least, maxval=most)
     dice = jnp.where(observed, dice, jnp.inf)
     return observed & (dice <= jnp.maximum(share, dice.min(axis=-1, keepdims=True)))
@@ -72,9 +72,9 @@ def _share(key: PRNGKey, dice: Float[Array, "row slot"], observed: RowsMask, lea
 
 @dataclass(frozen=True)
 class Rectangles:
-    """A rectangle of each image, sides between `smallest` and `largest`, and a `share` of the other pixels.
+    """Mask a rectangle of each image, sides between `smallest` and `largest`, and a `share` of the other pixels.
 
-    Neighbouring pixels give single pixels away; a hidden region has to be understood. Slots are pixels row by row.
+    Single pixels are easy to predict from their neighbours; a masked region is not. Slots are pixels row by row.
     """
 
     height: int
@@ -87,7 +87,7 @@ class Rectangles:
         observed = evidence.observed
         n_rows, n_pixels = observed.shape
         if n_pixels != self.height * self.width:
-            raise ValueError(f"{n_pixels} pixels are no image of {self.height} by {self.width}")
+            raise ValueError(f"{n_pixels} pixels do not make an image of {self.height} by {self.width}")
         key_size, key_place, key_pixel = jax.random.split(key, 3)
         size = jax.random.randint(key_size, (n_rows, 2), self.smallest, self.largest + 1)
         shape = jnp.asarray([self.height, self.width])[None, :]
@@ -101,4 +101,4 @@ class Rectangles:
         return observed & (region | (jax.random.uniform(key_pixel, observed.shape) < self.share))
 
 
-NAMED: dict[str, Hiding] = {"auto": Cells(), "cells": Cells(), "neighbours": Neighbours()}
+NAMED: dict[str, Masking] = {"auto": Cells(), "cells": Cells(), "neighbours": Neighbours()}

@@ -1,0 +1,312 @@
+"""§4.1, §4.3, §6 Queries about the cells of rows: hidden units, predictions, intervals, imputation.
+
+Each method turns the table into evidence, asks `queries`, and gives the answer in the user's labels and units.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from thurbo.errors import check_choice
+from thurbo.estimators.fitted_model import FittedModel, Given
+from thurbo.io import build
+from thurbo.queries import impute as draws
+from thurbo.queries import predict
+
+Statistic = Literal["auto", "mode", "median", "mean"]
+
+
+class CellQueries(FittedModel, TransformerMixin):
+    """Methods of `TBM` about hidden units and cells of given rows."""
+
+    def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
+        """Features of each row: the probability that each hidden unit is on, then the mean of each factor.
+
+        The result for a row does not depend on the other rows.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        output : {"probability", "log_odds"}, default="probability"
+            Whether hidden units are given as probabilities or as log-odds.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_hidden + n_factors)
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.transform(table, output="log_odds").shape
+        (6, 2)
+        """
+        check_choice("output", output, ("probability", "log_odds"))
+        found = self._features(self._read(X).evidence)
+        hidden = found.hidden if output == "probability" else found.log_odds
+        return np.concatenate([hidden, found.factors], axis=1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of `transform`: hidden0, hidden1, …, factor0, ….
+
+        Parameters
+        ----------
+        input_features : ignored
+            Exists for scikit-learn.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self, "params_")
+        names = [f"hidden{k}" for k in range(self.params_.n_hidden)]
+        return np.asarray(names + [f"factor{f}" for f in range(self.params_.n_factors)], object)
+
+    def predict_proba(
+        self, X: Any, column: str | None = None, given: Given = None, method: str = "auto", items: Any = None
+    ) -> np.ndarray:
+        """Probability of each possible answer, given all other cells of the row.
+
+        The cell of `column` itself is not used; it can be missing, but X must have the column. The result for a row
+        does not depend on the other rows.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        column : str, optional
+            The column to predict. By default all columns with labels, next to each other, in the order of the schema.
+        given : dict, str or list of str, optional
+            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
+            in place of the cell of that column; the other cells of the row stay.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            five) and "mean-field" otherwise.
+        items : list, optional
+            For a list (`Ratings` by levels or order), the items that you ask about. For levels, the result has shape
+            (n_rows, n_items, n_levels). For orders, it has shape (n_rows, n_items): P(item is the best of these).
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels)
+            One column per label, in the order of `schema_[column].labels`. For a ranking, the probability that each
+            item is the best; for a multiple choice, the probability that each option is ticked.
+
+        Raises
+        ------
+        ThurboError
+            If the column has no labels, or if the model has too many hidden units for `method="exact"`.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.schema_["trust"].labels
+        ('low', 'mid', 'high')
+        >>> model.predict_proba(table, "trust").shape
+        (6, 3)
+        >>> older = model.predict_proba(table, "fan", given="age >= 45")
+        """
+        named = [] if column is None else [column]
+        question = self._question(self._read(X, given, asked_about=named), method)
+        predict.check_items(self.schema_, items)
+        return predict.all_probabilities(question) if column is None else predict.probabilities(question, column, items)
+
+    def predict_interval(
+        self,
+        X: Any,
+        column: str,
+        level: float = 0.9,
+        given: Given = None,
+        method: str = "auto",
+        items: Any = None,
+    ) -> np.ndarray:
+        """Interval that contains the cell with probability `level`, given all other cells of the row.
+
+        It is central: the cell is below it and above it with equal probability.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        column : str
+            A column of numbers or of ordered levels.
+        level : float, default=0.9
+            Probability of the interval.
+        given : dict, str or list of str, optional
+            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
+            in place of the cell of that column; the other cells of the row stay.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            five) and "mean-field" otherwise.
+        items : list, optional
+            For a list (`Ratings`), the items that you ask about. The result has shape (n_rows, n_items, 2).
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+            Lower and upper end, in the units of the data. For ordered levels, the lowest and the highest label of the
+            interval; its probability is at least `level`.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.predict_interval(table, "age", level=0.8).shape
+        (6, 2)
+        """
+        question = self._question(self._read(X, given, asked_about=[column]), method)
+        predict.check_items(self.schema_, items)
+        return predict.interval(question, column, level, items)
+
+    def predict(
+        self,
+        X: Any,
+        columns: Any = None,
+        statistic: Statistic = "mode",
+        given: Given = None,
+        method: str = "auto",
+        items: Any = None,
+    ) -> Any:
+        """Predict each cell from all other cells of its row.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        columns : str or list of str, optional
+            Columns to predict. By default all columns of the model.
+        statistic : {"mode", "median", "mean", "auto"}, default="mode"
+            Which value of the predicted distribution is returned: the most probable one, the median or the mean. "mean"
+            is for numbers and for levels that are numbers; for other ordered levels it gives the median. "auto" is the
+            most probable label, and the median of a number.
+        given : dict, str or list of str, optional
+            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
+            in place of the cell of that column; the other cells of the row stay.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            five) and "mean-field" otherwise.
+        items : list or dict of lists, optional
+            For lists (`Ratings`), the items that you ask about; `{column: items}` if there are several lists. By
+            default the items that the row has rated, each predicted from the other cells. A cell of the result is
+            {item: score}.
+
+        Returns
+        -------
+        table
+            In the same library as X (pandas, polars, ...), with the labels and units of the data.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> sorted(model.predict(table, ["fan", "trust"]))
+        ['fan', 'trust']
+        """
+        named = [] if columns is None else np.atleast_1d(columns).tolist()
+        asked = self._read(X, given, asked_about=named)
+        predict.check_items(self.schema_, items)
+        names = self.schema_.modelled if columns is None else named
+        found = predict.table(self._question(asked, method), names, statistic, items)
+        owner = asked.table.owner  # a long table is answered with the names of its rows
+        return build.like(asked.table, found if owner is None else {owner: asked.table.rows, **found})
+
+    def impute(self, X: Any, statistic: Statistic = "auto", method: str = "auto", items: Any = None) -> Any:
+        """Fill in missing cells; observed cells do not change.
+
+        If an answer uses several columns of the table (a ranking, a multiple choice), it is filled in only where all of
+        them are missing.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        statistic : {"auto", "mode", "median", "mean"}, default="auto"
+            Which value of the predicted distribution is filled in, as in `predict`. "auto" is the most probable label,
+            and the median of a number.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            five) and "mean-field" otherwise.
+        items : list or dict of lists, optional
+            For lists (`Ratings`), items whose scores are added in each row that has not rated them;
+            `{column: items}` if there are several lists. By default lists do not change.
+
+        Returns
+        -------
+        table
+            A copy of X, in the same library (pandas, polars, ...).
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> full = model.impute(table)
+        >>> any(cell is None for cells in full.values() for cell in cells)
+        False
+        """
+        asked = self._read(X)
+        question = self._question(asked, method)
+        gaps = draws.gaps(self.schema_, asked.table, asked.blocks)
+        found = draws.guesses(question, gaps, statistic)
+        where = {name: missing for each in gaps.values() for name, missing in each.items()}
+        predict.check_items(self.schema_, items)
+        lists = draws.with_items(question, asked.table, items, statistic)
+        return build.replace(asked.table, found, where, lists)
+
+    def impute_draws(
+        self, X: Any, n: int = 5, refits: int = 0, random_state: Any = None, method: str = "auto", items: Any = None
+    ) -> list[Any]:
+        """Multiple imputation: several completed tables, in which missing cells are drawn at random.
+
+        All missing cells of a row are drawn together, so that they fit each other. Observed cells do not change. An
+        interval, a band or a censored number is an observed cell too.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        n : int, default=5
+            Number of completed tables.
+        refits : int, default=0
+            Fit the model again to this many bootstrap samples of X, and take the draws from these models in turn. The
+            draws then include the uncertainty of the parameters.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws. With None, draws differ between calls.
+        method : {"auto", "exact", "gibbs"}, default="auto"
+            How hidden units are drawn: "exact" from the probabilities of all their states, "gibbs" by Gibbs sampling.
+            "auto" is "exact" for few units.
+        items : list or dict of lists, optional
+            As in `impute`.
+
+        Returns
+        -------
+        list of tables
+            In the same library as X (pandas, polars, ...). `tb.pool` combines estimates from these tables.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> len(model.impute_draws(table, n=2, random_state=0))
+        2
+        """
+        asked, completed = self._read(X), []
+        predict.check_items(self.schema_, items)
+        for share in draws.shares(n, refits, asked.table.n_rows, check_random_state(random_state)):
+            model, rows = self, asked
+            if share.weight is not None:
+                sizes = {"n_hidden": self.params_.n_hidden, "n_factors": self.params_.n_factors}
+                model = clone(self).set_params(schema=self.schema_, random_state=share.seed, verbose=False, **sizes)
+                rows = model.fit(asked.table, sample_weight=share.weight)._read(asked.table)
+            completed += draws.complete(model._question(rows), asked.table, share, method, items)
+        return completed

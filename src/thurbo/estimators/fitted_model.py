@@ -1,0 +1,138 @@
+"""§6 What every query of an estimator shares: the fitted attributes, and the way from a table to evidence.
+
+A query reads a table by the fitted schema (`_read`), chooses how to compute (`_how`), and asks `queries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from thurbo.columns import Block
+from thurbo.columns.statements import parse_conditions
+from thurbo.errors import SchemaError, ThurboError, check_choice
+from thurbo.evidence import pack as packing
+from thurbo.evidence.buckets import Buckets
+from thurbo.io.table import Table, as_table
+from thurbo.learning import settings
+from thurbo.queries import score
+from thurbo.queries.features import Features, How, features
+from thurbo.queries.question import Question
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+
+METHODS = ("auto", "exact", "gibbs", "mean-field")  # of predictions
+Given = Mapping[str, Any] | Sequence[str] | str | None
+
+
+class Asked(NamedTuple):
+    """A table of a query: as it came, what each column says, and the evidence."""
+
+    table: Table
+    blocks: dict[str, Block]
+    evidence: Buckets
+
+
+class FittedModel:
+    """A fitted model: its schema and parameters, and how its queries read a table."""
+
+    unobserved: Literal["marginalize", "exclude"]
+    schema_: Schema
+    params_: Params
+    objective_: str
+    history_: list[dict[str, Any]]
+    converged_: bool
+    n_features_in_: int
+    frame_kind_: str
+
+    def _adopt(
+        self, schema: Schema, params: Params, objective: str, history: list[dict[str, Any]], converged: bool
+    ) -> None:
+        """Take over a fitted model: after training, or from a file."""
+        self.schema_, self.params_ = schema, params
+        self.objective_, self.history_, self.converged_ = objective, history, converged
+        self.n_epochs_ = len(history)
+        self.site_names_ = list(schema.site_names)
+        self.weights_ = np.asarray(params.weights)
+        self.loadings_ = np.asarray(params.loadings)
+        self.site_bias_ = np.asarray(params.site_bias)
+        self.hidden_bias_ = np.asarray(params.hidden_bias)
+        cuts, scale = np.asarray(params.gauge.cuts), np.asarray(params.gauge.scale, np.float64)
+        self.cuts_, self.scales_ = {}, {}
+        for name in schema.modelled:
+            column, where = schema[name], schema.slices[name]
+            learned = column.form.learned(column, cuts[where], scale[where])
+            if "cuts" in learned:
+                self.cuts_[name] = learned["cuts"]
+            if "scales" in learned:
+                self.scales_[name] = learned["scales"]
+
+    def _read(self, X: Any, given: Given = None, asked_about: Sequence[str] = ()) -> Asked:
+        """A table as evidence, with `given` in the place of some columns' cells; not of the columns asked about."""
+        check_is_fitted(self, "params_")
+        table = as_table(X)
+        if table.kind == "numpy":  # an array has no names: its columns are those of the fit, in order
+            if len(table.names) != self.n_features_in_:
+                # In scikit-learn's words, which its own checks of estimators look for.
+                problem = f"X has {len(table.names)} features, but TBM is expecting {self.n_features_in_} features"
+                raise SchemaError(f"{problem} as input", remedy="give the columns of the table it was fitted to")
+            table = as_table(X, names=getattr(self, "feature_names_in_", None))
+        if table.n_rows == 0:
+            raise SchemaError("the table has no rows", remedy="give at least one row")
+        return Asked(table, *self._pack(table, given, asked_about=asked_about))
+
+    def _pack(
+        self,
+        table: Table,
+        given: Given,
+        missing_columns: Literal["error", "ignore"] = "error",
+        asked_about: Sequence[str] = (),
+    ) -> tuple[dict[str, Block], Buckets]:
+        if given is not None and not isinstance(given, Mapping):
+            given = parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
+        for name in asked_about:
+            if name in (given or ()):
+                remedy = "leave it out of given, or ask about another column"
+                raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)
+        blocks = self.schema_.compile(table, missing_columns=missing_columns, given=given)
+        cuts = np.asarray(self.params_.gauge.cuts, np.float64)
+        reading = packing.Reading(self.schema_.names, self.schema_.site_names, self.schema_.row_names(table), cuts)
+        return blocks, packing.pack(blocks.values(), self._missing, reading=reading)
+
+    @property
+    def _missing(self) -> Literal["marginalize", "exclude"]:
+        """What a missing cell is; beside lists, of which each row has few items, it is no variable."""
+        return "exclude" if self.schema_.listed else self.unobserved
+
+    def _how(self, method: str) -> How:
+        check_choice("method", method, METHODS)
+        if method == "auto":
+            method = "exact" if score.is_exact(self.params_) else "mean-field"
+        n_hidden, n_factors = self.params_.n_hidden, self.params_.n_factors
+        if method == "exact" and not settings.can_enumerate(n_hidden, n_factors, "method"):
+            raise ThurboError(
+                f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use method="gibbs"'
+            )
+        # Prediction was trained through so many mean-field steps; more of them answer another question.
+        n_steps = settings.PREDICTION_STEPS if self.objective_ == "multi-prediction" else settings.CONVERGED_STEPS
+        return How(method=method, n_steps=n_steps, unobserved=self._missing)  # type: ignore[arg-type]
+
+    def _features(self, evidence: Buckets) -> Features:
+        how = self._how("auto")
+        return evidence.by_chunks(lambda rows: features(self.params_, rows, how))
+
+    def _question(self, asked: Asked, method: str = "auto") -> Question:
+        """A table put to the model."""
+        return Question(self.params_, self.schema_, asked.blocks, asked.evidence.on_host(), self._how(method))
+
+
+def weights(
+    schema: Schema, table: Table, sample_weight: Any, missing_columns: Literal["error", "ignore"] = "error"
+) -> np.ndarray:
+    """How much each row counts: by the schema's Weight column, times `sample_weight`."""
+    given = settings.row_weights(sample_weight, table.n_rows)
+    own = schema.weights(table, missing_columns=missing_columns)
+    return given if own is None else settings.row_weights(given * own, table.n_rows)

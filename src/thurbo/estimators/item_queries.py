@@ -1,0 +1,114 @@
+"""§3 at scale: queries about the items of a ranking or of lists: the best for each row, preferences, neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from thurbo.errors import ThurboError
+from thurbo.estimators.fitted_model import FittedModel
+from thurbo.io import build
+from thurbo.queries import rank as ranking
+
+
+class ItemQueries(FittedModel):
+    """Methods of `TBM` about items."""
+
+    def rank(
+        self,
+        X: Any,
+        top: int = 10,
+        items: Any = None,
+        exclude_seen: bool = True,
+        column: str | None = None,
+        others: Sequence[ItemQueries] = (),
+    ) -> Any:
+        """The best items for each row.
+
+        Items are sorted by their expected utility ("how much does this person like it"), given the cells of the row.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        top : int, default=10
+            Number of items per row.
+        items : list or table, optional
+            The items to rank. Give one list for all rows, or a long table with the items of each row: it has a column
+            of rows and a column of items, with the same names as in `from_long`, and all its pairs are ranked. By
+            default all items.
+        exclude_seen : bool, default=True
+            Leave out the items that a row has already rated or ranked.
+        column : str, optional
+            Name of the `Ratings` or `Ranking` column. Needed if there are several.
+        others : sequence of TBM, optional
+            Models of the same items, fitted with other seeds. Utilities are averaged over all models.
+
+        Returns
+        -------
+        table
+            Long table with the columns row, item, utility and place (1 = best).
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> orders = {"films": ["A > B > C", "B > A > C", "C > A > B", "A > C > B"]}
+        >>> schema = {"films": tb.Ranking(["A", "B", "C"])}
+        >>> films = tb.TBM(schema, n_hidden=1, max_epochs=0, random_state=0).fit(orders)
+        >>> films.rank(orders, top=1, exclude_seen=False)["place"].tolist()
+        [1, 1, 1, 1]
+        """
+        asked = self._read(X)
+        name = ranking.column(self.schema_, column)
+        asks = []
+        for model in (self, *others):
+            if model.schema_[name].labels != self.schema_[name].labels:
+                raise ThurboError("others are models of other items; fit all to the same items")
+            own = asked if model is self else model._read(X)
+            asks.append(ranking.of_column(model.params_, model.schema_, name, model._features(own.evidence)))
+        return ranking.rank(self.schema_, name, asked, asks, top, items, exclude_seen, self.frame_kind_)
+
+    def prefers(self, X: Any, item: Any, other: Any, column: str | None = None) -> np.ndarray:
+        """Probability that each row prefers `item` to `other`.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        item, other : label
+            The two items.
+        column : str, optional
+            Name of the `Ratings` or `Ranking` column. Needed if there are several.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        asked = self._read(X)
+        name = ranking.column(self.schema_, column)
+        found = self._features(asked.evidence)
+        return ranking.prefers(self.params_, self.schema_, name, asked.evidence, found, item, other)
+
+    def similar_items(self, item: Any, top: int = 10, column: str | None = None) -> Any:
+        """Items that are liked by the same rows, by the correlation of their utilities in the model.
+
+        Parameters
+        ----------
+        item : label
+            The item to compare with.
+        top : int, default=10
+            Number of items.
+        column : str, optional
+            Name of the `Ratings` or `Ranking` column. Needed if there are several.
+
+        Returns
+        -------
+        table
+            Items and their correlation, the most similar first.
+        """
+        check_is_fitted(self, "params_")
+        name = ranking.column(self.schema_, column)
+        return build.frame(self.frame_kind_, ranking.similar_items(self.params_, self.schema_, name, item, top))

@@ -1,0 +1,105 @@
+"""A fitted estimator as a model file, and back: settings, schema and history as JSON, parameters as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from os import PathLike
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo.columns.cells import plain
+from thurbo.constraints import Gauge
+from thurbo.errors import NotTrusted
+from thurbo.io import store
+from thurbo.learning.masking import Cells, Neighbours, Rectangles
+from thurbo.learning.objective_settings import OBJECTIVE_OF
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+
+_LEARNING: dict[str, Any] = {kind.__name__: kind for kind in OBJECTIVE_OF}
+_MASKINGS: dict[str, Any] = {kind.__name__: kind for kind in (Cells, Neighbours, Rectangles)}
+
+
+def save(model: Any, path: str | PathLike[str]) -> None:
+    """Write the fitted model to one file: no code, no rows of the data."""
+    chosen = {name: plain(value) for name, value in model.get_params(deep=False).items() if name != "schema"}
+    chosen["learning"] = None if model.learning is None else _described(model.learning)
+    if not isinstance(chosen["random_state"], (int, type(None))):
+        chosen["random_state"] = None  # a generator's state is no part of the model
+    chosen["checkpoint"] = None  # nor is the file of a training run
+    description = {
+        "settings": chosen,
+        "schema": model.schema_.to_dict(),
+        "objective": model.objective_,
+        "history": model.history_,
+        "converged": model.converged_,
+        "n_features_in": model.n_features_in_,
+        "frame_kind": model.frame_kind_,
+        "feature_names_in": None if not hasattr(model, "feature_names_in_") else list(model.feature_names_in_),
+    }
+    params = model.params_
+    kept = {name: value for name, value in params._asdict().items() if value is not None and name != "gauge"}
+    arrays = {name: np.asarray(value) for name, value in kept.items()}
+    arrays |= {name: np.asarray(value) for name, value in params.gauge._asdict().items()}
+    store.save(path, arrays, description)
+
+
+def _described(value: Any) -> dict[str, Any]:
+    """A dataclass of settings as JSON: its class by name, and its fields; a foreign masking object is "auto"."""
+    found: dict[str, Any] = {"class": type(value).__name__}
+    for item in fields(value):
+        own = plain(getattr(value, item.name))
+        if item.name == "masking" and not isinstance(own, str):
+            own = _described(own) if type(own) in _MASKINGS.values() else "auto"
+        found[item.name] = own
+    return found
+
+
+def _restored(state: dict[str, Any], known: dict[str, Any]) -> Any:
+    """The dataclass that `_described` wrote, of one of the known classes."""
+    values = {name: value for name, value in state.items() if name != "class"}
+    if isinstance(values.get("masking"), dict):
+        values["masking"] = _restored(values["masking"], _MASKINGS)
+    return known[state["class"]](**values)
+
+
+def load(cls: Any, path: str | PathLike[str]) -> Any:
+    """Read a model that `save` wrote."""
+    arrays, description = store.load(path)
+    try:
+        return _rebuilt(cls, arrays, description)
+    except (KeyError, TypeError, ValueError) as error:  # whole and unaltered, but not what `save` writes
+        raise NotTrusted(f'"{path}" does not hold a model that this thurbo knows ({error}); fit again') from error
+
+
+def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> Any:
+    schema = Schema.from_dict(description["schema"])
+    chosen = dict(description["settings"])
+    if chosen["learning"] is not None:
+        chosen["learning"] = _restored(chosen["learning"], _LEARNING)
+    model = cls(schema, **chosen)
+    sites, hidden = (schema.n_sites,), arrays["hidden_bias"].shape
+    shapes = {
+        "site_bias": sites,
+        "weights": sites + hidden,
+        "hidden_bias": hidden[:1],
+        "loadings": sites + arrays["loadings"].shape[1:2],
+        "hidden_mean": hidden,
+        "cuts": (*sites, max(int(schema.n_cuts.max(initial=0)), 1)),
+        "scale": sites,
+    }
+    if "presence" in arrays:
+        shapes["presence"] = (*sites, hidden[0] + arrays["loadings"].shape[1])
+    if {name: array.shape for name, array in arrays.items()} != shapes:
+        raise ValueError("its arrays do not fit its schema")
+    device = {name: jnp.asarray(value) for name, value in arrays.items()}
+    gauge = Gauge(device.pop("cuts"), device.pop("scale"))
+    params = Params(gauge=gauge, **device)
+    model._adopt(schema, params, description["objective"], description["history"], description["converged"])
+    model.n_features_in_ = description["n_features_in"]
+    model.frame_kind_ = description["frame_kind"]
+    if description["feature_names_in"] is not None:
+        model.feature_names_in_ = np.asarray(description["feature_names_in"], object)
+    return model

@@ -1,0 +1,312 @@
+"""§4.4, §6, A.1.3, A.2.4 Queries about whole rows and the model itself: samples, log P(e), evaluation, segments."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from thurbo.errors import ThurboError, check_choice
+from thurbo.estimators.cell_queries import CellQueries
+from thurbo.estimators.fitted_model import Asked, Given, weights
+from thurbo.evidence.buckets import Buckets
+from thurbo.evidence.pack import Reading, pack
+from thurbo.io import build
+from thurbo.io.table import as_table
+from thurbo.learning import settings
+from thurbo.queries import diagnose, inequalities, predict, sample, score
+from thurbo.queries.evaluate import masked as evaluate
+from thurbo.queries.evaluate.evaluation import Evaluation
+from thurbo.queries.segments import Segments, segments
+
+
+class RowQueries(CellQueries):
+    """Methods of `TBM` about rows as a whole and about the model."""
+
+    def sample(
+        self,
+        n: int = 1,
+        given: Given = None,
+        method: Literal["gibbs", "modes"] = "gibbs",
+        random_state: Any = None,
+        items: Any = None,
+    ) -> Any:
+        """Draw new rows from the model.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of rows.
+        given : dict, str or list of str, optional
+            Conditions that all new rows satisfy, such as "age >= 45" or `{"age": tb.at_least(45)}`.
+        method : {"gibbs", "modes"}, default="gibbs"
+            "gibbs" draws random rows. "modes" gives typical rows without noise: the local maxima of the model's
+            probability (A.1.3 of the paper).
+        random_state : int, RandomState or None, default=None
+            Seed of the draws. With None, draws differ between calls.
+        items : list or dict of lists, optional
+            For lists (`Ratings`), the items that get scores; `{column: items}` if there are several lists. By default
+            all items, if there are not many.
+
+        Returns
+        -------
+        table
+            New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). If the
+            model was fitted with weights, the new rows already follow the weighted data, so they have no weights.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> len(model.sample(3, given="fan = yes", random_state=0)["age"])
+        3
+        """
+        check_is_fitted(self, "params_")
+        check_choice("method", method, ("gibbs", "modes"))
+        if not isinstance(n, Integral) or int(n) < 0:
+            raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        predict.check_items(self.schema_, items)
+        evidence = self._one_row(given, items) if given is not None or self.schema_.listed else None
+        found = sample.table(jax.random.key(seed), self.params_, self.schema_, evidence, int(n), method)
+        return build.frame(self.frame_kind_, found)
+
+    def _one_row(self, given: Given, items: Any) -> Buckets:
+        """The evidence of one row that says nothing but `given`, with the items to draw in its lists."""
+        nobody = as_table({self.schema_.source_columns[self.schema_.modelled[0]][0]: [None]})
+        blocks, evidence = self._pack(nobody, given, missing_columns="ignore")
+        if not self.schema_.listed:
+            return evidence.replaced(lambda one: one._replace(present=None))
+        for name in self.schema_.listed:
+            asked = sample.asked_items(self.schema_, name, items)
+            blocks[name] = sample.with_free_items(blocks[name], asked)
+        cuts = np.asarray(self.params_.gauge.cuts, np.float64)
+        reading = Reading(self.schema_.names, self.schema_.site_names, [0], cuts)
+        return pack(blocks.values(), "exclude", reading=reading, free_lists=True)
+
+    def inequalities(self, X: Any, row: int, given: Given = None) -> inequalities.Inequalities:
+        """What the cells of one row say about the latent variables x, in words and as b ≤ A x ≤ c (Eq. 5).
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        row : int
+            Position of the row, from 0.
+        given : dict, str or list of str, optional
+            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
+            in place of the cell of that column; the other cells of the row stay.
+
+        Returns
+        -------
+        Inequalities
+            Print it to read it in words; `A`, `b` and `c` are attributes.
+        """
+        asked = self._read(X, given)
+        if not isinstance(row, Integral) or not -asked.table.n_rows <= row < asked.table.n_rows:
+            raise ThurboError(f"row={row!r} is not one of the {asked.table.n_rows} rows; they are numbered from 0")
+        return inequalities.inequalities(self.params_, self.schema_, asked.evidence, int(row) % asked.table.n_rows)
+
+    def score_samples(self, X: Any, return_se: bool = False, method: str = "auto") -> Any:
+        """Log-likelihood of each row: the log-probability of all its observed cells together, in nats.
+
+        Numbers count by their density in the units of the data. The result for a row does not depend on the other rows.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        return_se : bool, default=False
+            Also return standard errors; they are 0 if the value is exact.
+        method : {"auto", "exact", "importance", "conservative"}, default="auto"
+            "exact" sums over all states of the hidden units. "importance" is importance sampling; it also estimates the
+            normalising constant. "conservative" averages over samples of the model (A.2.4 of the paper); it needs no
+            normalising constant and is too low on average. "auto" is "exact" for few hidden units and "importance"
+            otherwise.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or a pair of them with `return_se=True`
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.score_samples(table).shape
+        (6,)
+        """
+        value, error = self._log_probability(self._read(X), method)
+        return (value, error) if return_se else value
+
+    def _log_probability(self, asked: Asked, method: str = "auto") -> tuple[np.ndarray, np.ndarray]:
+        value, error = score.score(self.params_, asked.evidence, method)
+        return value + sum(block.sum_in_row(block.log_jacobian) for block in asked.blocks.values()), error
+
+    def score(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> float:
+        """Mean log-likelihood of the rows, in nats: the mean of `score_samples`.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        y : ignored
+            Exists for scikit-learn.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
+
+        Returns
+        -------
+        float
+        """
+        asked = self._read(X)
+        weight = weights(self.schema_, asked.table, sample_weight, "ignore")
+        return score.mean(self._log_probability(asked)[0], weight)
+
+    def evaluate(
+        self,
+        X: Any,
+        hide: float = 0.1,
+        random_state: Any = None,
+        logistic: bool = True,
+        method: str = "auto",
+        *,
+        sample_weight: Any = None,
+    ) -> Evaluation:
+        """Predictive accuracy on masked answers, compared with two baselines.
+
+        A share of the answers of X is hidden ("masked"), and each is predicted from the rest of its row. The first
+        baseline always predicts the frequencies of the column. The second is a regression of each column on all other
+        columns (logistic, or ridge for numbers). Both are fitted to the answers of X that are not hidden. If a
+        regression has more than 300 features, it uses their first 64 principal components. Give rows that were not used
+        in `fit`; otherwise the model has already seen the answers.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        hide : float, default=0.1
+            Share of the answers that are hidden, between 0 and 1.
+        random_state : int, RandomState or None, default=None
+            Seed for the choice of hidden answers. With None, they differ between calls.
+        logistic : bool, default=True
+            Whether to fit the regression baseline, which takes time.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            five) and "mean-field" otherwise.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
+            In rows of weight 0 nothing is hidden.
+
+        Returns
+        -------
+        Evaluation
+            Accuracy, log score, errors and calibration, for each column and overall. Print it to see a table.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> found = model.evaluate(table, hide=0.3, random_state=0, logistic=False)
+        >>> found.overall["n_cells"] > 0
+        True
+        """
+        asked, rng = self._read(X), check_random_state(random_state)
+        weight = weights(self.schema_, asked.table, sample_weight, "ignore")
+        question = self._question(asked, method)
+        return evaluate.evaluate(question, hide=hide, rng=rng, logistic=logistic, weight=weight)
+
+    def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
+        """Divide the rows into segments, and describe each segment by its most typical answers.
+
+        The segments are clusters of k-means on the features of `transform` (log-odds, standardised).
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        n : int or "auto", default="auto"
+            Number of segments. "auto" tries 2 to 10 and takes the number with the largest silhouette among those that
+            are stable: bootstrap samples of the rows must give nearly the same segments (adjusted Rand index of at
+            least 0.8).
+        random_state : int, RandomState or None, default=None
+            Seed of k-means and of the bootstrap. With None, results can differ between calls.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
+
+        Returns
+        -------
+        Segments
+            `labels` of the rows, sizes, stability and descriptions. Print it to see a table.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.segments(table, n=2, random_state=0).labels.shape
+        (6,)
+        """
+        asked, features = self._read(X), self.transform(X, output="log_odds")
+        own = self.schema_.weights(asked.table, missing_columns="ignore")
+        weight = settings.row_weights(sample_weight, asked.table.n_rows) * (1.0 if own is None else own)
+        return segments(self.schema_, asked.blocks, features, weight, n, check_random_state(random_state))
+
+    def log_partition(self) -> tuple[float, float]:
+        """Logarithm of the normalising constant Z of the model (the partition function), including (N/2) log 2π.
+
+        Returns
+        -------
+        value, standard_error : float
+            The standard error is 0.0 if the value is exact (up to 20 hidden units).
+        """
+        check_is_fitted(self, "params_")
+        return score.log_partition(self.params_)
+
+    def diagnostics(
+        self, X: Any, n_chains: int = 4, n_draws: int = 200, rows: Any = 16, random_state: Any = None
+    ) -> diagnose.Diagnostics:
+        """Check the Gibbs sampler: do its chains agree, and which hidden units hardly ever change?
+
+        Chains are run given some rows of X, and also without data. Install `thurbo[diagnostics]` to use it.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        n_chains : int, default=4
+            Chains per row.
+        n_draws : int, default=200
+            Draws per chain that are used. As many draws before them are discarded (burn-in).
+        rows : int or list of int, default=16
+            Number of rows to choose at random, or the positions of the rows.
+        random_state : int, RandomState or None, default=None
+            Seed of the chains and of the choice of rows.
+
+        Returns
+        -------
+        Diagnostics
+            R-hat and effective sample sizes. Print it to see a table.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the chains do not agree.
+        """
+        asked = self._read(X)
+        found = diagnose.diagnose(
+            self.params_,
+            asked.evidence,
+            self._how("auto"),
+            labels=asked.table.rows,
+            converged=bool(self.converged_),
+            n_chains=n_chains,
+            n_draws=n_draws,
+            rows=rows,
+            random=check_random_state(random_state),
+        )
+        diagnose.warn(found)
+        return found

@@ -1,0 +1,103 @@
+"""The examples in docstrings of the public surface run as they are written.
+
+Methods of `TBM` share the `model` and `table` of the example of the class, so that one fit serves them all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+import thurbo as tb
+
+MODULES = (
+    "thurbo.estimators.tbm",
+    "thurbo.estimators.cell_queries",
+    "thurbo.estimators.item_queries",
+    "thurbo.estimators.row_queries",
+    "thurbo.estimators.imputer",
+    "thurbo.estimators.scorer",
+    "thurbo.learning.objective_settings",
+    "thurbo.columns.banded",
+    "thurbo.columns.binary",
+    "thurbo.columns.bounded",
+    "thurbo.columns.categorical",
+    "thurbo.columns.censored",
+    "thurbo.columns.continuous",
+    "thurbo.columns.ignore",
+    "thurbo.columns.inequality",
+    "thurbo.columns.listed",
+    "thurbo.columns.multiselect",
+    "thurbo.columns.ordinal",
+    "thurbo.columns.ranking",
+    "thurbo.columns.ratings",
+    "thurbo.columns.statements",
+)
+FINDER = doctest.DocTestFinder(exclude_empty=True)
+
+
+@pytest.fixture(scope="module")
+def shared() -> dict[str, Any]:
+    """Names that the example of `TBM` defines."""
+    assert tb.TBM.__doc__ is not None
+    example = doctest.DocTestParser().get_doctest(tb.TBM.__doc__, {}, "TBM", None, None)
+    assert doctest.DocTestRunner().run(example, clear_globs=False).failed == 0
+    return {name: example.globs[name] for name in ("tb", "table", "model")}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_run(module: str, shared: dict[str, Any]) -> None:
+    examples = [each for each in FINDER.find(import_module(module), extraglobs=shared) if each.examples]
+    assert examples, f"{module} has no examples"
+    runner = doctest.DocTestRunner()
+    for example in examples:
+        if example.name.endswith(".TBM"):
+            continue  # run already, for all
+        assert runner.run(example).failed == 0, example.name
+
+
+PUBLIC = [name for name in dir(tb.TBM) if not name.startswith("_")]
+INHERITED = {"fit_transform", "get_metadata_routing", "set_output"}  # scikit-learn's own
+
+
+@pytest.mark.parametrize("name", [n for n in PUBLIC if n not in INHERITED and not n.endswith("_request")])
+def test_every_method_says_what_it_takes_and_returns(name: str) -> None:
+    method = getattr(tb.TBM, name)
+    text = method.__doc__ or ""
+    names = [each for each in method.__code__.co_varnames[: method.__code__.co_argcount] if each not in {"self", "cls"}]
+    assert not names or "Parameters\n" in text
+    assert name == "save" or "Returns\n" in text
+    for each in names:
+        assert f"{each} :" in text or f"{each}, " in text or f", {each} :" in text, f"{name} does not describe {each}"
+
+
+COLUMNS = [
+    "Continuous",
+    "Bounded",
+    "Banded",
+    "Censored",
+    "Binary",
+    "Ordinal",
+    "Categorical",
+    "MultiSelect",
+    "Ranking",
+    "Ratings",
+    "Inequality",
+    "Ignore",
+    "Id",
+    "Weight",
+]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_column_type_describes_its_settings(name: str) -> None:
+    column = getattr(tb, name)
+    text = column.__doc__ or ""
+    for section in ("Parameters\n", "Notes\n", "Examples\n"):
+        assert section in text, f"{name} has no section {section}"
+    for each in dataclasses.fields(column):
+        assert each.name in text.split("Notes\n")[0], f"{name} does not describe {each.name}"
