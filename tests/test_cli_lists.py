@@ -67,8 +67,8 @@ def _run(*arguments: str) -> str:
 
 def test_fit_takes_a_long_table_and_people_for_one(shelf: Shelf) -> None:
     assert "rows        16\n" in shelf.said
-    assert "columns     2 of 3 modelled, by 10 sites\n" in shelf.said
-    assert "unobserved cells excluded" in shelf.said
+    assert "columns     2 of 3 modelled, 10 sites\n" in shelf.said
+    assert "missing cells excluded" in shelf.said
     schema = tb.TBM.load(shelf.model).schema_
     assert {name: column.kind for name, column in schema.items()} == {
         "user": "id",
@@ -130,7 +130,7 @@ def test_a_schema_says_it_all(shelf: Shelf, tmp_path: Path, capsys: pytest.Captu
     assert status == 0
     assert "16 rows, 2 columns" in out
     assert "Ratings" in out
-    table, schema = long.read(shelf.data, long.Said(), tb.Schema.from_toml(toml))
+    table, schema = long.read(shelf.data, long.LongNames(), tb.Schema.from_toml(toml))
     assert table.lists["movie"].scores == "rating"
     assert schema.fit(table)["movie"].levels == (1, 2, 3, 4)
     assert run("check", str(shelf.data), "-s", str(toml), capsys=capsys)[0] == 0
@@ -149,10 +149,14 @@ def test_files_may_hold_lists_in_their_cells(tmp_path: Path) -> None:
     schema = tb.Schema({"who": tb.Id(), "films": tb.Ratings()})
     for cells in (["b", "a"], ["c"]), ({"a": 5, "b": 3}, {"c": 4}):
         tb.write(pd.DataFrame({"who": [1, 2], "films": list(cells)}), tmp_path / "t.parquet")
-        frame, found = long.read(tmp_path / "t.parquet", long.Said(), schema)
-        lists = found.fit(frame).compile(frame)["films"].lists
-        assert lists.start.tolist() == [0, 2, 3]
-    with pytest.raises(tb.SchemaError, match=r"row 7.*\[3\] of item \"a\" is no number"):
+        frame, found = long.read(tmp_path / "t.parquet", long.LongNames(), schema)
+        fitted = found.fit(frame)
+        block = fitted.compile(frame)["films"]
+        if fitted["films"].is_listed:
+            assert block.entries.start.tolist() == [0, 2, 3]
+        else:  # orders of few items are a table: b, a, c by first appearance
+            assert block.tier.tolist() == [[1, 0, -1], [-1, -1, 0]]
+    with pytest.raises(tb.SchemaError, match=r"row 7.*\[3\] of item \"a\" is not a number"):
         schema.fit({"who": [7], "films": [{"a": [3]}]})
 
 
@@ -197,16 +201,20 @@ def test_lists_from_best_to_worst() -> None:
         "what": "ratings",
     }
     assert schema["trust"].levels == tuple(levels)
-    assert schema["what"].encode(table.cells("what")).lists.code.tolist() == [0, 1, 0]
+    assert schema["what"].encode(table.cells("what")).tier.tolist() == [[0, 1, -1], [-1, -1, 0]]  # a, b, c
 
 
 def test_cells_from_best_to_worst_are_an_order_however_few() -> None:
     data = {"films": [["b", "a"], ["c", "a", "b"], None], "age": [1.0, 2.0, 3.0]}
     schema = tb.Schema({"films": tb.Ratings()}).fit(data)
     assert (schema["films"].by, schema["films"].levels) == ("order", None)
-    assert schema.compile(data)["films"].lists.code.tolist() == [1, 0, 2, 1, 0]
+    assert schema["films"].items == ("b", "a", "c")
+    assert schema.compile(data)["films"].tier.tolist() == [[1, 0, -1], [0, 1, 2], [-1, -1, -1]]
+    scores = {"films": [{"a": 1, "b": 2}, {"c": 3}]}
+    block = tb.Schema({"films": tb.Ratings()}).fit(scores).compile(scores)["films"]
+    assert (block.code[:, 0].tolist(), block.entries.site.tolist()) == ([0, 1, 2], [0, 1, 2])
     levels = tb.Schema({"films": tb.Ratings(["a", "b", "c"], [1, 2, 3], by="levels")})
-    with pytest.raises(tb.SchemaError, match=r"best to worst.*1 < 2 < 3.*give scores"):
+    with pytest.raises(tb.SchemaError, match=r"best to worst.*1 < 2 < 3.*give {item: score}"):
         levels.compile(data)
 
 
@@ -214,9 +222,9 @@ def test_cells_from_best_to_worst_are_an_order_however_few() -> None:
     ("settings", "words"),
     [
         ({"by": "stars"}, "stars"),
-        ({"items": ["a", "a"]}, "each once"),
-        ({"levels": [3, 1]}, "do not rise"),
-        ({"score": 3}, "no name of a column"),
+        ({"items": ["a", "a"]}, "distinct values"),
+        ({"levels": [3, 1]}, "increasing order"),
+        ({"score": 3}, "not the name of a column"),
     ],
 )
 def test_settings_of_lists_are_checked_and_go_to_files(settings: dict[str, Any], words: str) -> None:
@@ -246,22 +254,24 @@ BAD = {
     "items not named": Bad("fit", ("--row", "user"), ("--item",)),
     "a column that is not there": Bad("fit", ("--row", "user", "--item", "film"), ('"film"', "movie")),
     "people without the name": Bad(
-        "fit", ("--row", "when", "--item", "movie", "--columns", "PEOPLE"), ('"when"', "name the rows")
+        "fit", ("--row", "when", "--item", "movie", "--columns", "PEOPLE"), ('"when"', "the same column name")
     ),
     "a score of words": Bad("fit", ("--row", "movie", "--item", "user", "--score", "NOTE"), ("NOTE",)),
     "people forgotten": Bad("rank", (), ('"keen"', "--columns")),
-    "an item that is none": Bad("rank", (*KNOWN, "--item-list", "3,77"), ('"77"', "items of the fit")),
+    "an item that is none": Bad("rank", (*KNOWN, "--item-list", "3,77"), ('"77"', "items of the training table")),
     "items twice": Bad("rank", (*KNOWN, "--item-list", "3", "--items", "PEOPLE"), ("--items", "--item-list")),
     "pairs of nobody": Bad("rank", (*KNOWN, "--items", "NOBODY"), ("no row", "99")),
     "nothing to rank": Bad("rank", (*KNOWN, "--top", "0"), ("--top",)),
     "a column without items": Bad("rank", (*KNOWN, "--column", "keen"), ('"keen"', "movie")),
-    "a list predicted": Bad("predict", (*KNOWN, "--column", "movie"), ('"movie"', "rank")),
-    "gaps": Bad("impute", (), ("few items out of many", "rank")),
-    "log P": Bad("score", (), ("few items out of many",)),
-    "hidden answers": Bad("evaluate", (), ("few items out of many",)),
-    "new rows": Bad("sample", (), ("few items out of many",)),
-    "new rows given something": Bad("sample", ("--given", "keen = yes"), ("few items out of many",)),
-    "a page": Bad("report", (), ("few items out of many",)),
+    "an item predicted that is none": Bad(
+        "predict", (*KNOWN, "--column", "movie", "--item-list", "3,77"), ('"77"', "items of the training table")
+    ),
+    "items of a column that has none": Bad(
+        "predict", (*KNOWN, "--column", "keen", "--item-list", "3"), ('"keen"', "--item-list")
+    ),
+    "gaps of nobody known": Bad("impute", (), ('"keen"', "--columns")),
+    "items that are none": Bad("impute", (*KNOWN, "--item-list", ","), ("--item-list", "commas")),
+    "new rows of no item": Bad("sample", ("--item-list", "77"), ('"77"', "items of the training table")),
 }
 
 
@@ -286,17 +296,144 @@ def test_what_is_wrong_is_said_in_one_sentence(
 
 def test_python_says_the_same(shelf: Shelf) -> None:
     model = tb.TBM.load(shelf.model)
-    with pytest.raises(tb.ThurboError, match="few of many items"):
-        model.sample(2, given={"keen": "yes"})
-    with pytest.raises(tb.ThurboError, match="few items out of many"):
+    drawn = model.sample(2, given={"keen": "yes"}, items=[3, 5], random_state=0)
+    assert all(set(cell) == {3, 5} for cell in drawn["movie"])
+    assert set(drawn["keen"]) == {"yes"}
+    with pytest.raises(tb.ThurboError, match="needs items"):
         model.predict_proba(shelf.users, "movie")
-    assert list(model.predict(shelf.users).columns) == ["keen"]
+    assert model.predict_proba(shelf.users, "movie", items=[3, 5]).shape == (N_USERS, 2, 4)
+    assert list(model.predict(shelf.users).columns) == ["user", "keen", "movie"]
     with pytest.raises(tb.ThurboError, match="from_long"):
         model.transform(ratings().assign(keen="yes"))
     from thurbo import report
 
-    with pytest.raises(tb.ThurboError, match="few items out of many"):
-        report.summary(model, shelf.users)
+    assert "movie" in report.render(report.summary(model, shelf.users))
     assert set(model.rank(shelf.users, items=pd.Series([3, 5]))["item"]) <= {3, 5}
     with pytest.raises(tb.SchemaError, match="give a list"):
         model.rank(shelf.users, items="3")
+
+
+class Asked(NamedTuple):
+    """Runs a command on the files of the shelf and reads the table that it writes."""
+
+    shelf: Shelf
+    out: Path
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, command: str, *more: str) -> pd.DataFrame:
+        inputs = (str(self.shelf.data), "--columns", str(self.shelf.people)) if command != "sample" else ()
+        said = run(command, str(self.shelf.model), *inputs, "-o", str(self.out), "-q", *more, capsys=self.capsys)
+        assert (said[0], said[2]) == (0, ""), said
+        return tb.read(self.out)[0]
+
+
+@pytest.fixture(params=["o.csv", "o.parquet"])
+def asked(request: Any, shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Asked:
+    return Asked(shelf, tmp_path / request.param, capsys)
+
+
+def _as_lines(users: Any, cells: Any) -> list[tuple[Any, ...]]:
+    """Cells {item: score} as lines, in order."""
+    return [(user, *pair) for user, cell in zip(users, cells, strict=True) for pair in cell.items()]
+
+
+def _tuples(frame: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    return list(frame[list(names)].itertuples(index=False, name=None))
+
+
+LINE = ("user", "movie", "rating")
+
+
+def test_predictions_of_lists_are_long(asked: Asked) -> None:
+    model, users = tb.TBM.load(asked.shelf.model), asked.shelf.users
+    found = asked("predict", "--column", "movie")
+    assert tuple(found.columns) == LINE
+    assert _tuples(found, *LINE) == _as_lines(users.rows, model.predict(users, "movie", "auto")["movie"])
+    assert set(_tuples(found, "user", "movie")) == set(_tuples(ratings(), "user", "movie"))
+    found = asked("predict", "--column", "movie", "--item-list", "3, 5", "--given", "keen = yes")
+    expected = model.predict(users, "movie", "auto", given="keen = yes", items=[3, 5])["movie"]
+    assert _tuples(found, *LINE) == _as_lines(users.rows, expected)
+    assert len(found) == 2 * N_USERS
+
+
+def test_imputed_lists_say_what_was_filled(asked: Asked) -> None:
+    model, users, before = tb.TBM.load(asked.shelf.model), asked.shelf.users, ratings()
+    found = asked("impute", "--item-list", "3,5")
+    assert list(found.columns) == [*LINE, "filled", "keen"]
+    assert _tuples(found, *LINE) == _as_lines(users.rows, model.impute(users, items=[3, 5])["movie"])
+    filled = found["filled"].astype(str) == "True"
+    assert set(_tuples(found[~filled], *LINE)) == set(_tuples(before, *LINE))
+    assert set(found[filled]["movie"]) == {3, 5}
+    as_it_was = asked("impute")
+    assert set(_tuples(as_it_was, *LINE)) == set(_tuples(before, *LINE))
+    assert set(as_it_was["filled"].astype(str)) == {"False"}
+
+
+def test_draws_of_lists_are_stacked(asked: Asked) -> None:
+    found = asked("impute", "--item-list", "3,5", "--draws", "2")
+    assert list(found.columns) == [".imp", ".id", *LINE, "filled", "keen"]
+    parts = [part.reset_index(drop=True) for _, part in found.groupby(".imp")]
+    assert [_tuples(part, ".id", "user", "movie") for part in parts] == 3 * [_tuples(parts[0], ".id", "user", "movie")]
+    filled = parts[0]["filled"].astype(str) == "True"
+    assert parts[0]["rating"].isna().equals(filled)
+    assert all(part["rating"].isin([1, 2, 3, 4]).all() for part in parts[1:])
+    assert set(_tuples(parts[2][~filled], *LINE)) == set(_tuples(ratings(), *LINE))
+
+
+def test_new_rows_with_lists_are_long(asked: Asked) -> None:
+    found = asked("sample", "--rows", "3", "--item-list", "3,5", "--given", "keen = yes")
+    assert list(found.columns) == [*LINE, "keen"]
+    assert _tuples(found, "user", "movie") == [(row, item) for row in range(3) for item in (3, 5)]
+    assert found["rating"].isin([1, 2, 3, 4]).all()
+    assert set(found["keen"]) == {"yes"}
+    assert len(asked("sample", "--rows", "3")) == 3 * N_ITEMS
+
+
+def test_rows_with_lists_are_scored(asked: Asked) -> None:
+    model, users = tb.TBM.load(asked.shelf.model), asked.shelf.users
+    found = asked("score")
+    assert found["user"].tolist() == users.rows.tolist()
+    assert found["log_probability"].to_numpy() == pytest.approx(model.score_samples(users))
+
+
+def test_evaluate_and_report_read_long_tables(shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = (str(shelf.model), str(shelf.data), "--columns", str(shelf.people), "-q")
+    out, page = tmp_path / "o.csv", tmp_path / "o.html"
+    status, said, err = run("evaluate", *files, "--hide", "0.3", "-o", str(out), capsys=capsys)
+    assert (status, err) == (0, "")
+    assert "movie" in said
+    assert set(pd.read_csv(out)["column"]) == {"keen", "movie"}
+    status, _, err = run("report", *files, "-o", str(page), capsys=capsys)
+    assert (status, err) == (0, "")
+    assert "movie" in page.read_text()
+
+
+@pytest.mark.parametrize("n_items", [4, 80])
+def test_orders_are_written_by_place(n_items: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of few items, which are kept as a table, and of few out of many."""
+    rng, files = np.random.default_rng(0), {name: str(tmp_path / name) for name in ("t.csv", "m.thurbo", "o.csv")}
+    what = np.concatenate([rng.permutation(n_items)[:3] for _ in range(99)])
+    frame = pd.DataFrame({"who": np.repeat(np.arange(99), 3), "what": [f"i{k:02d}" for k in what]})
+    frame.to_csv(files["t.csv"], index=False)
+    table = tb.from_long(frame, "who", "what")
+    model = tb.TBM(tb.Schema.infer(table), n_hidden=1, n_factors=0, max_epochs=1, random_state=0, verbose=False)
+    model.fit(table).save(files["m.thurbo"])
+    assert model.schema_["what"].is_listed == (n_items == 80)
+    items = [f"i{k:02d}" for k in sorted(set(what.tolist()))[:2]]
+    more = ("-o", files["o.csv"], "-q", "--item-list", ",".join(items))
+    for inputs in (("predict", files["m.thurbo"], files["t.csv"], "--column", "what"),
+                   ("sample", files["m.thurbo"], "--rows", "99")):  # fmt: skip
+        assert run(*inputs, *more, capsys=capsys) == (0, "", "")
+        found = pd.read_csv(files["o.csv"])
+        assert list(found.columns) == ["who", "what", "place"]
+        assert found["place"].tolist() == [1, 2] * 99
+        assert all(set(own) == set(items) for _, own in found.groupby("who")["what"])
+    status, _, err = run("impute", files["m.thurbo"], files["t.csv"], *more, capsys=capsys)
+    if n_items == 4:
+        assert (status, "rank" in err) == (2, True)
+        return
+    assert (status, err) == (0, "")
+    found = pd.read_csv(files["o.csv"])
+    kept = found[~found["filled"]]
+    assert _tuples(kept, "who", "what") == _tuples(frame, "who", "what")  # the order of each row does not change
+    assert set(found["what"][found["filled"]]) <= set(items)

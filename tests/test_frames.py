@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from tests.column_cases import CASES, Case
 from thurbo.columns.column import plain
 from thurbo.errors import SchemaError
-from thurbo.io import frames
+from thurbo.io import build
+from thurbo.io.table import Table, as_table, library_of
 
 COLUMNS: dict[str, list[Any]] = {
     "number": [1.5, None, -2.0],
@@ -40,7 +41,7 @@ MAKERS: dict[str, Any] = {
 each_library = pytest.mark.parametrize("library", MAKERS)
 
 
-def read(source: frames.Table, place: int) -> list[Any]:
+def read(source: Table, place: int) -> list[Any]:
     cells = source.cells(source.names[place])
     return [None if gone else plain(value) for value, gone in zip(cells.values.tolist(), cells.missing, strict=True)]
 
@@ -48,14 +49,14 @@ def read(source: frames.Table, place: int) -> list[Any]:
 @each_library
 def test_same_cells_from_every_library(library: str) -> None:
     native = MAKERS[library](COLUMNS)
-    source = frames.table(native)
-    assert frames.kind(native) == source.kind == library
+    source = as_table(native)
+    assert library_of(native) == source.kind == library
     assert source.names == (("x0", "x1", "x2", "x3") if library == "numpy" else tuple(COLUMNS))
     assert source.n_rows == 3
     for place, expected in enumerate(COLUMNS.values()):
         assert read(source, place) == expected
     assert source.rows.tolist() == (["r0", "r1", "r2"] if library == "pandas" else [0, 1, 2])
-    assert frames.table(source) is source
+    assert as_table(source) is source
 
 
 @each_library
@@ -63,7 +64,7 @@ def test_same_cells_from_every_library(library: str) -> None:
     "case", [case for case in CASES if case.column.sites == ("",) and not case.loose], ids=lambda case: case.name
 )
 def test_every_column_reads_alike_from_every_library(library: str, case: Case) -> None:
-    source = frames.table(MAKERS[library]({"q": case.cells}))
+    source = as_table(MAKERS[library]({"q": case.cells}))
     cells = source.cells(source.names[0])
     column = case.column.fit(cells)
     block = column.encode(cells)
@@ -107,7 +108,7 @@ MISSING: list[Any] = [
 
 @pytest.mark.parametrize("native", MISSING, ids=lambda native: type(native).__name__)
 def test_missing_is_missing_however_it_is_written(native: Any) -> None:
-    source = frames.table(native)
+    source = as_table(native)
     assert source.cells(source.names[0]).missing.tolist() == [False, True]
 
 
@@ -123,50 +124,50 @@ def test_missing_is_missing_however_it_is_written(native: Any) -> None:
     ids=["pandas", "polars", "pyarrow"],
 )
 def test_order_of_categories_is_read_and_kept(native: Any) -> None:
-    source = frames.table(native)
+    source = as_table(native)
     assert source.cells("q").ordered_levels == ("lo", "mid", "hi")
-    filled = frames.table(frames.replace(native, {"q": np.asarray(["hi", "mid"], object)}))
+    filled = as_table(build.replace(native, {"q": np.asarray(["hi", "mid"], object)}))
     assert filled.cells("q").ordered_levels == ("lo", "mid", "hi")
     assert read(filled, 0) == ["lo", "mid"]
-    drawn = frames.table(frames.build(native, {"q": np.asarray(["hi", "lo", "hi"], object)}))
+    drawn = as_table(build.like(native, {"q": np.asarray(["hi", "lo", "hi"], object)}))
     assert read(drawn, 0) == ["hi", "lo", "hi"]
     if source.kind != "pyarrow":
         assert drawn.cells("q").ordered_levels == ("lo", "mid", "hi")
 
 
 def test_unordered_categories_have_no_order() -> None:
-    assert frames.table(pd.DataFrame({"q": pd.Categorical(["a"])})).cells("q").ordered_levels is None
-    assert frames.table(pl.DataFrame({"q": ["a"]}, schema={"q": pl.Categorical})).cells("q").ordered_levels is None
+    assert as_table(pd.DataFrame({"q": pd.Categorical(["a"])})).cells("q").ordered_levels is None
+    assert as_table(pl.DataFrame({"q": ["a"]}, schema={"q": pl.Categorical})).cells("q").ordered_levels is None
 
 
 def test_arrays_keep_their_dtype_and_take_names() -> None:
     for dtype in (bool, np.int16, np.float32, np.float64):
-        assert frames.table(np.zeros((2, 1), dtype)).cells("x0").values.dtype == dtype
-    assert frames.table(np.zeros((2, 2)), ["a", "b"]).names == ("a", "b")
-    assert frames.table(pd.DataFrame({"c": [1]}), ["a"]).names == ("c",)
-    assert frames.table([[1, "a"], [2, "b"]]).cells("x0").values.dtype == np.int64
-    assert frames.table(pd.DataFrame(np.zeros((1, 2)))).names == ("0", "1")
+        assert as_table(np.zeros((2, 1), dtype)).cells("x0").values.dtype == dtype
+    assert as_table(np.zeros((2, 2)), ["a", "b"]).names == ("a", "b")
+    assert as_table(pd.DataFrame({"c": [1]}), ["a"]).names == ("c",)
+    assert as_table([[1, "a"], [2, "b"]]).cells("x0").values.dtype == np.int64
+    assert as_table(pd.DataFrame(np.zeros((1, 2)))).names == ("0", "1")
 
 
 BAD: list[tuple[Any, tuple[str, ...]]] = [
-    (lambda: frames.table(np.zeros(3)), ("Expected 2D array, got 1D array", "Reshape your data")),
-    (lambda: frames.table([1, 2]), ("Expected 2D array",)),
-    (lambda: frames.table([[1, 2], [3]]), ("row 1", "1 cells", "2")),
-    (lambda: frames.table(np.zeros((1, 1), complex)), ("Complex data not supported",)),
-    (lambda: frames.table(np.zeros((1, 2)), ["a"]), ("1 names", "2 columns")),
-    (lambda: frames.table(np.zeros((1, 2)), ["a", "a"]), ('column "a"', "rename")),
-    (lambda: frames.table(pd.DataFrame([[1, 2]], columns=["a", "a"])), ('column "a"', "rename")),
-    (lambda: frames.table(pd.DataFrame([[1, 2]], columns=[1, "1"])), ('column "1"', "rename")),
-    (lambda: frames.table(pa.table([[1], [2]], names=["a", "a"])), ('column "a"', "rename")),
-    (lambda: frames.table({"a": [1], "b": [1, 2]}), ('column "b"', "2 cells", "same length")),
-    (lambda: frames.table({"a": "text"}), ('column "a"', "one cell per row")),
-    (lambda: frames.table({"a": np.zeros((2, 2))}), ('column "a"', "2 dimensions")),
-    (lambda: frames.table(pd.Series([1])), ("Series", "to_frame")),
-    (lambda: frames.table(pl.Series([1])), ("Series", "polars")),
-    (lambda: frames.table(pl.LazyFrame({"a": [1]})), ("LazyFrame", ".collect()")),
-    (lambda: frames.table(3), ("int", "pandas")),
-    (lambda: frames.table(None), ("NoneType", "pandas")),
-    (lambda: frames.table({"age": [1]}).cells("agee"), ('column "agee"', 'did you mean "age"?')),
+    (lambda: as_table(np.zeros(3)), ("Expected 2D array, got 1D array", "Reshape your data")),
+    (lambda: as_table([1, 2]), ("Expected 2D array",)),
+    (lambda: as_table([[1, 2], [3]]), ("row 1", "1 cells", "2")),
+    (lambda: as_table(np.zeros((1, 1), complex)), ("Complex data not supported",)),
+    (lambda: as_table(np.zeros((1, 2)), ["a"]), ("1 names", "2 columns")),
+    (lambda: as_table(np.zeros((1, 2)), ["a", "a"]), ('column "a"', "rename")),
+    (lambda: as_table(pd.DataFrame([[1, 2]], columns=["a", "a"])), ('column "a"', "rename")),
+    (lambda: as_table(pd.DataFrame([[1, 2]], columns=[1, "1"])), ('column "1"', "rename")),
+    (lambda: as_table(pa.table([[1], [2]], names=["a", "a"])), ('column "a"', "rename")),
+    (lambda: as_table({"a": [1], "b": [1, 2]}), ('column "b"', "2 cells", "same length")),
+    (lambda: as_table({"a": "text"}), ('column "a"', "one cell per row")),
+    (lambda: as_table({"a": np.zeros((2, 2))}), ('column "a"', "2 dimensions")),
+    (lambda: as_table(pd.Series([1])), ("Series", "to_frame")),
+    (lambda: as_table(pl.Series([1])), ("Series", "polars")),
+    (lambda: as_table(pl.LazyFrame({"a": [1]})), ("LazyFrame", ".collect()")),
+    (lambda: as_table(3), ("int", "pandas")),
+    (lambda: as_table(None), ("NoneType", "pandas")),
+    (lambda: as_table({"age": [1]}).cells("agee"), ('column "agee"', 'did you mean "age"?')),
 ]
 
 
@@ -181,7 +182,7 @@ def test_bad_tables_are_explained(make: Any, parts: tuple[str, ...]) -> None:
 @each_library
 def test_replace_fills_missing_cells_only(library: str) -> None:
     native = MAKERS[library](COLUMNS)
-    source = frames.table(native)
+    source = as_table(native)
     new: dict[str, Any] = {
         source.names[0]: np.asarray([9.0, 8.0, 7.0]),
         source.names[1]: np.asarray([9, 8, 7]),
@@ -189,12 +190,12 @@ def test_replace_fills_missing_cells_only(library: str) -> None:
         source.names[3]: np.asarray([False, False, True]),
     }
     before = [read(source, place) for place in range(4)]
-    filled = frames.replace(native, new)
+    filled = build.replace(native, new)
     assert type(filled) is type(native)
-    again = frames.table(filled)
+    again = as_table(filled)
     expected = [[1.5, 8.0, -2.0], [1, 8, 3], ["a", "y", ""], [True, False, False]]
     assert [read(again, place) for place in range(4)] == expected
-    assert [read(frames.table(native), place) for place in range(4)] == before, "the input is not changed"
+    assert [read(as_table(native), place) for place in range(4)] == before, "the input is not changed"
     if library == "pandas":
         assert filled.index.equals(native.index)
         assert list(filled.dtypes) == list(native.dtypes)
@@ -224,9 +225,9 @@ def test_replace_fills_missing_cells_only(library: str) -> None:
     ],
 )
 def test_replace_keeps_the_dtype_where_it_can(native: Any, values: list[Any], dtype: str) -> None:
-    filled = frames.replace(native, {frames.table(native).names[0]: np.asarray(values)})
-    kept, new = read(frames.table(filled), 0)
-    assert kept == read(frames.table(native), 0)[0]
+    filled = build.replace(native, {as_table(native).names[0]: np.asarray(values)})
+    kept, new = read(as_table(filled), 0)
+    assert kept == read(as_table(native), 0)[0]
     assert new == pytest.approx(values[1])
     if isinstance(filled, np.ndarray):
         assert filled.dtype == dtype
@@ -238,26 +239,26 @@ def test_replace_keeps_the_dtype_where_it_can(native: Any, values: list[Any], dt
 @each_library
 def test_replace_where_told(library: str) -> None:
     native = MAKERS[library]({"q": [1, 2, 3]})
-    name = frames.table(native).names[0]
+    name = as_table(native).names[0]
     where = {name: np.asarray([True, False, False])}
-    assert read(frames.table(frames.replace(native, {name: np.asarray([9, 9, 9])}, where)), 0) == [9, 2, 3]
+    assert read(as_table(build.replace(native, {name: np.asarray([9, 9, 9])}, where)), 0) == [9, 2, 3]
 
 
 @each_library
 def test_build_gives_the_library_that_came_in(library: str) -> None:
     native = MAKERS[library](COLUMNS)
     data = {"h0": np.asarray([0.1, np.nan, 0.3]), "label": np.asarray(["a", None, "b"], object)}
-    made = frames.build(native, data)
+    made = build.like(native, data)
     assert type(made) is type(native)
-    source = frames.table(made)
+    source = as_table(made)
     assert read(source, 0) == [0.1, None, 0.3]
     assert read(source, 1) == ["a", None, "b"]
     if library == "pandas":
         assert made.index.equals(native.index)
-        assert frames.build(native, {"h": np.zeros(2)}).index.tolist() == [0, 1]
-        assert frames.build(native, {"h": np.zeros(2)}, rows=["a", "b"]).index.tolist() == ["a", "b"]
+        assert build.like(native, {"h": np.zeros(2)}).index.tolist() == [0, 1]
+        assert build.like(native, {"h": np.zeros(2)}, rows=["a", "b"]).index.tolist() == ["a", "b"]
     if library == "numpy":
-        assert frames.build(native, {"a": np.zeros(2), "b": np.ones(2)}).dtype == np.float64
+        assert build.like(native, {"a": np.zeros(2), "b": np.ones(2)}).dtype == np.float64
 
 
 @settings(max_examples=40, deadline=None)
@@ -268,13 +269,13 @@ def test_build_gives_the_library_that_came_in(library: str) -> None:
     library=st.sampled_from([name for name in MAKERS if name != "numpy"]),
 )
 def test_any_column_reads_back(cells: list[Any], library: str) -> None:
-    source = frames.table(MAKERS[library]({"q": cells}))
+    source = as_table(MAKERS[library]({"q": cells}))
     trimmed = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
     assert read(source, 0) == trimmed
 
 
 def test_importing_frames_imports_no_dataframe_library() -> None:
     heavy = "{'pandas', 'polars', 'pyarrow', 'jax', 'narwhals'}"
-    code = f"import sys, thurbo.io.frames, thurbo.schema; print({heavy} & set(sys.modules))"
+    code = f"import sys, thurbo.io.table, thurbo.schema; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -201,9 +201,9 @@ CASES: list[tuple[list[Any], dict[Any, str], str, tuple[Any, ...], tb.Column, st
     ([1, 2, 3], AGREE, "", (), tb.Ordinal([1, 2, 3], names=AGREE), "a guess"),
     ([1, 2, 3], AGREE, "nominal", (), tb.Ordinal([1, 2, 3], names=AGREE), "though the file says nominal"),
     ([1, 1, 3], AGREE, "ordinal", (), tb.Ordinal([1, 2, 3], names=AGREE), "the file says ordinal"),
-    ([1, 2, 3], PARTIES, "ordinal", (), tb.Ordinal([1, 2, 3], names=PARTIES), "that of the codes"),
+    ([1, 2, 3], PARTIES, "ordinal", (), tb.Ordinal([1, 2, 3], names=PARTIES), "ordered by the codes"),
     ([1, 2, 3], PARTIES, "nominal", (), tb.Categorical([1, 2, 3], names=PARTIES), "the file says nominal"),
-    ([1, 2, 3], PARTIES, "", (), tb.Categorical([1, 2, 3], names=PARTIES), "no order that is known"),
+    ([1, 2, 3], PARTIES, "", (), tb.Categorical([1, 2, 3], names=PARTIES), "without a known order"),
     ([1.0, 2.0, None], YES, "", (), tb.Binary(values=(2, 1), names=YES), "No and Yes"),
     ([0, 1, 1], YES_BUT, "nominal", (), tb.Binary(values=(0, 1), names=YES_BUT), "the file says nominal"),
     ([1, 2, 2], SEX, "nominal", (), tb.Binary(values=(1, 2), names=SEX), "Man and Woman"),
@@ -217,7 +217,7 @@ CASES: list[tuple[list[Any], dict[Any, str], str, tuple[Any, ...], tb.Column, st
     ([1, 2, 3, 7], OFTEN | {7: "No experience"}, "", (),
      tb.Ordinal([1, 2, 3], names=OFTEN, missing={7: "No experience"}), "7 No experience"),
     ([1, 2, 3], UNSURE, "", (), tb.Ordinal([1, 2, 3], names=UNSURE), "a guess"),
-    (list(range(11)), ENDS, "", (), tb.Ordinal(range(11), names=ENDS), "the ends named"),
+    (list(range(11)), ENDS, "", (), tb.Ordinal(range(11), names=ENDS), "with labels at the ends"),
     ([*range(11), 99], ENDS, "scale", (99,), tb.Continuous(missing=[99]), "the file says scale"),
     ([3, 4, 7, 7], {}, "scale", (), tb.Continuous(), "the file says scale"),
     ([3, 4, 7, 7], {}, "nominal", (), tb.Categorical([3, 4, 7]), "the file says nominal"),
@@ -225,7 +225,7 @@ CASES: list[tuple[list[Any], dict[Any, str], str, tuple[Any, ...], tb.Column, st
     ([1, 2, 3], DIGITS, "", (), tb.Ordinal([1, 2, 3], names=DIGITS), "their numbers"),
     ([1, 2, 3], DIGITS, "nominal", (), tb.Categorical([1, 2, 3], names=DIGITS), "the file says nominal"),
     ([4, 4, 9], {4: "Four", 5: "Five"} | REFUSED, "", (), tb.Ignore("it is constant"), "Four"),
-    ([9, 9, 9], {1: "Yes"} | REFUSED, "", (9,), tb.Ignore("it is empty"), "counts as missing"),
+    ([9, 9, 9], {1: "Yes"} | REFUSED, "", (9,), tb.Ignore("it is empty"), "missing code"),
     (["a", "b", "z"], LETTERS | {"z": "No answer"}, "nominal", (),
      tb.Binary(values=("a", "b"), names=LETTERS, missing={"z": "No answer"}), "z No answer"),
 ]  # fmt: skip
@@ -268,7 +268,7 @@ N = 60
 RNG = np.random.default_rng(0)
 ROLES: list[tuple[str, Any, Any, str]] = [
     ("respondent_id", RNG.permutation(N) + 5000, tb.Id(), "each number occurs once"),
-    ("order", np.arange(1, N + 1), tb.Id(), "counts the rows"),
+    ("order", np.arange(1, N + 1), tb.Id(), "numbers the rows"),
     ("year", np.arange(1950, 1950 + N), tb.Continuous(), "distinct"),
     ("who", RNG.permutation(2 * N)[:N] + 7, tb.Id(), "each number occurs once"),
     ("family", np.r_[RNG.permutation(N - 2), 3, 5], tb.Id(), "nearly every number occurs once"),
@@ -303,7 +303,7 @@ def test_rows_have_one_name_and_one_weight() -> None:
     frame["wt2"] = frame["wt1"] * 0.9
     schema = tb.Schema.infer(frame)
     assert [type(column).__name__ for column in schema.values()] == ["Id", "Ignore", "Weight", "Ignore"]
-    assert '"wt1" is Weight() already' in schema.reasons["wt2"]
+    assert '"wt1" is already Weight()' in schema.reasons["wt2"]
 
 
 def test_intervals_of_a_frame_are_statements_about_a_number() -> None:

@@ -21,10 +21,11 @@ from scipy.stats import norm
 import thurbo as tb
 from tests.column_cases import cells_of
 from thurbo.columns import parse_given
+from thurbo.columns.forms import marginals
 from thurbo.columns.normal_scores import distribution
 from thurbo.constraints import Gauge
 from thurbo.errors import SchemaError
-from thurbo.io import frames
+from thurbo.io.table import as_table
 from thurbo.learning import fit as fitting
 from thurbo.queries import score
 from thurbo.queries.evaluate import baseline
@@ -197,7 +198,7 @@ def test_conditions_may_use_names_numbers_and_intervals(model: tb.TBM) -> None:
 
 
 def test_evaluation_asks_about_bands_points_and_intervals(model: tb.TBM, frame: pd.DataFrame) -> None:
-    found = model.evaluate(frame, hide=0.5)
+    found = model.evaluate(frame, hide=0.5, random_state=0)
     kinds = {record["column"]: (record["answer"], record["n"]) for record in found.columns}
     assert {name: answer for name, (answer, _) in kinds.items()} == {
         "age": "label",
@@ -228,7 +229,7 @@ def test_a_hidden_interval_is_scored_by_its_probability(
     nothing = np.zeros(len(frame), bool)
     hidden = {name: ends.to_numpy() if name == "income" else nothing for name in SITES}
     monkeypatch.setattr(evaluate, "choose", lambda *_: hidden)
-    found = model.evaluate(frame.drop(columns="weight"), logistic=False)
+    found = model.evaluate(frame.drop(columns="weight"), random_state=0, logistic=False)
     oracle, expected = Oracle(), []
     for row in frame[ends].to_dict("records"):
         belief = oracle.log_prior + oracle.log_chance(row, but="income")
@@ -245,19 +246,19 @@ def test_a_normal_distribution_is_fitted_to_numbers_and_intervals() -> None:
     z = rng.normal(0.3, 0.8, 4000)
     censored = z > 0.3
     lower, upper = np.where(censored, 0.3, z), np.where(censored, np.inf, z)
-    assert baseline.normal(lower, upper, np.ones(4000)) == pytest.approx((0.3, 0.8), abs=0.05)
-    assert abs(baseline.spread(z[~censored])[0] - 0.3) > 0.5
+    assert marginals.normal(lower, upper, np.ones(4000)) == pytest.approx((0.3, 0.8), abs=0.05)
+    assert abs(marginals.spread(z[~censored])[0] - 0.3) > 0.5
     band = np.floor(z)
-    assert baseline.normal(band, band + 1, np.ones(4000)) == pytest.approx((0.3, 0.8), abs=0.05)
-    assert baseline.normal(z, z, np.ones(4000)) == baseline.spread(z)
+    assert marginals.normal(band, band + 1, np.ones(4000)) == pytest.approx((0.3, 0.8), abs=0.05)
+    assert marginals.normal(z, z, np.ones(4000)) == marginals.spread(z)
     counts = np.where(np.arange(4000) < 2000, 3.0, 0.0)
-    once = baseline.normal(band[:2000], band[:2000] + 1, np.ones(2000))
-    assert baseline.normal(band, band + 1, counts) == pytest.approx(once, abs=1e-3)
+    once = marginals.normal(band[:2000], band[:2000] + 1, np.ones(2000))
+    assert marginals.normal(band, band + 1, counts) == pytest.approx(once, abs=1e-3)
     for low, high in ((1.0, np.inf), (-np.inf, -1.0), (0.2, 0.21)):  # nothing that could be fitted
-        assert np.isfinite(baseline.normal(np.full(3, low), np.full(3, high), np.ones(3))).all()
+        assert np.isfinite(marginals.normal(np.full(3, low), np.full(3, high), np.ones(3))).all()
     tails = np.asarray([(30.0, 31.0), (-31.0, -30.0), (-np.inf, 1.0), (2.0, np.inf)])
     exact = [norm.logsf(30.0), norm.logsf(30.0), norm.logcdf(1.0), norm.logsf(2.0)]
-    np.testing.assert_allclose(baseline.log_between(*tails.T), exact, rtol=1e-9)
+    np.testing.assert_allclose(marginals.log_between(*tails.T), exact, rtol=1e-9)
 
 
 # ---- roles
@@ -268,7 +269,7 @@ def test_figures_of_an_evaluation_are_weighted(model: tb.TBM, frame: pd.DataFram
     first = np.arange(120) % 2 == 0
 
     def ask(weight: np.ndarray) -> Any:
-        return model.evaluate(frame.assign(weight=weight.astype(float)), hide=0.5, logistic=False)
+        return model.evaluate(frame.assign(weight=weight.astype(float)), hide=0.5, random_state=0, logistic=False)
 
     whole, parts = ask(np.where(first, 1, 3)), [ask(first), ask(~first)]
     sizes = np.asarray([parts[0].overall["n_cells"], 3 * parts[1].overall["n_cells"]], float)
@@ -281,7 +282,7 @@ def test_figures_of_an_evaluation_are_weighted(model: tb.TBM, frame: pd.DataFram
             if lines[0][measure] is not None:
                 mean = np.average([line[measure] for line in lines[1:]], weights=counts)
                 assert lines[0][measure] == pytest.approx(mean, rel=1e-5)
-    assert model.evaluate(frame.drop(columns="weight"), hide=0.5, logistic=False).overall["n_cells"] > 0
+    assert model.evaluate(frame.drop(columns="weight"), hide=0.5, random_state=0, logistic=False).overall["n_cells"] > 0
 
 
 def test_scores_of_weighted_rows_are_those_of_fewer_or_more_rows(model: tb.TBM, frame: pd.DataFrame) -> None:
@@ -317,7 +318,9 @@ def test_answers_do_not_depend_on_weights(model: tb.TBM, frame: pd.DataFrame) ->
 
 
 def test_the_unit_of_weights_does_not_matter(model: tb.TBM, frame: pd.DataFrame) -> None:
-    found = [model.evaluate(frame.assign(weight=unit * frame["weight"]), hide=0.5) for unit in (1.0, 7.0)]
+    found = [
+        model.evaluate(frame.assign(weight=unit * frame["weight"]), hide=0.5, random_state=0) for unit in (1.0, 7.0)
+    ]
     for one, other in zip(*(each.columns for each in found), strict=True):
         numbers = [name for name, value in one.items() if isinstance(value, float)]
         assert len(numbers) >= 3
@@ -326,8 +329,8 @@ def test_the_unit_of_weights_does_not_matter(model: tb.TBM, frame: pd.DataFrame)
 
 def test_yardsticks_are_weighted_and_never_see_rows_without_weight() -> None:
     code, weight = np.asarray([0, 1, 1, -1]), np.asarray([4.0, 2.0, 2.0, 9.0])
-    np.testing.assert_allclose(baseline.shares(code, 2, weight), [0.5, 0.5])
-    assert baseline.spread(np.asarray([0.0, 4.0]), np.asarray([3.0, 1.0])) == pytest.approx((1.0, np.sqrt(3.0)))
+    np.testing.assert_allclose(marginals.shares(code, 2, weight), [0.5, 0.5])
+    assert marginals.spread(np.asarray([0.0, 4.0]), np.asarray([3.0, 1.0])) == pytest.approx((1.0, np.sqrt(3.0)))
     rng = np.random.default_rng(0)
     inputs, asked = rng.normal(size=(80, 3)), np.arange(5)
     target = inputs @ [1.0, -1.0, 0.5] + rng.normal(size=80)
@@ -365,7 +368,7 @@ def test_the_weight_column_weighs_rows_in_training(monkeypatch: pytest.MonkeyPat
         model.fit(frame, sample_weight=sample_weight)
     expected = frame["w"].to_numpy(float) * (1.0 if sample_weight is None else np.asarray(sample_weight))
     np.testing.assert_allclose(seen[0], expected / expected.mean())
-    with pytest.raises(SchemaError, match=r'column "w".*lacks this column of weights'):
+    with pytest.raises(SchemaError, match=r'column "w".*has this column of weights, but the table does not'):
         model.fit(frame[["a"]])
 
 
@@ -386,10 +389,10 @@ def test_more_rows_are_weighed_too(monkeypatch: pytest.MonkeyPatch, model: tb.TB
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1.0, -2.0], "row R_2.*-2.0 is no weight"),
-        ([1.0, np.inf], "row R_2.*inf is no weight"),
+        ([1.0, -2.0], "row R_2.*-2.0 is not a weight"),
+        ([1.0, np.inf], "row R_2.*inf is not a weight"),
         ([None, 1.0], "row R_1.*is missing"),
-        (["much", 1.0], 'row R_1.*"much" is no weight'),
+        (["much", 1.0], 'row R_1.*"much" is not a weight'),
         ([0.0, 0.0], "every row is zero"),
     ],
 )
@@ -449,7 +452,7 @@ def test_values_declared_missing_say_nothing_and_stay(make: Any) -> None:
     assert blocks["party"].takes_part.any(axis=1).tolist() == [True, True, False, False, True]
     assert blocks["seen"].code.tolist() == [[1, 0], [0, 1], [-1, -1], [-1, 0], [1, 1]]
     assert blocks["rank"].tier.tolist() == [[1, 0], [0, 1], [-1, -1], [-1, 0], [0, -1]]
-    table = frames.table(frame)
+    table = as_table(frame)
     assert fitted["trust"].missing_kinds(table.cells("trust")) == {"Don't know": 1, "Skipped": 1, "no answer": 0}
     assert fitted["age"].missing_kinds(table.cells("age")) == {"99": 1, "no answer": 1}
     assert fitted["party"].missing_kinds(table.cells("party")) == {"refused": 1, "no answer": 1}
@@ -479,7 +482,7 @@ def test_names_are_read_wherever_labels_are() -> None:
     block = agree.encode(cells)
     assert block.code[:, 0].tolist() == [2, 0, 1, 0, 1]
     assert block.code_high[:, 0].tolist() == [2, 0, 2, 1, 2]
-    assert agree.from_codes(np.asarray([2, 0])).tolist() == [3, 1], "the table's own codes come back"
+    assert agree.answers_of(np.asarray([2, 0])).tolist() == [3, 1], "the table's own codes come back"
     assert tb.Binary("Yes", names={1: "Yes", 2: "No"}).fit(cells_of([1, 2])).labels == (2, 1)
     assert tb.Binary(names={1: "No", 2: "Yes"}).fit(cells_of([1, 1])).labels == (1, 2), "yes is true by its name"
     party = tb.Categorical([1, 2], names={1: "Green", 2: "Red"})
@@ -550,7 +553,7 @@ def test_an_end_may_have_the_name_of_the_question() -> None:
     schema = tb.Schema({"low": tb.Bounded(lower="low", upper="high", location=0.0, scale=1.0)})
     block = schema.compile({"low": [1.0, None], "high": [2.0, 3.0]})["low"]
     assert (block.lower[:, 0].tolist(), block.upper[:, 0].tolist()) == ([1.0, -np.inf], [2.0, 3.0])
-    with pytest.raises(SchemaError, match='column "high": the table lacks'):
+    with pytest.raises(SchemaError, match=r'column "high": .*the table does not have it'):
         schema.compile({"low": [1.0]})
     given = schema.compile({"low": [1.0], "high": [2.0]}, given={"low": tb.between(5, 6)})["low"]
     assert (given.lower.item(), given.upper.item()) == (5.0, 6.0)

@@ -51,24 +51,24 @@ INFERRED: list[tuple[Any, Column | type[Column], str]] = [
     ([1.5, 2.5, 3.5], Continuous(), "3 distinct"),
     (list(range(11)), Continuous(), "identifiers"),
     ([*range(11), 10], Continuous(), "11 distinct"),
-    (["a", "b", "c"], Categorical(["a", "b", "c"]), "no order"),
+    (["a", "b", "c"], Categorical(["a", "b", "c"]), "without a known order"),
     ([f"text {i}" for i in range(21)] * 2, Ignore, "too many"),
     ([f"text {i}" for i in range(21)], Ignore("it is free text"), "nearly every text"),
     (["a > b > c", "b > a", "c > a = b"], Ranking(["a", "b", "c"]), "guess"),
-    (["x > 1", "y", "see > above"], Categorical, "no order"),
-    ([[["a"], ["b"]], [["b"]]], Ranking(["a", "b"], form="lists"), "guess"),
-    ([["a", "b"], []], MultiSelect(["a", "b"], form="list"), "guess"),
+    (["x > 1", "y", "see > above"], Categorical, "without a known order"),
+    ([[["a"], ["b"]], [["b"]]], Ranking(["a", "b"], cell_format="lists"), "guess"),
+    ([["a", "b"], []], MultiSelect(["a", "b"], cell_format="list"), "guess"),
     ([[], []], Ignore, "no cell names an option"),
     ([between(1, 2), 1.5, 2.5, 7.0], Continuous(), "3 distinct"),
     ([between(1, 2), None], Continuous(), "intervals"),
     ([prefers("a", "b"), None], Ranking, "preferences"),
     ([one_of("a", "b"), one_of("b", "c")], Categorical, "categories"),
-    (["a", 1, 2], Ignore, "together"),
-    ([None, None], Ignore, "no value"),
+    (["a", 1, 2], Ignore, "mix of text and numbers"),
+    ([None, None], Ignore, "all cells are missing"),
     ([4, 4], Ignore, "only value is 4"),
     (["a", "a"], Ignore, 'only value is "a"'),
     ([pd.Timestamp("2020"), None], Ignore, "dates"),
-    ([[1], [2]], MultiSelect([1, 2], form="list"), "lists"),
+    ([[1], [2]], MultiSelect([1, 2], cell_format="list"), "lists"),
     (pd.Categorical(["a", None], ["c", "b", "a"], ordered=True), Ordinal(["c", "b", "a"]), "3 levels"),
     (pd.Categorical(["a", None], ["b", "a"], ordered=True), Binary(true="a"), "two levels"),
     (pd.Categorical(["x", "y"]), Binary(true="y"), "two values"),
@@ -143,7 +143,7 @@ def test_sites_stand_in_schema_order() -> None:
 def test_compile_ignores_other_columns_and_can_be_silent() -> None:
     fitted = SCHEMA.fit(FRAME)
     assert list(fitted.compile(FRAME.assign(other=1))) == list(fitted)
-    silent = fitted.compile(FRAME[["age"]], missing_columns="silent")
+    silent = fitted.compile(FRAME[["age"]], missing_columns="ignore")
     assert silent["age"].observed.sum() == 2
     assert not silent["trust"].observed.any()
     assert silent["trust"].n_cuts == 2
@@ -176,7 +176,6 @@ def test_a_question_may_be_made_of_several_columns() -> None:
     assert schema.site_names == ("films.A", "films.B", "seen.a", "seen.b", "party.Green", "party.Red", "income")
     assert schema.n_cuts.tolist() == [0, 0, 1, 1, 0, 0, 0]
     assert schema.is_measured.tolist() == [False] * 6 + [True]
-    assert schema.is_utility.tolist() == [True, True, False, False, True, True, False]
     assert schema.modelled == ("films", "seen", "party", "income")
     assert schema.source_columns["films"] == ("r1", "r2")
     assert schema.source_columns["party"] == ("party",)
@@ -207,12 +206,12 @@ def test_inequalities_are_checked_and_brought_to_standard_units() -> None:
 
 def test_a_question_of_several_columns_can_be_silent_or_asked_by_its_name() -> None:
     schema = QUESTIONS.fit(SURVEY)
-    silent = schema.compile({"r2": [1, 2]}, missing_columns="silent")
+    silent = schema.compile({"r2": [1, 2]}, missing_columns="ignore")
     assert silent["films"].tier.tolist() == [[-1, 0], [-1, 0]]
     assert not silent["seen"].observed.any()
     assert silent["also"].linear == ()
     asked = {"films": ["B > A", prefers("A", "B")], "seen": [["a"], {"b": True}]}
-    blocks = schema.compile(asked, missing_columns="silent")
+    blocks = schema.compile(asked, missing_columns="ignore")
     assert blocks["films"].tier.tolist() == [[0, 1], [1, 0]]
     assert blocks["seen"].code.tolist() == [[1, 0], [-1, 1]]
 
@@ -248,7 +247,7 @@ BAD: list[tuple[Any, tuple[str, ...]]] = [
             .fit({"v": [1.0, 2.0], "s": [None, None]})
             .compile({"v": [1.0, 2.0], "s": [None, [({"v": 1}, ">=", 1)]]})
         ),
-        ("row 1", 'column "s"', "log value"),
+        ("row 1", 'column "s"', '"v" has transform="log"'),
     ),
     (
         lambda: Schema({"v.a": Binary(values=(0, 1)), "v": Categorical(["a", "b"]), "s": Inequality()}).compile(
@@ -308,7 +307,7 @@ def test_any_names_and_labels_survive_toml(
 def test_shows_as_a_table() -> None:
     schema = Schema.infer(pd.DataFrame({"<b>": [1.5, 2.5, 3.5], "fan": ["Yes", "No", None]}))
     lines = str(schema).splitlines()
-    assert lines[0].split() == ["column", "type", "a", "cell", "is", "why"]
+    assert lines[0].split() == ["column", "type", "meaning", "of", "a", "cell", "reason"]
     assert len(lines) == 3
     assert "Continuous" in lines[1]
     assert repr(schema).startswith("Schema of 2 columns, 2 sites")

@@ -1,7 +1,6 @@
-"""thurbo: learn from inequalities with Thurstonian Boltzmann machines.
+"""thurbo: imputation, prediction, segments and rankings for mixed survey tables, by Thurstonian Boltzmann machines.
 
-Public names are loaded when first used (PEP 562), so that `import thurbo` costs neither JAX nor a
-dataframe library.
+Public names are loaded on first use (PEP 562), so that `import thurbo` loads neither JAX nor a dataframe library.
 """
 
 from importlib import import_module
@@ -9,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
 
-# Where each public name lives; a submodule stands for itself.
+# Module of each public name.
 _HOME = {
     "TBM": "thurbo.estimators.tbm",
     "TBMImputer": "thurbo.estimators.imputer",
     "masked_cell_scorer": "thurbo.estimators.scorer",
     "choose_ordinals": "thurbo.estimators.ordinals",
+    "Learning": "thurbo.learning.objective_settings",
+    "Prediction": "thurbo.learning.objective_settings",
+    "Likelihood": "thurbo.learning.objective_settings",
+    "Exact": "thurbo.learning.objective_settings",
     "Schema": "thurbo.schema",
     "read": "thurbo.schema.survey",
     "write": "thurbo.schema.survey",
@@ -34,6 +37,7 @@ _HOME = {
     "MultiSelect": "thurbo.columns",
     "Ranking": "thurbo.columns",
     "Ratings": "thurbo.columns",
+    "ListSettings": "thurbo.columns",
     "Inequality": "thurbo.columns",
     "Ignore": "thurbo.columns",
     "Id": "thurbo.columns",
@@ -51,7 +55,7 @@ _HOME = {
     "ConvergenceWarning": "thurbo.errors",
     "SchemaWarning": "thurbo.errors",
 }
-# Submodules that users name, and where they are.
+# Public submodules and their full names.
 _SUBMODULES = {
     name: f"thurbo.{name}"
     for name in ("columns", "constraints", "datasets", "errors", "evidence", "inference", "learning", "rbm")
@@ -72,6 +76,7 @@ if TYPE_CHECKING:
         Id,
         Ignore,
         Inequality,
+        ListSettings,
         MultiSelect,
         Ordinal,
         Ranking,
@@ -97,6 +102,7 @@ if TYPE_CHECKING:
     from thurbo.estimators.scorer import masked_cell_scorer
     from thurbo.estimators.tbm import TBM
     from thurbo.io.long import from_long
+    from thurbo.learning.objective_settings import Exact, Learning, Likelihood, Prediction
     from thurbo.schema import Schema
     from thurbo.schema.preferences import read_preferences, write_preferences
     from thurbo.schema.survey import read, write

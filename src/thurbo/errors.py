@@ -1,14 +1,23 @@
-"""What can go wrong, said once, in the user's words: which row, which column, which value, and what to do.
+"""Errors and warnings: each message names the row, the column, the value and the remedy.
 
-Every error thurbo raises on purpose derives from ThurboError, so that the command line can print one sentence
-and scripts can catch one class.
+All errors that thurbo raises derive from ThurboError, so that scripts can catch one class and the command line can
+print one sentence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class ThurboError(ValueError):
-    """Base of every error raised on purpose."""
+    """Base class of all errors that thurbo raises."""
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise a ThurboError that lists the choices unless `value` is one of them."""
+    known = tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        raise ThurboError(f"{name}={value!r} is not one of {', '.join(known)}")
 
 
 def _place(row: object, column: object) -> str:
@@ -21,7 +30,7 @@ def _place(row: object, column: object) -> str:
 
 
 class _Located(ThurboError):
-    """An error that knows its row, column and value."""
+    """An error with the row and column it is about, and a remedy."""
 
     def __init__(self, problem: str, *, row: object = None, column: object = None, remedy: str | None = None):
         place = _place(row, column)
@@ -33,20 +42,20 @@ class _Located(ThurboError):
 
 
 class SchemaError(_Located):
-    """A cell, column or schema that cannot be read as asked."""
+    """A cell, column or schema that is not valid."""
 
 
 class InfeasibleEvidence(_Located):
-    """Evidence that no value of the latent variables satisfies."""
+    """Evidence that contradicts itself: no value of the latent variables satisfies it."""
 
 
 class NotTrusted(ThurboError):
-    """A model file that is truncated, altered, foreign or newer than this version of thurbo."""
+    """A model file that is truncated, changed, of another program, or of a newer version of thurbo."""
 
 
 class ConvergenceWarning(UserWarning):
-    """A fit diverged, a chain does not mix, or hidden units are stuck."""
+    """A fit diverged, a Markov chain does not mix, or hidden units are constant."""
 
 
 class SchemaWarning(UserWarning):
-    """A column that can be modelled as asked, and hardly should be."""
+    """A column type that is valid, but probably not intended."""

@@ -1,1 +1,1 @@
-"""What one computes from results: ranking metrics, and Rubin's rules over completed tables; NumPy only."""
+"""Analyses of results: ranking metrics, and Rubin's rules for multiple imputation; NumPy only."""

@@ -1,8 +1,8 @@
-"""§6 After imputation: an analysis of every completed table becomes one estimate with an honest interval.
+"""§6 Multiple imputation: pool the analyses of completed tables into one estimate with a confidence interval.
 
-Idea: Rubin's rules. What the completed tables disagree about is what the missing answers left open, and is added to
-the variance that each analysis states of itself.
-Promises the rules of Rubin (1987), with the degrees of freedom of Barnard and Rubin (1999) where `n` is given.
+Idea: Rubin's rules. The variance between completed tables measures the uncertainty due to missing answers, and is
+added to the variance within each analysis.
+Guarantees the rules of Rubin (1987), with the degrees of freedom of Barnard and Rubin (1999) if `n` is given.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 
 from thurbo.columns.cells import Cells, frozen
 from thurbo.errors import ThurboError
-from thurbo.io import frames
+from thurbo.io import build
+from thurbo.io.table import as_table
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """One estimate from several completed tables: numbers, or arrays where several quantities were estimated.
+    """A pooled estimate: numbers, or arrays if there are several quantities.
 
-    `variance` is `within` + (1 + 1/m) `between`; `interval` its lower and upper ends by Student's t with `df` degrees
-    of freedom; `missing_information` the share of the information about the quantity that the missing cells took.
+    `variance` is `within` + (1 + 1/m) `between`; `interval` holds the lower and upper ends, by Student's t with `df`
+    degrees of freedom; `missing_information` is the fraction of information lost to missing cells.
     """
 
     estimate: Any
@@ -42,7 +43,7 @@ class Pooled:
     @property
     def standard_error(self) -> Any:
         """√variance."""
-        return np.sqrt(self.variance)
+        return _plain(np.sqrt(self.variance))
 
     def __str__(self) -> str:
         named = (self.estimate, self.standard_error, *self.interval, self.df, self.missing_information)
@@ -61,37 +62,52 @@ class Pooled:
 def pool(
     estimates: Any, variances: Any, n: float | None = None, *, n_parameters: int = 1, level: float = 0.95
 ) -> Pooled:
-    """Rubin's rules: pool the `estimates` of each completed table and their `variances` (squared standard errors).
+    """Pool the estimates of several completed tables by Rubin's rules.
 
-    Both are [table], or [table, quantity]. With `n` rows and `n_parameters` estimated together, degrees of freedom are
-    never more than complete data would have (Barnard and Rubin 1999); without, those of large samples (Rubin 1987).
+    Parameters
+    ----------
+    estimates, variances : array-like of shape (n_tables,) or (n_tables, n_quantities)
+        Estimates from each completed table, and their squared standard errors.
+    n : float, optional
+        Number of rows of the analysis. With it, degrees of freedom are those of small samples (Barnard and Rubin
+        1999); without it, those of large samples (Rubin 1987).
+    n_parameters : int, default 1
+        Number of parameters of the analysis; used only with `n`.
+    level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Pooled
+        `estimate`, `standard_error`, `interval`, `df`, `missing_information` and the variance components.
+
+    Raises
+    ------
+    ThurboError
+        If there are fewer than two tables, or a variance is negative.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> found = tb.pool([1.0, 1.2, 0.9], [0.04, 0.05, 0.04])
+    >>> round(found.estimate, 3), round(found.standard_error, 3)
+    (1.033, 0.273)
     """
-    value, variance = _numbers(estimates, "estimates"), _numbers(variances, "variances")
-    if value.ndim == 0 or value.shape != variance.shape:
-        problem = f"estimates and variances have shapes {value.shape} and {variance.shape}"
-        raise ThurboError(f"{problem}; give one of each for every completed table")
+    value, variance, complete = _checked(estimates, variances, n, n_parameters, level)
     m = len(value)
-    if m < 2:
-        raise ThurboError(f"{m} completed table cannot show how much is left open; give at least 2")
-    if (variance < 0).any():
-        table = int(np.argwhere(variance < 0)[0][0])
-        raise ThurboError(f"table {table}: a variance is negative; give squared standard errors")
-    if not 0 < level < 1:
-        raise ThurboError(f"level={level} is not between 0 and 1; give for instance 0.95")
-    complete = np.inf if n is None else float(n) - n_parameters
-    if not complete > 0:
-        raise ThurboError(f"{n} rows are not more than the {n_parameters} parameters; give all rows of the analysis")
     within, between = variance.mean(axis=0), value.var(axis=0, ddof=1)
     extra = (1 + 1 / m) * between
     total = within + extra
-    share = np.divide(extra, total, out=np.zeros_like(total), where=total > 0)  # of the variance, by missing cells
+    share = np.divide(
+        extra, total, out=np.zeros_like(total), where=total > 0
+    )  # share of the variance due to missing cells
     with np.errstate(divide="ignore"):
         large_sample = np.where(share > 0, (m - 1) / share**2, np.inf)
     observed = np.inf if np.isinf(complete) else (complete + 1) / (complete + 3) * complete * (1 - share)
     df = _parallel(large_sample, observed)
     half = _quantile(df, level) * np.sqrt(total)
     middle = value.mean(axis=0)
-    # By the degrees of freedom of large samples: a small table without a gap misses nothing.
+    # With the large-sample degrees of freedom, so that it is 0 without missing cells in a small table too.
     lost = share + (1 - share) * np.where(share > 0, 2 / (large_sample + 3), 0.0)
     return Pooled(
         estimate=_plain(middle),
@@ -106,31 +122,76 @@ def pool(
     )
 
 
+def _checked(
+    estimates: Any, variances: Any, n: float | None, n_parameters: int, level: float
+) -> tuple[FloatArray, FloatArray, float]:
+    """Estimates, variances and the degrees of freedom of complete data; raises if they are not valid."""
+    value, variance = _numbers(estimates, "estimates"), _numbers(variances, "variances")
+    if value.ndim == 0 or value.shape != variance.shape:
+        problem = f"estimates and variances have shapes {value.shape} and {variance.shape}"
+        raise ThurboError(f"{problem}; give one of each per completed table")
+    m = len(value)
+    if m < 2:
+        raise ThurboError(f"the variance between tables needs more than {m} completed table; give at least 2")
+    if (variance < 0).any():
+        table = int(np.argwhere(variance < 0)[0][0])
+        raise ThurboError(f"table {table}: a variance is negative; give squared standard errors")
+    if not 0 < level < 1:
+        raise ThurboError(f"level={level} is not between 0 and 1; give for example 0.95")
+    complete = np.inf if n is None else float(n) - n_parameters
+    if not complete > 0:
+        raise ThurboError(
+            f"n={n} is not larger than n_parameters={n_parameters}; give the number of rows of the analysis"
+        )
+    return value, variance, complete
+
+
 def _plain(value: Any) -> Any:
-    """A number where there is one quantity, an array where there are several."""
+    """A float for one quantity, an array for several."""
     return float(value) if np.ndim(value) == 0 else value
 
 
 def stack(draws: Sequence[Any], incomplete: Any) -> Any:
-    """Completed tables below the incomplete one, in the long form that `mice::as.mids` reads in R.
+    """Stack multiple imputations below the incomplete table, in the long format that `mice::as.mids` reads in R.
 
-    Columns `.imp` (0 for the incomplete table, then 1, 2, …) and `.id` (the row, from 1) come first. A cell that the
-    draws changed, such as a code that the schema counts as missing, is a gap in the part with `.imp` 0. The table is of
-    the library of `incomplete`; `tb.write` takes it to a file, under the names that SPSS and Stata give the two
-    (`Imputation_` and `Row_`, `_mi_m` and `_mi_id`). `thurbo impute --draws` writes the same.
+    Parameters
+    ----------
+    draws : sequence of tables
+        The completed tables that `impute_draws` returns.
+    incomplete : table
+        The table that was imputed.
+
+    Returns
+    -------
+    table
+        In the library of `incomplete`. Columns `.imp` (0 for the incomplete table, then 1, 2, ...) and `.id` (row
+        number, from 1) come first. Cells that the draws changed, such as codes declared missing, are missing in the
+        part with `.imp` 0. `tb.write` stores the table with the column names that SPSS and Stata expect.
+
+    Raises
+    ------
+    ThurboError
+        If a draw has other rows or columns than the incomplete table.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> stacked = tb.stack([{"age": [30, 40]}, {"age": [30, 45]}], {"age": [30, None]})
+    >>> stacked[".imp"].tolist(), stacked["age"].tolist()
+    ([0, 0, 1, 1, 2, 2], [30.0, nan, 30.0, 40.0, 30.0, 45.0])
     """
-    source = frames.table(incomplete)
-    tables = [frames.table(draw) for draw in draws]
+    source = as_table(incomplete)
+    tables = [as_table(draw) for draw in draws]
     if not tables:
         raise ThurboError("there is no completed table; give the list that impute_draws returns")
     for number, draw in enumerate(tables, 1):
         if draw.names != source.names or draw.n_rows != source.n_rows:
-            problem = f"draw {number} has {draw.n_rows} rows of {len(draw.names)} columns"
-            wanted = f"the incomplete table {source.n_rows} of {len(source.names)}"
-            raise ThurboError(f"{problem} and {wanted}, or other names; give the table that was imputed")
+            problem = f"draw {number} has {draw.n_rows} rows and {len(draw.names)} columns"
+            wanted = f"the incomplete table has {source.n_rows} and {len(source.names)}"
+            raise ThurboError(f"{problem}, {wanted}, or the names differ; give the table that was imputed")
     for name in (".imp", ".id"):
         if name in source:
-            raise ThurboError(f'column "{name}": the table has one already; rename it, since R needs the name')
+            raise ThurboError(f'column "{name}": the table already has this column, but R needs the name; rename it')
     columns: dict[str, NDArray[Any]] = {
         ".imp": np.repeat(np.arange(len(tables) + 1), source.n_rows),
         ".id": np.tile(np.arange(1, source.n_rows + 1), len(tables) + 1),
@@ -142,11 +203,11 @@ def stack(draws: Sequence[Any], incomplete: Any) -> Any:
             gap[_changed(before, cells)] = True
         parts = [_with_gaps(before.values, gap), *(_with_gaps(each.values, each.missing) for each in after)]
         columns[name] = _joined(parts)
-    return frames.build(source, columns, rows=np.arange(len(columns[".imp"])))
+    return build.like(source, columns, rows=np.arange(len(columns[".imp"])))
 
 
 def _changed(before: Cells, after: Cells) -> NDArray[np.intp]:
-    """Rows in which both say something, and not the same."""
+    """Rows in which both cells are observed and differ."""
     rows = np.flatnonzero(~before.missing & ~after.missing)
     if before.values.dtype.kind in "biufmM" and after.values.dtype.kind in "biufmM":
         return rows[before.values[rows] != after.values[rows]]
@@ -163,7 +224,7 @@ def _with_gaps(values: NDArray[Any], gap: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Columns below one another, without turning numbers into text; lists, which polars gives as arrays, as lists."""
+    """Concatenated columns, without converting numbers to text; arrays in polars cells become lists."""
     if all(part.dtype.kind in "biuf" for part in parts) or all(part.dtype.kind in "mM" for part in parts):
         return np.concatenate(parts)
     cells = [cell.tolist() if isinstance(cell, np.ndarray) else cell for part in parts for cell in part.tolist()]
@@ -177,7 +238,7 @@ def _parallel(first: Any, second: Any) -> Any:
 
 
 def _quantile(df: Any, level: float) -> Any:
-    """How many standard errors a two-sided interval reaches, by Student's t."""
+    """Half width of a two-sided interval in standard errors, by Student's t."""
     from scipy.stats import norm, t
 
     with np.errstate(invalid="ignore"):
@@ -188,8 +249,8 @@ def _numbers(values: Any, name: str) -> FloatArray:
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        raise ThurboError(f"{name} are not all numbers; give one for each completed table") from None
+        raise ThurboError(f"{name} are not all numbers; give one number per completed table") from None
     if not np.isfinite(numbers).all():
         table = int(np.argwhere(~np.isfinite(numbers))[0][0])
-        raise ThurboError(f"table {table}: one of the {name} is not finite; leave out a quantity that failed")
+        raise ThurboError(f"table {table}: one of the {name} is not finite; remove quantities that failed")
     return numbers

@@ -1,7 +1,7 @@
-"""The command line: `thurbo COMMAND`, a thin layer of words over the library.
+"""The command line: `thurbo COMMAND`, a thin layer over the library.
 
 Commands import what they need when they run, so `thurbo --help` loads neither JAX nor a dataframe library.
-`app` is how it starts and ends, `learn`, `ask` and `show` are the commands, `tables` files in and out.
+`app` starts and ends the program, `learn`, `ask` and `show` hold the commands, `tables` reads and writes files.
 """
 
 from thurbo.cli import learn, ask, show  # isort: skip  (commands are listed in the order they are used)

@@ -1,7 +1,7 @@
-"""The command `thurbo`: how it starts, and how it ends.
+"""The command `thurbo`: start, exit status and error messages.
 
 Results go to standard output, progress and warnings to standard error. Bad input ends with status 2 and one sentence,
-an interrupt with 130, a fault of thurbo's own with 1; none with a traceback, unless THURBO_TRACEBACK is set.
+an interrupt with 130, an internal error with 1; a traceback is shown only if THURBO_TRACEBACK is set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from thurbo.errors import ConvergenceWarning, SchemaWarning, ThurboError
 
 app = typer.Typer(
     name="thurbo",
-    help="Learn from inequalities: Thurstonian Boltzmann machines for tables of mixed data.",
+    help="Imputation, prediction, segments and rankings for mixed survey tables (Thurstonian Boltzmann machines).",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -35,7 +35,7 @@ def _root(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
@@ -43,17 +43,17 @@ def _root(
 
 
 def say(message: str) -> None:
-    """A line of progress."""
+    """Print a line of progress to standard error."""
     typer.echo(message, err=True)
 
 
 def counted(n: int, what: str) -> str:
-    """A number of things: "1 row", "1,186 rows"."""
+    """A number with its noun: "1 row", "1,186 rows"."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0, or 2 after one sentence on standard error for bad input."""
+    """Run the command line and exit with status 0, or 2 after a one-sentence error for bad input."""
     with warnings.catch_warnings():
         _warn_in_sentences()
         status = _run(arguments)
@@ -75,42 +75,42 @@ def _run(arguments: list[str] | None) -> int:
         if os.environ.get("THURBO_TRACEBACK"):
             raise
         _fail(
-            f"unexpected {type(error).__name__}: {error} (a fault in thurbo; THURBO_TRACEBACK=1 shows where)",
+            f"unexpected {type(error).__name__}: {error} (an internal error; THURBO_TRACEBACK=1 shows the traceback)",
             status=1,
         )
-    if status == 130:  # typer turns an interrupt into this status by itself
+    if status == 130:  # typer converts an interrupt to this status
         _fail("interrupted", status)
     return status if isinstance(status, int) else 0
 
 
 def _warn_in_sentences() -> None:
-    """What thurbo warns of is said in one line; other libraries' warnings are for programmers."""
+    """Print thurbo's warnings in one line, and hide the warnings of other libraries."""
 
-    def tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         say(f"thurbo: warning: {_flat(str(message))}")
 
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", ConvergenceWarning)
-    warnings.simplefilter("default", SchemaWarning)  # a table may be read more than once, and is what it is
-    warnings.showwarning = tell
+    warnings.simplefilter("default", SchemaWarning)  # once per message, because a table may be read several times
+    warnings.showwarning = show
 
 
 def _is_usage_error(error: Exception) -> bool:
-    # By shape, not by class: newer typers carry their own copy of click, older ones import it.
+    # By attributes, not by class: newer versions of typer contain a copy of click, older ones import it.
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
 
 
 def _usage_sentence(error: Any, arguments: list[str]) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "thurbo"
-    message, said = error.format_message().rstrip("."), _said(getattr(error, "param", None), arguments)
-    if said and said not in message:
-        message += f", not {said}"
+    message, value = error.format_message().rstrip("."), _option_value(getattr(error, "param", None), arguments)
+    if value and value not in message:
+        message += f", not {value}"
     return f"{message}; see {command} --help"
 
 
-def _said(option: Any, arguments: list[str]) -> str:
-    """What the user wrote for an option, which not every typer repeats."""
+def _option_value(option: Any, arguments: list[str]) -> str:
+    """The value of an option on the command line; not every version of typer repeats it in its message."""
     names = tuple(getattr(option, "opts", ()))
     for place, word in enumerate(arguments):
         name, sign, value = word.partition("=")

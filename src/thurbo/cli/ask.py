@@ -1,6 +1,7 @@
-"""What one asks a fitted model: transform, rank, impute, score, predict, evaluate, sample.
+"""Commands that use a fitted model: transform, rank, impute, score, predict, evaluate, sample.
 
-Each reads a model and a table, and writes a table with one line for each row (`rank`: for each item); labels stay.
+Each reads a model and a table, and writes a table with one line per row; answers about lists have one line per item.
+Value labels are kept.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from thurbo.cli.app import app, counted, say
 from thurbo.errors import ThurboError
 
 
-def _open(model: Path, data: Path, quiet: bool, said: long.Said | None = None) -> tuple[Any, Any]:
-    """A model and a table; a long one only where something is said of it, or could be."""
-    fitted = tables.load(model, lists=said is not None)
-    frame, _ = tables.read(data) if said is None else long.read(data, said, fitted.schema_)
+def _open(model: Path, data: Path, quiet: bool, names: long.LongNames) -> tuple[Any, Any]:
+    """A model and a table; `names` are the columns of a long table."""
+    fitted = tables.load(model)
+    frame, _ = long.read(data, names, fitted.schema_)
     if not quiet:
-        from thurbo.io import frames
+        from thurbo.io.table import as_table
 
-        say(f"{data}: {counted(frames.table(frame).n_rows, 'row')}")
+        say(f"{data}: {counted(as_table(frame).n_rows, 'row')}")
     return fitted, frame
 
 
@@ -33,7 +34,7 @@ def transform(
     data: options.Data,
     output: options.Output,
     kind: Annotated[
-        options.Hidden, typer.Option("--as", help="Each unit's probability of being on, or its log-odds.")
+        options.Hidden, typer.Option("--as", help="Write P(h = 1) of each hidden unit, or its log-odds.")
     ] = options.Hidden.PROBABILITY,
     row: options.Row = None,
     item: options.Item = None,
@@ -42,9 +43,9 @@ def transform(
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the hidden units of every row, then the factors if there are any."""
-    tables.settle(output)
-    fitted, frame = _open(model, data, quiet, long.Said(row, item, score, columns))
+    """Write the hidden units of each row, then the factors if the model has any."""
+    tables.check_output(output)
+    fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
     from thurbo.cli import rows
 
     found = fitted.transform(frame, output=kind.value)
@@ -57,19 +58,22 @@ def rank(
     model: options.Model,
     data: options.Data,
     output: options.Output,
-    top: Annotated[int, typer.Option(min=1, help="Number of items for each row.")] = 10,
+    top: Annotated[int, typer.Option(min=1, help="Number of items per row.")] = 10,
     items: Annotated[
         Path | None,
         typer.Option(
-            help="Only these: a table of one column, or of rows and items, of which all are ranked.", show_default=False
+            help="Rank only these items: a table with one column of items, or with a row and an item column.",
+            show_default=False,
         ),
     ] = None,
     item_list: Annotated[
-        str | None, typer.Option(help="Only these: items, with commas between.", show_default=False)
+        str | None, typer.Option(help="Rank only these items, separated by commas.", show_default=False)
     ] = None,
-    include_seen: Annotated[bool, typer.Option("--include-seen", help="Also items that the row lists.")] = False,
+    include_seen: Annotated[
+        bool, typer.Option("--include-seen", help="Include items that the row already has.")
+    ] = False,
     ranking: Annotated[
-        str | None, typer.Option("--column", help="Which ranking, where there are several.", show_default=False)
+        str | None, typer.Option("--column", help="Name of the ranking, if the model has several.", show_default=False)
     ] = None,
     row: options.Row = None,
     item: options.Item = None,
@@ -78,11 +82,11 @@ def rank(
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the best items of every row, from the best: row, item, utility and place."""
-    tables.settle(output)
+    """Write the best items of each row, best first: row, item, utility and place."""
+    tables.check_output(output)
     if items is not None and item_list is not None:
-        raise ThurboError("--items and --item-list both say which items; give one of them")
-    fitted, frame = _open(model, data, quiet, long.Said(row, item, score, columns))
+        raise ThurboError("--items and --item-list cannot be combined; give one of them")
+    fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
     from thurbo.cli import rows
 
     chosen = None if items is None else rows.items_of(fitted.schema_, tables.read(items)[0])
@@ -99,22 +103,42 @@ def impute(
     output: options.Output,
     draws: Annotated[
         int,
-        typer.Option(min=0, help="Several imputations, drawn jointly, below the table as it is (.imp, .id); 0: one."),
+        typer.Option(min=0, help="Number of multiple imputations, stacked below the data (.imp, .id); 0: one table."),
     ] = 0,
+    item_list: options.ItemList = None,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the table with its gaps filled; cells that were there do not change."""
-    tables.settle(output)
-    fitted, frame = _open(model, data, quiet)
-    if draws:
+    """Write the table with its missing cells imputed; observed cells do not change.
+
+    A long table stays long: the items of --item-list are added to each row that lacks them, column "filled" marks the
+    new lines, and the columns of the second table repeat on each line.
+    """
+    tables.check_output(output)
+    fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
+    items = long.items_named(fitted.schema_, item_list)
+    for name in items or ():
+        if not fitted.schema_[name].is_listed:
+            raise ThurboError(f'column "{name}": items cannot be added to orders of so few items; use `thurbo rank`')
+    from thurbo.cli import longform
+    from thurbo.io.table import as_table
+
+    if as_table(frame).lists:
+        found = longform.imputed_draws(fitted, frame, items, draws, seed) if draws else None
+        found = longform.imputed(fitted, frame, items) if found is None else found
+        tables.write(found, output, longform.ordinary(fitted.schema_))
+    elif draws:
         import thurbo
 
-        completed = fitted.impute_draws(frame, draws, random_state=seed)
+        completed = fitted.impute_draws(frame, draws, random_state=seed, items=items)
         tables.write(thurbo.stack(completed, frame), output, fitted.schema_)
     else:
-        tables.write(fitted.impute(frame), output, fitted.schema_)
+        tables.write(fitted.impute(frame, items=items), output, fitted.schema_)
 
 
 @app.command()
@@ -122,19 +146,23 @@ def score(
     model: options.Model,
     data: options.Data,
     output: options.Output,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write log P of every row in nats, in the data's own units: the lower, the stranger."""
-    tables.settle(output)
-    fitted, frame = _open(model, data, quiet)
+    """Write the log-likelihood of each row (nats, in the units of the data); low values are unusual rows."""
+    tables.check_output(output)
+    fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
     from thurbo.cli import rows
 
     value, error = fitted.score_samples(frame, return_se=True)
-    columns = {"log_probability": value, **({"standard_error": error} if error.any() else {})}
-    tables.write(rows.about(fitted.schema_, frame, columns), output)
-    weight = fitted.schema_.weights(frame, missing_columns="silent")
-    what = f"log P of {counted(len(value), 'row')}"
+    found = {"log_probability": value, **({"standard_error": error} if error.any() else {})}
+    tables.write(rows.about(fitted.schema_, frame, found), output)
+    weight = fitted.schema_.weights(frame, missing_columns="ignore")
+    what = f"log-likelihood of {counted(len(value), 'row')}"
     typer.echo(f"{rows.mean_in_words(value, weight, what)} nats")
 
 
@@ -143,9 +171,10 @@ def predict(
     model: options.Model,
     data: options.Data,
     output: options.Output,
-    column: Annotated[str, typer.Option(help="The question to answer, from all other cells of a row.")],
+    column: Annotated[str, typer.Option(help="The column to predict, from all other cells of the row.")],
     given: options.Given = None,
-    level: Annotated[float, typer.Option(min=0.0, max=1.0, help="Of a number: what share its interval holds.")] = 0.9,
+    level: Annotated[float, typer.Option(min=0.0, max=1.0, help="Probability of the interval of a number.")] = 0.9,
+    item_list: options.ItemList = None,
     row: options.Row = None,
     item: options.Item = None,
     score: options.Score = None,
@@ -153,18 +182,26 @@ def predict(
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the probability of every answer to one question, and the most probable; of a number, an interval."""
-    tables.settle(output)
-    fitted, frame = _open(model, data, quiet, long.Said(row, item, score, columns))
-    from thurbo.cli import rows
+    """Write the most probable answer to one question and all probabilities; for a number, an interval.
 
-    asked = fitted.schema_[column]
-    if asked.labels:
+    For lists of items, the predicted score (of orders, the place) of each item that a row lists, or of --item-list.
+    """
+    tables.check_output(output)
+    fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
+    from thurbo.cli import longform, rows
+
+    asked, items = fitted.schema_[column], long.items_named(fitted.schema_, item_list, column)
+    if asked.kind == "ratings":
+        tables.write(longform.predicted(fitted, frame, column, given, items), output)
+        return
+    if asked.is_listed:  # a ranking of many items
+        found = rows.cells(fitted, frame, column, given, items)
+    elif asked.labels:
         found = rows.probabilities(fitted, frame, column, given)
     elif asked.family == "measured":
         found = rows.interval(fitted, frame, column, given, level)
     else:
-        raise ThurboError(f'column "{column}": it is {asked.kind}, which has no answer to predict; name another column')
+        raise ThurboError(f'column "{column}": type {type(asked).__name__} cannot be predicted; name another column')
     tables.write(rows.about(fitted.schema_, frame, found), output)
 
 
@@ -172,19 +209,25 @@ def predict(
 def evaluate(
     model: options.Model,
     data: options.Data,
-    hide: Annotated[float, typer.Option(help="Share of the answers that are hidden.")] = 0.1,
-    regressions: Annotated[bool, typer.Option(help="Compare with a regression of each column on all others.")] = True,
+    hide: Annotated[float, typer.Option(help="Share of the answers to mask.")] = 0.1,
+    regressions: Annotated[
+        bool, typer.Option(help="Compare with a regression of each column on all others (slower).")
+    ] = True,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the figures as a table too.", show_default=False)
+        Path | None, typer.Option("--output", "-o", help="Also write the results as a table.", show_default=False)
     ] = None,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Hide some answers, predict each from the rest of its row, and compare with simpler ways to guess."""
+    """Mask some answers, predict each from the rest of its row, and compare with baselines."""
     if output is not None:
-        tables.settle(output)
-    fitted, frame = _open(model, data, quiet)
+        tables.check_output(output)
+    fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
     found = fitted.evaluate(frame, hide=hide, random_state=seed, logistic=regressions)
     if output is not None:
         tables.write(found.frame, output)
@@ -197,19 +240,27 @@ def sample(
     output: options.Output,
     n: Annotated[int, typer.Option("-n", "--rows", min=1, help="Number of rows.")] = 1000,
     given: options.Given = None,
+    item_list: options.ItemList = None,
     method: Annotated[
-        options.Sampling, typer.Option(help="Draws from the model, or its most typical rows without noise.")
+        options.Sampling, typer.Option(help="Random draws from the model, or its most typical rows without noise.")
     ] = options.Sampling.GIBBS,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write new rows from the model, in the data's own labels and units."""
-    tables.settle(output)
-    fitted = tables.load(model, lists=False)
-    if fitted.frame_kind_ in {"numpy", "dict"}:  # a file has named columns, whatever the model learned from
+    """Write new rows drawn from the model, in the labels and units of the data.
+
+    With a list of items the table is long: one line per item of each row; rows are numbered from 0. By default all
+    items of a small catalogue are drawn.
+    """
+    tables.check_output(output)
+    fitted = tables.load(model)
+    if fitted.frame_kind_ in {"numpy", "dict"}:  # files need named columns
         fitted.frame_kind_ = "pandas"
-    drawn = fitted.sample(n, given=given, method=method.value, random_state=seed)
-    tables.write(drawn, output, fitted.schema_)
+    from thurbo.cli import longform
+
+    items = long.items_named(fitted.schema_, item_list)
+    drawn = fitted.sample(n, given=given, method=method.value, random_state=seed, items=items)
+    tables.write(longform.sampled(fitted.schema_, drawn, items), output, longform.ordinary(fitted.schema_))
     if not quiet:
         say(f"{counted(n, 'row')} written to {output}")

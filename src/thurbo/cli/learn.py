@@ -1,4 +1,4 @@
-"""`thurbo check` and `thurbo fit`: from a file to a schema, and from a schema to a model."""
+"""`thurbo check` and `thurbo fit`: infer the schema of a file, and fit a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thurbo.cli import options, tables
 from thurbo.cli.app import app, counted, say
 from thurbo.errors import ThurboError
 
-MOST_SHOWN = 50  # problems that are printed
+MOST_SHOWN = 50  # problems to print
 
 
 @app.command()
@@ -23,24 +23,24 @@ def check(
     schema: options.SchemaFile = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write the schema as TOML, to read and to edit.", show_default=False),
+        typer.Option("--output", "-o", help="Write the schema as a TOML file, to read and edit.", show_default=False),
     ] = None,
     row: options.Row = None,
     item: options.Item = None,
     score: options.Score = None,
     columns: options.Columns = None,
 ) -> None:
-    """Say what each column is taken for and why, and what cannot be read, by row and column."""
+    """Show the detected type of each column with the reason, and all problems by row and column."""
     from thurbo.cli.problems import MOST, problems
-    from thurbo.io import frames
+    from thurbo.io.table import as_table
 
     if output is not None:
-        tables.settle_as(output, ".toml")
-    frame, found = _schema(data, schema, long.Said(row, item, score, columns))
-    if not frames.table(frame).n_rows:
+        tables.check_output_as(output, ".toml")
+    frame, found = _schema(data, schema, long.LongNames(row, item, score, columns))
+    if not as_table(frame).n_rows:
         raise ThurboError(f'"{data}" has no rows; give at least one row')
     errors = problems(found, frame)
-    _show(found, frame, data)
+    _show(found, frame, data, is_inferred=schema is None)
     if schema is None and row is None and (advice := long.hint(frame)):
         typer.echo(advice)
     if output is not None:
@@ -53,7 +53,7 @@ def check(
             typer.echo(f"  {' '.join(str(error).split())}")
         if len(listed) > MOST_SHOWN:
             typer.echo(f"  ... and {len(listed) - MOST_SHOWN} more")
-        raise ThurboError(f"{_problems(errors, MOST)} in {data}; correct the cells, or the schema")
+        raise ThurboError(f"{_problems(errors, MOST)} in {data}; correct the cells or the schema")
 
 
 def _problems(errors: Mapping[str, list[Any]], most: int) -> str:
@@ -62,32 +62,32 @@ def _problems(errors: Mapping[str, list[Any]], most: int) -> str:
     return f"{more}{counted(count, 'problem')} in {counted(len(errors), 'column')}"
 
 
-def _schema(data: Path, path: Path | None, said: long.Said) -> tuple[Any, Any]:
-    """A table with its schema: from a file of its own where there is one."""
+def _schema(data: Path, path: Path | None, names: long.LongNames) -> tuple[Any, Any]:
+    """A table with its schema, from the schema file if there is one."""
     from thurbo.schema import Schema
 
-    chosen = None if path is None else Schema.from_toml(path)  # first: reading a large table takes longer
-    return long.read(data, said, chosen)
+    chosen = None if path is None else Schema.from_toml(path)  # first, because reading a large table takes longer
+    return long.read(data, names, chosen)
 
 
-def _show(schema: Any, frame: Any, data: Path) -> None:
-    """The schema as a table, with the share of cells that are missing, by kind."""
+def _show(schema: Any, frame: Any, data: Path, is_inferred: bool) -> None:
+    """Print the schema as a table, with the share of missing cells by kind."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    from thurbo.io import frames
+    from thurbo.io.table import as_table
     from thurbo.report.missing import missing_kinds, missing_words
 
-    source = frames.table(frame)
+    source = as_table(frame)
     missing = missing_kinds(schema, source)
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = 160  # a file has no edge to wrap at
+        console.width = 160  # output to a file has no terminal width
     sizes = f"{counted(source.n_rows, 'row')}, {counted(len(source.names), 'column')}"
     console.print(f"{data}: {sizes}", markup=False)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("column", "taken for", "a cell is", "missing", "why"):
+    for heading in ("column", "detected type" if is_inferred else "type", "meaning of a cell", "missing", "reason"):
         grid.add_column(heading, overflow="fold", max_width=60)
     for name, column in schema.items():
         title = schema.titles.get(name, name)
@@ -112,58 +112,33 @@ def _is_read(schema: Any, name: str) -> bool:
 @app.command()
 def fit(
     data: options.Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes.", show_default=False)],
+    output: options.ModelOutput,
     schema: options.SchemaFile = None,
     row: options.Row = None,
     item: options.Item = None,
     score: options.Score = None,
     columns: options.Columns = None,
-    hidden: Annotated[
-        int | None, typer.Option(min=0, help="Number of hidden units; chosen by the size of the data otherwise.")
-    ] = None,
-    factors: Annotated[int | None, typer.Option(min=0, help="Number of Gaussian factors.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.")] = None,
-    objective: Annotated[options.Objective, typer.Option(help="What is maximised.")] = options.Objective.AUTO,
-    unobserved: Annotated[
-        options.Unobserved,
-        typer.Option(help="A missing cell is integrated over, or is no variable of its row's model at all."),
-    ] = options.Unobserved.MARGINALIZE,
-    ordinals: Annotated[
-        options.Ordinals | None,
-        typer.Option(
-            help="Ordered levels by a utility each (for thousands of answers to a question), or by cuts of one scale; "
-            "auto lets hidden answers decide for each question, by two more fits. As the schema says otherwise.",
-            show_default=False,
-        ),
-    ] = None,
-    hiding: Annotated[
-        options.Hiding,
-        typer.Option(
-            help="What training hides from itself: single cells, best to fill in by, or runs of neighbouring columns, "
-            "whose features say most of who respondents are."
-        ),
-    ] = options.Hiding.CELLS,
-    hold_out: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=0.9, help="Share of rows kept apart to watch training by; 0.1 of large tables."),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Keep the state of training in this file; a file that is there is gone on from."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="The same, in a file beside the model, named OUTPUT.checkpoint.")
-    ] = False,
+    hidden: options.NHidden = None,
+    factors: options.NFactors = None,
+    epochs: options.Epochs = None,
+    max_time: options.MaxTime = None,
+    objective: options.ObjectiveOption = options.Objective.AUTO,
+    unobserved: options.UnobservedOption = options.Unobserved.MARGINALIZE,
+    ordinals: options.OrdinalsOption = None,
+    masking: options.MaskingOption = None,
+    hold_out: options.HoldOut = None,
+    checkpoint: options.Checkpoint = None,
+    resume: options.Resume = False,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Learn a model from a table and write it to one file."""
-    tables.settle_as(output)
-    notes = checkpoint or (output.with_name(f"{output.name}.checkpoint") if resume else None)
-    if notes is not None and notes.absolute() == output.absolute():
-        raise ThurboError("--checkpoint names the file of the model; give it a name of its own")
-    frame, found = _schema(data, schema, long.Said(row, item, score, columns))
+    """Fit a model to a table and save it."""
+    tables.check_output_as(output)
+    state = checkpoint or (output.with_name(f"{output.name}.checkpoint") if resume else None)
+    if state is not None and state.absolute() == output.absolute():
+        raise ThurboError("--checkpoint and --output name the same file; give --checkpoint another name")
+    frame, found = _schema(data, schema, long.LongNames(row, item, score, columns))
     if not quiet and schema is None and row is None and (advice := long.hint(frame)):
         say(advice)
     from thurbo.estimators.tbm import TBM
@@ -175,44 +150,58 @@ def fit(
         max_epochs="auto" if epochs is None else epochs,
         objective=objective.value,
         unobserved=unobserved.value,
-        hiding=hiding.value,
-        validation_fraction="auto" if hold_out is None else hold_out,
-        checkpoint=notes,
+        learning=_learning(masking, hold_out),
+        max_time=max_time,
+        checkpoint=state,
         random_state=seed,
         verbose=not quiet,
     )
     if ordinals is options.Ordinals.AUTO:
-        from thurbo.estimators.ordinals import choose_ordinals
-
-        model.schema = choose_ordinals(frame, model, random_state=seed)
-        if not quiet:
-            for name, why in model.schema.reasons.items():
-                if why.startswith("read by"):
-                    say(f"{name}: {why}")
+        _choose_ordinals(model, frame, seed, quiet)
     model.fit(frame)
     model.save(output)
-    if notes is not None and model.converged_:
-        notes.unlink(missing_ok=True)  # the model is the result; of what was interrupted more may be wanted
-    for line in _told(model, frame, output):
+    if state is not None and model.converged_:
+        state.unlink(missing_ok=True)  # kept if the fit was interrupted, so that it can be resumed
+    for line in _summary(model, frame, output):
         typer.echo(line)
 
 
-def _told(model: Any, frame: Any, output: Path) -> list[str]:
-    """What was learned from what, for people."""
-    from thurbo.io import frames
+def _learning(masking: options.Masking | None, hold_out: float | None) -> Any:
+    """Settings of the objective, where any are given."""
+    from thurbo.learning.objective_settings import Learning, Prediction
 
-    n_rows, schema, history = frames.table(frame).n_rows, model.schema_, model.history_
+    share: Any = "auto" if hold_out is None else hold_out
+    if masking is not None:
+        return Prediction(masking=masking.value, validation_fraction=share)
+    return None if hold_out is None else Learning(validation_fraction=share)
+
+
+def _choose_ordinals(model: Any, frame: Any, seed: int, quiet: bool) -> None:
+    """Choose how each ordered question is modelled, by two more fits."""
+    from thurbo.estimators.ordinals import choose_ordinals
+
+    model.schema = choose_ordinals(frame, model, random_state=seed)
+    for name, reason in model.schema.reasons.items():
+        if not quiet and reason.startswith("read by"):
+            say(f"{name}: {reason}")
+
+
+def _summary(model: Any, frame: Any, output: Path) -> list[str]:
+    """What was fitted to what, line by line."""
+    from thurbo.io.table import as_table
+
+    n_rows, schema, history = as_table(frame).n_rows, model.schema_, model.history_
     units = counted(model.weights_.shape[1], "hidden unit")
     if model.loadings_.shape[1]:
         units += f" and {counted(model.loadings_.shape[1], 'factor')}"
-    missing = "exclude" if schema.has_lists else model.unobserved
-    watched = [record["held_out"] for record in history if "held_out" in record]
+    missing = "exclude" if schema.listed else model.unobserved
+    held_out = [record["held_out"] for record in history if "held_out" in record]
     lines = [
         f"rows        {n_rows:,}",
-        f"columns     {len(schema.modelled)} of {len(schema)} modelled, by {schema.n_sites} sites",
-        f"model       {units}, by {model.objective_}, unobserved cells {missing}d",
-        f"objective   {history[-1]['objective']:.4f} nats a cell" if history else "objective   none",
-        f"held out    {max(watched):.4f} nats a cell" if watched else "held out    no rows (see --hold-out)",
+        f"columns     {len(schema.modelled)} of {len(schema)} modelled, {schema.n_sites} sites",
+        f"model       {units}, objective {model.objective_}, missing cells {missing}d",
+        f"objective   {history[-1]['objective']:.4f} nats per answer" if history else "objective   none",
+        f"held out    {max(held_out):.4f} nats per answer" if held_out else "held out    no rows (see --hold-out)",
         f"time        {history[-1]['seconds']:.1f} s, {len(history)} epochs" if history else "time        0 epochs",
     ]
     if not model.converged_:

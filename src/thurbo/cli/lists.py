@@ -1,6 +1,6 @@
-"""Long tables: one line for each score of an item, under names that are said or that the schema holds.
+"""Long tables: one line per score of an item, with column names from the options or from the schema.
 
-A schema names the rows by its Id column, the items by its Ratings column, and the scores in that column's `score`.
+In a schema, the Id column names the rows, the Ratings column the items, and its `score` the column of scores.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from thurbo.errors import ThurboError
 
-WIDEST, LOOKED_AT = 8, 100_000  # columns of a table that may be long, and lines that are looked at
+MOST_COLUMNS, MOST_LINES = 8, 100_000  # of a table that may be long, for `hint`
 
 
-class Said(NamedTuple):
-    """What the options say of a long table: names of its columns, and a table of what else is known."""
+class LongNames(NamedTuple):
+    """Options about a long table: names of its columns, and a file with other questions."""
 
     row: str | None = None
     item: str | None = None
@@ -24,79 +24,106 @@ class Said(NamedTuple):
     columns: Path | None = None
 
 
-def read(data: Path, said: Said, schema: Any = None) -> tuple[Any, Any]:
-    """The table of a file with its schema; of a long table, one row for each that it names."""
+def read(data: Path, options: LongNames, schema: Any = None) -> tuple[Any, Any]:
+    """The table of a file and its schema; a long table is grouped into one row per identifier."""
     import thurbo
     from thurbo.io.read import read_frame
     from thurbo.schema import Schema
 
-    lists = None if schema is None else next((name for name, kind in schema.items() if kind.family == "lists"), None)
-    if not any(said) and lists is None:
+    lists = None if schema is None else next(iter(columns_of(schema)), None)
+    if not any(options) and lists is None:
         frame, found = thurbo.read(data)
         return frame, found if schema is None else schema
-    names = _named(said, schema, lists)
-    people = None if names.columns is None else read_frame(names.columns)
     frame = read_frame(data)
-    if not any(said) and _has_lists(frame, lists):
+    if not any(options) and _has_lists(frame, lists):
         return frame, schema
+    names = _completed(options, schema, lists)
+    people = None if names.columns is None else read_frame(names.columns)
     table = thurbo.from_long(frame, names.row, names.item, names.score, columns=people, name=lists)  # type: ignore[arg-type]
     if schema is None:
         return table, Schema.infer(table)
-    lacking = [name for name in schema.modelled if name != lists and name not in table]
-    if lacking:
-        raise ThurboError(f'column "{lacking[0]}" is not in a long table; name the table that has it with --columns')
+    sources = [source for name in schema.modelled if name != lists for source in schema.source_columns[name]]
+    absent = [source for source in sources if source not in table]
+    if absent:
+        raise ThurboError(f'column "{absent[0]}" is not in the long table; give a table that has it with --columns')
     return table, schema
 
 
-def _named(said: Said, schema: Any, lists: str | None) -> Said:
-    """The names, those that are not said from the schema."""
+def columns_of(schema: Any) -> list[str]:
+    """The columns whose cells are lists of items, which a long table can hold."""
+    return [name for name, column in schema.items() if column.kind == "ratings"]
+
+
+def items_named(schema: Any, text: str | None, column: str | None = None) -> dict[str, list[Any]] | None:
+    """Items from a text with commas, for each column that has them (or for one column), in their own type."""
+    if text is None:
+        return None
+    names = [name for name, each in schema.items() if each.kind == "ratings" or each.is_listed]
+    if not names or (column is not None and column not in names):
+        what = "the model" if column is None else f'column "{column}"'
+        raise ThurboError(f"{what} has no lists of items; leave out --item-list")
+    found: dict[str, list[Any]] = {}
+    places = {name: {str(item): item for item in schema[name].labels} for name in ([column] if column else names)}
+    for part in filter(None, map(str.strip, text.split(","))):
+        holders = [name for name, known in places.items() if part in known]
+        if not holders:
+            raise ThurboError(f'there is no item "{part}"; use items of the training table with --item-list')
+        for name in holders:
+            found.setdefault(name, []).append(places[name][part])
+    if not found:
+        raise ThurboError("--item-list names no item; separate items by commas")
+    return found
+
+
+def _completed(options: LongNames, schema: Any, lists: str | None) -> LongNames:
+    """The options, with missing names taken from the schema."""
     held: Mapping[str, Any] = {} if schema is None else schema
-    row = said.row or next((name for name, kind in held.items() if kind.kind == "id"), None)
-    item = said.item or lists
+    row = options.row or next((name for name, column in held.items() if column.role == "id"), None)
+    item = options.item or lists
     if row is None:
-        raise ThurboError("whose scores they are is not said; name the column with --row")
+        raise ThurboError("the column of row identifiers is not known; give it with --row")
     if item is None:
-        raise ThurboError("of which items the scores are is not said; name the column with --item")
-    score = said.score
+        raise ThurboError("the column of items is not known; give it with --item")
+    score = options.score
     if score is None and lists is not None:
         score = held[lists].score
         if score is None and held[lists].levels:
-            raise ThurboError("the scores of the model are levels; name the column of scores with --score")
-    return Said(row, item, score, said.columns)
+            raise ThurboError("the model was fitted to scores; give the column of scores with --score")
+    return LongNames(row, item, score, options.columns)
 
 
 def hint(frame: Any) -> str:
-    """What to say of a narrow table that looks long, since no pair of two of its columns repeats; else nothing.
+    """Advice for a table that looks long, because no pair of values of two of its columns repeats; else empty.
 
-    Of n pairs drawn at random among a and b values n² / 2ab would repeat: ten at least have to be missed.
+    Of n random pairs of a and b values about n² / 2ab would repeat; the hint requires that this number is above ten.
     """
     import numpy as np
 
-    from thurbo.io import frames
+    from thurbo.io.table import as_table
 
-    source = frames.table(frame)
-    if len(source.names) > WIDEST:
+    source = as_table(frame)
+    if len(source.names) > MOST_COLUMNS:
         return ""
     codes = {}
     for name in source.names:
         cells = source.cells(name)
-        values = cells.values[:LOOKED_AT]
+        values = cells.values[:MOST_LINES]
         if values.dtype.kind in "iuOTU" and not cells.missing.any():
             found, code = np.unique(values.astype(str), return_inverse=True)
             if 2 <= len(found) <= len(values) // 2:
                 codes[name] = (len(found), code.astype(np.int64))
     for (row, (n_rows, one)), (item, (n_items, two)) in combinations(codes.items(), 2):
         if len(one) ** 2 > 20 * n_rows * n_items and len(np.unique(one * n_items + two)) == len(one):
-            return f"If each line is a score of an item by somebody, say so: --row {row} --item {item} --score ..."
+            return f"If each line is one score of an item, use --row {row} --item {item} --score ..."
     return ""
 
 
 def _has_lists(frame: Any, name: str | None) -> bool:
-    """Whether cells are lists already, as parquet may hold them, so that the table is not long."""
+    """Whether the cells are already lists, as in a parquet file, so that the table is not long."""
     from thurbo.columns.cells import collection
-    from thurbo.io import frames
+    from thurbo.io.table import as_table
 
-    source = frames.table(frame)
+    source = as_table(frame)
     if name is None or name not in source:
         return False
     cells = source.cells(name)

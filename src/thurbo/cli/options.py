@@ -1,4 +1,4 @@
-"""What commands have in common: arguments and options by one name, one meaning and one help text."""
+"""Arguments and options that several commands share, each with one name and one help text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 
 class Objective(StrEnum):
-    """What a fit maximises."""
+    """The training objective."""
 
     AUTO = "auto"
     LIKELIHOOD = "likelihood"
@@ -20,43 +20,43 @@ class Objective(StrEnum):
 
 
 class Unobserved(StrEnum):
-    """What a missing cell is to its row's model."""
+    """How missing cells are treated."""
 
     MARGINALIZE = "marginalize"
     EXCLUDE = "exclude"
 
 
 class Ordinals(StrEnum):
-    """What an ordered level is: a utility of its own, or the stretch between two cuts of one scale; or what pays."""
+    """How ordered levels are modelled: a utility per level, cuts of one scale, or chosen by validation."""
 
     AUTO = "auto"
     UTILITIES = "utilities"
     CUTS = "cuts"
 
 
-class Hiding(StrEnum):
-    """What training hides from itself."""
+class Masking(StrEnum):
+    """Which cells training masks and predicts."""
 
     CELLS = "cells"
     NEIGHBOURS = "neighbours"
 
 
 class Hidden(StrEnum):
-    """How `transform` tells of hidden units."""
+    """The output of `transform`."""
 
     PROBABILITY = "probability"
     LOG_ODDS = "log_odds"
 
 
 class Sampling(StrEnum):
-    """How new rows are made."""
+    """How new rows are generated."""
 
     GIBBS = "gibbs"
     MODES = "modes"
 
 
 def _limit_threads(count: int | None) -> int | None:
-    """Keep every library to so many threads; each reads its own variable when it is first loaded."""
+    """Limit the threads of all libraries; each reads its own environment variable when it is first loaded."""
     if count is not None:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PJRT_NPROC", "NPROC"):
             os.environ[name] = str(count)
@@ -66,7 +66,9 @@ def _limit_threads(count: int | None) -> int | None:
     return count
 
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `thurbo fit` wrote.", show_default=False)]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model file written by `thurbo fit`.", show_default=False)
+]
 Data = Annotated[
     Path,
     typer.Argument(
@@ -77,32 +79,40 @@ Data = Annotated[
 ]
 Output = Annotated[
     Path,
-    typer.Option("--output", "-o", help="Where the table goes; its extension says in what format.", show_default=False),
+    typer.Option("--output", "-o", help="File to write; the extension selects the format.", show_default=False),
 ]
 SchemaFile = Annotated[
     Path | None,
-    typer.Option("--schema", "-s", help="What each column is, as TOML; inferred otherwise.", show_default=False),
+    typer.Option("--schema", "-s", help="Type of each column, a TOML file; inferred by default.", show_default=False),
 ]
 Row = Annotated[
     str | None,
     typer.Option(
-        "--row", help="Of a long table, one line a score: the column that says whose it is.", show_default=False
+        "--row", help="For a long table (one line per score): the column of row identifiers.", show_default=False
     ),
 ]
-Item = Annotated[
-    str | None, typer.Option("--item", help="The column that says of which item it is.", show_default=False)
-]
+Item = Annotated[str | None, typer.Option("--item", help="For a long table: the column of items.", show_default=False)]
 Score = Annotated[
     str | None,
     typer.Option(
         "--score",
-        help="The column of scores, large is best; without it lines stand from best to worst.",
+        help="For a long table: the column of scores, higher is better; without it, lines are ordered best first.",
         show_default=False,
     ),
 ]
 Columns = Annotated[
     Path | None,
-    typer.Option("--columns", help="A table of what else is known, one line for each row.", show_default=False),
+    typer.Option(
+        "--columns", help="For a long table: a second table with other questions, one line per row.", show_default=False
+    ),
+]
+ItemList = Annotated[
+    str | None,
+    typer.Option(
+        "--item-list",
+        help="For lists of items: the items that are asked about, separated by commas.",
+        show_default=False,
+    ),
 ]
 Given = Annotated[
     list[str] | None,
@@ -113,9 +123,51 @@ Given = Annotated[
         show_default=False,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, callback=_limit_threads, help="Most threads to compute with.", show_default=False),
+    typer.Option(min=1, callback=_limit_threads, help="Maximum number of threads.", show_default=False),
 ]
+
+# Of `thurbo fit`.
+ModelOutput = Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)]
+NHidden = Annotated[int | None, typer.Option(min=0, help="Number of hidden units; by default chosen from the data.")]
+NFactors = Annotated[
+    int | None, typer.Option(min=0, help="Number of Gaussian factors; by default chosen from the data.")
+]
+Epochs = Annotated[
+    int | None, typer.Option(min=1, help="Number of passes over the data; by default chosen from its size.")
+]
+ObjectiveOption = Annotated[Objective, typer.Option(help="Training objective.")]
+UnobservedOption = Annotated[
+    Unobserved,
+    typer.Option(help="Missing cells are integrated over (marginalize), or not part of the row's model (exclude)."),
+]
+OrdinalsOption = Annotated[
+    Ordinals | None,
+    typer.Option(
+        help="Ordered levels with one utility per level (for thousands of answers), or as cuts of one scale; auto "
+        "chooses for each question by masked answers, with two more fits. By default as in the schema.",
+        show_default=False,
+    ),
+]
+MaskingOption = Annotated[
+    Masking | None,
+    typer.Option(
+        help="Cells that training masks: single cells (best for imputation), or groups of neighbouring columns (best "
+        "for maps and segments)."
+    ),
+]
+MaxTime = Annotated[
+    float | None, typer.Option(min=0.001, help="Seconds after which training stops.", show_default=False)
+]
+HoldOut = Annotated[
+    float | None,
+    typer.Option(min=0.0, max=0.9, help="Share of rows held out for early stopping; by default 0.1 of large tables."),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(help="Save the state of training to this file; resumes from the file if it exists."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="The same as --checkpoint OUTPUT.checkpoint.")]

@@ -1,7 +1,7 @@
-"""All that is wrong with a table under a schema, and not only the first of it.
+"""All cells of a table that do not fit the schema, not only the first.
 
-Idea: a column says what its first unreadable cell is; with that row left out it says the next.
-Promises to change nothing, and to stop after so many of each column.
+Idea: a column raises for its first invalid cell; without that row it raises for the next one.
+Guarantees that the table is not changed, and stops after a number of problems per column.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import numpy as np
 
 from thurbo.columns.cells import BoolArray, Listed
 from thurbo.errors import ThurboError
-from thurbo.io.frames import Table, table
+from thurbo.io.table import Table, as_table
 from thurbo.schema import Schema
 
-MOST = 20  # problems of one column that are looked for
+MOST = 20  # problems per column
 
 
 def problems(schema: Schema, frame: Any, most: int = MOST) -> dict[str, list[ThurboError]]:
-    """What cannot be read, by question; at most so many of each."""
-    source, found = table(frame), {}
+    """Errors by question, at most `most` of each."""
+    source, found = as_table(frame), {}
     names = schema.row_names(source)
     if len(set(names.tolist())) == source.n_rows:
         source = replace(source, rows=names)
-    # Inequalities speak of sites of other columns, so they are read with all of them.
+    # Inequalities refer to sites of other columns, so they need the whole schema.
     alone = [name for name, column in schema.items() if column.kind != "inequality"]
     for name in alone:
         found[name] = _of_one(Schema({name: schema[name]}), source, most)
@@ -48,7 +48,7 @@ def _of_one(schema: Schema, source: Table, most: int) -> list[ThurboError]:
         except ThurboError as error:
             found.append(error)
             position = place.get(getattr(error, "row", None))
-            if position is None:  # it is not about one row
+            if position is None:  # the error is not about a single row
                 break
             kept[position] = False
             if not kept.any():

@@ -1,4 +1,4 @@
-"""What is said about rows as tables: who each row is, then the answers, under headers that people can read."""
+"""Results per row as tables: the row identifier first, then the results under readable headers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from thurbo.errors import ThurboError
-from thurbo.io import frames
+from thurbo.io import build
+from thurbo.io.table import as_table, library_of
 
 Columns = dict[str, np.ndarray]
 
 
 def identity(schema: Any, frame: Any) -> Columns:
-    """The columns that say who a row is."""
-    source, found = frames.table(frame), {}
-    names = [name for name, column in schema.items() if column.kind == "id"]
+    """The columns with row identifiers."""
+    source, found = as_table(frame), {}
+    names = [name for name, column in schema.items() if column.role == "id"]
     for name in names if source.owner is None else [source.owner]:
         if name in source:
             cells = source.cells(name)
@@ -28,45 +29,45 @@ def identity(schema: Any, frame: Any) -> Columns:
 
 
 def about(schema: Any, frame: Any, columns: Mapping[str, np.ndarray]) -> Any:
-    """A table with one line for each row of another, in its library, with who the row is in front."""
-    return frames.assemble(frames.kind(frame), {**identity(schema, frame), **columns})
+    """A table of results in the library of the input, with row identifiers in front."""
+    return build.frame(library_of(frame), {**identity(schema, frame), **columns})
 
 
 def as_frame(table: Any) -> Any:
-    """A table that goes to a file: one of named columns, where it came as a dict, of pandas."""
-    return frames.assemble_any(table) if isinstance(table, dict) else table
+    """A table that can be written to a file; a dict becomes a frame."""
+    return build.any_frame(table) if isinstance(table, dict) else table
 
 
 def items_named(schema: Any, text: str) -> list[Any]:
-    """Items that are named with commas between, whatever their type; those unknown stay text."""
+    """Items from a text with commas, in their own type; unknown items stay text."""
     known = _items(schema)
     return [known.get(part.strip(), part.strip()) for part in text.split(",") if part.strip()]
 
 
 def items_of(schema: Any, frame: Any) -> Any:
-    """A table of items, as it is; of one column without a header, its first line is an item too."""
-    source, known = frames.table(frame), _items(schema)
+    """The table of items; if it has one column without a header, the first line is an item too."""
+    source, known = as_table(frame), _items(schema)
     if len(source.names) != 1 or source.names[0] not in known:
         return frame
     return [known[source.names[0]], *source.cells(source.names[0]).values.tolist()]
 
 
 def _items(schema: Any) -> dict[str, Any]:
-    """Items of all rankings by their text."""
-    kinds = [each for each in schema.values() if each.kind in {"ranking", "ratings"}]
+    """Items of all rankings and lists, by their text."""
+    kinds = [each for each in schema.values() if each.has_items]
     return {str(label): label for each in kinds for label in each.labels}
 
 
 def mean_in_words(values: np.ndarray, weight: np.ndarray | None, what: str) -> str:
-    """The mean over rows, by their weights where the table has any: "weighted mean log P of 60 rows: -3.1416"."""
+    """The mean over rows, weighted if the table has weights: "weighted mean log-likelihood of 60 rows: -3.1416"."""
     if weight is None:
         return f"mean {what}: {values.mean():.4f}"
-    counts = weight > 0  # a row that counts nothing has no say, even where its log P is −∞
+    counts = weight > 0  # a row with weight zero must not matter, even if its value is −∞
     return f"weighted mean {what}: {np.average(values[counts], weights=weight[counts]):.4f}"
 
 
 def probabilities(model: Any, frame: Any, column: str, given: Sequence[str] | None) -> Columns:
-    """The most probable answer, then the probability of each under its text; of options, all that are likely ticked."""
+    """The most probable answer (of options, all with p ≥ 0.5), then the probability of each answer by its text."""
     asked = model.schema_[column]
     texts = [str(text) for text in getattr(asked, "texts", asked.labels)]
     found = np.asarray(model.predict_proba(frame, column, given=given), float)
@@ -79,11 +80,17 @@ def probabilities(model: Any, frame: Any, column: str, given: Sequence[str] | No
     return {column: np.asarray(best, object), **dict(zip(headers, found.T, strict=True))}
 
 
+def cells(model: Any, frame: Any, column: str, given: Sequence[str] | None, items: Any) -> Columns:
+    """The predicted cells of a column."""
+    found = as_table(model.predict(frame, column, "auto", given=given, items=items))
+    return {name: found.cells(name).values for name in found.names}
+
+
 def interval(model: Any, frame: Any, column: str, given: Sequence[str] | None, level: float) -> Columns:
     """The median of a number, and the ends of its central interval."""
     if not 0 < level < 1:
-        raise ThurboError(f"--level {level:g} is no share of probability; give a number above 0 and below 1")
+        raise ThurboError(f"--level {level:g} is not a probability; give a number above 0 and below 1")
     ends = model.predict_interval(frame, column, level=level, given=given)
-    # The narrowest interval is the median, also of a number that the table holds in two columns.
+    # A very narrow interval gives the median, also for numbers stored in two columns.
     middle = model.predict_interval(frame, column, level=1e-6, given=given).mean(axis=1)
     return {column: middle, f"{column} lower": ends[:, 0], f"{column} upper": ends[:, 1]}

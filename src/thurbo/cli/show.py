@@ -1,4 +1,4 @@
-"""`thurbo report` and `thurbo demo`: one self-contained page for people."""
+"""`thurbo report` and `thurbo demo`: a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from thurbo.cli import lists as long
 from thurbo.cli import options, tables
 from thurbo.cli.app import app, say
 
@@ -15,22 +16,28 @@ from thurbo.cli.app import app, say
 def report(
     model: options.Model,
     data: options.Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
-    rows_are: Annotated[str, typer.Option(help="What rows are called.")] = "rows",
+    rows_are: Annotated[str, typer.Option(help="Name of the rows on the page, for example respondents.")] = "rows",
     colour_by: Annotated[
         list[str] | None,
-        typer.Option(help="A question that colours the map; may be repeated.", show_default=False),
+        typer.Option(help="A column that colours the map; may be repeated.", show_default=False),
     ] = None,
-    points: Annotated[int, typer.Option(min=10, help="Most rows on the map; more are drawn at random.")] = 3000,
+    points: Annotated[
+        int, typer.Option(min=10, help="Maximum number of rows on the map; a random sample if there are more.")
+    ] = 3000,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write one page about a model and a table: columns, gaps, training, hidden units and a map of the rows."""
-    tables.settle_as(output, ".html", ".htm")
-    fitted = tables.load(model, lists=False)
-    frame, _ = tables.read(data)
+    """Write a page about a model and a table: columns, missing cells, training, hidden units, map of the rows."""
+    tables.check_output_as(output, ".html", ".htm")
+    fitted = tables.load(model)
+    frame, _ = long.read(data, long.LongNames(row, item, score, columns), fitted.schema_)
     from thurbo import report as page
     from thurbo.io.files import write_atomically
 
@@ -39,27 +46,27 @@ def report(
     summary = page.summary(
         fitted,
         frame,
-        title=title or f"What {data.stem} says",
+        title=title or f"Report on {data.stem}",
         rows_are=rows_are,
         colour_by=colour_by,
         seed=seed,
         max_points=points,
     )
     write_atomically(output, page.render(summary))
-    typer.echo(f"The page: {output}")
+    typer.echo(f"Report written to {output}")
 
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
     hidden: Annotated[int, typer.Option(min=1, help="Number of hidden units.")] = 6,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 30,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the data.")] = 30,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Fit the bundled Star Wars survey, say what was found, and write it as one page."""
-    from thurbo import demo as story
+    """Fit the bundled Star Wars survey, print the results, and write a report page."""
+    from thurbo import demo as survey
 
-    found = story.run(n_hidden=hidden, max_epochs=epochs, seed=seed, output=output, progress=None if quiet else say)
-    story.tell(found)
+    found = survey.run(n_hidden=hidden, max_epochs=epochs, seed=seed, output=output, progress=None if quiet else say)
+    survey.print_results(found)

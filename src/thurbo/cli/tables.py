@@ -1,4 +1,4 @@
-"""Files in and out: where a result may go is settled before any work."""
+"""Read and write files; output paths are checked before any work."""
 
 from __future__ import annotations
 
@@ -9,25 +9,21 @@ from thurbo.errors import ThurboError
 
 
 def read(path: Path) -> tuple[Any, Any]:
-    """The table of a file, and the schema that the file suggests."""
+    """The table of a file, and its inferred schema."""
     import thurbo
 
     return thurbo.read(path)
 
 
-def load(path: Path, *, lists: bool) -> Any:
-    """A model from its file; one of lists of items only where these can be asked about."""
+def load(path: Path) -> Any:
+    """Load a model."""
     from thurbo.estimators.tbm import TBM
 
-    model = TBM.load(path)
-    if model.schema_.has_lists and not lists:
-        problem = f'"{path}" is a model of lists of few items out of many, of which this command can say nothing'
-        raise ThurboError(f"{problem}; use rank, transform or predict")
-    return model
+    return TBM.load(path)
 
 
-def settle(path: Path) -> None:
-    """Refuse, before any work, a table that could not be written in the end."""
+def check_output(path: Path) -> None:
+    """Raise before any work if a table cannot be written to this path."""
     from thurbo.io.files import destination
     from thurbo.io.read import known
     from thurbo.io.write import WRITTEN
@@ -36,17 +32,17 @@ def settle(path: Path) -> None:
     destination(path)
 
 
-def settle_as(path: Path, *suffixes: str) -> None:
-    """The same for a file of another kind, with one of these extensions, or any where none is given."""
+def check_output_as(path: Path, *suffixes: str) -> None:
+    """The same for another kind of file, with one of these extensions; any extension by default."""
     from thurbo.io.files import destination
 
     if suffixes and path.suffix.lower() not in suffixes:
-        raise ThurboError(f'cannot write "{path}": its name does not end in {suffixes[0]}; call it so')
+        raise ThurboError(f'cannot write "{path}": its name does not end in {suffixes[0]}; rename it')
     destination(path)
 
 
 def write(frame: Any, path: Path, schema: Any = None) -> None:
-    """Write a table, whole or not at all."""
+    """Write a table, completely or not at all."""
     import thurbo
 
     thurbo.write(frame, path, schema)

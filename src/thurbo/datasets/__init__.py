@@ -1,7 +1,7 @@
-"""Tables to try thurbo on.
+"""Example data.
 
-Idea: one bundled survey with binary, ordinal, ranked and banded answers; figures in the docs can be rerun.
-Promises frames with readable names and a schema that says what each column is.
+Idea: a bundled survey with binary, ordinal, categorical and ranked answers, so that all examples can be run.
+Guarantees frames with readable column names, and a schema with the type of each column.
 """
 
 from thurbo.datasets.starwars import CHARACTERS, FILMS, load_starwars

@@ -1,7 +1,7 @@
 """FiveThirtyEight's Star Wars survey, the bundled example; credit and licence (CC BY 4.0) in CREDITS.md.
 
-Idea: short readable names, levels in order, and a reason for every column that a schema leaves out.
-Promises 1,186 rows as pandas or polars, read with the standard library, and the schema that fits them.
+Idea: short column names, levels in order, and a reason for every column outside the model.
+Guarantees 1,186 rows as pandas or polars, and a matching schema.
 """
 
 from __future__ import annotations
@@ -76,10 +76,29 @@ _NAMES = ("respondent", "seen_any", "fan", *_SEEN, *_RANK, *CHARACTERS, *_EXTEND
 
 
 def load_starwars(as_frame: Literal["pandas", "polars"] = "pandas", *, everything: bool = False) -> tuple[Any, Schema]:
-    """The survey as a frame, and its schema: 1,186 respondents by 38 columns, 29 of them in the model.
+    """Load the Star Wars survey: 1,186 respondents, 38 columns.
 
-    With `everything` the schema holds every question: the films seen as one MultiSelect ("seen"), their order as one
-    Ranking ("films"), who shot first and the region as categories; only the respondent's number is left out.
+    Parameters
+    ----------
+    as_frame : {"pandas", "polars"}, default "pandas"
+        Library of the frame.
+    everything : bool, default False
+        By default the schema has 29 binary and ordinal columns in the model. With True it has every question: the
+        films seen as a MultiSelect ("seen"), their order as a Ranking ("films"), and two Categorical columns.
+
+    Returns
+    -------
+    frame : pandas.DataFrame or polars.DataFrame
+    schema : Schema
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> frame, schema = tb.datasets.load_starwars(everything=True)
+    >>> frame.shape
+    (1186, 38)
+    >>> schema["films"].labels[:2]
+    ('The Phantom Menace', 'Attack of the Clones')
     """
     columns, schema = _read(), _everything() if everything else _schema()
     if as_frame == "pandas":
@@ -91,7 +110,7 @@ def load_starwars(as_frame: Literal["pandas", "polars"] = "pandas", *, everythin
         import polars as pl
 
         return pl.DataFrame(columns), schema
-    raise ThurboError(f'as_frame={as_frame!r} is not understood; say "pandas" or "polars"')
+    raise ThurboError(f'as_frame={as_frame!r} is not valid; use "pandas" or "polars"')
 
 
 def _dtype(name: str) -> str:
@@ -101,7 +120,7 @@ def _dtype(name: str) -> str:
 
 
 def _read() -> dict[str, list[Any]]:
-    # Latin-1, for the Windows dashes and spaces in the header, which spans two rows.
+    # Latin-1, because the header, which has two rows, contains Windows dashes and spaces.
     text = files("thurbo.datasets").joinpath("starwars.csv").read_bytes().decode("latin-1")
     answers = list(csv.reader(text.splitlines()))[2:]
     columns: dict[str, list[Any]] = {
@@ -111,16 +130,16 @@ def _read() -> dict[str, list[Any]]:
     for name in ("respondent", *_RANK):
         columns[name] = [None if answer is None else int(answer) for answer in columns[name]]
     for name in CHARACTERS:
-        # "Unfamiliar" is no place on the scale from unfavourable to favourable, so it says nothing about it.
+        # "Unfamiliar" is not a level between unfavourable and favourable, so it counts as missing.
         columns[name] = [None if answer == "Unfamiliar (N/A)" else answer for answer in columns[name]]
     return columns | _ticks(columns)
 
 
 def _ticks(columns: dict[str, list[Any]]) -> dict[str, list[bool | None]]:
-    """Select-all boxes as true, false or missing.
+    """Select-all options as true, false or missing.
 
-    An empty box means "not seen" only from someone who answered the question. 101 respondents have seen some
-    film but ticked none, and those who have seen none were never asked: for both, all six boxes are missing.
+    An empty option means "not seen" only if the respondent answered the question. 101 respondents have seen a film
+    but selected none, and those who have seen none were not asked: for both groups, all six options are missing.
     """
     boxes = list(zip(*(columns[name] for name in _SEEN), strict=True))
     answered = [seen == "Yes" and any(row) for seen, row in zip(columns["seen_any"], boxes, strict=True)]
@@ -135,20 +154,20 @@ def _schema() -> Schema:
     known: dict[str, Column] = {
         "respondent": Ignore("an identifier"),
         **dict.fromkeys(_SEEN, Binary(values=(False, True))),
-        **dict.fromkeys(_RANK, Ignore("places of one ranking, not six numbers; read with everything=True")),
+        **dict.fromkeys(_RANK, Ignore("ranks of one question; use everything=True")),
         **dict.fromkeys(CHARACTERS, Ordinal(FAVOURABILITY)),
-        "shot_first": Ignore("three unordered answers; read with everything=True"),
+        "shot_first": Ignore("three unordered answers; use everything=True"),
         "gender": Binary(values=("Male", "Female")),
         "age": Ordinal(AGES),
         "income": Ordinal(INCOMES),
         "education": Ordinal(EDUCATIONS),
-        "region": Ignore("nine unordered regions; read with everything=True"),
+        "region": Ignore("nine unordered regions; use everything=True"),
     }
     return Schema({name: known.get(name, yes_or_no) for name in _NAMES})
 
 
 def _everything() -> Schema:
-    """Every question of the survey; the six columns of films seen, and the six of their ranks, are one each."""
+    """Every question; the six columns of films seen and the six columns of ranks are one question each."""
     known: dict[str, Column] = {}
     for name, column in _schema().items():
         if name == _SEEN[0]:

@@ -1,1 +1,1 @@
-"""Tables, files and dataframe libraries; `table` is the one record that everything is read into."""
+"""Tables, files and dataframe libraries: every kind of table is read into one record, `Table`."""

@@ -1,7 +1,7 @@
-"""The code book of a file: what it says about its columns beside their cells, kept with the frame.
+"""The code book of a file: titles, value labels, missing codes and response sets, kept with the frame.
 
-Idea: one text under one key of `frame.attrs`; text survives copies, slices and parquet, and costs nothing to copy.
-Promises that what `read` found is what `write` puts back, and that a frame without a book is as good as any.
+Idea: JSON text under one key of `frame.attrs`; text survives copies, slices and parquet, and is cheap to copy.
+Guarantees that `write` stores what `read` found, and that frames without a code book work too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEY = "thurbo"
 
 @dataclass(frozen=True)
 class Codebook:
-    """Notes on columns by name, groups of columns that answer one question, and the title of the whole file."""
+    """Notes on columns by name, groups of columns that belong to one question, and the title of the file."""
 
     notes: Mapping[str, Note] = field(default_factory=dict)
     groups: tuple[Group, ...] = ()
@@ -29,20 +29,20 @@ class Codebook:
         return bool(self.notes or self.groups or self.title or self.remarks)
 
     def note(self, name: str) -> Note:
-        """What is said about a column; nothing where the file said nothing."""
-        return self.notes.get(name, _NOTHING)
+        """The note on a column; an empty note if the file has none."""
+        return self.notes.get(name, _EMPTY)
 
     def only(self, names: Iterable[str]) -> Codebook:
-        """The book of a table that holds these columns: what was dropped from a frame is dropped here."""
+        """The code book of these columns only."""
         kept = set(names)
         groups = tuple(group for group in self.groups if all(column in kept for column, _ in group.members))
         return Codebook({k: v for k, v in self.notes.items() if k in kept}, groups, self.title, self.remarks)
 
     def to_text(self) -> str:
-        """The book as JSON; what is not said takes no room."""
+        """The code book as JSON, without empty fields."""
         state = {
-            "notes": {name: _said(note) for name, note in self.notes.items() if note != _NOTHING},
-            "groups": [_said(group) for group in self.groups],
+            "notes": {name: _filled(note) for name, note in self.notes.items() if note != _EMPTY},
+            "groups": [_filled(group) for group in self.groups],
             "title": self.title,
             "remarks": list(self.remarks),
         }
@@ -50,28 +50,28 @@ class Codebook:
 
     @classmethod
     def from_text(cls, text: Any) -> Codebook:
-        """Rebuild what `to_text` wrote; anything else is an empty book, since attrs belong to the user."""
+        """The code book that `to_text` wrote; empty for any other value, because attrs may hold anything."""
         try:
             state = json.loads(text)
-            notes = {str(name): Note(**_tuples(said)) for name, said in state.get("notes", {}).items()}
-            groups = tuple(Group(**_tuples(said)) for said in state.get("groups", []))
+            notes = {str(name): Note(**_tuples(entry)) for name, entry in state.get("notes", {}).items()}
+            groups = tuple(Group(**_tuples(entry)) for entry in state.get("groups", []))
             return cls(notes, groups, str(state.get("title", "")), tuple(map(str, state.get("remarks", []))))
         except (TypeError, ValueError, AttributeError):
             return cls()
 
     @classmethod
     def of(cls, frame: Any) -> Codebook:
-        """The book that came with a frame, for the columns it still has."""
+        """The code book in the attrs of a frame, for the columns that the frame still has."""
         attrs = getattr(frame, "attrs", None)
         if not isinstance(attrs, Mapping) or KEY not in attrs:
             return cls()
         return cls.from_text(attrs[KEY]).only(map(str, frame.columns))
 
 
-_NOTHING = Note()
+_EMPTY = Note()
 
 
-def _said(entry: Any) -> dict[str, Any]:
+def _filled(entry: Any) -> dict[str, Any]:
     defaults = {item.name: item.default for item in fields(entry)}
     return {name: value for name, value in asdict(entry).items() if value != defaults[name]}
 

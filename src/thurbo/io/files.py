@@ -1,7 +1,7 @@
-"""Files on disk: what thurbo writes is written whole or not at all.
+"""Atomic file writing: a file is written completely or not at all.
 
-Models, tables and reports go through `write_atomically`: a full disk or an interrupt leaves no half a file.
-Standard library only, so that every layer may use it.
+Models, tables and reports use `write_atomically`, so that a full disk or an interrupt leaves no partial file.
+Standard library only, so that every layer may import it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from thurbo.errors import ThurboError
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
-    """Write `data` to a temporary file beside `path`, then rename it into place; returns the path written.
+    """Write `data` to a temporary file in the same directory, then rename it to `path`; returns the path.
 
-    Text is written as UTF-8. A file that stood there keeps its permissions, and is untouched on failure.
+    Text is written as UTF-8. An existing file keeps its permissions, and is unchanged if writing fails.
     """
     target, final = Path(path), destination(path)
     try:
@@ -29,9 +29,9 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
 
 
 def destination(path: str | os.PathLike[str]) -> Path:
-    """The file that writing to `path` would replace; raises where that cannot work, so ask before long work.
+    """The file that writing to `path` would create or replace; raises if that is impossible. Call it before long work.
 
-    A link is followed, as a plain open() would: the rename must replace what it points to, not the link.
+    Symbolic links are followed, as open() does, so that the link itself is not replaced.
     """
     final = Path(os.path.realpath(path))
     if final.is_dir():
@@ -39,7 +39,9 @@ def destination(path: str | os.PathLike[str]) -> Path:
     if not final.parent.is_dir():
         raise ThurboError(f'cannot write "{path}": its directory does not exist; create it first')
     if not os.access(final.parent, os.W_OK):
-        raise ThurboError(f'cannot write "{path}": nothing may be written to its directory; choose another')
+        raise ThurboError(
+            f'cannot write "{path}": there is no write permission for its directory; choose another directory'
+        )
     return final
 
 
@@ -50,26 +52,26 @@ def _replace(final: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(final: Path) -> Iterator[Path]:
-    """A new file beside `final` for somebody else to write, renamed into place when all went well.
+    """A temporary file in the same directory for the caller to write; renamed to `final` if no error occurs.
 
-    It has the extension of `final`, since some writers go by that.
+    It has the extension of `final`, because some writers choose the format by it.
     """
     descriptor, name = tempfile.mkstemp(prefix=f".{final.stem}.", suffix=f".part{final.suffix}", dir=final.parent)
     os.close(descriptor)
     try:
         yield Path(name)
         with open(name, "rb+") as stream:
-            os.fsync(stream.fileno())  # else a crash after the rename could leave an empty file under the name
+            os.fsync(stream.fileno())  # otherwise a crash after the rename could leave an empty file
         os.chmod(name, _permissions(final))
         os.replace(name, final)
-    except BaseException:  # an interrupt too must not leave the temporary file behind
+    except BaseException:  # also on an interrupt, the temporary file must be removed
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
 
 
 def _permissions(final: Path) -> int:
-    """Mode of the file as it stands, or what open() would give a new one; mkstemp alone would give 0600."""
+    """Mode of the existing file, or the default mode of a new one; mkstemp would give 0600."""
     try:
         return final.stat().st_mode & 0o7777
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Long tables of who scored what, and sparse matrices: many rows that each list few of many items.
+"""Long tables (one line per row and item) and sparse matrices: rows that each list few of many items.
 
-Idea: entries are sorted by row once and kept as flat arrays; nothing is ever as large as rows times items.
+Idea: entries are sorted by row once and stored as flat arrays (CSR); no array has the size rows × items.
 """
 
 from __future__ import annotations
@@ -13,93 +13,122 @@ from numpy.typing import NDArray
 
 from thurbo.columns.cells import Listed, listing, show, suggestion
 from thurbo.errors import SchemaError
-from thurbo.io import frames
+from thurbo.io import build
+from thurbo.io.table import Table, as_table
 
 
 def from_long(
     frame: Any, row: str, item: str, score: str | None = None, *, columns: Any = None, name: str | None = None
-) -> frames.Table:
-    """A table with one row for each value of `row`, which lists its items with their scores (large = best).
+) -> Table:
+    """Group a long table of ratings or rankings into one row per person, for `TBM`.
 
-    `frame` has one line for each pair; without a `score` its lines stand from best to worst. `columns` is a table of
-    ordinary columns, one line for each value of `row`, in which that column has the same name: age and gender join the
-    ratings in one model. The list is called `name`, by default as `item`. Give the result to `TBM`.
+    Parameters
+    ----------
+    frame : table
+        One line per rating: pandas, polars, pyarrow or a dict of columns.
+    row, item : str
+        Names of the columns that hold the row identifier (such as the user) and the item.
+    score : str, optional
+        Name of the column of scores; higher is better. Without it, the lines of each row are an order, best first.
+    columns : table, optional
+        Other questions, such as age and gender, with one line per row and a column of the same name as `row`.
+    name : str, optional
+        Name of the new column of lists; the value of `item` by default.
+
+    Returns
+    -------
+    Table
+        One row per value of `row`, sorted. Pass it to `TBM` or `Schema.infer`.
+
+    Raises
+    ------
+    SchemaError
+        If a column does not exist, or an identifier or score is missing or not valid.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> ratings = {"user": ["u1", "u1", "u2"], "movie": ["Alien", "Heat", "Heat"], "stars": [5, 3, 4]}
+    >>> tb.from_long(ratings, row="user", item="movie", score="stars")
+    Table of 2 rows: user, movie (3 entries of 2 items)
     """
-    source = frames.table(frame)
+    source = as_table(frame)
     for column in (row, item, *(() if score is None else (score,))):
         if column not in source:
             remedy = f"{suggestion(column, source.names)}the table has {listing(source.names)}"
-            raise SchemaError("there is no such column", column=column, remedy=remedy)
+            raise SchemaError("the table has no such column", column=column, remedy=remedy)
     owner, owners = _coded(source, row)
     index, items = _coded(source, item)
     value = _order(owner) if score is None else _scores(source, score)
     order = np.argsort(owner.astype(np.int64) * len(items) + index, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(owners)))])
     listed = Listed(start, items, index[order], value[order], score, ordered=score is None)
-    data, people = {row: owners}, None if columns is None else frames.table(columns)
+    data, people = {row: owners}, None if columns is None else as_table(columns)
     if people is not None:
         data |= _joined(people, row, owners)
     called = item if name is None else name
     if called in data:
-        raise SchemaError("two columns have this name", column=called, remedy="say name= for the list of items")
-    made = data if source.kind in {"dict", "numpy"} else frames.assemble(source.kind, data)
-    made = replace(frames.table(made), rows=owners, owner=row)
-    return with_lists(made if people is None else _as_said(made, people), called, listed)
+        raise SchemaError(
+            "two columns have this name", column=called, remedy="give the list of items another name with name="
+        )
+    made = data if source.kind in {"dict", "numpy"} else build.frame(source.kind, data)
+    made = replace(as_table(made), rows=owners, owner=row)
+    return with_lists(made if people is None else _with_metadata(made, people), called, listed)
 
 
-def with_lists(table: frames.Table, name: str, listed: Listed) -> frames.Table:
-    """A table with one more column, of lists."""
+def with_lists(table: Table, name: str, listed: Listed) -> Table:
+    """A copy of a table with one more column, whose cells are lists of items."""
     n = len(table.names)
-    nothing = np.full(table.n_rows, None, object)
+    blank = np.full(table.n_rows, None, object)
     empty = np.diff(listed.start) == 0
     read = table.read
     return replace(
         table,
         names=(*table.names, name),
-        read=lambda place: (nothing, empty, None) if place == n else read(place),
+        read=lambda place: (blank, empty, None) if place == n else read(place),
         lists={**table.lists, name: listed},
     )
 
 
-def _as_said(made: frames.Table, people: frames.Table) -> frames.Table:
-    """The joined columns with what their own table knew beside the cells: orders of levels, the book of its file."""
+def _with_metadata(made: Table, people: Table) -> Table:
+    """The joined columns with the ordered categories and the code book of their own table."""
     read, names = made.read, made.names
 
-    def read_said(place: int) -> Any:
+    def read_with_levels(place: int) -> Any:
         values, missing, _ = read(place)
         name = names[place]
         return values, missing, people.cells(name).ordered_levels if name in people else None
 
-    return replace(made, read=read_said, book=people.book)
+    return replace(made, read=read_with_levels, book=people.book)
 
 
-def from_sparse(matrix: Any) -> frames.Table:
-    """A sparse matrix as lists: the stored entries of a row are its scores, its columns the items, from 0."""
+def from_sparse(matrix: Any) -> Table:
+    """A sparse matrix as lists: the stored entries of a row are scores, and the items are the column numbers from 0."""
     csr = matrix.tocsr(copy=True)
     csr.sort_indices()
     if csr.ndim != 2:
-        raise SchemaError(f"the sparse array has {csr.ndim} dimensions", remedy="give rows and items")
+        raise SchemaError(f"the sparse array has {csr.ndim} dimensions", remedy="give a 2-D matrix of rows and items")
     score = np.asarray(csr.data, np.float64)
     start = np.asarray(csr.indptr, np.int64)
     _refuse_bad(score, np.repeat(np.arange(csr.shape[0]), np.diff(start)), "item")
     listed = Listed(start, np.arange(csr.shape[1]), np.asarray(csr.indices), score)
     rows = np.arange(csr.shape[0])
-    empty = frames.Table((), csr.shape[0], rows, "dict", {}, lambda place: (rows, rows < 0, None))
+    empty = Table((), csr.shape[0], rows, "dict", {}, lambda place: (rows, rows < 0, None))
     return with_lists(empty, "item", listed)
 
 
-def _coded(source: frames.Table, name: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Which of its distinct values each cell of a column holds, and these values in order."""
+def _coded(source: Table, name: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """A column as integer codes, and its sorted distinct values."""
     cells = source.cells(name)
     if cells.missing.any():
         place = int(cells.missing.argmax())
-        raise SchemaError("the cell is missing", row=source.rows[place], column=name, remedy="leave the line out")
+        raise SchemaError("the cell is missing", row=source.rows[place], column=name, remedy="remove the line")
     values = cells.values
     if values.dtype.kind == "f" and np.array_equal(values, np.floor(values)):
         values = values.astype(np.int64)
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
-        if high - low < 4 * len(values) + 1000:  # numbers that lie close: no sort
+        if high - low < 4 * len(values) + 1000:  # a narrow range of integers needs no sorting
             there = np.zeros(high - low + 1, bool)
             there[values - low] = True
             number = np.cumsum(there, dtype=np.int32) - np.int32(1)
@@ -119,15 +148,15 @@ def _coded(source: frames.Table, name: str) -> tuple[NDArray[np.int32], NDArray[
     return code_.astype(np.int32), labels_
 
 
-def _scores(source: frames.Table, name: str) -> NDArray[Any]:
+def _scores(source: Table, name: str) -> NDArray[Any]:
     cells = source.cells(name)
     if cells.values.dtype.kind in "iub" and not cells.missing.any():
-        return cells.values  # as small as they came
+        return cells.values  # without conversion to float, to save memory
     try:
         value = np.asarray(cells.values, np.float64)
     except (TypeError, ValueError):
         wrong = next(v for v in cells.values.tolist() if not isinstance(v, (int, float)))
-        raise SchemaError(f"{show(wrong)} is no number", column=name, remedy="give scores as numbers") from None
+        raise SchemaError(f"{show(wrong)} is not a number", column=name, remedy="give scores as numbers") from None
     value = np.where(cells.missing, np.nan, value) if cells.missing.any() else value
     _refuse_bad(value, source.rows, name)
     return value
@@ -137,23 +166,23 @@ def _refuse_bad(value: NDArray[Any], rows: NDArray[Any], name: str) -> None:
     bad = np.flatnonzero(~np.isfinite(value))
     if len(bad):
         problem = f"the score {value[bad[0]]} is not a finite number"
-        raise SchemaError(problem, row=rows[bad[0]], column=name, remedy="correct it, or leave the line out")
+        raise SchemaError(problem, row=rows[bad[0]], column=name, remedy="correct it, or remove the line")
 
 
 def _order(owner: NDArray[np.int32]) -> NDArray[Any]:
-    """Scores that fall from line to line: lists from best to worst."""
+    """Decreasing scores: the lines of each row are ordered from best to worst."""
     return -np.arange(len(owner), dtype=np.float64)
 
 
-def _joined(source: frames.Table, row: str, owners: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Cells of ordinary columns in the order of `owners`; missing where there is no line."""
+def _joined(source: Table, row: str, owners: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Cells of the other columns in the order of `owners`; missing for rows without a line."""
     if row not in source:
-        remedy = f"{suggestion(row, source.names)}name the rows as the long table does"
-        raise SchemaError("the table of columns lacks it", column=row, remedy=remedy)
+        remedy = f"{suggestion(row, source.names)}use the same column name as in the long table"
+        raise SchemaError("the table given as columns= has no such column", column=row, remedy=remedy)
     code, values = _coded(source, row)
     if len(values) < len(code):
         twice = values[np.bincount(code).argmax()]
-        raise SchemaError(f"{show(twice)} has more than one line", column=row, remedy="give one line for each row")
+        raise SchemaError(f"{show(twice)} has more than one line", column=row, remedy="keep one line per row")
     line = {value: place for place, value in zip(np.argsort(code).tolist(), values.tolist(), strict=True)}
     at = np.asarray([line.get(owner, -1) for owner in owners.tolist()], np.int64)
     found: dict[str, NDArray[Any]] = {}

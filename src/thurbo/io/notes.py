@@ -1,7 +1,7 @@
-"""What a file says about a column beside its cells: title, names of codes, codes that count as missing, measure.
+"""Entries of a code book: title, value labels, missing codes and measurement level of a column.
 
-Idea: statistical packages keep a code book; inference reads it, and writing puts it back.
-Promises plain immutable values, and that a code is found under its number whether it came as 1 or 1.0.
+Idea: SPSS and Stata store a code book; schema inference reads it, and `write` stores it again.
+Guarantees plain immutable values, and that codes 1 and 1.0 are the same code.
 """
 
 from __future__ import annotations
@@ -20,48 +20,49 @@ class Note:
 
     title: str = ""
     measure: Measure = ""
-    names: tuple[tuple[Any, str], ...] = ()  # (code, text), in the file's order
-    missing: tuple[Range, ...] = ()  # codes, or ranges of codes, that the file declares missing
-    format: str = ""  # as the package writes it: "F2.0", "EDATE10", "%9.0g"
-    width: int | None = None  # of the column on the package's screen
+    names: tuple[tuple[Any, str], ...] = ()  # value labels: (code, text), in the order of the file
+    missing: tuple[Range, ...] = ()  # user-missing codes, or ranges of codes
+    format: str = ""  # display format: "F2.0", "EDATE10", "%9.0g"
+    width: int | None = None  # display width
 
     @property
     def texts(self) -> dict[Any, str]:
-        """Text of each code that has one."""
+        """Value label of each code that has one."""
         return dict(self.names)
 
     def is_missing(self, code: Any) -> bool:
-        """Whether the file declares a code missing."""
+        """Whether the file declares this code as missing."""
         return any(_within(code, low, high) for low, high in self.missing)
 
     @property
     def has_room(self) -> bool:
-        """Whether the file could have declared one more code missing: packages hold three, or a range and one."""
+        """Whether SPSS could declare one more code as missing: the limit is three codes, or a range and one code."""
         return len(self.missing) < (2 if any(low != high for low, high in self.missing) else 3)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Columns of a file that answer one question together.
+    """Columns of a file that belong to one question.
 
-    "ticks": each column is an option, ticked where it holds `ticked`; "mentions": each column holds one of the options
-    named; "places": likewise, the most important first; "grid": columns under one heading, and the cells tell the rest.
+    "ticks": each column is an option, selected where the cell equals `ticked`. "mentions": each column holds one of the
+    selected options. "places": the same, the most important first. "grid": columns under one heading; their type
+    depends on the cells.
     """
 
     name: str
     kind: Literal["ticks", "mentions", "places", "grid"]
-    members: tuple[tuple[str, str], ...]  # (column, what it stands for: an option, a place)
+    members: tuple[tuple[str, str], ...]  # (column, its option or place)
     ticked: Any = None
     title: str = ""
 
 
 def whole(code: Any) -> Any:
-    """A code as people write it: files hold every number as a float, so 1.0 is 1."""
+    """A code as an integer if it is whole, because SPSS and Stata store all numbers as floats."""
     return int(code) if isinstance(code, float) and code.is_integer() else code
 
 
 def coded(pairs: Iterable[tuple[Any, str]]) -> tuple[tuple[Any, str], ...]:
-    """Codes and texts, with whole numbers as such and texts trimmed."""
+    """Value labels with whole codes as integers and without surrounding spaces."""
     return tuple((whole(code), str(text).strip()) for code, text in pairs)
 
 

@@ -1,8 +1,8 @@
-"""§3.2 Orders from and to PrefLib's files: .soc .soi (strict), .toc .toi (with ties), complete and incomplete.
+"""§3.2 Read and write PrefLib files of rankings: .soc .soi (strict), .toc .toi (with ties), complete and incomplete.
 
-Idea: a header names the alternatives, and each line below is an order with the number of voters who gave it; what
-PrefLib wrote before 2022 has another header and commas throughout, and is read as well.
-Promises orders as the file has them, and for a bad file one sentence with the line, the value and what to do.
+Idea: a header names the alternatives, and each line below is an order with its number of voters. The format used
+before 2022 has another header and only commas; it is read too.
+Guarantees that errors name the line, the value and the remedy.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from thurbo.io.files import write_atomically
 KINDS = (".soc", ".soi", ".toc", ".toi")
 _FIELD = re.compile(r"#\s*(?P<name>[A-Z][A-Z ]*?)(?:\s+(?P<number>\d+))?\s*:\s*(?P<value>.*)")
 _PART = re.compile(r"\{[^{}]*\}|[^,{}]+")
-# Counts that a header states, and what the body must have as many of.
+# Counts in the header that must agree with the lines below.
 _COUNTS = {"NUMBER VOTERS": "voters", "NUMBER UNIQUE ORDERS": "different orders"}
 
 
 class Preferences(NamedTuple):
-    """Alternatives, and orders of them from best to worst with the number of voters who gave each."""
+    """Alternatives, and rankings of them from best to worst with the number of voters of each."""
 
     items: tuple[str, ...]
     orders: tuple[tuple[tuple[str, ...], ...], ...]
@@ -35,7 +35,7 @@ class Preferences(NamedTuple):
 
 
 def read_orders(path: str | os.PathLike[str]) -> Preferences:
-    """The orders of a PrefLib file."""
+    """Read the rankings of a PrefLib file."""
     from thurbo.io.text import decode
 
     kind = kind_of(path)
@@ -54,19 +54,17 @@ def read_orders(path: str | os.PathLike[str]) -> Preferences:
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """The extension, where it is one of PrefLib's orders."""
+    """The extension of a path; raises if it is not a PrefLib format of rankings."""
     suffix = Path(path).suffix.lower()
     if suffix not in KINDS:
-        known = (
-            "pairs, graphs and categories are no orders" if suffix in (".cat", ".wmd", ".tog", ".mjg", ".pwg") else ""
-        )
-        problem = known or f'"{suffix}" is no kind of orders'
-        raise ThurboError(f'cannot tell what "{path}" is: {problem}; use one of {" ".join(KINDS)}')
+        is_other_data = suffix in (".cat", ".wmd", ".tog", ".mjg", ".pwg")
+        problem = "it has no rankings" if is_other_data else "it is not a PrefLib format of rankings"
+        raise ThurboError(f'cannot use "{path}", "{suffix}": {problem}; use one of {" ".join(KINDS)}')
     return suffix
 
 
 class _Reader:
-    """One file: its name for messages, and what its kind allows."""
+    """Reads one file; knows its name for messages, and its kind."""
 
     def __init__(self, path: str, kind: str):
         self.path, self.kind = path, kind
@@ -75,61 +73,61 @@ class _Reader:
         raise ThurboError(f'line {line} of "{self.path}": {problem}; {remedy}')
 
     def new(self, lines: Sequence[tuple[int, str]]) -> Preferences:
-        """With a header of fields, "# NAME: value", and orders "count: 1,{2,3},4"."""
+        """The current format: header lines "# NAME: value", and orders "count: 1,{2,3},4"."""
         fields: dict[str, tuple[int, str]] = {}
         names: dict[int, str] = {}
         body = [each for each in lines if not each[1].startswith("#")]
         for line, text in lines:
             match = _FIELD.match(text) if text.startswith("#") else None
             if match is None:
-                continue  # an order, or a remark
+                continue  # an order, or a comment
             if match["name"] == "ALTERNATIVE NAME" and match["number"]:
                 self._name(names, line, int(match["number"]), match["value"])
             elif not match["number"]:
                 fields[match["name"]] = (line, match["value"])
         line, stated = fields.get("DATA TYPE", (1, ""))
         if stated and f".{stated.lower()}" in KINDS and f".{stated.lower()}" != self.kind:
-            self.refuse(line, f'the data type "{stated}" is not that of the extension {self.kind}', "rename the file")
+            self.refuse(line, f'the data type "{stated}" does not match the extension {self.kind}', "rename the file")
         if "NUMBER ALTERNATIVES" in fields:
             line, stated = fields["NUMBER ALTERNATIVES"]
             wanted = self._whole(line, stated, "number of alternatives")
             for alternative in range(1, wanted + 1):
                 names.setdefault(alternative, str(alternative))
             if len(names) != wanted:
-                problem = f"{wanted} alternatives are announced and {len(names)} named"
+                problem = f"the header says {wanted} alternatives but names {len(names)}"
                 self.refuse(line, problem, "correct NUMBER ALTERNATIVES")
         if not names:
             self.refuse(1, "no alternative is named", 'add lines "# ALTERNATIVE NAME 1: ..."')
-        announced = [(*fields[name], what) for name, what in _COUNTS.items() if name in fields]
-        return self._body(names, body, ":", announced, fields.get("TITLE", (1, ""))[1])
+        stated_counts = [(*fields[name], what) for name, what in _COUNTS.items() if name in fields]
+        return self._body(names, body, ":", stated_counts, fields.get("TITLE", (1, ""))[1])
 
     def old(self, lines: Sequence[tuple[int, str]]) -> Preferences:
-        """With the number of alternatives, their names, a line of counts, and orders "count,1,{2,3},4"."""
+        """The format before 2022: number of alternatives, names, a line of counts, and orders "count,1,{2,3},4"."""
         number, first = lines[0]
         n_items = self._whole(number, first, "number of alternatives")
         if len(lines) < n_items + 2:
-            problem = f"the file ends after {len(lines)} lines, of which {n_items} should name alternatives"
+            problem = f"the file ends after {len(lines)} lines, before all {n_items} alternatives are named"
             self.refuse(lines[-1][0], problem, "copy it again")
         names: dict[int, str] = {}
         for number, line in lines[1 : n_items + 1]:
             alternative, comma, name = line.partition(",")
             if not comma:
-                self.refuse(number, f"{show(line)} is no alternative", 'write its number and name, "1,Name"')
+                self.refuse(number, f"{show(line)} is not an alternative", 'write its number and name, "1,Name"')
             self._name(names, number, self._whole(number, alternative, "number of an alternative"), name)
         number, line = lines[n_items + 1]
         counts = line.split(",")
         if len(counts) != 3:
-            problem = f"{show(line)} is not voters, sum of votes and different orders"
-            self.refuse(number, problem, f"{n_items} alternatives are announced: check that as many are named")
-        announced = [(number, counts[1], "voters"), (number, counts[2], "different orders")]
-        return self._body(names, lines[n_items + 2 :], ",", announced, "")
+            problem = f"{show(line)} does not hold three counts: voters, sum of votes and different orders"
+            self.refuse(number, problem, f"check that the lines above name {n_items} alternatives")
+        stated_counts = [(number, counts[1], "voters"), (number, counts[2], "different orders")]
+        return self._body(names, lines[n_items + 2 :], ",", stated_counts, "")
 
     def _body(
         self,
         names: dict[int, str],
         lines: Sequence[tuple[int, str]],
         sign: str,
-        announced: Sequence[tuple[int, str, str]],
+        stated_counts: Sequence[tuple[int, str, str]],
         title: str,
     ) -> Preferences:
         orders, counts = [], []
@@ -138,24 +136,24 @@ class _Reader:
             count, found, order = line.partition(sign)
             if not found:
                 self.refuse(
-                    number, f"{show(line)} is no order", f'write the number of voters and the order, "3{sign} 1,2"'
+                    number, f"{show(line)} is not an order", f'write the number of voters and the order, "3{sign} 1,2"'
                 )
             counts.append(self._whole(number, count, "number of voters"))
             tiers = self._order(number, order, names)
             orders.append(tuple(tuple(items[each] for each in tier) for tier in tiers))
         if not orders:
-            self.refuse(lines[-1][0] if lines else 1, "no order follows the header", "copy the file again")
+            self.refuse(lines[-1][0] if lines else 1, "there are no orders below the header", "copy the file again")
         held = {"voters": sum(counts), "different orders": len(orders)}
-        for number, stated, what in announced:
+        for number, stated, what in stated_counts:
             if self._whole(number, stated, f"number of {what}") != held[what]:
-                problem = f"{stated.strip()} {what} are announced and {held[what]} follow"
-                self.refuse(number, problem, "copy the file again if it is cut short, or correct the number")
+                problem = f"the header says {stated.strip()} {what}, but there are {held[what]}"
+                self.refuse(number, problem, "copy the file again if it is truncated, or correct the number")
         return Preferences(tuple(items[each] for each in sorted(items)), tuple(orders), tuple(counts), title)
 
     def _order(self, number: int, text: str, names: dict[int, str]) -> Iterator[tuple[int, ...]]:
-        """The tiers of one line, checked against what the kind of file allows."""
+        """The tiers of one line, checked against the rules of the file format."""
         if _PART.sub("", text).strip(", ") or text.count("{") != text.count("}"):
-            self.refuse(number, f"{show(text.strip())} is no order", "put ties in braces and commas between, 1,{2,3},4")
+            self.refuse(number, f"{show(text.strip())} is not an order", "write ties in braces, as in 1,{2,3},4")
         seen: set[int] = set()
         tiers = []
         for part in _PART.findall(text):
@@ -166,20 +164,22 @@ class _Reader:
                     known = f"the alternatives are {listing(sorted(names))}"
                     self.refuse(number, f"alternative {each} is not named in the header", known)
                 if each in seen:
-                    self.refuse(number, f"alternative {each} is ranked twice", "name each once in a line")
+                    self.refuse(number, f"alternative {each} is ranked twice", "name it once per line")
                 seen.add(each)
             if len(tier) > 1 and self.kind in (".soc", ".soi"):
                 self.refuse(
-                    number, f"{part.strip()} is a tie", f"rename the file to .to{self.kind[-1]}, which has ties"
+                    number, f"{part.strip()} is a tie", f"rename the file to .to{self.kind[-1]}, which allows ties"
                 )
             if tier:
                 tiers.append(tier)
         if not tiers:
-            self.refuse(number, "the order is empty", "leave the line out")
+            self.refuse(number, "the order is empty", "remove the line")
         if self.kind in (".soc", ".toc") and len(seen) < len(names):
             gone = listing(sorted(set(names) - seen))
             self.refuse(
-                number, f"alternative {gone} is not ranked", f"rename the file to {self.kind[:-1]}i, which has gaps"
+                number,
+                f"alternative {gone} is not ranked",
+                f"rename the file to {self.kind[:-1]}i, which allows incomplete orders",
             )
         return iter(tiers)
 
@@ -190,29 +190,29 @@ class _Reader:
 
     def _whole(self, line: int, text: str, what: str) -> int:
         if not text.strip().isascii() or not text.strip().isdigit():
-            self.refuse(line, f"{show(text.strip())} is no {what}", "write a whole number")
+            self.refuse(line, f"{show(text.strip())} is not a {what}", "write a whole number")
         return int(text)
 
 
 def _distinct(names: dict[int, str]) -> dict[int, str]:
-    """Names by which alternatives can be told apart: those of one name get their numbers."""
+    """Unique names: alternatives with the same name get their number added."""
     held = Counter(names.values())
     return {number: name if held[name] == 1 else f"{name} ({number})" for number, name in names.items()}
 
 
 def write_orders(path: str | os.PathLike[str], found: Preferences, rows: Sequence[object] | None = None) -> Path:
-    """Write orders with the header that PrefLib uses now; equal ones together, the most frequent first.
+    """Write rankings in PrefLib's current format; equal ones are merged, the most frequent first.
 
-    `rows` is what messages call each order. A kind that cannot hold an order is refused before anything is written.
+    `rows` are row labels for messages. An order that the format cannot hold raises before anything is written.
     """
     kind, place = kind_of(path), {item: number for number, item in enumerate(found.items, 1)}
     count: dict[str, int] = {}
     for position, (order, number) in enumerate(zip(found.orders, found.counts, strict=True)):
         row = position if rows is None else rows[position]
         if kind in (".soc", ".soi") and any(len(tier) > 1 for tier in order):
-            raise ThurboError(f"row {row}: {kind} holds no ties; write .to{kind[-1]}")
+            raise ThurboError(f"row {row}: {kind} files cannot hold ties; write .to{kind[-1]}")
         if kind in (".soc", ".toc") and sum(map(len, order)) < len(place):
-            raise ThurboError(f"row {row}: {kind} holds only orders of all alternatives; write {kind[:-1]}i")
+            raise ThurboError(f"row {row}: {kind} files hold only complete orders; write {kind[:-1]}i")
         tiers = [",".join(map(str, sorted(place[item] for item in tier))) for tier in order]
         text = ",".join(f"{{{tier}}}" if "," in tier else tier for tier in tiers)
         count[text] = count.get(text, 0) + number

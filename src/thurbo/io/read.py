@@ -1,7 +1,7 @@
-"""Tables from files: .sav .zsav .por .dta .csv .tsv .parquet .feather, as pandas frames of what the file holds.
+"""Read table files into pandas frames: .sav .zsav .por .dta .csv .tsv .parquet .feather.
 
-Idea: the extension names the reader, the first bytes are checked against it, and the code book stays with the frame.
-Promises codes as they are in the file, and one sentence with a remedy for every file that cannot be read.
+Idea: the extension selects the reader, the first bytes are checked against it, and the code book goes to `attrs`.
+Guarantees the codes of the file, and a one-sentence error with a remedy for every file that cannot be read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from thurbo.io.codebook import KEY, Codebook
 STATISTICAL = (".sav", ".zsav", ".por", ".dta")
 TEXT = (".csv", ".tsv")
 COLUMNAR = (".parquet", ".feather")
-# How files of each kind begin, and what to call them.
+# First bytes of each file format, its extensions, and its name in messages.
 _BEGINS = (
     (b"$FL2", (".sav", ".zsav"), "an SPSS file"),
     (b"$FL3", (".sav", ".zsav"), "a compressed SPSS file"),
@@ -33,7 +33,7 @@ _BEGINS = (
 
 
 def read_frame(path: str | os.PathLike[str], *, separator: str | None = None, encoding: str | None = None) -> Any:
-    """The table of a file as a pandas frame, its code book in `frame.attrs`."""
+    """Read a file as a pandas frame, with its code book in `frame.attrs`."""
     where, suffix = _checked(path)
     if suffix in TEXT:
         need("pandas", "pyarrow")
@@ -53,8 +53,10 @@ def read_frame(path: str | os.PathLike[str], *, separator: str | None = None, en
         except ThurboError:
             raise
         except MemoryError:
-            raise ThurboError(f'cannot read "{path}": it does not fit in memory') from None
-        except Exception as error:  # pyreadstat raises many kinds, its own and Python's
+            raise ThurboError(
+                f'cannot read "{path}": it does not fit in memory; use a machine with more memory'
+            ) from None
+        except Exception as error:  # pyreadstat raises many kinds of errors
             raise statistical_error(error, str(path)) from None
     if book:
         frame.attrs[KEY] = book.to_text()
@@ -62,23 +64,25 @@ def read_frame(path: str | os.PathLike[str], *, separator: str | None = None, en
 
 
 def need(*packages: str) -> None:
-    """Refuse, with the name of the extra, where a package that reads and writes files is not installed."""
+    """Raise an error with the install command if a package for reading and writing files is not installed."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            raise ThurboError(f"files need {package}, which is not installed; run pip install 'thurbo[files]'")
+            raise ThurboError(
+                f"reading and writing files needs {package}, which is not installed; run pip install 'thurbo[files]'"
+            )
 
 
 def known(path: str | os.PathLike[str], kinds: tuple[str, ...]) -> str:
-    """The extension of a path, where it is one of these."""
+    """The extension of a path; raises if it is not one of `kinds`."""
     suffix = Path(path).suffix.lower()
     if suffix not in kinds:
-        problem = f'"{suffix}" is no kind of table' if suffix else "the name has no extension"
-        raise ThurboError(f'cannot tell what "{path}" is: {problem}; use one of {" ".join(kinds)}')
+        problem = f'"{suffix}" is not a table format' if suffix else "the name has no extension"
+        raise ThurboError(f'unknown format of "{path}": {problem}; use one of {" ".join(kinds)}')
     return suffix
 
 
 def _checked(path: str | os.PathLike[str]) -> tuple[Path, str]:
-    """The file, and the kind that its extension and its first bytes agree on."""
+    """The file and its extension; raises if the first bytes belong to another format."""
     where = Path(path)
     if where.is_dir():
         raise ThurboError(f'cannot read "{path}": it is a directory; give the name of a file')
@@ -89,12 +93,12 @@ def _checked(path: str | os.PathLike[str]) -> tuple[Path, str]:
     for begins, kinds, what in _BEGINS:
         if start.startswith(begins) and suffix not in kinds:
             remedy = f"rename it to {kinds[0]}" if kinds else "unpack it, or save it as .csv"
-            raise ThurboError(f'"{path}" is {what} and not {suffix}; {remedy}')
+            raise ThurboError(f'"{path}" is {what}, not {suffix}; {remedy}')
     if not start and suffix not in TEXT:
         raise ThurboError(f'cannot read "{path}": it is empty; copy it again')
     expected = [begins for begins, kinds, _ in _BEGINS if suffix in kinds]
     if expected and suffix != ".dta" and not any(start.startswith(begins) for begins in expected):
-        raise ThurboError(f'"{path}" is no {suffix} file; check its extension, or save it again in its own program')
+        raise ThurboError(f'"{path}" is not a {suffix} file; check its extension, or export it again')
     return where, suffix
 
 
@@ -117,6 +121,6 @@ def _read_columnar(where: Path, suffix: str, path: str) -> tuple[Any, Codebook]:
         return table.to_pandas(), Codebook.from_text(found)
     except ThurboError:
         raise
-    except Exception as error:  # arrow's own, and Python's where the names or notes inside are damaged
+    except Exception as error:  # arrow's own errors, and Python's if the metadata is damaged
         reason = " ".join(str(error).split()).rstrip(".")
-        raise ThurboError(f'cannot read "{path}": {reason}; it may be cut short: copy or write it again') from None
+        raise ThurboError(f'cannot read "{path}": {reason}; it may be truncated: copy or write it again') from None

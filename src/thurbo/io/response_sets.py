@@ -1,7 +1,7 @@
-"""Multiple response sets of SPSS files: the one part of the code book that pyreadstat reads and cannot write.
+"""Multiple response sets of SPSS files: pyreadstat reads them but cannot write them.
 
-Idea: the dictionary of a .sav file is a list of records; the sets are one more of them, put before the last.
-Promises a file that is otherwise byte for byte the same, and the offsets of a .zsav file moved along.
+Idea: the dictionary of a .sav file is a list of records; the response sets are inserted before the last record.
+Guarantees that all other bytes stay the same, except for the offsets in a .zsav file, which are updated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SETS, _LONG_NAMES = 7, 13  # kinds of extension
 
 
 def add_response_sets(path: Path, groups: Sequence[Group]) -> None:
-    """Add the sets to a little-endian .sav or .zsav file, as pyreadstat writes them."""
+    """Insert response sets into a little-endian .sav or .zsav file, as written by pyreadstat."""
     sets = [group for group in groups if group.kind in ("ticks", "mentions")]
     if not sets:
         return
@@ -39,7 +39,7 @@ def add_response_sets(path: Path, groups: Sequence[Group]) -> None:
 
 
 def _records(data: bytes) -> Iterator[tuple[tuple[int, int], int, int]]:
-    """Kind of each record of the dictionary, where it ends, and where its body begins; of the last, where it begins."""
+    """Kind, end and start of the body of each record; for the last record, the start of the record itself."""
     at = _START
     while True:
         (kind,) = struct.unpack_from("<i", data, at)
@@ -68,12 +68,12 @@ def _records(data: bytes) -> Iterator[tuple[tuple[int, int], int, int]]:
             subtype, size, count = struct.unpack_from("<3i", data, at + 4)
             begins, at = at + 16, at + 16 + size * count
         else:
-            raise ValueError(f"a record of kind {kind} is not known")
+            raise ValueError(f"unknown record type {kind}")
         yield (kind, subtype), at, begins
 
 
 def _line(group: Group, short: dict[str, str]) -> str:
-    """One set as SPSS writes it: "$name=D1 1 5 Title a b", with the short names of its columns in small letters."""
+    """One set in SPSS syntax: "$name=D1 1 5 Title a b", with short column names in lower case."""
     title = group.title
     ticked = str(group.ticked)
     how = f"D{len(ticked)} {ticked}" if group.kind == "ticks" else "C"
@@ -82,9 +82,9 @@ def _line(group: Group, short: dict[str, str]) -> str:
 
 
 def _moved(rest: bytes, last: int, shift: int) -> bytes:
-    """The compressed part of a .zsav file with its offsets, which count from the beginning of the file, moved."""
+    """The compressed part of a .zsav file with its file offsets shifted."""
     moved = bytearray(rest)
-    header = 8  # behind the last record of the dictionary
+    header = 8  # bytes after the start of the last record
     begins, trailer, _ = struct.unpack_from("<3q", moved, header)
     struct.pack_into("<2q", moved, header, begins + shift, trailer + shift)
     at = trailer - last

@@ -1,8 +1,8 @@
-"""Files of statistical packages, through pyreadstat: .sav .zsav .por of SPSS, .dta of Stata.
+"""SPSS (.sav .zsav .por) and Stata (.dta) files, through pyreadstat.
 
-Idea: cells stay the codes of the file, user-missing ones included; labels, measures and formats go to the code book.
-Promises that a frame written to .sav and read again has the same codes, names, missing codes and measures; categories
-of a frame, for which packages have no type, become codes with names in their own order.
+Idea: cells are the codes of the file, including user-missing codes; labels, measures and formats go to the code book.
+Guarantees that a frame written to .sav and read again has the same codes, value labels, missing codes and measures.
+Categories of a frame become codes with value labels, in their own order, because these formats have no categories.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from thurbo.io.response_sets import add_response_sets
 
 _MEASURES: dict[str, Measure] = {"nominal": "nominal", "ordinal": "ordinal", "scale": "scale"}
 _HEADER = 176  # bytes
-_MOST_VALUES_PER_BYTE = {0: 1 / 8, 1: 1.0, 2: 1100.0}  # plain, by codes of one byte, by zlib at its best
-_DISCRETE, _BESIDE_RANGE = 3, 1  # codes that SPSS can declare missing, alone and beside one range
-_MOST_NAMED, _LONGEST_NAME = 100, 120  # unordered categories that become codes, and bytes that SPSS keeps of a name
-# The long form of several imputations: no package but R allows names that begin with a dot, and each has its own.
+_MOST_VALUES_PER_BYTE = {0: 1 / 8, 1: 1.0, 2: 1100.0}  # uncompressed, one-byte codes, best case of zlib
+_DISCRETE, _BESIDE_RANGE = 3, 1  # missing codes allowed by SPSS: without and with a range
+_MOST_NAMED, _LONGEST_NAME = 100, 120  # most unordered categories that become codes; bytes of a value label in SPSS
+# Column names of stacked imputations: only R allows names that begin with a dot.
 _LONG_FORM = {
     ".sav": {".imp": "Imputation_", ".id": "Row_"},
     ".zsav": {".imp": "Imputation_", ".id": "Row_"},
@@ -35,7 +35,7 @@ _LONG_FORM = {
 
 
 def read_statistical(path: str, suffix: str, encoding: str | None) -> tuple[Any, Codebook]:
-    """A pandas frame of codes, and the code book of the file."""
+    """Read a file as a pandas frame of codes, and its code book."""
     import pyreadstat
 
     if suffix in (".sav", ".zsav"):
@@ -49,28 +49,30 @@ def read_statistical(path: str, suffix: str, encoding: str | None) -> tuple[Any,
     except (pyreadstat.ReadstatError, UnicodeDecodeError) as error:
         if encoding is not None or "encod" not in str(error).lower() or suffix == ".por":
             raise
-        # Old files say UTF-8 and are not; every byte is some character of Windows' own table or of Latin-1.
+        # Some old files declare UTF-8 wrongly; every byte is a character of the Windows encoding.
         frame, meta = reader(path, **{**options, "encoding": "WINDOWS-1252"})
     return _without_blanks(frame), _book(meta)
 
 
 def _check_header(path: str) -> None:
-    """Refuse a .sav file whose header promises more than the file can hold, before memory is taken for it."""
+    """Refuse a .sav file whose header states more rows than the file can hold, before memory is allocated."""
     with open(path, "rb") as stream:
         start = stream.read(_HEADER)
     if len(start) < _HEADER:
-        raise ThurboError(f'cannot read "{path}": it is cut short; copy it again')
+        raise ThurboError(f'cannot read "{path}": it is truncated; copy it again')
     order = "<" if start[64:68] in (b"\2\0\0\0", b"\3\0\0\0") else ">"
     layout, width, compression, _, rows = struct.unpack(f"{order}5i", start[64:84])
     most = _MOST_VALUES_PER_BYTE.get(compression)
     if layout not in (2, 3) or most is None:
         raise ThurboError(f'cannot read "{path}": its header is damaged; copy it again')
     if width > 0 and rows > 0 and rows * width > most * os.path.getsize(path):
-        raise ThurboError(f'cannot read "{path}": it promises {rows:,} rows and is too short for them; copy it again')
+        raise ThurboError(
+            f'cannot read "{path}": its header states {rows:,} rows, but the file is too short; copy it again'
+        )
 
 
 def _without_blanks(frame: Any) -> Any:
-    """Empty text as missing: packages have no other missing text."""
+    """Empty text as missing: these formats have no other missing text."""
     for name, series in frame.items():
         if series.dtype in ("str", "string", "object"):
             frame[name] = series.where(series.notna() & (series != ""), None)
@@ -99,13 +101,13 @@ def _ranges(meta: Any, name: str) -> tuple[Range, ...]:
 
 
 def _sets(meta: Any) -> tuple[Group, ...]:
-    """Multiple response sets: a dichotomy is one column per option, the other kind one column per mention."""
+    """Multiple response sets: one column per option (dichotomy) or one column per mention (category)."""
     known = {name.casefold(): name for name in meta.column_names}
     groups = []
     for name, entry in (getattr(meta, "mr_sets", None) or {}).items():
         columns = [known.get(column.casefold()) for column in entry["variable_list"]]
         if None in columns or len(set(columns)) < 2:
-            continue  # the set names columns that the file no longer has
+            continue  # the set refers to columns that are not in the file
         titles = [str(meta.column_names_to_labels.get(column) or column).strip() for column in columns]
         options = titles if len(set(titles)) == len(titles) else columns
         members = tuple((str(column), str(option)) for column, option in zip(columns, options, strict=True))
@@ -115,7 +117,7 @@ def _sets(meta: Any) -> tuple[Group, ...]:
 
 
 def write_statistical(frame: Any, path: str, suffix: str, book: Codebook) -> None:
-    """Write a pandas frame with its code book; what the format cannot hold is refused by name."""
+    """Write a pandas frame with its code book; raises for a column that the format cannot hold."""
     import pyreadstat
 
     frame = frame.reset_index(drop=True)
@@ -153,21 +155,21 @@ def write_statistical(frame: Any, path: str, suffix: str, book: Codebook) -> Non
 
 
 def _names(names: list[str], suffix: str) -> list[str]:
-    """Names of columns, those of the long form of several imputations as the package calls them."""
+    """Column names, with those of stacked imputations as the package expects them."""
     own = _LONG_FORM[suffix]
     if not set(own) <= set(names):
         return names
     for name, other in own.items():
         if other in names:
-            problem = f'imputations are numbered under this name in a {suffix} file, and "{name}" beside it'
+            problem = f'a {suffix} file needs this name for the column "{name}" of stacked imputations'
             raise SchemaError(problem, column=other, remedy="rename the column")
     return [own.get(name, name) for name in names]
 
 
 def _in_codes(series: Any, note: Note) -> tuple[Any, Note]:
-    """Categories as codes with names, from 1 in their own order, or those of a book that has a code for each of them.
+    """Categories as codes with value labels: the codes of the code book if it has them all, else 1, 2, ... in order.
 
-    Numbers stay as they are, and so do many or long texts without an order, which are no labels.
+    Numbers stay unchanged, and so do unordered texts that are too many or too long for value labels.
     """
     import pandas as pd
 
@@ -185,14 +187,14 @@ def _in_codes(series: Any, note: Note) -> tuple[Any, Note]:
     note = replace(note, measure=note.measure or ("ordinal" if ordered else "nominal"), format="")
     if has_codes:
         return cells, note
-    place, said = dict(zip(categories, codes, strict=True)), note.texts
-    names = tuple((place[category], said.get(category, str(category))) for category in categories)
+    place, labels = dict(zip(categories, codes, strict=True)), note.texts
+    names = tuple((place[category], labels.get(category, str(category))) for category in categories)
     missing = tuple((place[low], place[low]) for low, _ in note.missing if low in place)
     return cells, replace(note, names=names, missing=missing)
 
 
 def _writable(series: Any, suffix: str) -> Any:
-    """A column in a type that the package has; raises where a cell has none."""
+    """A column in a dtype that the format supports; raises if there is none."""
     import pandas as pd
 
     if isinstance(series.dtype, pd.CategoricalDtype):
@@ -204,8 +206,8 @@ def _writable(series: Any, suffix: str) -> Any:
     known = series[series.notna()]
     kinds = set(map(type, known))
     if kinds & {list, tuple, set, frozenset, dict, np.ndarray}:
-        problem = f"cells that hold lists, such as {known.iloc[0]!r}, cannot stand in a {suffix} file"
-        raise SchemaError(problem, column=series.name, remedy="write .parquet or .csv, or one column for each option")
+        problem = f"cells that hold lists, such as {known.iloc[0]!r}, cannot be written to a {suffix} file"
+        raise SchemaError(problem, column=series.name, remedy="write .parquet or .csv, or use one column per option")
     if kinds <= {bool, np.bool_}:
         return series.astype("boolean").astype("float64")
     if suffix == ".dta" and any(issubclass(kind, (int, float, np.number)) for kind in kinds) and str in kinds:
@@ -220,7 +222,7 @@ def _is_number(series: Any) -> bool:
 
 
 def _texts(series: Any, note: Note, suffix: str) -> dict[Any, str]:
-    """Names of codes in the type of the column; Stata names whole numbers and its missing letters only."""
+    """Value labels in the dtype of the column; Stata labels only integers and its missing letters."""
     found: dict[Any, str] = {}
     for code, text in note.names:
         is_text = isinstance(code, str)
@@ -234,7 +236,7 @@ def _texts(series: Any, note: Note, suffix: str) -> dict[Any, str]:
 
 
 def _declared(missing: tuple[Range, ...], series: Any) -> list[Any]:
-    """Codes declared missing, as SPSS can hold them: three, or a range that holds no other code and one more."""
+    """Missing codes within the limits of SPSS: three codes, or a range without other codes and one code."""
     fitting = [(low, high) for low, high in missing if isinstance(low, str) != _is_number(series)]
     if series.dtype.kind in "mM":
         return []
@@ -248,7 +250,7 @@ def _declared(missing: tuple[Range, ...], series: Any) -> list[Any]:
 
 
 def _covered(codes: list[Any], series: Any) -> tuple[list[Range], list[Any]]:
-    """Four or more codes as one range and one code, where no answer lies inside the range."""
+    """Four or more missing codes as one range and one code, if no answer lies inside the range."""
     others = [value for value in np.unique(series.dropna()) if value not in codes]
     for low, high, rest in ((codes[1], codes[-1], codes[:1]), (codes[0], codes[-2], codes[-1:])):
         if not any(low <= value <= high for value in others):
@@ -257,35 +259,35 @@ def _covered(codes: list[Any], series: Any) -> tuple[list[Range], list[Any]]:
 
 
 def _format(note: Note, series: Any, suffix: str) -> str:
-    """How the package shows a column: as the book says; in SPSS decimals are shown where there are any, else none."""
+    """Display format of a column: that of the code book, without hiding decimals in SPSS."""
     form = note.format if _fits(note.format, series, suffix) else ""
     if suffix == ".dta" or not _is_number(series) or not re.fullmatch(r"(F\d+(\.0)?)?", form):
         return form
     known = series.to_numpy()[np.isfinite(series.to_numpy())]
     if (known != np.floor(known)).any():
-        return ""  # the package's own, with two decimals: a format without would hide what was filled in
+        return ""  # the default, with two decimals: "F2.0" would hide the decimals of imputed numbers
     return form or ("F8.0" if np.abs(known).max(initial=0) < 1e7 else "")
 
 
 def _fits(form: str, series: Any, suffix: str) -> bool:
-    """Whether a format of one package can be given to a column that is written for another."""
+    """Whether a display format of one package is valid for a column written in another format."""
     if not form or form.startswith("%") != (suffix == ".dta"):
         return False
     if form[:1] == "A":
-        return False  # widths of text follow from the cells
+        return False  # the width of text follows from the cells
     is_date = series.dtype.kind in "mM" or series.dtype == object
     numeric = ("F", "COMMA", "DOT", "DOLLAR", "PCT", "N", "E")
     return is_date or (_is_number(series) and (suffix == ".dta" or form.rstrip("0123456789.") in numeric))
 
 
 def statistical_error(error: Exception, path: str) -> ThurboError:
-    """What pyreadstat could not do, in one sentence."""
+    """An error of pyreadstat while reading, as one sentence with a remedy."""
     reason = str(error).strip().rstrip(".") or type(error).__name__
-    remedy = "the file may be cut short or of another kind: copy it again, or save it again in its own program"
+    remedy = "the file may be truncated or of another format: copy it again, or export it again"
     return ThurboError(f'cannot read "{path}": {reason[:1].lower()}{reason[1:]}; {remedy}')
 
 
 def write_error(error: Exception, path: str) -> ThurboError:
-    """What pyreadstat refused to write, in one sentence."""
+    """An error of pyreadstat while writing, as one sentence with a remedy."""
     reason = str(error).strip().rstrip(".") or type(error).__name__
     return ThurboError(f'cannot write "{path}": {reason}; rename or convert that column, or write .parquet')

@@ -1,7 +1,7 @@
-"""A fitted model as one file: arrays and a description, no code, no rows of the data.
+"""Model files: arrays and a description, without code (no pickle) and without rows of the data.
 
-The file is in the safetensors format, with the schema, settings and history as JSON in its header and a checksum over
-both. What is truncated, altered, foreign or newer is refused in one sentence.
+The format is safetensors, with the schema, settings and history as JSON in its header and a checksum of both.
+Files that are truncated, changed, of another program or of a newer version raise NotTrusted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _checksum(arrays: Mapping[str, np.ndarray], stamp: str, description: str) ->
 
 
 def save(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], description: dict[str, Any]) -> None:
-    """Write arrays and description whole, or not at all."""
+    """Write arrays and description, completely or not at all."""
     from safetensors.numpy import save as to_bytes
 
     text = json.dumps(description, ensure_ascii=False)
@@ -53,14 +53,16 @@ def load(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, An
             header = opened.metadata() or {}
             arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise NotTrusted(f'"{path}" is not a whole thurbo model file ({error}); save the model again') from error
+        raise NotTrusted(f'"{path}" is not a complete thurbo model file ({error}); save the model again') from error
     stamp = header.get("format", "")
     if not stamp.startswith("thurbo "):
         raise NotTrusted(f'"{path}" was not written by thurbo; give the path that save() wrote')
     version = stamp.removeprefix("thurbo ")
     if not version.isdecimal() or int(version) > FORMAT:
-        raise NotTrusted(f'"{path}" has format {version}, newer than this thurbo reads ({FORMAT}); update thurbo')
+        raise NotTrusted(
+            f'"{path}" has format {version}, newer than this version of thurbo can read ({FORMAT}); update thurbo'
+        )
     text = header.get("description", "")
     if _checksum(arrays, stamp, text) != header.get("sha256"):
-        raise NotTrusted(f'"{path}" was altered after it was saved (its checksum differs); save the model again')
+        raise NotTrusted(f'"{path}" was changed after it was saved (its checksum is wrong); save the model again')
     return arrays, json.loads(text)

@@ -1,7 +1,7 @@
-"""Delimited text: .csv and .tsv, whatever program wrote them.
+"""Delimited text files: .csv and .tsv of any program.
 
-Idea: find encoding, separator, decimal comma and a second header row from the text itself, then read strictly.
-Promises one column per name, empty cells as missing, and the number of the line where rows have unequal lengths.
+Idea: detect encoding, separator, decimal comma and a second header row, then read strictly.
+Guarantees unique column names, empty cells as missing, and an error with the row if rows differ in length.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from thurbo.io.codebook import Codebook
 from thurbo.io.notes import Group, Note
 
 _SEPARATORS = (",", ";", "\t", "|")
-# "None" is an answer in too many surveys to count as missing.
+# "None" is not in the list, because it is an answer in many surveys.
 _NULLS = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "."]
-_MOST_BYTES = 2**31 - 1  # of one block of text
+_MOST_BYTES = 2**31 - 1  # limit of pyarrow for one block of text
 _ANSWER = re.compile(r"(open.ended )?(response|answer)s?", re.IGNORECASE)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -32,33 +32,33 @@ _MARKS = (
 
 
 def read_text(data: bytes, path: str, separator: str | None, encoding: str | None) -> tuple[Any, Codebook]:
-    """A pandas frame of delimited text, and what its header rows say about the columns."""
+    """Read delimited text as a pandas frame, and the titles and groups in its header rows."""
     text = decode(data, path, encoding).lstrip("\r\n")
     if not text.strip():
-        raise ThurboError(f'cannot read "{path}": it is empty; give a file with a row of names')
+        raise ThurboError(f'cannot read "{path}": it is empty; give a file with a row of column names')
     if "\0" in text[:10_000]:
-        raise ThurboError(f'cannot read "{path}" as text: it holds binary data; check its extension')
+        raise ThurboError(f'cannot read "{path}" as text: it contains binary data; check its extension')
     separator = separator or find_separator(text)
     rows = _first_rows(text, separator, path)
     names, skip, book = _header(rows)
     for name, count in Counter(names).items():
         if count > 1:
             problem = f'{count} columns of "{path}" have this name'
-            raise SchemaError(problem, column=name, remedy="rename the others in its first line")
+            raise SchemaError(problem, column=name, remedy="rename the others in the first line")
     return _body(text, names, skip, separator, path), book
 
 
 def decode(data: bytes, path: str, encoding: str | None = None) -> str:
-    """The text of a file: by its byte-order mark, or as UTF-8, or as what Windows and old programs write."""
+    """The text of a file in the given encoding, or by its byte-order mark, or UTF-8, Windows-1252 or Latin-1."""
     if encoding is not None:
         try:
             return data.decode(encoding)
         except LookupError:
-            remedy = 'say for instance encoding="utf-8" or encoding="cp1252"'
-            raise ThurboError(f'cannot read "{path}": no encoding is called "{encoding}"; {remedy}') from None
+            remedy = 'use for example encoding="utf-8" or encoding="cp1252"'
+            raise ThurboError(f'cannot read "{path}": unknown encoding "{encoding}"; {remedy}') from None
         except UnicodeDecodeError as error:
-            problem = f'byte {error.start} of "{path}" is not {encoding}'
-            raise ThurboError(f"{problem}; leave encoding out to have it found") from None
+            problem = f'byte {error.start} of "{path}" is not valid {encoding}'
+            raise ThurboError(f"{problem}; omit encoding to detect it") from None
     marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
     sample = data[:4096]
     if marked is None and sample.count(0) > len(sample) // 4:
@@ -68,12 +68,14 @@ def decode(data: bytes, path: str, encoding: str | None = None) -> str:
             return data.decode(name)
         except UnicodeDecodeError:
             continue
-    remedy = "save it again as UTF-8, or say encoding=..."
-    raise ThurboError(f'cannot read "{path}": it is marked as {marked} and is not; {remedy}')
+    remedy = "save it again as UTF-8, or give encoding=..."
+    raise ThurboError(
+        f'cannot read "{path}": its byte-order mark says {marked}, but the content is not valid; {remedy}'
+    )
 
 
 def find_separator(text: str) -> str:
-    """The separator that cuts the first lines into most cells, the same number in every line."""
+    """The separator that splits the first lines into the most cells, the same number in every line."""
     lines = _lines(text, 30)
     best, most = ",", (False, 1)
     for separator in _SEPARATORS:
@@ -85,12 +87,12 @@ def find_separator(text: str) -> str:
 
 
 def _lines(text: str, most: int) -> str:
-    """The first lines of a text; a quoted line break may cut the last of them."""
+    """The first lines of a text; the last one may end inside a quoted cell."""
     return "".join(line for line, _ in zip(io.StringIO(text, newline=""), range(most), strict=False))
 
 
 def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
-    """The first three rows that are not blank: header rows, and one more."""
+    """The first three rows that are not blank."""
     rows: list[list[str]] = []
     csv.field_size_limit(max(csv.field_size_limit(), 1 << 30))
     try:
@@ -100,16 +102,16 @@ def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
             if len(rows) == 3:
                 break
     except csv.Error as error:
-        raise ThurboError(f'cannot read "{path}" as text in columns: {error}; check the file') from None
+        raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
     return rows
 
 
 def _header(rows: list[list[str]]) -> tuple[list[str], int, Codebook]:
-    """Names of the columns, the number of header rows, and what a second one says."""
+    """Column names, number of header rows, and the titles and groups in a second header row."""
     first = rows[0]
     second = rows[1] if len(rows) > 1 else []
     third = rows[2] if len(rows) > 2 else []
-    if third and sum(cell.startswith('{"ImportId"') for cell in third) > len(third) // 2:  # as Qualtrics writes
+    if third and sum(cell.startswith('{"ImportId"') for cell in third) > len(third) // 2:  # Qualtrics format
         notes = {name: Note(title=title) for name, title in zip(first, second, strict=False) if title != name}
         return _named(first), 3, Codebook(notes)
     if _is_second_header(first, second, third):
@@ -122,21 +124,21 @@ def _named(names: list[str]) -> list[str]:
 
 
 def _is_second_header(first: list[str], second: list[str], third: list[str]) -> bool:
-    """Whether columns without a name are named in the next row, as where options stand below their question."""
+    """Whether the second row is a header too: options below their question, as SurveyMonkey writes them."""
     if not first[0] or len(second) != len(first) or all(first):
         return False
     if not all(below for name, below in zip(first, second, strict=True) if not name):
         return False
-    # A row of answers would have numbers where the next row has them, and would not say "Response".
+    # A row of answers would contain numbers, and would not contain the word "Response".
     says_response = any(_ANSWER.fullmatch(below) for below in second)
     blank_below = not second[0] and bool(third and third[0])
     return (says_response or blank_below) and not any(map(is_number_text, second))
 
 
 def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], int, Codebook]:
-    """Names from questions and the options below them; the options of one question are a group.
+    """Column names from questions and the options below them; the options of one question are a group.
 
-    An option that stands once in the table is name enough, and the question its title; else "question: option".
+    The name is the option if it is unique in the table, else "question: option"; the title is the question.
     """
     heads: list[tuple[str, str]] = []
     question = ""
@@ -157,7 +159,7 @@ def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], int, Code
 
 
 def _body(text: str, names: list[str], skip: int, separator: str, path: str) -> Any:
-    """The rows below the header, each column in the type that all its cells have."""
+    """Read the rows below the header; the dtype of a column is the one that fits all its cells."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -169,8 +171,8 @@ def _body(text: str, names: list[str], skip: int, separator: str, path: str) -> 
 
     data = text.encode("utf-8")
     if len(data) >= _MOST_BYTES:
-        raise ThurboError(f'"{path}" is longer than 2 GB of text; save it as .parquet')
-    # One block, because types are found block by block; one thread, so that rows are counted.
+        raise ThurboError(f'"{path}" has more than 2 GB of text; save it as .parquet')
+    # One block, because dtypes are inferred per block; one thread, so that errors have row numbers.
     reading = arrow.ReadOptions(
         use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows_after_names=skip
     )
@@ -180,17 +182,17 @@ def _body(text: str, names: list[str], skip: int, separator: str, path: str) -> 
     try:
         table = arrow.read_csv(io.BytesIO(data), reading, parsing, converting)
     except pa.ArrowInvalid as error:
-        raise ThurboError(f'cannot read "{path}" as text in columns: {error}; check the file') from None
+        raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
     if bad:
         where = "a row" if bad[0].number is None else f"row {bad[0].number - skip} below the header"
-        problem = f'{where} of "{path}" has {bad[0].actual_columns} cells and the header {bad[0].expected_columns}'
-        remedy = "give every row the same number, and quote cells that contain the separator"
+        problem = f'{where} of "{path}" has {bad[0].actual_columns} cells, but the header has {bad[0].expected_columns}'
+        remedy = "give every row the same number of cells, and quote cells that contain the separator"
         raise ThurboError(f"{problem}; {remedy}")
     return _frame(table)
 
 
 def _has_decimal_commas(text: str, separator: str) -> bool:
-    """Whether numbers are written 1,5 in a text whose cells are not separated by commas."""
+    """Whether numbers have a decimal comma, as in 1,5; only if the separator is not a comma."""
     sample = "" if separator == "," else _lines(text, 100)
     cell = rf'(?:^|["{re.escape(separator)}])\s*-?\d+%s\d+\s*(?=["{re.escape(separator)}]|$)'
     commas, points = (len(re.findall(cell % mark, sample, re.MULTILINE)) for mark in (",", r"\."))
@@ -198,7 +200,7 @@ def _has_decimal_commas(text: str, separator: str) -> bool:
 
 
 def _frame(table: Any) -> Any:
-    """Arrow columns as pandas ones: whole numbers and booleans stay such beside missing cells, blanks are missing."""
+    """Arrow columns as pandas columns; integers and booleans keep their dtype; blanks are missing."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,7 +1,7 @@
-"""Tables to files: .sav .zsav .dta .csv .tsv .parquet .feather, whole or not at all.
+"""Write tables to files: .sav .zsav .dta .csv .tsv .parquet .feather, completely or not at all.
 
-Idea: the extension names the writer; the code book of the frame goes into every format that has a place for one.
-Promises that a file which stood there is untouched where writing fails, and that lists become text where they must.
+Idea: the extension selects the writer; the code book is stored in every format that supports one.
+Guarantees that an existing file is unchanged if writing fails, and that lists become text in .csv and .tsv.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from thurbo.errors import ThurboError
 from thurbo.io.codebook import KEY, Codebook
 from thurbo.io.files import destination, replacing
-from thurbo.io.frames import table
 from thurbo.io.read import COLUMNAR, TEXT, known, need
+from thurbo.io.table import as_table
 
 WRITTEN = (".sav", ".zsav", ".dta", *TEXT, *COLUMNAR)
 
 
 def write_frame(frame: Any, path: str | os.PathLike[str], book: Codebook) -> Path:
-    """Write a table of any library with its code book; returns the path written."""
+    """Write a table of any library with its code book; returns the path."""
     suffix = known(path, WRITTEN)
     final = destination(path)
     need("pandas", "pyarrow" if suffix in COLUMNAR + TEXT else "pyreadstat")
@@ -41,10 +41,10 @@ def write_frame(frame: Any, path: str | os.PathLike[str], book: Codebook) -> Pat
 
 
 def _pandas(X: Any) -> Any:
-    """Any table as a pandas frame that may be changed without changing the user's."""
+    """Any table as a new pandas frame, so that the user's table is not changed."""
     import pandas as pd
 
-    source = table(X)
+    source = as_table(X)
     if source.kind == "pandas":
         return X.copy()
     if source.kind in ("numpy", "dict"):
@@ -66,7 +66,7 @@ def _write_text(frame: Any, path: Path, separator: str) -> None:
             if pa.types.is_dictionary(columns[str(name)].type):
                 columns[str(name)] = columns[str(name)].dictionary_decode()
             if pa.types.is_nested(columns[str(name)].type):
-                raise pa.ArrowInvalid("lists are text in text")
+                raise pa.ArrowInvalid("text files have no lists")
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # cells of several types, intervals, statements
             cells = [None if gone else str(as_text(cell)) for cell, gone in zip(series, series.isna(), strict=True)]
             columns[str(name)] = pa.array(cells, pa.string())
@@ -75,7 +75,7 @@ def _write_text(frame: Any, path: Path, separator: str) -> None:
 
 
 def as_text(cell: Any) -> Any:
-    """A list as the text that columns read again: "a; b" for options, "a > b = c" for an order."""
+    """A list as text that columns can read: "a; b" for options, "a > b = c" for an order."""
     if isinstance(cell, np.ndarray) and cell.ndim:
         cell = cell.tolist()
     if not isinstance(cell, (list, tuple)):
@@ -93,7 +93,7 @@ def _write_columnar(frame: Any, path: Path, suffix: str, book: Codebook) -> None
     try:
         arrow = pa.Table.from_pandas(frame)
         if book:
-            # Under our own key as well as in pandas' attrs, so that a frame which lost its attrs keeps its book.
+            # In addition to pandas' attrs, which other programs may drop.
             arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), KEY: book.to_text()})
         if suffix == ".parquet":
             parquet.write_table(arrow, path)
@@ -111,5 +111,5 @@ def _write_statistical(frame: Any, path: Path, suffix: str, book: Codebook, targ
         write_statistical(frame, str(path), suffix, book)
     except (ThurboError, OSError):
         raise
-    except Exception as error:  # pyreadstat raises many kinds, its own and Python's
+    except Exception as error:  # pyreadstat raises many kinds of errors
         raise write_error(error, target) from None

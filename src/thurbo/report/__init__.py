@@ -1,7 +1,7 @@
-"""The report: what a fitted model found, first as plain numbers and words, then as one self-contained page.
+"""The report on a fitted model: first a summary of plain values, then a self-contained HTML page.
 
-`summary(model, X)` is a dictionary that goes to JSON as it stands; `render(summary)` turns it into HTML.
-Nothing in the page asks the network for anything.
+`summary(model, X)` is a dictionary that JSON can store; `render(summary)` converts it to HTML.
+The page loads nothing from the network.
 """
 
 from thurbo.report.page import render

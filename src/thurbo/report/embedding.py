@@ -1,6 +1,6 @@
-"""The map: respondents laid out in the plane so that those with similar hidden units stand close.
+"""The map: a two-dimensional embedding in which rows with similar hidden units are close.
 
-t-SNE (openTSNE) of the posterior log-odds where it is installed, principal components otherwise.
+t-SNE (openTSNE) of the posterior log-odds if it is installed, else principal components.
 The same rows and seed give the same map.
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 
 from thurbo.report.responses import FloatArray
 
-# Below this many rows neighbourhoods mean little, and principal components say as much.
+# With fewer rows t-SNE has no advantage over principal components.
 _FEW_ROWS = 50
 
 Method = Literal["t-SNE", "principal components"]
 
 
 def embed(log_odds: FloatArray, seed: int = 0) -> tuple[FloatArray, Method]:
-    """Coordinates [row, 2], centred, the longer side of their box equal to one, and how they were made."""
+    """Centred coordinates [row, 2], scaled to a longer side of one, and the method."""
     log_odds = np.nan_to_num(np.asarray(log_odds, float), posinf=50.0, neginf=-50.0)
     n_rows, n_hidden = log_odds.shape
     method: Method = "principal components"
@@ -38,11 +38,11 @@ def _tsne(log_odds: FloatArray, seed: int) -> FloatArray:
     layout = TSNE(
         perplexity=min(30.0, (n_rows - 1) / 3),
         initialization="pca",
-        # Half the usual steps: neighbours on the map are the same to a per cent, and people wait half as long.
+        # Half the usual number of steps: 99 % of the neighbours are the same, in half the time.
         early_exaggeration_iter=125,
         n_iter=250,
         theta=0.8,
-        # More than one thread changes the order of sums, and with it the map.
+        # Several threads change the order of summation, and so the map.
         n_jobs=1,
         negative_gradient_method="bh" if n_rows < 10_000 else "fft",
         random_state=seed,
@@ -56,7 +56,7 @@ def _principal(log_odds: FloatArray) -> FloatArray:
     centred = log_odds - log_odds.mean(axis=0)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
     plane = left[:, :2] * singular[:2]
-    # A component's sign is arbitrary: make the largest coordinate positive, so that runs agree.
+    # The sign of a component is arbitrary: the largest coordinate is made positive, so that runs agree.
     sign = np.sign(plane[np.abs(plane).argmax(axis=0), range(plane.shape[1])])
     plane = plane * np.where(sign == 0, 1.0, sign)
     return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))

@@ -1,4 +1,4 @@
-"""What is missing, and in what way: cells with nothing in them, and values that are declared to stand for no answer."""
+"""Shares of missing cells by kind: empty cells, and values declared as missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING = "no answer"
 
 
 def missing_kinds(schema: Any, source: Any) -> dict[str, dict[str, float]]:
-    """Share of the cells of each question that is missing, by kind, those that occur; of a frames.Table."""
+    """Share of missing cells of each question, by kind; kinds that do not occur are omitted."""
     found = {}
     for name, column in schema.items():
         names = [each for each in column.source_columns(name) or (name,) if each in source]
@@ -30,7 +30,7 @@ def missing_kinds(schema: Any, source: Any) -> dict[str, dict[str, float]]:
 
 
 def missing_words(shares: Mapping[str, float]) -> str:
-    """The shares in words: "12 %", or "12 % (8 % refused, 4 % no answer)"."""
+    """The shares as text: "12 %", or "12 % (8 % refused, 4 % no answer)"."""
     total = percent(float(np.clip(sum(shares.values()), 0.0, 1.0)))
     if not set(shares) - {NOTHING}:
         return total

@@ -1,7 +1,7 @@
-"""The summary as one HTML page: inline style, inline vector pictures, no script, nothing fetched.
+"""The summary as one HTML page: inline CSS, inline SVG, no scripts, no external files.
 
-Pictures are drawn here as SVG path data, so they follow the page's colours, light or dark, and stay small.
-Every word that came from the user passes through Jinja's escaping.
+Figures are SVG paths, so they follow the light or dark colours of the page and stay small.
+All text from the user is escaped by Jinja.
 """
 
 from __future__ import annotations
@@ -13,23 +13,39 @@ from thurbo.errors import ThurboError
 from thurbo.report.missing import missing_words
 from thurbo.report.units import percent
 
-# From the lowest level to the highest, for light paper and for dark: told apart with any colour vision.
+# From the lowest level to the highest, for light and dark pages; distinguishable with colour blindness.
 _LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
 _DARK = ("#f2c879", "#ee9a77", "#dc84b4", "#ab92e6", "#7fb0f5")
 _MAP_WIDTH = 1000
 _MARGIN = 24
-# What a page has room for: cards of units, weights on each, and lines of a table before it scrolls.
+# Limits of the page: units shown, weights per unit, and table rows before it scrolls.
 _MOST_UNITS = 24
 _MOST_WEIGHTS = 40
 _MOST_LINES = 40
 
 
 def render(summary: Mapping[str, Any]) -> str:
-    """One self-contained HTML page that shows everything in the summary."""
+    """Render a summary as one self-contained HTML page.
+
+    Parameters
+    ----------
+    summary : mapping
+        The result of `thurbo.report.summary`.
+
+    Returns
+    -------
+    str
+        The HTML text.
+
+    Raises
+    ------
+    ThurboError
+        If jinja2 is not installed.
+    """
     try:
         import jinja2
     except ModuleNotFoundError as error:
-        raise ThurboError("the page needs jinja2; install it with: pip install 'thurbo[report]'") from error
+        raise ThurboError("the report needs jinja2; install it with: pip install 'thurbo[report]'") from error
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("thurbo.report"),
@@ -41,9 +57,9 @@ def render(summary: Mapping[str, Any]) -> str:
     environment.filters.update(
         percent=percent, number=number, thousands=thousands, signed=signed, missing=missing_words
     )
-    # All units of a small model; of a large one those that tell most, in the same order.
-    telling = sorted(summary["units"], key=lambda unit: -unit["strength"])[:_MOST_UNITS]
-    units = [unit for unit in summary["units"] if unit in telling]
+    # The units with the largest differences, if the model has many; in the same order.
+    strongest = sorted(summary["units"], key=lambda unit: -unit["strength"])[:_MOST_UNITS]
+    units = [unit for unit in summary["units"] if unit in strongest]
     return environment.get_template("page.html.j2").render(
         s=summary,
         units=units,
@@ -58,7 +74,7 @@ def render(summary: Mapping[str, Any]) -> str:
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """A number with fixed decimals and a true minus sign."""
+    """A number with fixed decimals and a typographic minus sign."""
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "\u2212")
 
 
@@ -73,7 +89,7 @@ def thousands(value: int) -> str:
 
 
 def palette(n: int) -> list[dict[str, str]]:
-    """Colours of n ordered groups, for light paper and for dark."""
+    """Colours of n ordered groups, for light and dark pages."""
     return [{"light": _blend(_LIGHT, i, n), "dark": _blend(_DARK, i, n)} for i in range(n)]
 
 
@@ -102,7 +118,7 @@ def _points(layout: Mapping[str, Any]) -> tuple[list[tuple[int, int]], int]:
 
 
 def _dots(points: Iterable[tuple[int, int]]) -> str:
-    """Path data that draws a dot at each point: with round caps a line of no length is a disc."""
+    """Path data with a dot at each point: a line of length zero with round caps is drawn as a disc."""
     return "".join(f"M{x} {y}h0" for x, y in points)
 
 
@@ -121,13 +137,13 @@ def _map_picture(layout: Mapping[str, Any]) -> dict[str, Any]:
             }
             for code, label in enumerate(colouring["labels"])
         ]
-        silent = [p for p, group in zip(points, groups, strict=True) if group is None]
+        missing = [p for p, group in zip(points, groups, strict=True) if group is None]
         panels.append(
             {
                 "column": colouring["column"],
                 "layers": layers,
-                "missing": _dots(silent),
-                "n_missing": len(silent),
+                "missing": _dots(missing),
+                "n_missing": len(missing),
             }
         )
     size = max(5.0, min(16.0, 320 / max(len(points), 1) ** 0.5))
@@ -141,7 +157,7 @@ def _map_picture(layout: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _thumbnails(layout: Mapping[str, Any], units: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """For each hidden unit, where on the map it is on."""
+    """For each hidden unit, the points of the map where it is on."""
     points, _ = _points(layout)
     return {
         unit["unit"]: _dots(p for p, on in zip(points, layout["on"], strict=True) if on[unit["unit"] - 1] >= 0.5)
@@ -150,13 +166,13 @@ def _thumbnails(layout: Mapping[str, Any], units: Sequence[Mapping[str, Any]]) -
 
 
 def _curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 200) -> dict[str, Any] | None:
-    """Training curves as polylines in a box of the given size, on one scale; None when there is nothing to draw."""
+    """Training curves as polylines in a box of this size, on one scale; None without at least two values."""
     known = [(entry["epoch"], entry["objective"]) for entry in history if entry["objective"] is not None]
     if len(known) < 2:
         return None
-    watched = [(entry["epoch"], entry["held_out"]) for entry in history if entry["held_out"] is not None]
+    held_out = [(entry["epoch"], entry["held_out"]) for entry in history if entry["held_out"] is not None]
     first, last = known[0][0], known[-1][0]
-    values = [value for _, value in (*known, *watched)]
+    values = [value for _, value in (*known, *held_out)]
     low, high = min(values), max(values)
     across, tall = (last - first) or 1, (high - low) or 1.0
 
@@ -168,8 +184,8 @@ def _curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int =
 
     return {
         "points": corners(known),
-        "held_out": corners(watched) if len(watched) > 1 else "",
-        "best": max((value for _, value in watched), default=None),
+        "held_out": corners(held_out) if len(held_out) > 1 else "",
+        "best": max((value for _, value in held_out), default=None),
         "width": width,
         "height": height,
         "low": low,
@@ -181,7 +197,7 @@ def _curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int =
 
 
 def _largest_weights(units: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
-    """Of each unit the weights that say most, from the highest to the lowest."""
+    """The largest weights of each unit by absolute value, from highest to lowest."""
     return {
         unit["unit"]: sorted(
             sorted(unit["weights"], key=lambda w: -abs(w["weight"]))[:_MOST_WEIGHTS], key=lambda w: -w["weight"]
@@ -191,5 +207,5 @@ def _largest_weights(units: Sequence[Mapping[str, Any]]) -> dict[int, list[Mappi
 
 
 def _widest_weight(units: Sequence[Mapping[str, Any]]) -> float:
-    """The largest absolute weight of all units: bars in different cards then share one scale."""
+    """The largest absolute weight of all units, so that all bars have one scale."""
     return max((abs(w["weight"]) for unit in units for w in unit["weights"]), default=0.0) or 1.0

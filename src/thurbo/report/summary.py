@@ -1,7 +1,7 @@
-"""A fitted model and its data, summed up as plain numbers and words: the report before it has a look.
+"""The summary of a fitted model and its data: everything that the report page shows, as plain values.
 
-Everything the page shows stands in this dictionary, so scripts and tests read the same figures as people do.
-Only Python numbers, strings, lists and dictionaries: `json.dumps` takes it as it is.
+Scripts and tests can read the same figures as the page.
+Guarantees only Python numbers, strings, lists and dictionaries, so that `json.dumps` can store it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from scipy.special import expit
 from thurbo import __version__
 from thurbo.columns.cells import listing, suggestion
 from thurbo.errors import SchemaError
-from thurbo.io.frames import Table, table
+from thurbo.io.table import Table, as_table
 from thurbo.report.embedding import embed
 from thurbo.report.missing import missing_kinds
 from thurbo.report.responses import Answers, FloatArray, read_answers
 from thurbo.report.units import describe_units, percent
 
-# What a fit maximises, as people say it.
+# Names of the objectives in the report.
 _OBJECTIVES = {
     "exact": "exact likelihood",
-    "likelihood": "likelihood by sampling",
+    "likelihood": "likelihood (stochastic)",
     "multi-prediction": "multi-prediction",
 }
 
@@ -34,7 +34,7 @@ def summary(
     model: Any,
     X: Any,
     *,
-    title: str = "What the table says",
+    title: str = "Report",
     rows_are: str = "rows",
     columns_are: str = "columns",
     source: str | None = None,
@@ -44,33 +44,53 @@ def summary(
     seed: int = 0,
     max_points: int = 3000,
 ) -> dict[str, Any]:
-    """Sum up `model`, a fitted TBM, on the rows of X: data, fit, hidden units and map.
+    """Summarise a fitted model and a table: data, fit, hidden units and map.
 
-    `rows_are` and `columns_are` are what the page calls them; `source` says whose data they are, in its last line.
-    `colour_by` names the columns that colour the map, or "column: label" of one with several sites; by default those
-    that differ most across hidden units. `held_out` is a check and `what_if` are questions asked elsewhere (see
-    `thurbo.demo`), shown as given. At most `max_points` rows are mapped; everything else is about all of them. Rows
-    count by their Weight column, if the schema and X have one, but for what is missing.
+    Parameters
+    ----------
+    model : TBM
+        A fitted model.
+    X : table
+        Rows to describe, for example the training data.
+    title : str
+        Title of the page.
+    rows_are, columns_are : str
+        What the page calls rows and columns, for example "respondents" and "questions".
+    source : str, optional
+        Credit for the data, shown at the end of the page.
+    colour_by : sequence of str, optional
+        Columns (or "column: label") that colour the map; by default those that differ most between hidden units.
+    held_out, what_if : optional
+        Results of an evaluation and predictions under conditions, as in `thurbo.demo`; shown unchanged.
+    seed, max_points : int
+        Random seed of the map, and its maximum number of rows; all other figures use all rows.
+
+    Returns
+    -------
+    dict
+        Plain values for `render`. Shares and means, except of missing cells, are weighted by the Weight column.
+
+    Raises
+    ------
+    SchemaError
+        If the model has lists of items, or `colour_by` names an unknown column.
     """
-    source_table = table(X)
-    if model.schema_.has_lists:
-        raise SchemaError("a report does not show lists of few items out of many", remedy="ask rank() or transform()")
+    source_table = as_table(X)
     answers = read_answers(model.schema_, source_table)
-    n_rows = source_table.n_rows
     asked = None if colour_by is None else _named(answers, colour_by)
     log_odds = np.asarray(model.transform(X, output="log_odds"), float)
     on = expit(log_odds[:, : model.weights_.shape[1]])
-    weight = model.schema_.weights(source_table, missing_columns="silent")
+    weight = model.schema_.weights(source_table, missing_columns="ignore")
     weight = None if weight is None else weight / weight.mean()
     units = describe_units(answers, on, np.asarray(model.weights_, float), list(model.site_names_), rows=weight)
-    chosen = _telling(answers, units) if asked is None else asked
+    chosen = _most_different(answers, units) if asked is None else asked
     return {
         "title": title,
         "rows_are": rows_are,
         "columns_are": columns_are,
         "source": source,
         "thurbo_version": __version__,
-        "data": _data(answers, n_rows, weight) | _schema(model.schema_, source_table),
+        "data": _data(answers, source_table.n_rows, weight) | _schema(model.schema_, source_table),
         "fit": _fit(model),
         "history": _history(model.history_),
         "units": units,
@@ -83,9 +103,10 @@ def summary(
 def _data(answers: Sequence[Answers], n_rows: int, weight: FloatArray | None) -> dict[str, Any]:
     columns = []
     for column in answers:
-        seen, many = column.values[column.observed], column.kind == "multiselect"
+        seen, many = column.values[column.observed], not column.exclusive and column.labels
         rows = None if weight is None else weight[column.observed]
-        labels = [part.name.removeprefix(f"{column.name}: ") for part in column.parts] or list(column.labels)
+        parts = column.parts if column.labels else ()
+        labels = [part.name.removeprefix(f"{column.name}: ") for part in parts] or list(column.labels)
         record: dict[str, Any] = {
             "name": column.name,
             "kind": column.kind,
@@ -94,16 +115,15 @@ def _data(answers: Sequence[Answers], n_rows: int, weight: FloatArray | None) ->
             "labels": labels,
             "share_interval": column.share_interval,
         }
-        if many:  # any number of them in a row, so shares do not add up to one
+        if many:  # several options per row, so shares do not sum to one
             record["counts"] = [_count(part.values == 1, weight) for part in column.parts]
             shares = [_share(part, weight) for part in column.parts if part.observed.any()]
             record["words"] = _shares_in_words(labels, shares, len(labels)) if len(shares) == len(labels) else ""
         elif labels:
             record["counts"] = [_count(seen == code, rows) for code in range(len(labels))]
             total = sum(record["counts"])
-            if not column.has_order and total:  # so the ends of a bar say nothing
-                first = "first: " if column.kind == "ranking" else ""
-                record["words"] = first + _shares_in_words(labels, [n / total for n in record["counts"]], 3)
+            if not column.has_order and total:  # unordered labels: shares instead of the two ends
+                record["words"] = column.prefix + _shares_in_words(labels, [n / total for n in record["counts"]], 3)
         else:
             record["quantiles"] = [_plain(q) for q in _quantiles(seen, rows, (0.05, 0.25, 0.5, 0.75, 0.95))]
         columns.append(record)
@@ -112,7 +132,7 @@ def _data(answers: Sequence[Answers], n_rows: int, weight: FloatArray | None) ->
 
 
 def _count(holds: np.ndarray[Any, Any], weight: FloatArray | None) -> float:
-    """How many rows something holds of; by weights of mean one, to a tenth of a row."""
+    """Number of rows, weighted (mean weight one) and rounded to one decimal if there are weights."""
     return int(holds.sum()) if weight is None else round(float(weight[holds].sum()), 1)
 
 
@@ -122,7 +142,7 @@ def _share(part: Answers, weight: FloatArray | None) -> float:
 
 
 def _quantiles(values: FloatArray, weight: FloatArray | None, levels: Sequence[float]) -> FloatArray:
-    """Quantiles of numbers; weighted, those of a distribution function that is straight between neighbours."""
+    """Quantiles; with weights, by linear interpolation of the weighted distribution function."""
     if weight is not None:
         values, weight = values[weight > 0], weight[weight > 0]
     if not len(values):
@@ -136,7 +156,7 @@ def _quantiles(values: FloatArray, weight: FloatArray | None, levels: Sequence[f
 
 
 def _schema(schema: Any, source: Table) -> dict[str, Any]:
-    """What was left out and why, why the rest was taken for what it is, titles, and what kinds of missing there are."""
+    """Columns outside the model, reasons, titles, and shares of missing cells by kind."""
     left_out = [
         {"name": name, "kind": column.kind, "description": column.describe()}
         for name, column in schema.items()
@@ -144,7 +164,7 @@ def _schema(schema: Any, source: Table) -> dict[str, Any]:
     ]
     reasons = {name: why for name, why in schema.reasons.items() if name in schema.modelled}
     titles = {name: title for name, title in schema.titles.items() if title != name}
-    weighted_by = next((name for name, column in schema.items() if column.kind == "weight" and name in source), None)
+    weighted_by = next((name for name, column in schema.items() if column.role == "weight" and name in source), None)
     found = {"left_out": left_out, "reasons": reasons, "titles": titles, "weighted_by": weighted_by}
     return {**found, "missing": missing_kinds(schema, source)}
 
@@ -171,12 +191,12 @@ def _fit(model: Any) -> dict[str, Any]:
 
 
 def _seconds(history: Sequence[Mapping[str, Any]]) -> float | None:
-    """Seconds since the fit began, as its last record has them."""
+    """Duration of the fit in seconds, from its last record."""
     return _plain(history[-1]["seconds"]) if history and "seconds" in history[-1] else None
 
 
 def _history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each epoch: what was maximised, the same on held-out rows where it was looked at, and what happened."""
+    """Each epoch: the objective, the objective on held-out rows if it was computed, and events."""
     return [
         {
             "epoch": int(entry["epoch"]),
@@ -189,7 +209,7 @@ def _history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _plain(number: Any) -> float | None:
-    """A float that JSON can carry: what is not finite becomes None."""
+    """A float for JSON; None if it is not finite."""
     number = float(number)
     return number if np.isfinite(number) else None
 
@@ -199,21 +219,21 @@ def _by_name(answers: Sequence[Answers]) -> dict[str, Answers]:
 
 
 def _named(answers: Sequence[Answers], names: Sequence[str]) -> list[Answers]:
-    """The columns that are to colour the map; before any work, since a name may be wrong."""
+    """The columns that colour the map; raises early for an unknown name."""
     by_name = _by_name(answers)
     for name in names:
         if name not in by_name:
             remedy = f"{suggestion(name, by_name)}choose among {listing(column.name for column in answers)}"
-            raise SchemaError("the map cannot be coloured by it: the model lacks it", column=name, remedy=remedy)
+            raise SchemaError("colour_by names it, but the model does not have it", column=name, remedy=remedy)
     return [by_name[name] for name in names]
 
 
-def _telling(answers: Sequence[Answers], units: Sequence[Mapping[str, Any]], most: int = 6) -> list[Answers]:
-    """The columns that differ most across hidden units."""
+def _most_different(answers: Sequence[Answers], units: Sequence[Mapping[str, Any]], most: int = 6) -> list[Answers]:
+    """The columns that differ most between hidden units."""
     by_name = _by_name(answers)
-    # One map shows every label of a choice; options are ticked independently, so each has its own.
-    home = {part.name: column for column in answers if column.kind != "multiselect" for part in column.parts}
-    # How much a column matters to the units, discounted where few answered: a grey map tells nothing.
+    # A choice is one map with all labels; options are independent, so each has its own map.
+    home = {part.name: column for column in answers if column.exclusive for part in column.parts}
+    # The largest standardised difference, multiplied by the share of answers.
     score: dict[str, float] = {}
     for unit in units:
         for effect in [*unit["up"], *unit["down"]]:
@@ -238,13 +258,13 @@ def _map(
         "x": np.round(plane[:, 0], 4).tolist(),
         "y": np.round(plane[:, 1], 4).tolist(),
         "colourings": [_colouring(column, rows) for column in columns],
-        # Unit k + 1 of "units" is column k here: point by point, the probability that it is on.
+        # Column k is the probability that unit k + 1 of "units" is on, for each point.
         "on": np.round(on[rows], 2).tolist(),
     }
 
 
 def _colouring(column: Answers, rows: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Which of a few groups each point belongs to: the levels themselves, or fifths of a measured column."""
+    """The group of each point: its level, or the fifth (quintile) of a number."""
     values, labels = column.values, list(column.labels)
     if not labels:
         seen = values[column.observed]

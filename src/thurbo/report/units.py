@@ -1,7 +1,7 @@
-"""What each hidden unit means, read off the data: how answers differ between respondents with it on and off.
+"""Interpretation of hidden units: how answers differ between respondents with the unit on and off.
 
-Every respondent counts on both sides, weighted by P(h_k = 1 | e) and its complement: no threshold is drawn.
-Each difference is said as a share of respondents ("78 % at least Somewhat, against 31 %"), beside the means.
+Every respondent counts in both groups, with weights P(h_k = 1 | e) and 1 − P(h_k = 1 | e), without a threshold.
+Each difference is given as shares of respondents ("78 % at least Somewhat, against 31 %") and as means.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 from thurbo.report.responses import Answers, FloatArray
 
-# Fewer respondents than this on either side, by weight, and a difference is an anecdote.
+# Fewest respondents in each group, by weight, for a difference to be reported.
 _FEWEST = 5.0
-# Differences below a tenth of a standard deviation are not worth a reader's line.
+# Smallest reported difference, in standard deviations.
 _SMALLEST = 0.1
 
 
 class Contrast(NamedTuple):
-    """What all units do to one line of answers, side by side; NaN where a unit has too few on one side."""
+    """The difference of one line of answers for all units; NaN if a unit has too few respondents in a group."""
 
     line: Answers
     mean_on: FloatArray  # [unit]
@@ -39,9 +39,9 @@ def describe_units(
     top: int = 4,
     rows: FloatArray | None = None,
 ) -> list[dict[str, Any]]:
-    """One record per hidden unit, most widely shared first: its share, its telling answers, its weights.
+    """One record per hidden unit, largest share first: its share, the answers that differ most, its weights.
 
-    `rows` is how much each row counts, [row], of mean one.
+    `rows` are row weights with mean one: [row].
     """
     rows = np.ones(len(on)) if rows is None else rows
     lines = [line for a in answers for line in a.lines]
@@ -73,7 +73,7 @@ def describe_units(
 
 
 def _contrast(line: Answers, on: FloatArray, rows: FloatArray) -> Contrast | None:
-    """The difference each unit makes to one line of answers; None where there is too little to go by."""
+    """The differences between on and off of each unit for one line; None if there are too few answers."""
     observed = line.observed & (rows > 0)
     values, rows = line.values[observed], rows[observed]
     if len(values) < 2 or values.min() == values.max():
@@ -96,7 +96,7 @@ def _contrast(line: Answers, on: FloatArray, rows: FloatArray) -> Contrast | Non
 
 
 def _statements(line: Answers, values: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
-    """What can be said of an answer, and where it holds, [statement, row]: above the middle, or at least a level."""
+    """Statements about an answer, and where they hold [statement, row]: above the median, or at least a level."""
     if not line.labels:
         middle = float(np.median(values))
         return (f"above {middle:.4g}",), (values > middle)[None].astype(float)
@@ -109,7 +109,7 @@ def _statements(line: Answers, values: FloatArray) -> tuple[tuple[str, ...], Flo
 
 
 def _effect(found: Contrast, k: int, weights: FloatArray, place: Mapping[str, int]) -> dict[str, Any]:
-    """One unit's difference to one line, said at the cut that tells on from off best."""
+    """The difference of one unit and line, at the level where the shares of on and off differ most."""
     line = found.line
     best = int(np.abs(found.share_on[:, k] - found.share_off[:, k]).argmax())
     share_on, share_off = float(found.share_on[best, k]), float(found.share_off[best, k])
@@ -135,12 +135,12 @@ def _headline(up: Sequence[dict[str, Any]], down: Sequence[dict[str, Any]]) -> s
         parts.append("higher on " + _listing([_subject(e) for e in up[:3]]))
     if down:
         parts.append("lower on " + _listing([_subject(e) for e in down[:3]]))
-    words = "; ".join(parts) or "no answer differs enough to tell"
+    words = "; ".join(parts) or "no clear differences"
     return words[0].upper() + words[1:]
 
 
 def _subject(effect: Mapping[str, Any]) -> str:
-    """What is higher or lower: the column, with its upper value where that is no plain yes."""
+    """The name of the column, with its upper value unless that is "yes"."""
     named = effect["kind"] == "binary" and effect["statement"].lower() not in {"yes", "true", "1"}
     return f"{effect['column']} ({effect['statement']})" if named else str(effect["column"])
 
@@ -152,7 +152,7 @@ def _listing(names: Sequence[str]) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share of one as a percentage without false precision."""
+    """A share as a percentage without decimals."""
     if share is None:
         return "–"
     if 0 < share < 0.005:

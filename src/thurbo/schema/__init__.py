@@ -1,4 +1,4 @@
-"""§3 as a whole table: which column says what, inferred with reasons or written by hand."""
+"""§3 for a whole table: the type of each column, inferred with reasons or written by hand."""
 
 from thurbo.schema.schema import Schema
 

@@ -1,49 +1,63 @@
-"""§3 as a whole table: which column says what, and where its sites stand among all sites of the model.
+"""§3 for a whole table: the type of each column, and the position of its sites among all sites of the model.
 
-Idea: an immutable mapping from name to column, inferred with reasons or written by hand.
-Promises one order for sites everywhere, and a TOML file that people can read, edit and load again.
+Idea: an immutable mapping from column name to column type, inferred with reasons or written by hand.
+Guarantees one order of sites everywhere, and a TOML file that people can read, edit and load again.
 """
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from html import escape
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns import (
-    Block,
-    Categorical,
-    Cells,
-    Column,
-    Id,
-    Ignore,
-    LinearRow,
-    MeasuredColumn,
-    Ordinal,
-    Ratings,
-    Weight,
-    column_from_dict,
-)
+from thurbo.columns import Block, Column, Id, Ignore, Ratings, column_from_dict
 from thurbo.columns.categorical import by_cuts, by_utilities
-from thurbo.columns.cells import BoolArray, FloatArray, IntArray, listing, show, suggestion
+from thurbo.columns.cells import FloatArray, listing, show, suggestion
+from thurbo.columns.column import check_column
 from thurbo.columns.labels import warn_of_many_levels
 from thurbo.errors import SchemaError
-from thurbo.io.frames import Table, table
+from thurbo.io.table import as_table
+from thurbo.schema.blocks import MissingColumns, cells_of, compile_table, with_row_names
+from thurbo.schema.display import as_html, as_text
 from thurbo.schema.guess.infer import infer
+from thurbo.schema.sites import Sites
+from thurbo.schema.toml import read_toml, write_toml
 
-_HEADER = ("column", "type", "a cell is", "why")
 
+class Schema(Sites):
+    """The type of each column of a table: an ordered, immutable mapping from name to column.
 
-class Schema(Mapping[str, Column]):
-    """Name → column, in order. Columns of a table that the schema does not name are left out of the model."""
+    Columns of the table that the schema does not name are not part of the model. `schema | {"age": tb.Continuous()}`
+    is a copy with some columns added or replaced.
+
+    Parameters
+    ----------
+    columns : mapping of str to Column
+        Name and type of each question, in order.
+    reasons : mapping of str to str, optional
+        Why each type was chosen; `infer` fills this in.
+    titles : mapping of str to str, optional
+        Text of each question, such as the variable label in an SPSS file.
+
+    Raises
+    ------
+    SchemaError
+        If an entry is not a column, if two questions read the same column of the table, or if there are two `Id` or
+        two `Weight` columns.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"fan": tb.Binary(true="Yes"), "trust": tb.Ordinal(["none", "some", "a lot"])})
+    >>> schema.names
+    ('fan', 'trust')
+    >>> schema["trust"].labels
+    ('none', 'some', 'a lot')
+    >>> (schema | {"age": tb.Continuous()}).names
+    ('fan', 'trust', 'age')
+    """
 
     def __init__(
         self,
@@ -53,14 +67,7 @@ class Schema(Mapping[str, Column]):
         titles: Mapping[str, str] | None = None,
     ):
         for name, column in columns.items():
-            if not isinstance(name, str):
-                raise SchemaError(f"the name {name!r} is not text", remedy="name columns by text")
-            if isinstance(column, type) and issubclass(column, Column):
-                raise SchemaError(
-                    "it is given a class", column=name, remedy=f"write {column.__name__}() with parentheses"
-                )
-            if not isinstance(column, Column):
-                raise SchemaError(f"{column!r} is not a column", column=name, remedy="use for instance Continuous()")
+            check_column(name, column)
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
         self._titles = {name: title for name, title in (titles or {}).items() if title}
@@ -71,7 +78,7 @@ class Schema(Mapping[str, Column]):
         try:
             return self._columns[name]
         except KeyError:
-            # A KeyError, which mappings promise, would print its message in quotes; near names help more.
+            # A plain KeyError would print its message in quotes and without similar names.
             remedy = f"{suggestion(name, self._columns)}the schema has {listing(self._columns)}"
             raise _UnknownColumnError("the schema has no such column", column=name, remedy=remedy) from None
 
@@ -93,257 +100,205 @@ class Schema(Mapping[str, Column]):
         return hash(tuple(self._columns.items()))
 
     def __or__(self, other: Mapping[str, Column]) -> Schema:
-        """The schema with some columns added or taken for something else."""
-        kept = {name: why for name, why in self._reasons.items() if name not in other}
+        """A copy with some columns added or replaced."""
+        kept = {name: reason for name, reason in self._reasons.items() if name not in other}
         return Schema({**self._columns, **other}, reasons=kept, titles=self._titles)
 
-    def read_ordinals(self, by: Literal["utilities", "cuts"], columns: Iterable[str] | None = None) -> Schema:
-        """The schema with ordered levels, all or those of some columns, read in one of two ways.
+    def __str__(self) -> str:
+        return as_text(self._columns, self._reasons)
 
-        By "cuts" a question is one scale, and a level the stretch between two of its cuts: `Ordinal`. By "utilities"
-        each level has its own: `Categorical(ordered=True)`, which pays with thousands of answers to a question.
-        """
-        if by not in ("utilities", "cuts"):
-            raise SchemaError(f"by={by!r} is not understood", remedy='say "utilities" or "cuts"')
-        kinds = Ordinal, Categorical
-        levels = [name for name, each in self._columns.items() if isinstance(each, kinds) and each.has_order]
-        asked = levels if columns is None else [columns] if isinstance(columns, str) else list(columns)
-        for name in asked:
-            if name not in levels:
-                problem = f"{type(self[name]).__name__} has no ordered levels to read"
-                remedy = f"leave it out of columns; there are some in {listing(levels) or 'no column'}"
-                raise SchemaError(problem, column=name, remedy=remedy)
-        change = by_utilities if by == "utilities" else by_cuts
-        changed = {name: change(column) if name in asked else column for name, column in self._columns.items()}
-        return Schema(changed, reasons=self._reasons, titles=self._titles)
+    def __repr__(self) -> str:
+        return f"Schema of {len(self)} columns, {self.n_sites} sites\n{self}"
+
+    def _repr_html_(self) -> str:
+        return as_html(self._columns, self._reasons, self._titles)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all columns in order, those left out of the model included."""
+        """Names of all columns in order, including those outside the model."""
         return tuple(self._columns)
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why each column was taken for what it is, where `infer` chose."""
+        """Why `infer` chose each type, by column."""
         return dict(self._reasons)
 
     @property
     def titles(self) -> dict[str, str]:
-        """What each question is about in the words of its file, where that says."""
+        """Text of each question, where the file has one."""
         return dict(self._titles)
-
-    @property
-    def modelled(self) -> tuple[str, ...]:
-        """Names of the columns that have sites."""
-        return tuple(name for name, column in self._columns.items() if column.sites)
-
-    @property
-    def slices(self) -> dict[str, slice]:
-        """Where each column's sites stand among all sites."""
-        places, start = {}, 0
-        for name, column in self._columns.items():
-            places[name] = slice(start, start + len(column.sites))
-            start += len(column.sites)
-        return places
-
-    @property
-    def n_sites(self) -> int:
-        """Number of sites of the model, N."""
-        return sum(len(column.sites) for column in self._columns.values())
-
-    @property
-    def site_names(self) -> tuple[str, ...]:
-        """ "column", or "column.label" where a column has several sites."""
-        return tuple(
-            f"{name}.{site}" if site else name for name, column in self._columns.items() for site in column.sites
-        )
-
-    @property
-    def site_columns(self) -> tuple[str, ...]:
-        """Name of the column of each site."""
-        return tuple(name for name, column in self._columns.items() for _ in column.sites)
-
-    @property
-    def n_cuts(self) -> IntArray:
-        """Number of learnable cuts of each site: [site]."""
-        return np.asarray([self._columns[name].n_cuts for name in self.site_columns], np.int32)
-
-    @property
-    def families(self) -> tuple[str, ...]:
-        """Family of each column, in order: what form its evidence has."""
-        return tuple(column.family for column in self._columns.values())
-
-    @property
-    def is_measured(self) -> BoolArray:
-        """Which sites are measured numbers, whose scale is learned; not levels or utilities: [site]."""
-        return np.asarray([self._columns[name].family == "measured" for name in self.site_columns], bool)
-
-    @property
-    def is_listed(self) -> BoolArray:
-        """Which sites are items of lists, of which each row has few: [site]."""
-        return np.asarray([self._columns[name].family == "lists" for name in self.site_columns], bool)
-
-    @property
-    def has_lists(self) -> bool:
-        """Whether rows list few of many items."""
-        return "lists" in self.families
-
-    @property
-    def is_utility(self) -> BoolArray:
-        """Which sites are utilities, which an order compares: [site]."""
-        return np.asarray([self._columns[name].family == "utility" for name in self.site_columns], bool)
-
-    @property
-    def source_columns(self) -> dict[str, tuple[str, ...]]:
-        """Columns of the table that hold the answers to each question; none for one that is left out."""
-        return {name: column.source_columns(name) for name, column in self._columns.items()}
 
     @classmethod
     def infer(cls, frame: Any) -> Schema:
-        """Take each column for what it looks like, and say why."""
-        source = table(frame)
+        """Detect the type of each column, with a reason for every choice.
+
+        Parameters
+        ----------
+        frame : table
+            pandas, polars, pyarrow, a 2-D array, a dict of columns, or the result of `from_long`.
+
+        Returns
+        -------
+        Schema
+            One entry per question; `reasons` says why. Print it to check it, and correct it with
+            `schema | {"name": tb.Ordinal([...])}`.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema.infer({"fan": ["Yes", "No", None], "height": [1.71, 1.85, 1.62]})
+        >>> [type(column).__name__ for column in schema.values()]
+        ['Binary', 'Continuous']
+        """
+        source = as_table(frame)
         book = source.book
         ordinary = tuple(name for name in source.names if name not in source.lists and name != source.owner)
         found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups)
         lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
-        reasons = {**found.reasons, **dict.fromkeys(lists, "rows list few of many items")}
+        reasons = {**found.reasons, **dict.fromkeys(lists, "each row lists few of many items")}
         if source.owner is None:
             return cls({**found.columns, **lists}, reasons=reasons, titles=found.titles)
         others = {
-            name: Ignore("another name of rows") if isinstance(column, Id) else column
+            name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
         }
-        reasons[source.owner] = "the long table names its rows by it"
+        reasons[source.owner] = "the row identifier of the long table"
         return cls({source.owner: Id(), **others, **lists}, reasons=reasons, titles=found.titles)
 
     def fit(self, frame: Any) -> Schema:
-        """The schema with every column fitted to the cells of a table."""
-        source = self._named(table(frame))
+        """A copy with every column fitted to a table: levels, locations and scales.
+
+        Parameters
+        ----------
+        frame : table
+            Any table that `infer` takes; it must have the columns of the schema.
+
+        Returns
+        -------
+        Schema
+            The fitted schema. `TBM.fit` calls this.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> tb.Schema({"party": tb.Categorical()}).fit({"party": ["Red", "Blue", "Red"]})["party"].labels
+        ('Blue', 'Red')
+        """
+        source = with_row_names(self._columns, as_table(frame))
         fitted = {
-            name: column.fit(self._cells(source, name)) if column.source_columns(name) else column
+            name: column.fit(cells_of(self._columns, source, name)) if column.source_columns(name) else column
             for name, column in self._columns.items()
         }
         warn_of_many_levels(fitted)
         return Schema(fitted, reasons=self._reasons, titles=self._titles)
 
-    def _named(self, source: Table) -> Table:
-        """The table with its rows called by the Id column, if the schema and the table have one."""
-        for name, column in self._columns.items():
-            if isinstance(column, Id) and name in source:
-                return replace(source, rows=column.rows(source.cells(name)))
-        return source
+    def read_ordinals(self, by: Literal["utilities", "cuts"], columns: Iterable[str] | None = None) -> Schema:
+        """A copy with ordered levels modelled in one of two ways.
+
+        Parameters
+        ----------
+        by : {"utilities", "cuts"}
+            "cuts": each question is one latent scale, divided by learned cuts (`Ordinal`). "utilities": each level has
+            its own latent utility (`Categorical(ordered=True)`), more flexible; worth it with thousands of answers.
+        columns : iterable of str, optional
+            Names of the columns to change; all columns with ordered levels by default.
+
+        Returns
+        -------
+        Schema
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
+        >>> type(schema.read_ordinals("utilities")["trust"]).__name__
+        'Categorical'
+        """
+        if by not in ("utilities", "cuts"):
+            raise SchemaError(f"by={by!r} is not valid", remedy='use "utilities" or "cuts"')
+        change, levels = by_utilities if by == "utilities" else by_cuts, self.with_ordered_levels
+        asked = levels if columns is None else [columns] if isinstance(columns, str) else list(columns)
+        for name in asked:
+            if name not in levels:
+                problem = f"{type(self[name]).__name__} has no ordered levels"
+                remedy = f"remove it from columns; columns with ordered levels: {listing(levels) or 'none'}"
+                raise SchemaError(problem, column=name, remedy=remedy)
+        changed = {name: change(column) if name in asked else column for name, column in self._columns.items()}
+        return Schema(changed, reasons=self._reasons, titles=self._titles)
+
+    @property
+    def with_ordered_levels(self) -> list[str]:
+        """Names of the columns with ordered levels, which `read_ordinals` can model in two ways."""
+        both = by_utilities, by_cuts
+        return [name for name, column in self._columns.items() if any(way(column) is not column for way in both)]
 
     def row_names(self, frame: Any) -> NDArray[Any]:
-        """How messages call each row of a table: by its Id, or by the frame's own label."""
-        return self._named(table(frame)).rows
+        """Row labels for messages: the cells of the Id column, or the index of the frame."""
+        return with_row_names(self._columns, as_table(frame)).rows
 
-    def weights(self, frame: Any, *, missing_columns: Literal["error", "silent"] = "error") -> FloatArray | None:
-        """How much each row of a table counts, by the schema's Weight column; None where there is none."""
+    def weights(self, frame: Any, *, missing_columns: MissingColumns = "error") -> FloatArray | None:
+        """The row weights in the Weight column of a table; None if the schema has no such column.
+
+        Parameters
+        ----------
+        frame : table
+            Any table that `infer` takes.
+        missing_columns : {"error", "ignore"}, default "error"
+            With "ignore", returns None if the table has no column of weights.
+
+        Returns
+        -------
+        array of shape (n_rows,) or None
+        """
         for name, column in self._columns.items():
-            if isinstance(column, Weight):
-                source = self._named(table(frame))
-                if name not in source and missing_columns == "silent":
+            if column.role == "weight":
+                source = with_row_names(self._columns, as_table(frame))
+                if name in source:
+                    return column.weights(source.cells(name))
+                if missing_columns == "ignore":
                     return None
-                if name not in source:
-                    remedy = f"{suggestion(name, source.names)}add it, or leave Weight out of the schema"
-                    raise SchemaError("the table lacks this column of weights", column=name, remedy=remedy)
-                return column.weights(source.cells(name))
+                remedy = f"{suggestion(name, source.names)}add it, or remove Weight from the schema"
+                problem = "the schema has this column of weights, but the table does not have it"
+                raise SchemaError(problem, column=name, remedy=remedy)
         return None
 
     def compile(
-        self,
-        frame: Any,
-        *,
-        missing_columns: Literal["error", "silent"] = "error",
-        given: Mapping[str, Any] | None = None,
+        self, frame: Any, *, missing_columns: MissingColumns = "error", given: Mapping[str, Any] | None = None
     ) -> dict[str, Block]:
-        """What a table says about the sites: one block per column, in order of the schema.
+        """The inequalities that a table puts on the sites: one block per column, in order of the schema.
 
-        With `missing_columns="silent"` a column that the table lacks says nothing, as queries need. `given` puts one
-        cell, a value or a statement, in the place of a column's own in every row.
+        Parameters
+        ----------
+        frame : table
+            Any table that `infer` takes.
+        missing_columns : {"error", "ignore"}, default "error"
+            With "ignore", a column that the table does not have counts as missing in every row.
+        given : mapping of str to value, optional
+            A value or statement by column name; it replaces the cells of that column in every row.
+
+        Returns
+        -------
+        dict of str to Block
         """
         given = given or {}
         for name in given:
-            self[name]  # an unknown column is refused here, with the names there are
-        source = self._named(table(frame))
-        blocks, homes = {}, self._homes()
-        for name, column in self._columns.items():
-            reads = {name, *column.source_columns(name)} if column.source_columns(name) else set()
-            if name in given:
-                cell = np.full(source.n_rows, None, object)
-                cell[:] = [given[name]] * source.n_rows
-                # Without names of rows: what is wrong with a condition is wrong in none of them.
-                block = column.encode(Cells(name, cell, np.zeros(source.n_rows, bool), np.full(source.n_rows, None)))
-                blocks[name] = self._standardised(block, source, name, homes)
-                continue
-            if not reads or (missing_columns == "silent" and not any(each in source for each in reads)):
-                blocks[name] = column.silent(source.n_rows)
-                continue
-            block = column.encode(self._cells(source, name, missing_columns))
-            blocks[name] = self._standardised(block, source, name, homes)
-        return blocks
-
-    def _standardised(self, block: Block, source: Table, name: str, homes: Mapping[str, list[str]]) -> Block:
-        linear = tuple(self._standard(row, source.rows[row.row], name, homes) for row in block.linear)
-        return replace(block, linear=linear) if linear else block
-
-    def _homes(self) -> dict[str, list[str]]:
-        """Columns of each site by its name: more than one where names are ambiguous."""
-        homes: dict[str, list[str]] = {}
-        for site, name in zip(self.site_names, self.site_columns, strict=True):
-            homes.setdefault(site, []).append(name)
-        return homes
-
-    def _standard(self, each: LinearRow, row: Any, name: str, homes: Mapping[str, list[str]]) -> LinearRow:
-        """An inequality with its sites checked, and measured ones from the user's units to standard ones."""
-        coefficients, shift = {}, 0.0
-        for site, coefficient in each.coefficients.items():
-            if len(homes.get(site, ())) != 1:
-                many = "more than one site" if site in homes else "no site"
-                remedy = f"{suggestion(site, homes)}the sites are {listing(homes)}"
-                raise SchemaError(f"{many} is called {show(site)}", row=row, column=name, remedy=remedy)
-            column = self._columns[homes[site][0]]
-            unit = 1.0
-            if isinstance(column, MeasuredColumn):
-                if column.transform is not None:
-                    problem = f'"{site}" is modelled by its {column.transform} value, which no sum can use'
-                    remedy = f"use {type(column).__name__} without transform, or between(...) in its own cell"
-                    raise SchemaError(problem, row=row, column=name, remedy=remedy)
-                location, unit = column.standard
-                shift += coefficient * location
-            coefficients[site] = coefficient * unit
-        return LinearRow(each.row, coefficients, each.lower - shift, each.upper - shift)
-
-    def _cells(self, source: Table, name: str, missing_columns: Literal["error", "silent"] = "error") -> Cells:
-        """The cells of a question, its own and those of the columns it is made of, less what is declared missing."""
-        wanted = self._columns[name].source_columns(name)
-        lacking = [each for each in wanted if each not in source]
-        stands_for_all = name in source and name not in wanted
-        if lacking and missing_columns == "error" and not stands_for_all:
-            left = [other for other in source.names if other not in self._columns]
-            remedy = f"{suggestion(lacking[0], left or source.names)}the table has {listing(source.names)}"
-            question = "" if wanted == (name,) else f', which "{name}" needs'
-            raise SchemaError(f"the table lacks this column of the schema{question}", column=lacking[0], remedy=remedy)
-        if wanted == (name,):
-            return self._columns[name].answered(source.cells(name))
-        nothing = np.full(source.n_rows, None, object)
-        own = Cells(name, nothing, np.ones(source.n_rows, bool), source.rows)
-        parts = {each: source.cells(each) for each in wanted if each in source}
-        return self._columns[name].answered(replace(source.cells(name) if name in source else own, parts=parts))
+            self[name]  # raises for an unknown column
+        source = with_row_names(self._columns, as_table(frame))
+        return compile_table(self._columns, source, missing_columns, given)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON or TOML: {"columns": {name: {"kind": ..., ..., "why": reason}}}."""
         columns = {}
         for name, column in self._columns.items():
-            said = {"title": self._titles.get(name), "why": self._reasons.get(name)}
-            columns[name] = {**column.to_dict(), **{key: text for key, text in said.items() if text}}
+            notes = {"title": self._titles.get(name), "why": self._reasons.get(name)}
+            columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
         return {"columns": columns}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
-        """Rebuild what `to_dict` wrote."""
+        """The schema that `to_dict` wrote."""
         if not isinstance(state.get("columns"), Mapping):
-            raise SchemaError("a schema has no columns", remedy='write one [columns."name"] table for each')
+            raise SchemaError("the schema has no columns", remedy='add a [columns."name"] table for each column')
         columns, reasons, titles = {}, {}, {}
         for name, entry in state["columns"].items():
             if not isinstance(entry, Mapping):
@@ -353,107 +308,68 @@ class Schema(Mapping[str, Column]):
             if "title" in entry:
                 titles[name] = str(entry["title"])
             try:
-                said = {key: value for key, value in entry.items() if key not in ("why", "title")}
-                columns[name] = column_from_dict(said)
+                columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in ("why", "title")})
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
         return cls(columns, reasons=reasons, titles=titles)
 
     def to_toml(self, path: str | PathLike[str]) -> None:
-        """Write the schema as TOML, for people to read and edit."""
-        from thurbo.io.files import write_atomically
+        """Write the schema to a TOML file, to read and edit.
 
-        write_atomically(path, _toml(self.to_dict()))
+        Examples
+        --------
+        >>> import tempfile, thurbo as tb
+        >>> schema = tb.Schema({"age": tb.Continuous()})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     schema.to_toml(f"{folder}/schema.toml")
+        ...     tb.Schema.from_toml(f"{folder}/schema.toml") == schema
+        True
+        """
+        write_toml(self.to_dict(), path)
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> Schema:
-        """Read a schema that `to_toml` or a person wrote."""
-        try:
-            return cls.from_dict(tomllib.loads(Path(path).read_bytes().decode("utf-8")))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SchemaError(f'"{path}" is not TOML: {error}', remedy="correct the file") from None
-        except OSError as error:
-            raise SchemaError(f'cannot read "{path}": {error.strerror or error}', remedy="check the name") from None
+        """Read a schema from a TOML file.
 
-    def _lines(self) -> list[tuple[str, str, str, str]]:
-        return [
-            (name, type(column).__name__, column.describe(), self._reasons.get(name, ""))
-            for name, column in self._columns.items()
-        ]
+        Parameters
+        ----------
+        path : str or path
+            A file written by `to_toml` or by hand.
 
-    def __str__(self) -> str:
-        lines = [tuple(_shortened(text) for text in line) for line in [_HEADER, *self._lines()]]
-        if not self._reasons:
-            lines = [line[:3] for line in lines]
-        widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
-        padded = ("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-        return "\n".join(padded)
+        Returns
+        -------
+        Schema
 
-    def __repr__(self) -> str:
-        return f"Schema of {len(self)} columns, {self.n_sites} sites\n{self}"
-
-    def _repr_html_(self) -> str:
-        header = "".join(f"<th>{text}</th>" for text in _HEADER)
-        body = "".join(f"<tr>{''.join(self._html_cells(line))}</tr>" for line in self._lines())
-        return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
-
-    def _html_cells(self, line: tuple[str, str, str, str]) -> Iterator[str]:
-        """Cells of one column's line, what it is about below its name."""
-        title = self._titles.get(line[0])
-        yield f"<td>{escape(line[0])}{f'<br><small>{escape(title)}</small>' if title else ''}</td>"
-        yield from (f"<td>{escape(text)}</td>" for text in line[1:])
+        Raises
+        ------
+        SchemaError
+            If the file cannot be read, is not TOML, or has a column with an unknown kind or setting.
+        """
+        return cls.from_dict(read_toml(path))
 
 
 class _UnknownColumnError(SchemaError, KeyError):
-    """A name the schema does not have: also a KeyError, so that `get` and `in` work as for any mapping."""
+    """A name that the schema does not have; also a KeyError, so that `get` works as for any mapping."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 def _check_sources(columns: Mapping[str, Column]) -> None:
-    """Refuse one column of the table that is read as two questions: its cells would count twice."""
+    """Refuse a column of the table that two questions read: its cells would count twice."""
     reader: dict[str, str] = {}
     for name, column in columns.items():
         sources = column.source_columns(name)
         for source in {*sources, name} if sources else ():
             if reader.setdefault(source, name) != name:
                 problem = f'both "{reader[source]}" and "{name}" read it'
-                raise SchemaError(problem, column=source, remedy="leave one of them out of the schema")
+                raise SchemaError(problem, column=source, remedy="remove one of them from the schema")
 
 
 def _check_roles(columns: Mapping[str, Column]) -> None:
-    """Refuse two columns of weights, or two names of one row."""
-    for role in (Weight, Id):
-        named = [name for name, column in columns.items() if isinstance(column, role)]
+    """Refuse two columns of weights, or two row identifiers."""
+    for role in ("weight", "id"):
+        named = [name for name, column in columns.items() if column.role == role]
         if len(named) > 1:
-            problem = f'"{named[0]}" and "{named[1]}" are both {role.__name__}'
-            raise SchemaError(problem, column=named[1], remedy="keep one, and Ignore the other")
-
-
-def _shortened(text: str, most: int = 72) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else f"{flat[: most - 3]}..."
-
-
-def _toml(state: dict[str, Any]) -> str:
-    """TOML by hand, for the few shapes a schema has: text, numbers, booleans, lists and tables of them."""
-    lines = ["# thurbo schema: one table per column, in order"]
-    for name, entry in state["columns"].items():
-        lines += ["", f"[columns.{_toml_value(name)}]"]
-        lines += [f"{key} = {_toml_value(value)}" for key, value in entry.items()]
-    # A schema without columns still says that it is one.
-    return "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n"
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml_value(key)} = {_toml_value(entry)}" for key, entry in value.items()) + "}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    if isinstance(value, str):
-        # JSON's escapes are TOML's, but for the delete character, which JSON leaves bare.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    return json.dumps(value)
+            problem = f'"{named[0]}" and "{named[1]}" are both {type(columns[named[0]]).__name__}'
+            raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")

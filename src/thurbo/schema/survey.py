@@ -1,7 +1,7 @@
-"""Files with everything they say: a frame of codes and the schema that its code book and its cells suggest.
+"""`tb.read` and `tb.write`: survey files with their value labels, missing codes and question texts.
 
-Idea: `read` is a reader and `Schema.infer` in one call; `write` gives back what `read` took.
-Promises that codes, names of codes, codes that count as missing, measures and titles survive the way through .sav.
+Idea: `read` reads a file and infers its schema in one call; `write` stores the same information again.
+Guarantees that codes, value labels, missing codes, measurement levels and titles survive a round trip through .sav.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from thurbo.columns import Column
 from thurbo.io.codebook import Codebook
-from thurbo.io.frames import table
 from thurbo.io.notes import Note
 from thurbo.io.read import read_frame
+from thurbo.io.table import as_table
 from thurbo.io.write import write_frame
 from thurbo.schema import Schema
 
@@ -23,29 +23,85 @@ from thurbo.schema import Schema
 def read(
     path: str | os.PathLike[str], *, separator: str | None = None, encoding: str | None = None
 ) -> tuple[Any, Schema]:
-    """Read a file as a pandas frame and the schema inferred from it, with a reason for every choice.
+    """Read a survey file as a pandas frame, and infer its schema.
 
-    .sav .zsav .por .dta .csv .tsv .parquet .feather. Cells are the codes of the file, user-missing ones included: the
-    schema names codes (`names`) and says which count as missing (`missing`). `separator` and `encoding` of text are
-    found where they are not given.
+    Parameters
+    ----------
+    path : str or path
+        A .sav, .zsav, .por (SPSS), .dta (Stata), .csv, .tsv, .parquet or .feather file.
+    separator : str, optional
+        Separator of a text file; detected by default.
+    encoding : str, optional
+        Encoding of a text, SPSS or Stata file; detected by default.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        The codes of the file, including user-missing codes.
+    schema : Schema
+        The type of each column with a reason. Columns hold the value labels (`names`) and missing codes (`missing`).
+
+    Raises
+    ------
+    ThurboError
+        If the file does not exist, is damaged, or has an unknown extension.
+
+    Examples
+    --------
+    >>> import tempfile, thurbo as tb
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = tb.write({"fan": ["Yes", "No", None], "age": [31.5, 58.0, 44.5]}, f"{folder}/survey.csv")
+    ...     frame, schema = tb.read(path)
+    >>> frame["age"].tolist()
+    [31.5, 58.0, 44.5]
+    >>> [type(column).__name__ for column in schema.values()]
+    ['Binary', 'Continuous']
     """
     frame = read_frame(path, separator=separator, encoding=encoding)
     return frame, Schema.infer(frame)
 
 
 def write(frame: Any, path: str | os.PathLike[str], schema: Mapping[str, Column] | None = None) -> Path:
-    """Write a table whole or not at all: .sav .zsav .dta .csv .tsv .parquet .feather; returns the path written.
+    """Write a table to a file, completely or not at all.
 
-    Titles, names of codes, missing codes, measures and formats come from the file that the frame was read from, where
-    it still knows (`frame.attrs`), otherwise from `schema`. Categories of a frame become codes with names in files of
-    SPSS and Stata, 1 for the first of them; `.imp` and `.id` of `stack` get the names that these packages give them.
+    Parameters
+    ----------
+    frame : table
+        pandas, polars, pyarrow, a 2-D array or a dict of columns.
+    path : str or path
+        A .sav, .zsav, .dta, .csv, .tsv, .parquet or .feather file. An existing file is replaced.
+    schema : Schema or mapping of str to Column, optional
+        Source of titles, value labels and missing codes for columns without a code book in `frame.attrs`, where
+        `read` puts it.
+
+    Returns
+    -------
+    pathlib.Path
+        The path of the file.
+
+    Raises
+    ------
+    ThurboError
+        If the file cannot be written, or the format cannot hold a column.
+
+    Notes
+    -----
+    In SPSS and Stata files, categories of a frame become codes 1, 2, ... with value labels. The columns `.imp` and
+    `.id` of `stack` are called `Imputation_` and `Row_` in SPSS files, `_mi_m` and `_mi_id` in Stata files.
+
+    Examples
+    --------
+    >>> import tempfile, thurbo as tb
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tb.write({"age": [31, 58]}, f"{folder}/survey.csv").name
+    'survey.csv'
     """
     book = _book(Codebook.of(frame), schema or {})
-    return write_frame(frame, path, book.only(map(str, table(frame).names)))
+    return write_frame(frame, path, book.only(map(str, as_table(frame).names)))
 
 
 def _book(book: Codebook, schema: Mapping[str, Column]) -> Codebook:
-    """The book of the file, with what only the schema knows added."""
+    """The code book of the file, completed from the schema."""
     notes = dict(book.notes)
     titles = getattr(schema, "titles", {})
     for question, column in schema.items():
@@ -56,18 +112,16 @@ def _book(book: Codebook, schema: Mapping[str, Column]) -> Codebook:
 
 
 def _note(column: Column, title: str) -> Note:
-    measure: Any = {"binary": "nominal", "categorical": "nominal", "ordinal": "ordinal", "continuous": "scale"}
-    measure |= {"bounded": "scale", "censored": "scale", "banded": "ordinal", "weight": "scale", "id": "nominal"}
     missing = _pairs(getattr(column, "missing", None))
     names = _pairs(getattr(column, "names", None))
     return Note(
         title=title,
-        measure=measure.get("ordinal" if column.has_order else column.kind, ""),
+        measure=column.measure,
         names=tuple((code, str(text)) for code, text in (*names, *missing) if text),
         missing=tuple((code, code) for code, _ in missing),
     )
 
 
 def _pairs(setting: Any) -> tuple[tuple[Any, Any], ...]:
-    """A mapping, or the pairs that a column keeps in its place."""
+    """Pairs of a mapping; columns store mappings as tuples of pairs."""
     return tuple(setting.items() if isinstance(setting, Mapping) else setting or ())

@@ -1,1 +1,1 @@
-"""What a raw column is, and why: rules that look at cells, labels and names; NumPy only."""
+"""Rules that detect the type of a column from its cells, value labels and name, with a reason; NumPy only."""

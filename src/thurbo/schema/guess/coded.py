@@ -1,7 +1,7 @@
-"""Columns with a code book: what the codes of a file are, by its measure levels, its names of codes, and their cells.
+"""Detect the type of a column with a code book, from its measurement level, value labels and cells.
 
-Idea: codes that stand for no answer go first; what is left is two values, ordered levels, categories or a number.
-Promises a reason with every choice, "a guess" where only the texts speak, and codes left in the file's own coding.
+Idea: codes for "no answer" are removed first; the rest is two values, ordered levels, categories or a number.
+Guarantees a reason for every choice, "a guess" if only the labels suggest it, and unchanged codes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from thurbo.io.notes import Note, whole
 from thurbo.schema.guess.scales import arranged, scale
 from thurbo.schema.guess.unanswered import unanswered
 
-MOST_CODES = 100  # that a nominal column may have, and levels that are still levels
-MOST_STEPS = 11  # of whole numbers with few names: 0 to 10
+MOST_CODES = 100  # most categories or levels of one column
+MOST_STEPS = 11  # most whole numbers that count as levels: 0 to 10
 _MOST_UNNAMED_LEVELS = 30
 
 
 class Sorted(NamedTuple):
-    """Codes of a column: answers that occur, answers that are named, and what counts as missing with its name."""
+    """Codes of a column: answers that occur, labels of answers, and labels of missing codes."""
 
     answers: list[Any]
     named: dict[Any, str]
@@ -36,14 +36,14 @@ class Sorted(NamedTuple):
 
 
 def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
-    """Part the codes of a column into answers and codes that stand for none."""
+    """Divide the codes of a column into answers and missing codes."""
     texts = {whole(code): text for code, text in note.names}
     occurring = [whole(code) for code in distinct]
     known = list(dict.fromkeys([*texts, *occurring]))
     missing = {code: texts.get(code, str(code)) for code in known if note.is_missing(code)}
     kinds = {code: unanswered(text) for code, text in texts.items() if code not in missing}
     kept = [code for code, kind in kinds.items() if kind is None] + [code for code in occurring if code not in texts]
-    # A file that declares codes missing, and had room for one more, means "don't know" as an answer if it left it out.
+    # If the file declares missing codes but not "don't know", although SPSS allows one more, it is an answer.
     knows = note.measure == "nominal" and bool(note.missing) and note.has_room
     for code, kind in kinds.items():
         apart = isinstance(code, str) or all(isinstance(other, str) or abs(code - other) > 1 for other in kept)
@@ -52,7 +52,7 @@ def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
     answers = [code for code in occurring if code not in missing]
     known_apart = [code for code in occurring if kinds.get(code) in ("unknown", "doubtful") and code in missing]
     if len(answers) < 2 <= len(answers) + len(known_apart):
-        # Without them nothing would be left to model, so they are the answers.
+        # Without these codes fewer than two answers would be left.
         missing = {code: text for code, text in missing.items() if code not in known_apart}
         answers = [code for code in occurring if code not in missing]
     named = {code: text for code, text in texts.items() if code not in missing}
@@ -60,14 +60,12 @@ def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
 
 
 def guess_coded(cells: Cells, note: Note, found: Sorted) -> tuple[Column, str]:
-    """What a column of codes is, and why."""
+    """The detected type of a column of codes, and the reason."""
     answers, named, missing = found
     if not answers:
-        return Ignore(
-            "it is empty"
-        ), "every cell holds a code that counts as missing" if missing else "there is no value"
+        return Ignore("it is empty"), "every cell holds a missing code" if missing else "all cells are missing"
     if not all(map(is_label, answers)):
-        return Ignore("its values cannot be read"), f"values such as {show(answers[0])} are neither text nor numbers"
+        return Ignore("its values cannot be read"), f"values such as {show(answers[0])} are not text or numbers"
     if len(answers) == 1:
         only = named.get(answers[0], show(answers[0]))
         return Ignore("it is constant"), f"the only answer is {only}{_less(missing)}"
@@ -78,7 +76,7 @@ def guess_coded(cells: Cells, note: Note, found: Sorted) -> tuple[Column, str]:
 
 
 def _numbers(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], note: Note) -> tuple[Column, str]:
-    """Numbers of which few or none have a name."""
+    """Numbers of which few or none have a value label."""
     wholes = all(isinstance(code, int) for code in answers)
     says = f"the file says {note.measure}" if note.measure else ""
     if len(answers) == 2 and note.measure != "scale":
@@ -88,28 +86,28 @@ def _numbers(answers: list[Any], named: dict[Any, str], missing: dict[Any, str],
     few = wholes and len(answers) <= (_MOST_UNNAMED_LEVELS if note.measure == "ordinal" else MOST_STEPS)
     if few and note.measure in ("ordinal", ""):
         levels = _in_order({*answers, *named})
-        reason = says or f"a guess: {len(levels)} whole numbers{', the ends named' if named else ''}"
+        reason = says or f"a guess: {len(levels)} whole numbers{', with labels at the ends' if named else ''}"
         return Ordinal(tuple(levels), names=_kept(named, levels), missing=missing), f"{reason}{_less(missing)}"
     if note.measure == "nominal":
-        reason = f"{says}, and {len(answers)} codes without names are too many for categories"
+        reason = f"{says}, and {len(answers)} codes without labels are too many for categories"
         return Ignore(f"more than {MOST_CODES} codes"), reason
-    reason = says or f"numbers, {len(answers)} distinct"
+    reason = says or f"numbers, {len(answers)} distinct values"
     if named:
         reason += f"; {listing(f'{code} is {text}' for code, text in named.items())}"
     return Continuous(missing=missing), f"{reason}{_less(missing)}"
 
 
 def _levels(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], note: Note) -> tuple[Column, str]:
-    """Codes that have names, all or most of them: all named levels of a scale, or the categories that occur."""
+    """Codes of which most have value labels: all labelled levels of a scale, or the categories that occur."""
     levels = _in_order({*answers, *named})
-    says = f"the file says {note.measure}" if note.measure else "codes with names"
+    says = f"the file says {note.measure}" if note.measure else "codes with labels"
     if len(levels) == 2:
         return _binary(levels, named, missing, says)
     texts = [named.get(code, str(code)) for code in levels]
     order = arranged(levels, texts, note.measure)
     numbers = note.measure != "nominal" and ((order or ([], ""))[1] == "numbered" or all(map(is_number_text, texts)))
     unnamed = [code for code in answers if code not in named]
-    end = f"{f'; {listing(unnamed)} without a name' if unnamed else ''}{_less(missing)}"
+    end = f"{f'; {listing(unnamed)} without a label' if unnamed else ''}{_less(missing)}"
     names = _kept(named, levels)
     if note.measure == "ordinal" or (order is not None and order[1] != "numbered" and len(answers) > 2):
         if len(levels) > MOST_CODES:
@@ -117,36 +115,36 @@ def _levels(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], 
         arrangement = tuple(order[0] if order else levels)
         return Ordinal(arrangement, names=names, missing=missing), f"{_why_ordered(levels, order, note)}{end}"
     if len(answers) == 2:
-        return _binary(answers, named, missing, f"{says}, two of which occur")
+        return _binary(answers, named, missing, f"{says}, only two of which occur")
     if numbers and len(levels) > MOST_CODES:
         return many_levels(levels, f"{says}, {len(levels)} levels", missing)
     if numbers:
-        reason = f"a guess: {says}, in the order of their numbers"
+        reason = f"a guess: {says}, ordered by their numbers"
         return Ordinal(tuple(levels), names=names, missing=missing), f"{reason}{end}"
     if len(answers) > MOST_CODES:
         return Ignore(f"more than {MOST_CODES} codes"), f"{says}, and {len(answers)} are too many for categories"
-    unknown = "" if note.measure == "nominal" else ", in no order that is known; if ordered, say Ordinal(levels=[...])"
+    unknown = "" if note.measure == "nominal" else ", without a known order; if ordered, use Ordinal(levels=[...])"
     return Categorical(tuple(answers), names=_kept(named, answers), missing=missing), f"{says}{unknown}{end}"
 
 
 def many_levels(levels: list[Any], what: str, missing: dict[Any, str]) -> tuple[Column, str]:
-    """More levels than a model should learn cuts between: amounts by their order, or texts that are left out."""
+    """Too many levels for an Ordinal: numbers become Continuous by their ranks, texts are ignored."""
     if all(isinstance(level, (int, float)) and not isinstance(level, bool) for level in levels):
-        reason = f"a guess: {what}, so many that they are amounts, known by their order{_less(missing)}"
+        reason = f"a guess: {what}, too many for an Ordinal, so a number known by its rank{_less(missing)}"
         return Continuous(transform="rank-normal", missing=missing), reason
-    return Ignore(f"more than {MOST_CODES} levels"), f"{what}, too many to learn; say Ordinal() if they are worth it"
+    return Ignore(f"more than {MOST_CODES} levels"), f"{what}, too many to model; use Ordinal() to model them anyway"
 
 
 def _why_ordered(levels: list[Any], order: tuple[list[Any], str] | None, note: Note) -> str:
     if order is None:
-        return "the file says ordinal; the order is that of the codes"
-    kind = order[1] if order[1] == "a neutral answer" else f"the names are a scale ({order[1]})"
+        return "the file says ordinal; ordered by the codes"
+    kind = order[1] if order[1] == "a neutral answer" else f"the labels form a scale ({order[1]})"
     if order[0] != levels:
-        moved = f"a guess: {kind}, put in the order {listing(order[0], ' < ')}"
+        moved = f"a guess: {kind}, reordered to {listing(order[0], ' < ')}"
         return f"the file says ordinal; {moved}" if note.measure == "ordinal" else moved
     if note.measure == "ordinal":
-        return "the file says ordinal, and the names agree"
-    return f"a guess: {kind}" + (f", though the file says {note.measure}" if note.measure else "")
+        return "the file says ordinal, and the labels agree"
+    return f"a guess: {kind}" + (f", although the file says {note.measure}" if note.measure else "")
 
 
 def _binary(pair: list[Any], named: dict[Any, str], missing: dict[Any, str], reason: str) -> tuple[Column, str]:
@@ -166,14 +164,14 @@ def _binary(pair: list[Any], named: dict[Any, str], missing: dict[Any, str], rea
 
 
 def _kept(named: dict[Any, str], codes: Iterable[Any]) -> dict[Any, str]:
-    """Names that say more than the code does."""
+    """The non-empty labels of these codes."""
     return {code: named[code] for code in codes if named.get(code)}
 
 
 def _less(missing: dict[Any, str]) -> str:
-    """What counts as missing, at the end of a reason."""
-    said = (text if str(code) == text else f"{code} {text}" for code, text in missing.items())
-    return f"; counted as missing: {listing(said)}" if missing else ""
+    """The missing codes, as the end of a reason."""
+    labels = (text if str(code) == text else f"{code} {text}" for code, text in missing.items())
+    return f"; counted as missing: {listing(labels)}" if missing else ""
 
 
 def _key(code: Any) -> tuple[bool, Any]:

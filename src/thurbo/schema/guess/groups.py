@@ -1,7 +1,7 @@
-"""Several columns that answer one question: options ticked, mentions, ranks and places.
+"""Detect questions that consist of several columns: options, mentions, ranks and places.
 
-Idea: a file says which columns belong together, or their titles count "1st response", "2nd response"; the cells must
-agree. Promises one question for each such group, and none where the cells say something else.
+Idea: the file declares a group, or titles count "1st response", "2nd response"; the cells must agree with it.
+Guarantees one question per group, and no group if the cells do not fit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from thurbo.schema.guess.coded import MOST_CODES, sort_codes
 
 
 class Question(NamedTuple):
-    """A question made of several columns, and why."""
+    """A question that consists of several columns, with the reason."""
 
     name: str
     column: Column
@@ -34,7 +34,7 @@ class Question(NamedTuple):
 def questions(
     names: Collection[str], read: Callable[[str], Cells], notes: Mapping[str, Note], groups: Sequence[Group]
 ) -> list[Question]:
-    """Questions that several columns of a table answer; a column belongs to one of them at most."""
+    """Questions that consist of several columns; a column belongs to at most one of them."""
     found: list[Question] = []
     taken: set[str] = set()
     for group in (*groups, *_places(notes)):
@@ -43,7 +43,7 @@ def questions(
             continue
         made = _made(group, {member: read(member) for member in members}, notes)
         if made is not None:
-            # Not the name of a column: what stands under a question's own name takes the place of its members.
+            # The name must be new: a table column with the name of the question would replace its members.
             used = {*names, *(question.name for question in found)}
             name = next(each for each in _names(group.name) if each not in used)
             found.append(Question(name, made[0], made[1], group.title, members))
@@ -52,7 +52,7 @@ def questions(
 
 
 def _names(name: str) -> Iterator[str]:
-    """A name, and what to call it where that is taken."""
+    """The name, then alternatives if it is already used."""
     yield name
     yield from (f"{name} ({number})" for number in count(2))
 
@@ -73,17 +73,17 @@ def _made(group: Group, parts: Mapping[str, Cells], notes: Mapping[str, Note]) -
 
 
 def _grid(group: Group, parts: Mapping[str, Cells]) -> tuple[Column, str] | None:
-    """Columns under one heading: ranks where every row holds different places, ticks where each holds one text."""
+    """Columns under one heading: ranks if places differ within each row, options if each column has one text."""
     distinct = {name: part.factorise()[0] for name, part in parts.items()}
     options = {option: column for column, option in group.members}
     heading = f"a guess: {len(parts)} columns under one heading"
     if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
-        return MultiSelect(columns=options), f"{heading}, each one text or nothing"
+        return MultiSelect(columns=options), f"{heading}, each with a single text"
     places = range(1, len(parts) + 1)
     if all(value in places for values in distinct.values() for value in values) and any(distinct.values()):
         ranks = np.column_stack([np.where(part.missing, np.nan, _numbers(part)) for part in parts.values()])
         if not _twice(ranks).any() and np.nanmax(ranks) > 2:
-            return Ranking(ranks=options), f"{heading}, different places in each row"
+            return Ranking(ranks=options), f"{heading}, with different ranks in each row"
     return None
 
 
@@ -94,18 +94,18 @@ def _numbers(part: Cells) -> Any:
 
 
 def _twice(table: Any) -> BoolArray:
-    """Which rows hold a number twice: [row]."""
+    """Which rows contain a number twice: [row]."""
     found: BoolArray = (np.diff(np.sort(table, axis=1), axis=1) == 0).any(axis=1)
     return found
 
 
-_MOST_TWICE = 0.05  # of rows that name one item twice
+_MOST_TWICE = 0.05  # share of rows that name an item twice
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
 _PLACE = re.compile(r"\b(\d)(?:st|nd|rd|th)\b|\b(first|second|third|fourth|fifth)\b", re.IGNORECASE)
 
 
 def _places(notes: Mapping[str, Note]) -> Iterator[Group]:
-    """Columns whose titles differ in "1st", "2nd", "3rd" alone, and whose codes have the same names."""
+    """Columns whose titles differ only in "1st", "2nd", "3rd", and whose value labels are the same."""
     runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
     for name, note in notes.items():
         marks = list(_PLACE.finditer(note.title))
@@ -113,7 +113,7 @@ def _places(notes: Mapping[str, Note]) -> Iterator[Group]:
             mark = marks[0]
             place = int(mark[1]) if mark[1] else _ORDINALS[mark[2].casefold()]
             rest = f"{note.title[: mark.start()]}…{note.title[mark.end() :]}"
-            # A number of the question may count along: "Q56pt1.", "Q56pt2."
+            # The question number may change too: "Q56pt1.", "Q56pt2."
             stem = re.sub(r"^\w+[.:)]\s*", "", rest).casefold()
             runs.setdefault((stem, frozenset(text for _, text in note.names)), []).append((place, name))
     for members in runs.values():
@@ -126,7 +126,7 @@ def _places(notes: Mapping[str, Note]) -> Iterator[Group]:
 
 
 def _beginning(names: list[str]) -> str:
-    """What all names begin with."""
+    """The longest common prefix of the names."""
     alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     return "".join(letters[0] for letters in alike)
 
@@ -144,16 +144,19 @@ def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Colu
     twice = float(_twice(table).mean())
     if twice > _MOST_TWICE:
         column: Column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
-        return column, f"a guess: {listing(parts)} hold mentions of {len(items)} options, often one twice in a row"
-    # What stands twice in a few rows has its better place: that is how a Ranking reads what it may pass over.
+        return (
+            column,
+            f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row",
+        )
+    # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
     unseen: Any = "missing" if twice else "error"
     column = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
-    reason = f"a guess: {listing(parts)} hold the first to the last place of {len(items)} items"
-    return column, f"{reason}; one that stands twice in a row counts once" if twice else reason
+    reason = f"a guess: {listing(parts)} hold the places, from first to last, of {len(items)} items"
+    return column, f"{reason}; an item named twice in a row counts once" if twice else reason
 
 
 def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[Any], dict[Any, str], dict[Any, str]]:
-    """Options that occur in some column, their names, and what counts as missing in any of them."""
+    """Options that occur in any of the columns, their labels, and the missing codes."""
     items: dict[Any, None] = {}
     names: dict[Any, str] = {}
     missing: dict[Any, str] = {}

@@ -1,7 +1,7 @@
-"""What a column looks like, and why: the guesses of `Schema.infer`, one column at a time.
+"""Detect the type of one column, with a reason: the rules of `Schema.infer`.
 
-Idea: the dtype first, then the code book of the file, then how many distinct values there are and of what kind.
-Promises a reason with every choice, and the word "guess" where another choice would be as good.
+Idea: the dtype first, then the code book of the file, then the number and kind of distinct values.
+Guarantees a reason for every choice, and the words "a guess" if another type is possible.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from thurbo.columns.ignore import Ignore
 from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ordinal import Ordinal, ordered_numbers
 from thurbo.columns.ranking import Ranking
-from thurbo.columns.statements import Interval, Order, Statement, parse_order, split
+from thurbo.columns.statements import Interval, OrderStatement, Statement, parse_order, split
 from thurbo.errors import SchemaError
 from thurbo.io.notes import Note, whole
 from thurbo.schema.guess.coded import MOST_CODES, guess_coded, many_levels, sort_codes
@@ -31,20 +31,20 @@ _MOST_LEVELS = 10
 _MOST_CATEGORIES = 20
 _MOST_ITEMS = 100
 _MOST_OPTIONS = 40
-_MOST_TEXTS = 2000  # to look at one by one
+_MOST_TEXTS = 2000  # more distinct texts are not examined
 _NO_ANSWER = ("absent", "unknown")
-_NOTHING = Note()
+_EMPTY = Note()
 _DATES: tuple[Column, str] = (
     Ignore("dates and times are not modelled"),
-    "dates or times; turn them into a number to use them",
+    "dates or times; convert them to numbers to use them",
 )
 
 
-def guess(cells: Cells, is_array: bool, note: Note = _NOTHING) -> tuple[Column, str]:
-    """What a column looks like, and why; an array's dtype is taken at its word, a file's code book almost so."""
+def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, str]:
+    """The detected type of a column, and the reason; the dtype of an array decides alone."""
     kind = cells.values.dtype.kind
     if cells.missing.all() and not (is_array and kind in "bf"):
-        return Ignore("it is empty"), "there is no value"
+        return Ignore("it is empty"), "all cells are missing"
     if kind == "b":
         return Binary(true=True), "booleans"
     if is_array and kind == "f":
@@ -58,7 +58,7 @@ def guess(cells: Cells, is_array: bool, note: Note = _NOTHING) -> tuple[Column, 
         return proposal
     if kind in "iuf":
         distinct = np.unique(cells.values[~cells.missing]).tolist()
-        if _says_something(note):
+        if _is_informative(note):
             return guess_coded(cells, note, sort_codes(distinct, note))
         if len(distinct) > 2:
             return _numbers(distinct, cells)
@@ -68,26 +68,26 @@ def guess(cells: Cells, is_array: bool, note: Note = _NOTHING) -> tuple[Column, 
     try:
         distinct, _ = cells.hashable().factorise()
     except SchemaError:
-        return Ignore("its cells are collections"), "cells hold collections that cannot be read"
+        return Ignore("its cells are collections"), "cells hold collections of an unsupported type"
     if moment(distinct):
         return _DATES
     if any(isinstance(value, (tuple, frozenset)) for value in distinct):
         return _collections(distinct, cells)
     if not all(map(is_label, distinct)):
         strange = next(value for value in distinct if not is_label(value))
-        reason = f"values such as {show(strange)} are neither text, finite numbers nor booleans"
+        reason = f"values such as {show(strange)} are not text, finite numbers or booleans"
         return Ignore("its values cannot be read"), reason
-    if _speaks_of(note, distinct):
+    if _applies_to(note, distinct):
         return guess_coded(cells, note, sort_codes(distinct, note))
     return _labels(distinct, cells)
 
 
-def _says_something(note: Note) -> bool:
+def _is_informative(note: Note) -> bool:
     return bool(note.names or note.missing or note.measure)
 
 
-def _speaks_of(note: Note, distinct: list[Any]) -> bool:
-    """Whether a code book speaks of these values: codes that were replaced by their names it no longer knows."""
+def _applies_to(note: Note, distinct: list[Any]) -> bool:
+    """Whether the code book knows any of these values; it does not if codes were replaced by their labels."""
     named = note.texts
     return any(value in named or note.is_missing(value) for value in distinct)
 
@@ -106,15 +106,15 @@ def _labels(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     if not any(isinstance(value, str) for value in distinct):
         return _numbers(distinct, cells)
     if not all(isinstance(value, str) for value in distinct):
-        reason = "text and numbers together; say Ordinal(levels=[...]) or Categorical() if that is meant"
-        return Ignore("text and numbers together"), reason
+        reason = "a mix of text and numbers; use Ordinal(levels=[...]) or Categorical() if this is intended"
+        return Ignore("a mix of text and numbers"), reason
     return _texts(distinct)
 
 
 def _texts(distinct: list[str]) -> tuple[Column, str]:
-    """Three or more texts: levels of a scale, options ticked, or categories; those that are no answer set aside."""
+    """Three or more texts: levels of a scale, lists of options, or categories; non-answers count as missing."""
     if len(distinct) > _MOST_TEXTS:
-        reason = f"{len(distinct)} values of text, too many for categories"
+        reason = f"{len(distinct)} different texts, too many for categories"
         return Ignore(f"more than {_MOST_CATEGORIES} different texts"), reason
     gone = [text for text in distinct if unanswered(text) in _NO_ANSWER]
     kept = [text for text in distinct if text not in gone]
@@ -128,25 +128,26 @@ def _texts(distinct: list[str]) -> tuple[Column, str]:
     found = scale(kept)
     if found is not None:
         levels = tuple(text for _, text in sorted(zip(found.heights, kept, strict=True)))
-        reason = f"a guess: the texts are a scale ({found.name}), lowest first"
+        reason = f"a guess: the texts form a scale ({found.name}), lowest first"
         if found.name == "bands":
-            reason = f"a guess: {listing(map(show, levels), most=3)} are bands; say Banded(...) to use their numbers"
+            reason = f"a guess: {listing(map(show, levels), most=3)} are bands; use Banded(...) to model the numbers"
         return Ordinal(levels, missing=missing), f"{reason}{less}"
     options = _options(distinct)
     if options:
-        (sep, listed) = options
-        reason = f'a guess: texts such as {show(max(distinct, key=len))} are {len(listed)} options parted by "{sep}"'
+        sep, listed = options
+        example = show(max(distinct, key=len))
+        reason = f'a guess: texts such as {example} are lists of {len(listed)} options, separated by "{sep}"'
         return MultiSelect(listed, sep=sep), reason
-    what = f"{len(kept)} values of text, no order given"
+    what = f"{len(kept)} different texts without a known order"
     if len(kept) > _MOST_CATEGORIES:
-        reason = f"{what}, too many for categories; say Categorical() if they are"
+        reason = f"{what}, too many for categories; use Categorical() if they are categories"
         return Ignore(f"more than {_MOST_CATEGORIES} different texts"), reason
-    reason = f"{what}; if ordered, say Ordinal(levels=[...]){less}"
+    reason = f"{what}; if ordered, use Ordinal(levels=[...]){less}"
     return Categorical(tuple(sorted(kept)), missing=missing), reason
 
 
 def _options(distinct: list[str]) -> tuple[str, tuple[str, ...]] | None:
-    """The separator and the options of texts that are lists of a few options in many combinations."""
+    """The separator and the options, if the texts are lists of few options in many combinations."""
     for sep in (";", "|"):
         lists = [[part.strip() for part in text.split(sep) if part.strip()] for text in distinct]
         options = {option for ticked in lists for option in ticked}
@@ -177,21 +178,21 @@ def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
 def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
     if whole and len(distinct) <= _MOST_LEVELS:
-        reason = f"a guess: only {len(distinct)} whole numbers; say Continuous() if distances matter"
+        reason = f"a guess: only {len(distinct)} whole numbers; use Continuous() if distances matter"
         return Ordinal(ordered_numbers(distinct)), reason
-    reason = f"numbers, {len(distinct)} distinct"
+    reason = f"numbers, {len(distinct)} distinct values"
     if whole and len(distinct) == int((~cells.missing).sum()):
-        reason += "; each occurs once: say Ignore() if they are identifiers"
+        reason += "; each occurs once: use Ignore() if they are identifiers"
     return Continuous(), reason
 
 
 def _ranked_items(distinct: list[Any]) -> tuple[str, ...]:
-    """The items of texts that are all orders "a > b = c" of a few of them; none where they are not."""
+    """The items, if all texts are orders of few items such as "a > b = c"; otherwise empty."""
     if not all(isinstance(value, str) for value in distinct) or not any(" > " in value for value in distinct):
         return ()
     tiers = [[item for tier in parse_order(value).tiers for item in tier] for value in distinct if value]
     items = {item for ranked in tiers for item in ranked}
-    # Items come again in other rows; "a > b" in a few answers of free text does not make them orders.
+    # Items must repeat across rows, because free text can contain "a > b" by chance.
     repeats = sum(map(len, tiers)) >= 2 * len(items) or len(distinct) == 1
     whole = all(len(set(ranked)) == len(ranked) and all(ranked) for ranked in tiers)
     most = sum(len(ranked) > 1 for ranked in tiers) > len(tiers) / 2
@@ -201,8 +202,8 @@ def _ranked_items(distinct: list[Any]) -> tuple[str, ...]:
 def _collections(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     lists = [value for value in distinct if isinstance(value, tuple)]
     column: Column = MultiSelect()
-    reason = "a guess: cells hold lists or sets; say Ranking() if their order matters, Categorical() if one is meant"
-    if any(isinstance(entry, (tuple, Order)) for value in lists for entry in value):
+    reason = "a guess: cells hold lists or sets; use Ranking() if order matters, Categorical() for one choice"
+    if any(isinstance(entry, (tuple, OrderStatement)) for value in lists for entry in value):
         column, reason = Ranking(), "a guess: cells hold lists of lists, best first"
     try:
         column = column.fit(cells)
@@ -215,8 +216,8 @@ def _collections(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
 def _stated(statements: list[Statement]) -> tuple[Column, str]:
     if all(isinstance(statement, Interval) for statement in statements):
         if any(isinstance(end, str) for each in statements for end in (each.lower, each.upper)):  # type: ignore[attr-defined]
-            return Ignore("the order of its levels is not known"), "intervals of levels; say Ordinal(levels=[...])"
+            return Ignore("the order of its levels is not known"), "intervals of levels; use Ordinal(levels=[...])"
         return Continuous(), "intervals of a number"
-    if all(isinstance(statement, Order) for statement in statements):
+    if all(isinstance(statement, OrderStatement) for statement in statements):
         return Ranking(), "preferences between items"
     return Categorical(), "statements about categories"

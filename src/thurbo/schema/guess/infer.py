@@ -1,7 +1,7 @@
-"""All columns of a table taken for what they look like: questions of several columns first, then each by itself.
+"""Detect the type of every column of a table: questions of several columns first, then the other columns.
 
-Idea: groups claim their columns, guesses take the rest, and roles that a table has once are given once.
-Promises the order of the table, a reason for every choice, and the title of every question whose file has one.
+Idea: groups of columns are found first, then each remaining column by itself; at most one Id and one Weight.
+Guarantees the order of the table, a reason for every choice, and the title of every question that has one.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from thurbo.columns.cells import Cells
-from thurbo.columns.column import Column
-from thurbo.columns.ignore import Id, Ignore, Weight
+from thurbo.columns.column import Column, Role
+from thurbo.columns.ignore import Ignore
 from thurbo.io.notes import Group, Note
 from thurbo.schema.guess.groups import questions
 from thurbo.schema.guess.guess import guess
 
 
 class Inferred(NamedTuple):
-    """Columns by name, why each was taken for what it is, and what it is about."""
+    """Type, reason and title of each question, by name."""
 
     columns: dict[str, Column]
     reasons: dict[str, str]
@@ -32,7 +32,7 @@ def infer(
     notes: Mapping[str, Note],
     groups: Sequence[Group],
 ) -> Inferred:
-    """What each column of a table is, by its cells and by what its file says of it."""
+    """Detect the type of each column from its cells and from the code book of its file."""
     together = questions(names, read, notes, groups)
     first = {question.members[0]: question for question in together}
     inside = {member for question in together for member in question.members}
@@ -46,14 +46,14 @@ def infer(
             note = notes.get(name, Note())
             found.columns[name], found.reasons[name] = guess(read(name), is_array, note)
             found.titles[name] = note.title
-    _once(found, Id, "another name of rows")
-    _once(found, Weight, "another weight")
+    _once(found, "id", "a second row identifier")
+    _once(found, "weight", "a second column of weights")
     return found
 
 
-def _once(found: Inferred, kind: type[Column], reason: str) -> None:
-    """Rows have one name and one weight: of several the first stays."""
-    names = [name for name, column in found.columns.items() if isinstance(column, kind)]
+def _once(found: Inferred, role: Role, reason: str) -> None:
+    """Keep the first column of a role that a table can have only once."""
+    names = [name for name, column in found.columns.items() if column.role == role]
     for name in names[1:]:
         found.columns[name] = Ignore(reason)
-        found.reasons[name] += f'; "{names[0]}" is {kind.__name__}() already'
+        found.reasons[name] += f'; "{names[0]}" is already {type(found.columns[names[0]]).__name__}()'

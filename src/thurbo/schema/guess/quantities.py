@@ -1,7 +1,7 @@
 """Numbers in the texts of levels: bands ("18-29", "over 60"), numbered levels ("1 - low"), rates ("once a week").
 
 Idea: each text gives an interval, a number or a rate per year; levels are ordered by it.
-Promises None unless every text of a column can be read so, and bands that do not overlap.
+Guarantees None unless all texts of a column have this form, and bands that do not overlap.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _EXACT = re.compile(_AMOUNT)
 
 
 def bands(texts: Sequence[str]) -> list[Band] | None:
-    """The interval of each text, upper ends up to where the next begins; None where they are not such intervals."""
+    """The interval of each text, each ending where the next one begins; None if they are not intervals."""
     found = [_band(text) for text in texts]
     known = [each for each in found if each is not None]
-    # At least one is a range: bare numbers are no bands.
+    # At least one must be a range: plain numbers are not bands.
     if len(known) < len(texts) or len(known) < 2 or all(low == high for low, high in known):
         return None
     starts = [float("-inf") if low is None else low for low, _ in known]
@@ -79,14 +79,14 @@ _NUMBERED = re.compile(r"\s*[(\[]?(-?\d+)(?:\s*[-.:)\]=]\s*(\D.*)?|\s+(\D.*)|\s*
 
 
 def numbered(texts: Sequence[str]) -> list[float] | None:
-    """The number before each text, "1 - low", "2", "3 - high", where all differ."""
+    """The leading number of each text, as in "1 - low", "2", "3 - high", if all differ."""
     matches = [_NUMBERED.fullmatch(text) for text in texts]
     numbers = [float(match[1]) for match in matches if match]
     return numbers if len(set(numbers)) == len(texts) else None
 
 
 def unnumbered(text: str) -> str:
-    """A text without the number before it."""
+    """A text without its leading number."""
     match = _NUMBERED.fullmatch(text)
     rest = ((match[2] or match[3] or "") if match else "").strip()
     return rest or text
@@ -109,7 +109,7 @@ _TIMES = (
 
 
 def rates(texts: Sequence[str]) -> list[float] | None:
-    """How often a year each text says, from "never" to "every day", where at least two name a period."""
+    """Times per year of each text, from "never" to "every day", if at least two texts name a period."""
     found = [_rate(" ".join(text.casefold().split())) for text in texts]
     if any(rate is None for rate, _ in found) or sum(named for _, named in found) < 2:
         return None
@@ -117,7 +117,7 @@ def rates(texts: Sequence[str]) -> list[float] | None:
 
 
 def _rate(text: str) -> tuple[float | None, bool]:
-    """Times a year, and whether the text names a period."""
+    """Times per year, and whether the text names a period."""
     if re.fullmatch(r"(?:only |just )?(?:on|at) (?:special )?(?:holy ?days|holidays|feasts|occasions)", text):
         return 3.0, True
     if re.match(r"(?:no|not|none)\b.*|.*\bnever\b.*", text):

@@ -1,7 +1,7 @@
-"""Columns that are no answers: names of rows, weights, dates, free text; by their names and their cells together.
+"""Detect columns that are not answers: row identifiers, weights, dates, free text.
 
-Idea: a name alone proves nothing ("weight" may be in kilograms), nor do cells alone; both together make a proposal.
-Promises None in every doubtful case, and a reason that says it is a guess.
+Idea: the name alone is not enough ("weight" may be in kilograms), nor are the cells alone; both must fit.
+Guarantees None in doubtful cases, and a reason that says it is a guess.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from thurbo.columns.cells import Cells, show
 from thurbo.columns.column import Column
 from thurbo.columns.ignore import Id, Ignore, Weight
 
-_FEWEST_ROWS = 20  # below, everything is nearly unique
+_FEWEST_ROWS = 20  # in fewer rows most values are unique by chance
 _NEARLY = 0.95
 _LONGEST_ID = 40
 _FEWEST_DENSE = 50
-_DENSE = 2  # numbers of an index are less than so many times as far apart as there are rows
+_DENSE = 2  # most range of an index, relative to the number of rows
 _WEIGHT = re.compile(r"(?!body|birth)[a-z]{0,10}(weights?|wgh?ts?|wts?)\d*")
 _WEIGHT_TITLE = re.compile(r"\b(sampling|survey|design|post-?stratification|probability) weight")
 _UNIT = r"(case|resp|respondent|subject|person|participant|record|row|user|customer|household|hh|int|interview)"
@@ -28,14 +28,14 @@ _IDENTIFIER = re.compile(
     r"(.*[_ .-])?(id|ids|uid|guid|uuid|key|no|nr|num|number|serial|idno|index|row|code)\d?"
     rf"|{_UNIT}[_ .-]?(id|no|nr|num|number)?|idnum|column 1|unnamed.*"
 )
-# What is often whole, different in every row and close together, and yet an amount or a place in an order.
+# Numbers that are often whole and unique, but are amounts or ranks, not identifiers.
 _AMOUNT = re.compile(
     r"(.*[_ .-])?(years?|yr|months?|weeks?|days?|time|date|ages?|rank|ranking|place|position|score)\d*"
 )
 
 
 def role(cells: Cells, title: str = "") -> tuple[Column, str] | None:
-    """What a column is there for, where it is no answer: a weight, the name of a row, or free text."""
+    """The type of a column that is not an answer: a weight, a row identifier, or free text; else None."""
     return _weight(cells, title) or _identifier(cells)
 
 
@@ -50,8 +50,8 @@ def _weight(cells: Cells, title: str) -> tuple[Column, str] | None:
         return None
     mean = float(values.mean())
     if not 0.5 <= mean <= 2 or values.max() > 200 * mean:
-        return None  # kilograms, or something else that weighs: survey weights are around one
-    return Weight(), f"a guess: its name, and numbers around {mean:.2g}; say Continuous() if rows count alike"
+        return None  # for example kilograms: survey weights have a mean near one
+    return Weight(), f"a guess: its name, and numbers with mean {mean:.2g}; use Continuous() if it is an answer"
 
 
 def _identifier(cells: Cells) -> tuple[Column, str] | None:
@@ -69,20 +69,20 @@ def _identifier(cells: Cells) -> tuple[Column, str] | None:
         once = len(np.unique(values)) == n
         if not counts and not (named and once) and not _is_index(cells, values):
             return None
-        what = "it counts the rows" if counts and not named else "each number occurs once"
+        what = "it numbers the rows" if counts and not named else "each number occurs once"
         what = what if once else "nearly every number occurs once, and they are close together"
-        return Id(), f"a guess: {what}; say Continuous() if it measures"
+        return Id(), f"a guess: {what}; use Continuous() if it is a measurement"
     texts = [value for value in cells.values[~cells.missing].tolist() if isinstance(value, str)]
     if len(texts) < n or n < _FEWEST_ROWS or len(set(texts)) < _NEARLY * n:
         return None
     short = all(len(text) <= _LONGEST_ID and " " not in text.strip() for text in texts)
     if short:
-        return Id(), f"a guess: texts such as {show(texts[0])} are all different and short, as names of rows are"
+        return Id(), f"a guess: texts such as {show(texts[0])} are all different and short, like row identifiers"
     return Ignore("it is free text"), f"nearly every text is different, such as {show(texts[0])}"
 
 
 def _is_index(cells: Cells, values: NDArray[Any]) -> bool:
-    """Whether whole numbers number the rows in whatever order: amounts so close together would meet more often."""
+    """Whether whole numbers are an index in any order: amounts in such a narrow range would repeat more often."""
     n = len(values)
     if n < _FEWEST_DENSE or cells.missing.any() or _AMOUNT.fullmatch(cells.name.casefold().strip()):
         return False
@@ -91,5 +91,5 @@ def _is_index(cells: Cells, values: NDArray[Any]) -> bool:
 
 
 def moment(values: list[Any]) -> bool:
-    """Whether values are dates or times, which Python keeps as objects."""
+    """Whether all values are Python dates or times."""
     return bool(values) and all(hasattr(value, "isoformat") or hasattr(value, "total_seconds") for value in values)

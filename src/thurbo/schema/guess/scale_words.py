@@ -1,7 +1,7 @@
-"""The words of scales: ladders that everybody knows, degrees, opposites, neutral answers, rungs of education.
+"""Word lists of answer scales: frequency, amount, quality, degrees, opposites, neutral answers, education.
 
-Idea: tables of regular expressions that `scales` reads; a new scale is a new line here.
-Promises nothing beyond English, and no order where two phrases stand on one rung.
+Idea: tables of regular expressions used by `scales`; a new scale is a new entry here.
+Covers English only; two phrases on the same step have no order.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ LADDERS: dict[str, tuple[re.Pattern[str], ...]] = {
 _PART = r"(some|incomplete|part of|unfinished)"
 _PRIMARY, _SECONDARY = r"(primary|elementary)", r"(secondary|high)"
 _UNDONE = r"(not |in)complete"
-# Rungs in the order in which they are tried; the number is the height.
+# Steps in the order in which they are tried, with their position on the scale.
 EDUCATION: tuple[tuple[re.Pattern[str], float], ...] = tuple(
     (re.compile(phrase), height)
     for phrase, height in (
@@ -138,15 +138,15 @@ NEUTRAL = re.compile(
     r"|medium|moderate(, .*)?|average|middle( of the road)?|centre|center|both equally|equal(ly)?"
     r"|undecided|not sure|unsure|no opinion"
 )
-# What may stand at the end of a scale without belonging to it.
+# Answers that are not part of a scale although their code is at its end.
 OUTSIDE = re.compile(r"\b(other|others|else|none of (these|the above)|depends|both|varies|mixed)\b")
-# "a lot of trust" is "a lot".
+# Words to remove: "a lot of trust" is read as "a lot".
 THING = re.compile(
     r"\b(of )?(trust|confidence|interest|influence|help|freedom|attention|impact|importance|difficulty|pain)\b"
 )
 STATEMENT = re.compile(r"(.*?)\s*\bwith (?:statement |option )?(?:#)?(1|2|a|b|first|second)(?: statement)?")
 
-# Modifiers in the order in which they are tried, and what they make of a word; a negative one turns it round.
+# Modifiers in the order in which they are tried, and their degree; negative degrees reverse the word.
 _DEGREES: tuple[tuple[str, float], ...] = (
     (r"almost always", 3.5),
     (r"always|in all cases", 4.0),
@@ -168,7 +168,7 @@ _DEGREES: tuple[tuple[str, float], ...] = (
     (r"small|minor|slight", 0.7),
     (r"not|no|non|isn't|don't|do not", -2.0),
 )
-# Before the word, or after it: "strongly agree", "agree strongly".
+# Modifiers before or after the word: "strongly agree", "agree strongly".
 DEGREES: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"(?:do not|don't|not|no) (?P<stem>.+) at all"), -3.0),
     (re.compile(r"(?:do not|don't|not) (?P<stem>.+) (?:very|so|that) much"), -1.0),
@@ -178,7 +178,7 @@ DEGREES: tuple[tuple[re.Pattern[str], float], ...] = (
         for whole in (rf"(?:{phrase}) (?P<stem>.+)", rf"(?P<stem>.+?),? (?:{phrase})")
     ),
 )
-# What may stand before the word that counts: "gotten better", "will vote", "a democracy".
+# Words to remove at the start: "gotten better", "will vote", "a democracy".
 LEADING = re.compile(
     r"^(?:i|a(?! (?:little|lot|bit|great|moderate))|an|the|it is|it's|is|are|was|feel"
     r"|has|have|had|got|gotten|gone|become|became|will|would|do|does) "

@@ -1,8 +1,8 @@
-"""The order of levels from their texts: the usual scales of surveys, with the neutral answer in the middle.
+"""The order of levels from their texts: common survey scales, with the neutral answer in the middle.
 
-Idea: a text is a degree (very, fairly, not at all, ...) of a word or of its opposite, a place in a list that everybody
-knows (never < ... < always), a rung of education, a band or a rate; each gives a number to sort by.
-Promises None unless every text is read the same way and no two are alike.
+Idea: a text is a degree (very, fairly, not at all, ...) of a word or of its opposite, a step of a known scale
+(never < ... < always), a level of education, a band or a rate; each gives a number to sort by.
+Guarantees None unless all texts follow the same rule and no two have the same position.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _MOST_LEVELS = 40
 
 
 class Scale(NamedTuple):
-    """What the texts of a column are, and a number for each that grows along the scale."""
+    """Name of a scale, and the position of each text on it."""
 
     name: str
     heights: tuple[float, ...]
 
 
 def scale(texts: Sequence[str]) -> Scale | None:
-    """The scale that texts are levels of, or None where they are none that is known."""
+    """The scale that the texts belong to, or None if it is unknown."""
     return _scale(tuple(texts)) if 2 <= len(texts) <= _MOST_LEVELS else None
 
 
@@ -64,15 +64,15 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
 
 
 def is_neutral(text: str) -> bool:
-    """Whether a text says that the answer lies between two sides."""
+    """Whether a text is a neutral answer, between two sides."""
     return bool(NEUTRAL.fullmatch(_plain(unnumbered(text))))
 
 
 def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> tuple[list[Any], str] | None:
-    """Codes in the order of the scale that their texts are levels of, and its name; None where there is none.
+    """Codes in the order of the scale of their texts, and the name of the scale; None if there is no scale.
 
-    The order of the codes stays where it agrees with the texts, in either direction. Where the file says that codes
-    are ordered, a neutral answer at one end of an even number of others still belongs in their middle.
+    The order of the codes is kept if it agrees with the texts, in either direction. If the file says "ordinal", a
+    neutral answer at one end of an even number of other answers is moved to the middle.
     """
     order = sorted(range(len(codes)), key=lambda place: codes[place])
     found = scale(texts)
@@ -82,8 +82,10 @@ def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> t
             return [codes[place] for place in order], found.name
         along = sorted(order, key=lambda place: found.heights[place])
         if found.name == "rate" and _swaps(heights) < 2:
-            return [codes[place] for place in order], found.name  # rates are rough: the file knows better
-        # The direction in which most codes grow, so that a file keeps the direction it was made with.
+            return [
+                codes[place] for place in order
+            ], found.name  # rates are approximate, so the order of the file has priority
+        # The direction in which most codes increase, to keep the direction of the file.
         steps = sum(1 if codes[b] > codes[a] else -1 for a, b in pairwise(along))
         return [codes[place] for place in (along if steps >= 0 else reversed(along))], found.name
     neutral = [place for place in order if is_neutral(texts[place])]
@@ -96,24 +98,24 @@ def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> t
 
 
 def _swaps(heights: list[float]) -> int:
-    """Pairs that are not in order, in the better of the two directions."""
+    """Number of pairs out of order, in the better of the two directions."""
     falls = sum(after < before for before, after in combinations(heights, 2))
     return min(falls, len(heights) * (len(heights) - 1) // 2 - falls)
 
 
 def _but_one_end(codes: Sequence[Any], texts: Sequence[str], order: list[int]) -> tuple[list[Any], str] | None:
-    """Codes in their order where all but the first or the last are a scale in it: "no help" < "a little" < ..."""
+    """Codes in their order, if all but the first or the last form a scale: "no help" < "a little" < ..."""
     for end, rest in ((order[0], order[1:]), (order[-1], order[:-1])):
         found = scale([texts[place] for place in rest]) if len(rest) > 2 else None
         if found is None or found.name == "numbered" or OUTSIDE.search(texts[end].casefold()):
             continue
         if list(found.heights) in (sorted(found.heights), sorted(found.heights, reverse=True)):
-            return [codes[place] for place in order], f"{found.name}, but for {texts[end]!r} at its end"
+            return [codes[place] for place in order], f"{found.name}, except {texts[end]!r} at its end"
     return None
 
 
 def _plain(text: str) -> str:
-    """A text in small letters without brackets, marks and double spaces, in one spelling."""
+    """A text in lower case and one spelling, without brackets, punctuation and double spaces."""
     plain = re.sub(r"\([^)]*\)|\[[^\]]*\]", " ", text.casefold().replace("\u2019", "'"))
     plain = plain if plain.strip() else text.casefold()
     return " ".join(plain.replace("favour", "favor").replace("_", " ").split()).strip(" .!?*:;-")
@@ -122,7 +124,7 @@ def _plain(text: str) -> str:
 def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float] | None:
     heights = []
     for word in words:
-        bare = " ".join(THING.sub(" ", word).split()) or word  # "a lot of trust" is "a lot"
+        bare = " ".join(THING.sub(" ", word).split()) or word  # "a lot of trust" is read as "a lot"
         height = next((height for height, rung in enumerate(rungs) if rung.fullmatch(bare)), None)
         if height is None:
             return None
@@ -136,7 +138,7 @@ def _education(words: list[str]) -> list[float] | None:
 
 
 def _statements(words: list[str]) -> list[float] | None:
-    """Two statements: strongly with the first, ..., with neither, ..., strongly with the second."""
+    """Agreement with two statements: strongly with the first, ..., with neither, ..., strongly with the second."""
     heights, sides = [], set()
     for word in words:
         if match := STATEMENT.fullmatch(word):
@@ -156,20 +158,20 @@ def _degrees(words: list[str]) -> list[float] | None:
     stems = {stem for stem, _ in filter(None, read)}
     if not stems or len(read) < 2 or len(stems) == len(words) > 3:
         return None
-    # A word alone has no opposite here: "not wrong" < "always wrong"; with a neutral answer it has, unseen.
+    # One word without a neutral answer has no opposite: "not wrong" < "always wrong"; otherwise it has one.
     one_sided = len(stems) == 1 and None not in read
     roots = {stem: (stem, 1.0) if one_sided else _root(stem, stems) for stem in stems}
     if len({root for root, _ in roots.values()}) != 1 or len(stems) > 2 or "" in stems:
         return None
     heights = [0.0 if each is None else each[1] * roots[each[0]][1] for each in read]
-    # Two words that are no known opposites and have no degrees are two answers and no scale.
+    # Two words without degrees that are not known opposites are not a scale.
     turned = any(sign < 0 for _, sign in roots.values())
     graded = len(words) > len(stems) or None in read or turned
     return heights if graded else None
 
 
 def _degree(word: str) -> tuple[str, float]:
-    """The word that a text is about, and the degree in which it holds; "agree strongly" is "strongly agree"."""
+    """The main word of a text, and its degree; "agree strongly" is the same as "strongly agree"."""
     word = LEADING.sub("", word)
     word = re.sub(r"\btoo (much|little|many|few)\b", r"too-\1", word)
     for pattern, degree in DEGREES:

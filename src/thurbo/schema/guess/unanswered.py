@@ -1,7 +1,7 @@
-"""Texts that stand for no answer: "don't know", "refused", "not applicable", "not asked", in the words of surveys.
+"""Detect texts that mean "no answer": "don't know", "refused", "not applicable", "not asked".
 
-Idea: a text is split at slashes, commas and brackets, and counts where one whole part is such a phrase.
-Promises to leave alone what only mentions one: "Know but can't remember", "Refused to be interviewed" are answers.
+Idea: a text is split at slashes, commas and brackets; it matches if one complete part is such a phrase.
+Texts that only contain such a phrase are answers: "Know but can't remember", "Refused to be interviewed".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 Kind = Literal["unknown", "absent", "doubtful"]
 
-# What the respondent could not say: an answer of its own where a question asks for knowledge.
+# The respondent did not know; an answer of its own if the question is about knowledge.
 _UNKNOWN = (
     r"(i )?(do not|don't|dont|did not|didn't) (really )?know",
     r"dk|d\.k\.|dk na|not know",
@@ -22,7 +22,7 @@ _UNKNOWN = (
     r"(have not|haven't|has not|not) heard( enough| about it| of it| of them)?",
     r"(i )?(do not|don't|does not|did not|didn't) understand( (the|this))?( question| statement)?",
 )
-# What nobody asked, or nobody answered: never an answer.
+# Not asked or not answered: always missing.
 _ABSENT = (
     r"missing|missing (data|value|values|answer|response|information|system)|(system|user|other) missing",
     r"refus(ed|al|es|e)|refus(ed|al|es|e) to (answer|say|respond|state|disclose)|answer refused",
@@ -36,7 +36,7 @@ _ABSENT = (
     r"not ascertained|not available|not stated|not reported|not specified|not recorded|not determined|undetermined",
     r"(legitimate |valid )?skip(ped)?|filtered|invalid|implausible|uncodeable|uncodable|interview(er)? error|no code",
 )
-# What may be either: the middle of a scale, or a way out of it.
+# Ambiguous: the middle of a scale, or a missing answer.
 _DOUBTFUL = (
     r"(i am |i'm )?(not sure|unsure|uncertain|undecided|not certain)",
     r"no opinion|no view|no preference|no experience( .*)?|no contact( .*)?|never used( .*)?|unknown|unfamiliar",
@@ -48,9 +48,9 @@ _PARTS = re.compile(r"[/,;:()\[\]{}<>\u2013\u2014]| - |\bor\b|\band\b")
 
 @lru_cache(maxsize=4096)
 def unanswered(text: str) -> Kind | None:
-    """How a text stands for no answer, or None where it is one."""
+    """The kind of non-answer that a text expresses, or None if it is an answer."""
     plain = _ASIDE.sub(" ", text.casefold().replace("\u2019", "'").replace("`", "'"))
-    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", plain)  # before slashes part it
+    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", plain)  # before the text is split at slashes
     whole = _trimmed(plain)
     parts = [whole, *(part for each in _PARTS.split(plain) if (part := _trimmed(each)))]
     for kind, phrases in _PHRASES:
@@ -60,7 +60,7 @@ def unanswered(text: str) -> Kind | None:
 
 
 def _trimmed(text: str) -> str:
-    """A text without the code before it ("9. Don't know", "-1: missing") and without marks around it."""
+    """A text without leading code ("9. Don't know", "-1: missing") and surrounding punctuation."""
     text = re.sub(r"^\s*-?\d+\s*[.:)=\-]\s*", "", text)
     return " ".join(text.replace("*", " ").replace('"', " ").split()).strip(" .!?-'")
 
