@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# Whole files go to a worker, in the order that tests/conftest.py gives them.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: venv demo test test-slow lint bench docs clean
 
@@ -24,10 +26,11 @@ lint: venv
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 15
+	$(PYTEST) --durations 15
 
+# As users compile, which `test` does not: the longer statistical work, and numerical tests once more.
 test-slow: venv
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+	THURBO_TEST_OPTIMISED=1 $(PYTEST) -m 'slow or numerical'
 
 bench: venv
 	$(BIN)/python -m benchmarks.truncnorm

@@ -22,8 +22,8 @@ SCHEMA = tb.Schema({
     "member": tb.Binary(true="yes", values=("no", "yes")),
     "trust": tb.Ordinal(TRUST),
     "party": tb.Categorical(PARTIES),
-    "issues": tb.Ranking(ISSUES, form="text"),
-    "media": tb.MultiSelect(MEDIA, form="list"),
+    "issues": tb.Ranking(ISSUES, cell_format="text"),
+    "media": tb.MultiSelect(MEDIA, cell_format="list"),
 })  # fmt: skip
 SITES = ("height", "income", "member", "trust", *PARTIES, *ISSUES, *MEDIA)
 CUTS = {"member": [0.2], "trust": [-0.5, 0.8], "tv": [0.1], "net": [-0.3]}

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tests.oracle import Model
 from thurbo.constraints import Box, Gauge, Levels
 from thurbo.evidence import Evidence
+from thurbo.inference import likelihood, meanfield
+from thurbo.inference.posterior import expectation, hidden_probability
 from thurbo.rbm import Params
 
 UNOBSERVED = ("marginalize", "exclude")
+# For a program that runs longer than it takes to compile, where conftest.py compiles without optimisation.
+RUNS_LONG = {} if os.environ.get("THURBO_TEST_OPTIMISED") == "1" else {"xla_backend_optimization_level": 1}
+
+# One program each: dispatched piece by piece they would be dozens.
+mean_field = jax.jit(meanfield.mean_field, static_argnames=("n_steps", "damping", "mass"))
+log_evidence_exact = jax.jit(likelihood.log_evidence_exact)
+
+
+@jax.jit
+def exact_posterior(params, evidence):
+    """P(h_k = 1 | e) of every row, by thurbo's own enumeration."""
+    return expectation(hidden_probability, params, evidence, "exact")[0]
+
+
+@partial(jax.jit, static_argnames="question")
+def ask(region, question, *arguments):
+    """A method of a region."""
+    return getattr(region, question)(*arguments)
 
 
 def make_params(seed=0, n_sites=6, n_hidden=3, n_factors=0, size=0.7, dtype=np.float64) -> Params:

@@ -15,7 +15,7 @@ import pytest
 from thurbo.columns import Binary, Ignore, Ordinal
 from thurbo.datasets import CHARACTERS, FILMS, load_starwars
 from thurbo.errors import ThurboError
-from thurbo.io import frames
+from thurbo.io.table import as_table
 
 SEEN = [f"seen: {film}" for film in FILMS]
 
@@ -28,7 +28,7 @@ def survey(request: Any) -> Any:
 def test_shape_and_names(survey: Any) -> None:
     frame, schema = survey
     assert frame.shape == (1186, 38)
-    assert frames.table(frame).names == schema.names
+    assert as_table(frame).names == schema.names
     assert len(FILMS) == 6
     assert len(CHARACTERS) == 14
     assert schema.n_sites == 29
@@ -36,7 +36,7 @@ def test_shape_and_names(survey: Any) -> None:
 
 def test_every_cell_is_read(survey: Any) -> None:
     frame, schema = survey
-    source, blocks = frames.table(frame), schema.fit(frame).compile(frame)
+    source, blocks = as_table(frame), schema.fit(frame).compile(frame)
     for name in schema.modelled:
         np.testing.assert_array_equal(blocks[name].observed[:, 0], ~source.cells(name).missing)
 
@@ -69,14 +69,14 @@ def test_everything_is_in_the_model(library: Any) -> None:
     frame, schema = load_starwars(library, everything=True)
     assert [name for name, column in schema.items() if isinstance(column, Ignore)] == ["respondent"]
     read = {source for sources in schema.source_columns.values() for source in sources}
-    assert {"respondent", *read} == set(frames.table(frame).names)
+    assert {"respondent", *read} == set(as_table(frame).names)
     fitted = schema.fit(frame)
     assert fitted.n_sites == 23 + 6 + 6 + 3 + 9
     blocks = fitted.compile(frame)
     assert (blocks["seen"].code == 1).sum(axis=0).tolist() == [673, 571, 550, 607, 758, 738]
     assert blocks["films"].observed.any(axis=1).sum() == 836
     tier = blocks["films"].tier
-    rank = frames.table(frame).cells("rank: The Empire Strikes Back")
+    rank = as_table(frame).cells("rank: The Empire Strikes Back")
     best = (tier >= 0).all(axis=1) & (np.where(rank.missing, 0, rank.values) == 1)
     assert np.all(tier[best, FILMS.index("The Empire Strikes Back")] == 5)
     assert blocks["shot_first"].observed[:, 0].sum() == 325 + 197 + 306
@@ -85,7 +85,7 @@ def test_everything_is_in_the_model(library: Any) -> None:
 
 
 def test_pandas_and_polars_agree() -> None:
-    first, second = (frames.table(load_starwars(library)[0]) for library in ("pandas", "polars"))
+    first, second = (as_table(load_starwars(library)[0]) for library in ("pandas", "polars"))
     for name in first.names:
         one, two = first.cells(name), second.cells(name)
         np.testing.assert_array_equal(one.missing, two.missing)

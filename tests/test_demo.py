@@ -31,7 +31,7 @@ def run(page: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     assert "What each hidden unit means" in html
     assert "for a regression of each of the questions on all others" in html
     assert "fan: Yes, given age >= 45-60" in out
-    assert "What if?" in html
+    assert "Predictions under conditions" in html
     assert "age &gt;= 45-60" in html
     assert "CC BY 4.0" in html  # the survey's licence asks for credit
     return out, html
@@ -59,9 +59,9 @@ def test_the_demo_holds_every_question(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize("everything", [False, True])
 def test_hidden_answers_are_those_that_evaluate_asks_about(everything: bool) -> None:
     frame, schema = load_starwars(everything=everything)
-    shown = demo.hide(frame, schema, seed=3)
+    shown = demo.mask(frame, schema, seed=3)
     fitted = schema.fit(shown)  # what the model of the demo knows
-    hidden = choose(fitted, fitted.compile(frame), demo.SHARE_HIDDEN, check_random_state(3))
+    hidden = choose(fitted, fitted.compile(frame), demo.SHARE_MASKED, check_random_state(3))
     n_answers = 0
     for name, where in hidden.items():
         columns = list(schema[name].source_columns(name))
@@ -84,11 +84,11 @@ def test_work_is_done_beside_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
         raise ValueError("of no interest here")
 
     monkeypatch.setattr(demo, "HEAD_START", 0.0)
-    with demo._beside(work):
+    with demo._in_background(work):
         time.sleep(0.02)
     assert done == ["begun", "ended"]
     monkeypatch.setattr(demo, "HEAD_START", 100.0)
-    with demo._beside(work):  # over before it had to begin
+    with demo._in_background(work):  # over before it had to begin
         pass
     assert done == ["begun", "ended"]
 
@@ -113,7 +113,7 @@ class Oracle:
 def test_gaps_and_conditions_of_every_question_are_answered() -> None:
     frame, schema = load_starwars(everything=True)
     model = Oracle(frame, schema)
-    respondent = demo.fill_gaps(model, frame)
+    respondent = demo.impute_one(model, frame)
     assert 3 <= len(respondent["filled"]) <= 5
     asked = demo.ask(model, frame, demo.WHAT_IF)
     assert [each["given"] for each in asked[:2]] == ["age >= 45-60", "age <= 30-44"]

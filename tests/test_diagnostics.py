@@ -197,9 +197,9 @@ def test_a_model_that_does_not_mix_says_so():
     assert not found.healthy
     assert found.mixes.tolist() == found.prior_mixes.tolist() == [True, False, True]
     assert found.rhat[:3, 1].min() > 1.5
-    assert "chains of 1 of 3 hidden units do not mix in some of the 4 rows watched, the worst hidden1 in row r" in rows
-    assert "do not mix for 1 of 3 hidden units, the worst hidden1, R-hat" in alone
-    assert "2 of 3 hidden units mix; the least: hidden1" in str(found)
+    assert "chains of 1 of 3 hidden units do not mix for some of the 4 rows; worst: hidden1 in row r" in rows
+    assert "do not mix for 1 of 3 hidden units; worst: hidden1, R-hat" in alone
+    assert "2 of 3 hidden units mix; worst: hidden1" in str(found)
 
 
 def test_units_are_looked_at_in_every_row():
@@ -230,11 +230,11 @@ def test_units_are_looked_at_in_every_row():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"n_chains": 1}, "n_chains=1 is not a whole number of at least 2"),
-        ({"n_draws": 3}, "n_draws=3 is not a whole number of at least 4"),
-        ({"rows": 0}, "rows=0 is neither"),
+        ({"n_chains": 1}, "n_chains=1 is not valid; give a whole number of at least 2"),
+        ({"n_draws": 3}, "n_draws=3 is not valid; give a whole number of at least 4"),
+        ({"rows": 0}, "rows=0 is not valid"),
         ({"rows": [0, 40]}, "positions from 0 to 39"),
-        ({"rows": ["r1"]}, "is neither a number of rows nor"),
+        ({"rows": ["r1"]}, "is not valid; give a number of rows"),
     ],
 )
 def test_what_cannot_be_asked(gentle, asked, message):
@@ -258,7 +258,7 @@ def test_scores_by_every_method(gentle):
 
 
 def test_scores_that_cannot_be_had(gentle):
-    with pytest.raises(tb.ThurboError, match='"guess" is not one of auto, exact, importance, conservative'):
+    with pytest.raises(tb.ThurboError, match="method='guess' is not one of auto, exact, importance, conservative"):
         gentle.score_samples(table(), method="guess")
     excluding = untrained(GENTLE, unobserved="exclude")
     with pytest.raises(tb.ThurboError, match=r'every row has a model of its own; use method="importance", or fit with'):

@@ -159,29 +159,33 @@ def test_the_interval_pairs_users_and_leaves_out_those_without_a_figure() -> Non
     found = metrics.paired_bootstrap(a + 1, a, n=50)
     assert found.lower == pytest.approx(1) == found.upper
     a[0] = np.nan
-    assert metrics.paired_bootstrap(a, np.zeros(50), n=50) == metrics.paired_bootstrap(a[1:], np.zeros(49), n=50)
-    assert metrics.paired_bootstrap(a, a[::-1].copy()) == metrics.paired_bootstrap(a, a[::-1].copy())
+    assert metrics.paired_bootstrap(a, np.zeros(50), n=50, random_state=0) == metrics.paired_bootstrap(
+        a[1:], np.zeros(49), n=50, random_state=0
+    )
+    assert metrics.paired_bootstrap(a, a[::-1].copy(), random_state=0) == metrics.paired_bootstrap(
+        a, a[::-1].copy(), random_state=0
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: metrics.ndcg([1, 2], [1.0], 1), "shapes"),
-        (lambda: metrics.ndcg([1, -2], [1.0, 2.0], 1), "user 0: relevance -2 is not a grade of 0 or more"),
+        (lambda: metrics.ndcg([1, -2], [1.0, 2.0], 1), "user 0: relevance -2 is not a number of 0 or more"),
         (
             lambda: metrics.err([[1, 2], [0, 5]], [[1.0, 2.0], [1.0, 2.0]], 4),
-            "user 1: relevance 5 is not a grade from 0",
+            "user 1: relevance 5 is not a number from 0",
         ),
         (lambda: metrics.ndcg([1, 2], [1.0, np.nan], 1), "give every judged item a score"),
         (lambda: metrics.ndcg([1, 2], [1.0, 2.0], 0), "k=0 is not a number of places"),
         (lambda: metrics.ndcg([1], [1.0], 1, gain="square"), "is not one of exponential, linear"),  # type: ignore[arg-type]
         (lambda: metrics.ndcg([[1], [1, 2]], [[1.0], [1.0]], 1), "user 1 has relevance of shape"),
         (lambda: metrics.ndcg([[1], [1, 2]], [[1.0]], 1), "2 lists and scores 1"),
-        (lambda: metrics.ndcg(["a"], [1.0], 1), "no number"),
-        (lambda: metrics.ndcg([1], [1.0], 1, groups=[1, 2]), "three lists of one length"),
+        (lambda: metrics.ndcg(["a"], [1.0], 1), "not a number"),
+        (lambda: metrics.ndcg([1], [1.0], 1, groups=[1, 2]), "three lists of the same length"),
         (lambda: metrics.err([1], [1.0], -1), "max_relevance=-1"),
-        (lambda: metrics.paired_bootstrap([1.0], [1.0, 2.0]), "one figure for each user"),
-        (lambda: metrics.paired_bootstrap([np.nan], [1.0]), "no user has a figure"),
+        (lambda: metrics.paired_bootstrap([1.0], [1.0, 2.0]), "one value per user"),
+        (lambda: metrics.paired_bootstrap([np.nan], [1.0]), "no user has a value"),
         (lambda: metrics.paired_bootstrap([1.0], [1.0], level=95), "level=95"),
         (lambda: metrics.paired_bootstrap([1.0], [1.0], n=0), "n=0"),
     ],

@@ -80,11 +80,11 @@ BAD: list[tuple[Any, tuple[str, ...]]] = [
     ),
     (
         lambda: tb.Categorical(["a", "b"]).encode(cells_of([tb.at_least("b")])),
-        ("at_least(b)", "nothing about categories", "ordered=True"),
+        ("at_least(b)", "column of categories", "ordered=True"),
     ),
     (
         lambda: tb.Categorical(LEVELS, ordered=True).encode(cells_of([tb.between("much", "some")])),
-        ("row 10", "leaves none of none < some < much < all"),
+        ("row 10", "contains none of none < some < much < all"),
     ),
     (
         lambda: tb.Categorical(LEVELS, ordered=True).encode(cells_of([tb.at_least("mch")])),

@@ -145,12 +145,12 @@ def test_the_long_form_keeps_categories_and_lists() -> None:
         (lambda: tb.pool([1.0, 2.0], [1.0, -1.0]), "table 1: a variance is negative"),
         (lambda: tb.pool([1.0, np.nan], [1.0, 1.0]), "table 1: one of the estimates is not finite"),
         (lambda: tb.pool(["a", "b"], [1.0, 1.0]), "not all numbers"),
-        (lambda: tb.pool([1.0, 2.0], [1.0, 1.0], n=1), "1 rows are not more"),
+        (lambda: tb.pool([1.0, 2.0], [1.0, 1.0], n=1), "n=1 is not larger"),
         (lambda: tb.pool([1.0, 2.0], [1.0, 1.0], level=95), "level=95"),
         (lambda: tb.stack([], {"a": [1]}), "no completed table"),
         (lambda: tb.stack([{"a": [1, 2]}], {"a": [1]}), "draw 1 has 2 rows"),
-        (lambda: tb.stack([{"b": [1]}], {"a": [1]}), "or other names"),
-        (lambda: tb.stack([{".id": [1]}], {".id": [None]}), "has one already"),
+        (lambda: tb.stack([{"b": [1]}], {"a": [1]}), "or the names differ"),
+        (lambda: tb.stack([{".id": [1]}], {".id": [None]}), "already has this column"),
     ],
 )
 def test_what_cannot_be_pooled_is_refused(call: Callable[[], Any], words: str) -> None:

@@ -139,20 +139,20 @@ def test_alternatives_of_one_name_are_told_apart(tmp_path: Path) -> None:
 BAD = {
     "unknown alternative": (NEW, "3: 3", "3: 7", 14, "alternative 7 is not named"),
     "ranked twice": (NEW, "2, 1, 3", "2, 1, 2", 15, "alternative 2 is ranked twice"),
-    "no number": (NEW, "3: 3", "3: x", 14, '"x" is no number of an alternative'),
-    "no count": (NEW, "3: 3", "three: 3", 14, '"three" is no number of voters'),
-    "no sign": (NEW, "3: 3", "3 3", 14, "is no order"),
-    "open brace": (NEW, "{2,3}", "{2,3", 13, "is no order"),
+    "no number": (NEW, "3: 3", "3: x", 14, '"x" is not a number of an alternative'),
+    "no count": (NEW, "3: 3", "three: 3", 14, '"three" is not a number of voters'),
+    "no sign": (NEW, "3: 3", "3 3", 14, "is not an order"),
+    "open brace": (NEW, "{2,3}", "{2,3", 13, "is not an order"),
     "empty": (NEW, "3: 3", "3:", 14, "the order is empty"),
-    "voters": (NEW, "VOTERS: 9", "VOTERS: 10", 8, "10 voters are announced and 9 follow"),
-    "orders": (NEW, "ORDERS: 3", "ORDERS: 4", 9, "4 different orders are announced and 3 follow"),
-    "alternatives": (NEW, "ALTERNATIVES: 3", "ALTERNATIVES: 2", 7, "2 alternatives are announced and 3 named"),
+    "voters": (NEW, "VOTERS: 9", "VOTERS: 10", 8, "the header says 10 voters, but there are 9"),
+    "orders": (NEW, "ORDERS: 3", "ORDERS: 4", 9, "the header says 4 different orders, but there are 3"),
+    "alternatives": (NEW, "ALTERNATIVES: 3", "ALTERNATIVES: 2", 7, "the header says 2 alternatives but names 3"),
     "named twice": (NEW, "NAME 3", "NAME 2", 12, "alternative 2 is named twice"),
-    "kind": (NEW, "DATA TYPE: toi", "DATA TYPE: soc", 4, 'the data type "soc" is not that of the extension .toi'),
-    "old voters": (OLD, "9,9,3", "9,8,3", 5, "8 voters are announced and 9 follow"),
-    "old counts": (OLD, "9,9,3", "9,9", 5, "is not voters, sum of votes and different orders"),
-    "old name": (OLD, "1,Soup", "Soup", 2, "is no alternative"),
-    "old first line": (OLD, "3\n1,S", "three\n1,S", 1, '"three" is no number of alternatives'),
+    "kind": (NEW, "DATA TYPE: toi", "DATA TYPE: soc", 4, 'the data type "soc" does not match the extension .toi'),
+    "old voters": (OLD, "9,9,3", "9,8,3", 5, "the header says 8 voters, but there are 9"),
+    "old counts": (OLD, "9,9,3", "9,9", 5, "does not hold three counts: voters, sum of votes and different orders"),
+    "old name": (OLD, "1,Soup", "Soup", 2, "is not an alternative"),
+    "old first line": (OLD, "3\n1,S", "three\n1,S", 1, '"three" is not a number of alternatives'),
 }  # fmt: skip
 
 
@@ -189,20 +189,24 @@ def test_what_cannot_be_read_or_written_is_refused(tmp_path: Path) -> None:
         "no such file": lambda: tb.read_preferences(tmp_path / "none.soc"),
         "it is empty": lambda: tb.read_preferences(file(tmp_path, "")),
         "use one of .soc": lambda: tb.read_preferences(tmp_path / "x.cat"),
-        "no order follows": lambda: tb.read_preferences(file(tmp_path, NEW[: NEW.index("5: ")])),
+        "there are no orders below": lambda: tb.read_preferences(file(tmp_path, NEW[: NEW.index("5: ")])),
         "the file ends": lambda: tb.read_preferences(file(tmp_path, "3\n1,a\n")),
         "not one of order, voter": lambda: tb.read_preferences(file(tmp_path, NEW), per="row"),  # type: ignore[arg-type]
-        "row 1: .soc holds no ties; write .toc": lambda: tb.write_preferences(
+        "row 1: .soc files cannot hold ties; write .toc": lambda: tb.write_preferences(
             {"x": ["a > b", "a = b"]}, tmp_path / "x.soc", {"x": tb.Ranking()}
         ),
-        "holds only orders of all": lambda: tb.write_preferences(
+        "hold only complete orders": lambda: tb.write_preferences(
             {"x": ["a > b", "a"]}, tmp_path / "x.soc", {"x": tb.Ranking()}
         ),
-        "the weight 1.5 is no number of voters": lambda: tb.write_preferences(
+        "the weight 1.5 is not a whole number of voters": lambda: tb.write_preferences(
             {"x": ["a > b"], "w": [1.5]}, tmp_path / "x.soc", {"x": tb.Ranking(), "w": tb.Weight()}
         ),
-        "has no ranking": lambda: tb.write_preferences({"x": [1.5, 2]}, tmp_path / "x.soc", {"x": tb.Continuous()}),
-        "no row ranks": lambda: tb.write_preferences({"x": [None]}, tmp_path / "x.soc", {"x": tb.Ranking(["a", "b"])}),
+        "has no Ranking column": lambda: tb.write_preferences(
+            {"x": [1.5, 2]}, tmp_path / "x.soc", {"x": tb.Continuous()}
+        ),
+        "no row has a ranking": lambda: tb.write_preferences(
+            {"x": [None]}, tmp_path / "x.soc", {"x": tb.Ranking(["a", "b"])}
+        ),
         "is a statement": lambda: tb.write_preferences(
             {"x": [tb.one_of("a", "b")]}, tmp_path / "x.soi", {"x": tb.Ranking(["a", "b", "c"])}
         ),

@@ -38,7 +38,7 @@ def model() -> tb.TBM:
 def test_each_question_takes_the_reading_that_knew_its_hidden_answers_better(model: tb.TBM) -> None:
     frame = made()
     before = model.get_params()
-    schema = tb.choose_ordinals(frame, model, hide=0.4)
+    schema = tb.choose_ordinals(frame, model, hide=0.4, random_state=0)
     assert schema["ends"].kind == "categorical"
     assert schema["ends"].has_order
     assert schema["scale"].kind == "ordinal"
@@ -72,7 +72,7 @@ def test_scores_of_both_readings_decide_and_rows_are_either_learned_from_or_judg
 
     monkeypatch.setattr(tb.TBM, "fit", fit)
     monkeypatch.setattr(tb.TBM, "evaluate", evaluate)
-    schema = tb.choose_ordinals(frame, model, hold_out=0.3)
+    schema = tb.choose_ordinals(frame, model, hold_out=0.3, random_state=0)
     assert [schema[name].kind for name in ("ends", "scale")] == ["categorical", "ordinal"]
     assert "-1.200 nats an answer by cuts, -1.000 by utilities, of 7 hidden answers" in schema.reasons["ends"]
     for of_fit, of_test in zip(learned, judged, strict=True):

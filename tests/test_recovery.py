@@ -12,10 +12,11 @@ from benchmarks.robustness import ITEMS, LEVELS, PARTIES, TIES, binary, several,
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
+import thurbo as tb
 from thurbo import TBM, Categorical, Continuous, MultiSelect, Ordinal, Ranking
 
 N_TEST = 1024
-MEDIA = MultiSelect(("tv", "net", "press"), form="list")
+MEDIA = MultiSelect(("tv", "net", "press"), cell_format="list")
 
 
 class Case(NamedTuple):
@@ -30,7 +31,7 @@ class Case(NamedTuple):
     ties: tuple[str, ...] = TIES
 
 
-RANKINGS = several(3, "issues", Ranking(ITEMS, form="text"))
+RANKINGS = several(3, "issues", Ranking(ITEMS, cell_format="text"))
 TWO_TIERS = ("> = =", "= > =", "= = >")  # quicker to compile than three
 SIMPLE = several(4, "fan", binary()) | several(4, "trust", Ordinal(LEVELS)) | several(4, "height", Continuous())
 CASES = {
@@ -47,7 +48,7 @@ CASES = {
         SIMPLE
         | several(2, "media", MEDIA)
         | several(2, "party", Categorical(PARTIES))
-        | several(1, "issues", Ranking(ITEMS, form="text")),
+        | several(1, "issues", Ranking(ITEMS, cell_format="text")),
         missing=0.4,
         n_train=2000,
         learning_rate=0.03,
@@ -60,7 +61,7 @@ RUNS = [
     pytest.param("simple", {"objective": "likelihood"}, id="likelihood"),
     pytest.param(
         "simple",
-        {"objective": "likelihood", "positive_phase": "gibbs"},
+        {"learning": tb.Likelihood(positive_phase="gibbs")},
         id="likelihood by gibbs",
         marks=pytest.mark.slow,
     ),
@@ -70,7 +71,7 @@ RUNS = [
     ),
     pytest.param(
         "simple",
-        {"objective": "multi-prediction", "likelihood_weight": 0.1, "max_epochs": 150},
+        {"learning": tb.Prediction(likelihood_weight=0.1), "max_epochs": 150},
         id="both",
         marks=pytest.mark.slow,
     ),
@@ -105,9 +106,10 @@ def test_features_learned_without_neighbours_say_more_of_what_runs_through_a_tab
         x = 1.5 * np.repeat(matter, 4, axis=1) + tilt + rng.normal(size=(1500, 24))
         frame = pd.DataFrame(x > 0, columns=[f"q{i}" for i in range(24)])
         score = {}
-        for hiding in ("cells", "neighbours"):
-            how = {"objective": "multi-prediction", "hiding": hiding, "max_epochs": 40, "random_state": 0}
-            features = TBM(n_hidden=3, verbose=False, **how).fit(frame).transform(frame, output="log_odds")
-            score[hiding] = cross_val_score(LogisticRegression(), features, group, cv=3).mean()
+        for masking in ("cells", "neighbours"):
+            learning = tb.Prediction(masking=masking, likelihood_weight=0.0)
+            model = TBM(n_hidden=3, learning=learning, max_epochs=40, random_state=0, verbose=False)
+            features = model.fit(frame).transform(frame, output="log_odds")
+            score[masking] = cross_val_score(LogisticRegression(), features, group, cv=3).mean()
         gain.append(score["neighbours"] - score["cells"])
     assert np.mean(gain) > 0.06, gain
