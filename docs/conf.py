@@ -34,7 +34,7 @@ python_maximum_signature_line_length = 88
 
 html_theme = "pydata_sphinx_theme"
 html_title = "thurbo"
-html_sidebars = {"**": []}  # five pages stand in the header; a side column would be empty
+html_sidebars = {"**": []}  # all pages are in the header; a side column would be empty
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
@@ -57,7 +57,11 @@ warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 def plain_docstrings(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Let docstrings stay plain text: what would be taken for markup is escaped, tables become lists."""
-    lines[:] = [_escaped(line) for line in _definitions(lines)]
+    done, example = [], False
+    for line in _definitions(lines):
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))  # until the next blank line
+        done.append(line if example or line.startswith(".. ") else _escaped(line))
+    lines[:] = done
 
 
 def _escaped(line: str) -> str:

@@ -33,9 +33,7 @@ def code(page: str) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    "page", PAGES
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
