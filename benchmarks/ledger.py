@@ -36,7 +36,7 @@ from benchmarks.ledger_figures import FIGURES, QUICK, RUNS, Figure, Run
 ROOT = Path(__file__).resolve().parent.parent
 LEDGER, DOCS = ROOT / "benchmarks" / "ledger.json", ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- ledger:begin -->", "<!-- ledger:end -->"
-N_JOBS_WITH_GPU = 6
+N_JOBS_WITH_GPU = 4
 END_OF_STDERR = 2000
 
 
