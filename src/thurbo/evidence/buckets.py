@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from thurbo.evidence.evidence import Evidence, Unobserved
@@ -91,7 +90,7 @@ class Buckets:
 
     def on_device(self) -> Buckets:
         """The same with arrays on the device, which compiled programs index without a copy."""
-        return replace(self, buckets=tuple(jax.tree.map(jnp.asarray, bucket) for bucket in self.buckets))
+        return replace(self, buckets=tuple(map(jax.device_put, self.buckets)))
 
     def rows(self, index: np.ndarray) -> Buckets:
         """A selection of rows, with repetition allowed, numbered by their position in `index`."""
@@ -126,7 +125,7 @@ class Buckets:
             if own.any():
                 mask = np.zeros((len(self.places[number]), n_slots(bucket)), bool)
                 mask[position[own], slot[own]] = True
-                bucket = bucket.hide(jnp.asarray(mask), unobserved)
+                bucket = _hide(bucket, mask, unobserved)
             buckets.append(bucket)
         return replace(self, buckets=tuple(buckets))
 
@@ -162,6 +161,9 @@ class Buckets:
             return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
         back = np.argsort(np.concatenate(places), kind="stable")
         return jax.tree.map(lambda *leaves: np.concatenate(leaves)[back], *parts)
+
+
+_hide = jax.jit(Evidence.hide, static_argnames=("unobserved",))
 
 
 def _chunks(bucket: Evidence, n_rows: int) -> Iterator[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""§3 From the blocks of columns to evidence on the device: few static shapes, to limit compilation.
+"""§3 From the blocks of columns to evidence, as NumPy arrays: few static shapes, to limit compilation.
 
 The same code is used for tables and lists: the first slots of every row are the sites of shared columns; the entries of
 each listed column follow, padded to one of a few widths.
@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from thurbo.constraints import Box, Levels, OneOf, Order
@@ -91,7 +90,7 @@ def pack(
             own.append(_Listed(block, site, at, size))
             at += size
         evidence = _evidence(shared, own, rows, unobserved, dtype, free_lists)
-        buckets.append(jax.tree.map(np.asarray, evidence))
+        buckets.append(evidence)
         places.append(rows)
         firsts.append([each.first_slot for each in own])
     where = tuple(
@@ -161,7 +160,7 @@ def _evidence(
     families = {block.family for block in shared.blocks} | {each.block.family for each in lists}
     every = len(rows) == (shared.blocks[0].n_rows if shared.blocks else -1)
 
-    def beside(name: str, nothing: Any, kind: Any) -> np.ndarray:
+    def beside(name: str, nothing: Any, kind: Any) -> Any:
         """One array of all columns over the slots of these rows."""
         own = shared.array(name) if shared.blocks else np.zeros((len(rows), 0))
         own = own if every or not shared.blocks else own[rows]
@@ -175,13 +174,13 @@ def _evidence(
 
     constraints: list[Constraint] = []
     if "measured" in families:
-        ends = jnp.asarray(beside("lower", -np.inf, dtype)), jnp.asarray(beside("upper", np.inf, dtype))
-        constraints.append(Box(*ends, jnp.asarray(beside("point", False, bool))))
+        ends = beside("lower", -np.inf, dtype), beside("upper", np.inf, dtype)
+        constraints.append(Box(*ends, beside("point", False, bool)))
     if "levels" in families:
         most = max([block.n_cuts for block in shared.blocks] + [each.block.n_cuts for each in lists])
         small = np.int8 if most < 127 else np.int32
         code, high = beside("code", -1, small), beside("code_high", -1, small)
-        constraints.append(Levels(jnp.asarray(code), None if np.array_equal(code, high) else jnp.asarray(high)))
+        constraints.append(Levels(code, None if np.array_equal(code, high) else high))
     constraints += _orders(shared.blocks, None if every else rows, n_slots)
     constraints += [_listed_order(each, rows, n_slots) for each in lists if each.block.family == "utility"]
     present: Any = None
@@ -191,13 +190,13 @@ def _evidence(
         if free_lists:
             takes = np.ones_like(takes)
         present = np.concatenate([takes, *(each.grid(rows)[0] for each in lists)], axis=1)
-        present = jnp.asarray(present)
     if shared.linear is not None:
         linear = shared.linear if every else jax.tree.map(lambda leaf: leaf[rows], shared.linear)
         if lists:
-            linear = jax.tree.map(jnp.asarray, linear.embed(np.arange(len(shared.sites)), n_slots))
+            linear = linear.embed(np.arange(len(shared.sites)), n_slots)
+        linear = jax.tree.map(np.asarray, linear)
         constraints.append(linear)
-        present = None if present is None else present | linear.held
+        present = None if present is None else present | np.asarray(linear.held)
     cells = _cells(shared.blocks, n_slots)
     if not lists:
         return Evidence(tuple(constraints), None, present, cells)
@@ -211,7 +210,8 @@ def _evidence(
         sites.append(own)
         listed.append(real)
     slots: Any = np.concatenate(sites, axis=1).astype(np.int32)
-    return Evidence(tuple(constraints), slots, present, cells, jnp.asarray(np.concatenate(listed, axis=1)))
+    marked: Any = np.concatenate(listed, axis=1)
+    return Evidence(tuple(constraints), slots, present, cells, marked)
 
 
 def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> list[Block]:
@@ -237,7 +237,7 @@ def _cells(blocks: list[Block], n_slots: int) -> Any:
         if block.family == "utility":
             cells[first : first + len(block.sites)] = first
         first += len(block.sites)
-    return jnp.asarray(cells, jnp.int32)
+    return cells.astype(np.int32)
 
 
 def _listed_order(each: _Listed, rows: np.ndarray, n_slots: int) -> Order:
@@ -276,13 +276,13 @@ def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[
             one_of[:, place] = block.one_of if rows is None else block.one_of[rows]
             slots[place, :n_labels] = np.arange(begin, begin + n_labels)
         where = tuple(map(tuple, slots.tolist()))
-        plain = np.where(one_of[:, :, None], -1, tier)
+        plain: Any = np.where(one_of[:, :, None], -1, tier)
         halves = (size, 1) if is_choice else None
         form = form_of(plain, where)
-        constraints.append(Order(jnp.asarray(plain), where, n_slots, *shape_of(plain), halves, alone=True, form=form))
+        constraints.append(Order(plain, where, n_slots, *shape_of(plain), halves, alone=True, form=form))
         if one_of.any():
-            sets = np.where(one_of[:, :, None], tier, -1)
-            constraints.append(OneOf(jnp.asarray(sets), where, n_slots, alone=True))
+            sets: Any = np.where(one_of[:, :, None], tier, -1)
+            constraints.append(OneOf(sets, where, n_slots, alone=True))
     return constraints
 
 

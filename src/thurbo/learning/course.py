@@ -34,10 +34,10 @@ HURRY = 0.5  # share of the time limit after which the rate starts to decay
 
 
 class Rows(NamedTuple):
-    """Evidence with the weight of each row."""
+    """Evidence with the weight of each row, on the host."""
 
     evidence: Buckets
-    weight: PerRow
+    weight: np.ndarray
 
 
 class Length(NamedTuple):
@@ -92,7 +92,7 @@ class Run:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def held_out_score(key: PRNGKey, params: Params, rows: Rows, plan: Plan) -> Float[Array, ""]:
+def held_out_score(key: PRNGKey, params: Params, rows: Rows, plan: Plan) -> float:
     """Log-likelihood per cell of held-out rows: of masked cells, or of all cells if exact."""
     table, sums = rows.evidence, []
     every = [np.arange(len(place)) for place in table.places]
@@ -101,8 +101,8 @@ def held_out_score(key: PRNGKey, params: Params, rows: Rows, plan: Plan) -> Floa
         weight = rows.weight[table.places[bucket][index]] * real.astype(np.float32)
         own_key = key if table.sites_shared else jax.random.fold_in(key, number)
         sums.append(_held_out_sums(own_key, params, table.buckets[bucket].rows(index), weight, plan))
-    total, count = (jnp.stack(each).sum() for each in zip(*sums, strict=True))
-    return total / jnp.maximum(count, 1.0)
+    total, count = (np.sum([float(one) for one in each]) for each in zip(*sums, strict=True))
+    return float(total / max(count, 1.0))
 
 
 @partial(jax.jit, static_argnames=("plan",))
@@ -140,27 +140,28 @@ def fit(
     total = length.max_epochs * n_batches
     fall = (0.5 * total, float(total)) if length.falls else (NEVER, 2 * NEVER)
     run = resume or Run(state, state, fall, length.learning_rate)
+    weight = jax.device_put(rows.weight)
     every = max(1, length.max_epochs // 50)
     key_score = jax.random.fold_in(key, 2**30)
     problem, before = None, run.seconds
     started = time.perf_counter()
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
-            moved, info = _epoch(key, run, rows, layout, plan, length)
+            moved, info = _epoch(key, run, rows.evidence, weight, layout, plan, length)
             params = fold(moved.learnable, moved.centre, layout)
             run.number += 1
             record: dict[str, Any] = {
                 "epoch": run.number,
                 "objective": float(info.objective),
                 "gradient_norm": float(info.gradient_norm),
-                "activation": float(info.activation.mean()) if info.activation.size else 0.0,
+                "activation": float(np.asarray(info.activation).mean()) if info.activation.size else 0.0,
             }
             if plan.keeps_chains:
                 record["gap"] = float(info.gap)
             finite = _all_finite(record["objective"], params)
             is_last = run.number == length.max_epochs or float(moved.step) >= run.fall[1]
             if finite and held_out is not None and (run.number % every == 0 or is_last):
-                record["held_out"] = float(held_out_score(key_score, params, held_out, plan))
+                record["held_out"] = held_out_score(key_score, params, held_out, plan)
             run.seconds = before + time.perf_counter() - started
             record["seconds"] = run.seconds
             run.history.append(record)
@@ -180,22 +181,15 @@ def fit(
     return Fitted(fold(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept)
 
 
-def _epoch(key: PRNGKey, run: Run, rows: Rows, layout: Layout, plan: Plan, length: Length) -> tuple[TrainState, Info]:
+def _epoch(
+    key: PRNGKey, run: Run, evidence: Buckets, weight: PerRow, layout: Layout, plan: Plan, length: Length
+) -> tuple[TrainState, Info]:
     """One pass over the rows from the current state."""
     more = run.more_steps if plan.uses_chains else 1
     careful = replace(plan, n_negative_steps=plan.n_negative_steps * more)
-    dtype = rows.weight.dtype
-    return epoch(
-        jax.random.fold_in(key, run.number),
-        run.state,
-        rows.evidence,
-        rows.weight,
-        layout,
-        jnp.asarray(run.rate, dtype),
-        Fall(*(jnp.asarray(step, dtype) for step in run.fall)),
-        careful,
-        length.cells,
-    )
+    rate, *fall = jax.device_put([np.asarray(value, weight.dtype) for value in (run.rate, *run.fall)])
+    key = jax.random.fold_in(key, run.number)
+    return epoch(key, run.state, evidence, weight, layout, rate, Fall(*fall), careful, length.cells)
 
 
 def _keep_time(run: Run, limit: TimeLimit, record: dict[str, Any], n_batches: int, length: Length) -> str | None:
@@ -282,7 +276,6 @@ def _recover(run: Run, trouble: str, record: dict[str, Any], key: PRNGKey) -> No
 
 
 def _all_finite(objective: float, params: Params) -> bool:
-    finite = jnp.isfinite(jnp.asarray(objective))
-    for leaf in (params.site_bias, params.weights, params.hidden_bias, params.loadings, params.gauge.scale):
-        finite = finite & jnp.isfinite(leaf).all()
-    return bool(finite & ~jnp.isnan(params.gauge.cuts).any())
+    leaves = (params.site_bias, params.weights, params.hidden_bias, params.loadings, params.gauge.scale)
+    finite = np.isfinite(objective) and all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves)
+    return bool(finite and not np.isnan(np.asarray(params.gauge.cuts)).any())

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import PRNGKey
@@ -48,11 +47,11 @@ class Data(NamedTuple):
                 decay[where] = schema[name].learning_settings["item_decay"] / max(1, len(entries.site))
         utility = schema.is_utility
         return Layout(
-            jnp.asarray(schema.n_cuts),
-            jnp.asarray(schema.is_measured),
-            utility=jnp.asarray(utility) if utility.any() else None,
-            lists=jnp.asarray(np.stack(lists), jnp.float32) if lists else None,
-            item_decay=jnp.asarray(decay, jnp.float32) if lists else None,
+            jax.device_put(schema.n_cuts),
+            jax.device_put(schema.is_measured),
+            utility=jax.device_put(utility) if utility.any() else None,
+            lists=jax.device_put(np.stack(lists).astype(np.float32)) if lists else None,
+            item_decay=jax.device_put(decay.astype(np.float32)) if lists else None,
         )
 
 
@@ -94,7 +93,7 @@ def start(
         learnable = learnable._replace(loadings=shared)
     if plan.negative_phase == "tempered":
         n_chains = max(1, n_chains // plan.n_temperatures) * plan.n_temperatures
-    chains = jax.random.bernoulli(key_chains, centre.hidden[None, :], (n_chains, size[0])).astype(jnp.float32)
+    chains = starting.chains(key_chains, centre.hidden, n_chains)
     return trainer.initial_state(learnable, centre, chains, plan, n_rows)
 
 
@@ -111,7 +110,7 @@ def choose_sizes(
     plan = settings.plan({**chosen, "objective": "multi-prediction", "likelihood_weight": 0.0}, *largest)
     key_start, key_search = jax.random.split(key)
     state = start(key_start, data, largest, 1, plan)
-    rows = course.Rows(data.evidence, jnp.asarray(data.weight, jnp.float32))
+    rows = course.Rows(data.evidence, np.asarray(data.weight, np.float32))
     rate = float(chosen["learning_rate"])
     tried = sizes.search(key_search, state, rows, data.layout, plan, found, rate, on_step=on_epoch)
     begins = f"{tried[0].n_hidden} hidden units and {tried[0].n_factors} factors, compiling"
@@ -129,8 +128,8 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
     n_held = settings.held_out(chosen, n_rows)
     state = start(key_start, data, size, int(chosen["n_chains"]), plan, n_rows - n_held)
     cells, max_epochs = lengths(chosen, data)
-    order = np.asarray(jax.random.permutation(key_split, n_rows))
-    every = course.Rows(data.evidence, jnp.asarray(data.weight, jnp.float32))
+    order = np.asarray(jax.random.permutation(key_split, n_rows)) if n_held else np.arange(n_rows)
+    every = course.Rows(data.evidence, np.asarray(data.weight, np.float32))
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
     seen = seen._replace(evidence=seen.evidence.on_device())
     length = course.Length(cells, max_epochs, float(chosen["learning_rate"]))
@@ -153,7 +152,7 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
         on_run=checkpoint.save if checkpoint else None,
         limit=None if chosen["max_time"] is None else course.TimeLimit(float(chosen["max_time"]), began),
     )
-    return Outcome(fitted, plan, tried, order[n_held:] if n_held else np.arange(n_rows))
+    return Outcome(fitted, plan, tried, order[n_held:])
 
 
 def lengths(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
@@ -168,7 +167,7 @@ def lengths(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
 def go_on(chosen: Mapping[str, Any], data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:
     """One more pass over new rows at the full rate; smoothed posteriors of the first rows are not updated."""
     plan = replace(plan, posterior_smoothing=0.0)
-    rows = course.Rows(data.evidence.on_device(), jnp.asarray(data.weight, jnp.float32))
+    rows = course.Rows(data.evidence.on_device(), np.asarray(data.weight, np.float32))
     cells, _ = lengths(chosen, data)
     length = course.Length(cells, 1, float(chosen["learning_rate"]), falls=False)
     key = jax.random.fold_in(jax.random.key(seed), state.step)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import PRNGKey
@@ -78,7 +77,9 @@ def search(
     n_judged = min(len(order) // 4, MOST_JUDGED)
     judged, seen = order[:n_judged], order[n_judged:][:MOST_ROWS]
     shown, judges = (Rows(rows.evidence.rows(index), rows.weight[index]) for index in (seen, judged))
-    at, never = jnp.asarray(rate, rows.weight.dtype), jnp.asarray(NEVER, rows.weight.dtype)
+    shown = shown._replace(evidence=shown.evidence.on_device())
+    weight = jax.device_put(shown.weight)
+    at, first, last = jax.device_put([np.asarray(value, weight.dtype) for value in (rate, NEVER, 2 * NEVER)])
     n_batches = -(-len(seen) // BATCH)
     cells = BATCH * -(-shown.evidence.n_cells // len(seen))
     running = {size: _cut(state, layout, *size) for size in sizes}
@@ -89,11 +90,10 @@ def search(
         for size, (fitted, own) in running.items():
             for i in range(max(1, round(n_steps / n_batches))):
                 key_i = jax.random.fold_in(key_fit, 1000 * number + i)
-                fall = Fall(never, 2 * never)
-                fitted, _ = epoch(key_i, fitted, *shown, own, at, fall, plan, cells)
+                fitted, _ = epoch(key_i, fitted, shown.evidence, weight, own, at, Fall(first, last), plan, cells)
             running[size] = fitted, own
             score = held_out_score(key_judge, fold(fitted.learnable, fitted.centre, own), judges, plan)
-            results[size] = Tried(*size, float(score) if jnp.isfinite(score) else -np.inf)
+            results[size] = Tried(*size, score if np.isfinite(score) else -np.inf)
             done += 1
             figure = f"{size[0]} hidden units and {size[1]} factors, "
             figure += f"mean log-likelihood per answer (nats): {results[size].held_out:.4f}"
@@ -121,10 +121,10 @@ def _n_fits(n_sizes: int) -> int:
 def _cut(state: TrainState, layout: Layout, n_hidden: int, n_factors: int) -> tuple[TrainState, Layout]:
     """The same initial state with fewer active units."""
     start = state.learnable
-    units = jnp.arange(start.weights.shape[1]) < n_hidden
-    factors = jnp.arange(start.loadings.shape[1]) < n_factors
-    learnable = start._replace(
-        weights=jnp.where(units[None, :], start.weights, jnp.zeros_like(start.weights)),
-        loadings=jnp.where(factors[None, :], start.loadings, jnp.zeros_like(start.loadings)),
+    units = np.arange(start.weights.shape[1]) < n_hidden
+    factors = np.arange(start.loadings.shape[1]) < n_factors
+    weights, loadings, units, factors = jax.device_put(
+        (np.asarray(start.weights) * units, np.asarray(start.loadings) * factors, units, factors)
     )
+    learnable = start._replace(weights=weights, loadings=loadings)
     return state._replace(learnable=learnable), layout._replace(active_hidden=units, active_factors=factors)

@@ -6,13 +6,14 @@ optimiser uses centred, unconstrained coordinates (`Learnable`); `fold` converts
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, Int, PRNGKey
+from thurbo._typing import Array, Bool, Chains, Float, Int, PRNGKey
 from thurbo.constraints import Gauge
 from thurbo.rbm import Params
 
@@ -61,6 +62,7 @@ class Layout(NamedTuple):
         return None if self.lists is None else self.lists.sum(axis=0)
 
 
+@jax.jit
 def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
     """α = a − W c, γ = g − Wᵀ d, θ_l = θ_1 + Σ gaps: the same model in the paper's parameters."""
     return Params(
@@ -72,6 +74,12 @@ def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
         hidden_mean=centre.hidden,
         presence=None if layout.lists is None or not learnable.presence.shape[1] else learnable.presence,
     )
+
+
+@partial(jax.jit, static_argnames=("n_chains",))
+def chains(key: PRNGKey, rate: Float[Array, " hidden"], n_chains: int) -> Chains:
+    """Initial states of the negative phase: hidden units drawn at their rates."""
+    return jax.random.bernoulli(key, rate[None, :], (n_chains, rate.shape[0])).astype(rate.dtype)
 
 
 def recentre(learnable: Learnable, old: Centre, new: Centre) -> Learnable:
@@ -115,7 +123,6 @@ def start(
 ) -> tuple[Learnable, Centre]:
     """Small random weights around the independent model, hidden units at `hidden_rate`."""
     n_sites = len(n_cuts)
-    key_w, key_v = jax.random.split(key)
     width = max(cuts.shape[1], 1)
     padded = np.full((n_sites, width), np.inf)
     padded[:, : cuts.shape[1]] = cuts
@@ -123,15 +130,34 @@ def start(
     with np.errstate(invalid="ignore"):
         gaps = np.diff(padded, axis=1)
     log_gaps = np.log(np.where(np.isfinite(gaps), gaps, 1.0).clip(1e-4))
+    bias = np.zeros(n_sites) if site_bias is None else np.asarray(site_bias)
+    scales = (np.asarray(value, dtype) for value in (bias, first, log_gaps, hidden_rate, weight_scale))
+    return _start(key, *scales, n_hidden, n_factors, n_presence)
+
+
+@partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence"))
+def _start(
+    key: PRNGKey,
+    site_bias: Float[Array, " site"],
+    first_cut: Float[Array, " site"],
+    log_gaps: Float[Array, "site gap"],
+    hidden_rate: Float[Array, ""],
+    weight_scale: Float[Array, ""],
+    n_hidden: int,
+    n_factors: int,
+    n_presence: int,
+) -> tuple[Learnable, Centre]:
+    """One compiled program instead of one for each array."""
+    n_sites, dtype = site_bias.shape[0], site_bias.dtype
+    key_w, key_v = jax.random.split(key)
     learnable = Learnable(
-        site_bias=jnp.zeros(n_sites, dtype) if site_bias is None else jnp.asarray(site_bias, dtype),
+        site_bias=site_bias,
         weights=weight_scale * jax.random.normal(key_w, (n_sites, n_hidden), dtype),
-        hidden_bias=jnp.full(n_hidden, np.log(hidden_rate / (1 - hidden_rate)), dtype),
+        hidden_bias=jnp.broadcast_to(jnp.log(hidden_rate) - jnp.log1p(-hidden_rate), (n_hidden,)),
         loadings=weight_scale * jax.random.normal(key_v, (n_sites, n_factors), dtype),
-        first_cut=jnp.asarray(first, dtype),
-        log_gaps=jnp.asarray(log_gaps, dtype),
+        first_cut=first_cut,
+        log_gaps=log_gaps,
         log_scale=jnp.zeros(n_sites, dtype),
         presence=jnp.zeros((n_sites, n_presence), dtype),
     )
-    centre = Centre(jnp.full(n_hidden, hidden_rate, dtype), learnable.site_bias)
-    return learnable, centre
+    return learnable, Centre(jnp.broadcast_to(hidden_rate, (n_hidden,)), site_bias)

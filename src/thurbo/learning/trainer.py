@@ -66,6 +66,7 @@ def _optimiser(plan: Plan) -> optax.GradientTransformation:
     return optax.chain(rule, optax.add_decayed_weights(plan.weight_decay, mask=decayed))
 
 
+@partial(jax.jit, static_argnames=("plan", "n_rows"))
 def initial_state(learnable: Learnable, centre: Centre, chains: Chains, plan: Plan, n_rows: int = 0) -> TrainState:
     """The initial state."""
     kept = n_rows if plan.posterior_smoothing else 0

@@ -29,12 +29,10 @@ Moments = tuple[Float[Array, "row asked"], Float[Array, "row asked"]]
 Function = Callable[..., Any]  # of mean and deviation [row, asked], shared arguments, arguments by row
 
 
-def ends(cuts: Any) -> Any:
+def ends(cuts: np.ndarray) -> np.ndarray:
     """Both ends of every level, [2, level] or [line, 2, level]; both are +∞ after a site's last level."""
-    numeric = np if isinstance(cuts, np.ndarray) else jnp
-    end = numeric.full((*cuts.shape[:-1], 1), np.inf, cuts.dtype)
-    lower, upper = numeric.concatenate([-end, cuts], -1), numeric.concatenate([cuts, end], -1)
-    return numeric.stack([lower, upper], -2)
+    end = np.full((*cuts.shape[:-1], 1), np.inf, cuts.dtype)
+    return np.stack([np.concatenate([-end, cuts], -1), np.concatenate([cuts, end], -1)], -2)
 
 
 def in_portions(program: Callable[..., Any], *rowwise: np.ndarray) -> Any:
@@ -45,7 +43,7 @@ def in_portions(program: Callable[..., Any], *rowwise: np.ndarray) -> Any:
         size = next(size for size in (16, 128, 1024, LINES_AT_ONCE) if size >= count)
         index = np.minimum(np.arange(begin, begin + size), max(n_rows - 1, 0))
         padded = (leaf[index] if n_rows else np.zeros((size, *leaf.shape[1:]), leaf.dtype) for leaf in rowwise)
-        found = program(*map(jnp.asarray, padded))
+        found = program(*padded)
         parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], found))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 

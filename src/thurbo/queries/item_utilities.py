@@ -49,18 +49,13 @@ Ask = Callable[[np.ndarray], np.ndarray]  # row numbers → utilities [row, item
 
 def of_items(params: Params, found: Features, where: slice, has_levels: bool) -> Ask:
     """A function from row numbers to the utilities of a column's items, given the features of all rows."""
-    own = params._replace(
-        site_bias=params.site_bias[where],
-        weights=params.weights[where],
-        loadings=params.loadings[where],
-        presence=None,
-        factor_prior=None,
-    )
-    zero = params.gauge.cuts[where, 0] if has_levels else jnp.zeros_like(own.site_bias)
+    every = (params.site_bias, params.weights, params.loadings, params.gauge.cuts)
+    bias, weights, loadings, cuts = jax.device_put([np.asarray(leaf)[where] for leaf in every])
+    own = params._replace(site_bias=bias, weights=weights, loadings=loadings, presence=None, factor_prior=None)
+    zero = jax.device_put(np.asarray(cuts)[:, 0] if has_levels else np.zeros_like(bias))
 
     def ask(rows: np.ndarray) -> np.ndarray:
-        hidden, factors = (jnp.asarray(leaf[rows]) for leaf in (found.hidden, found.factors))
-        return np.asarray(utilities(own, hidden, factors, zero))
+        return np.asarray(utilities(own, found.hidden[rows], found.factors[rows], zero))
 
     return ask
 
@@ -93,7 +88,7 @@ def best(ask: Ask, n_rows: int, top: int, allowed: np.ndarray, seen: tuple[np.nd
             start, item = seen
             length = start[begin + 1 : end + 1] - start[begin:end]
             utility[np.repeat(np.arange(end - begin), length), item[start[begin] : start[end]]] = -np.inf
-        value, place = map(np.asarray, _best(jnp.asarray(utility), min(top, utility.shape[1])))
+        value, place = map(np.asarray, _best(utility, min(top, utility.shape[1])))
         value, place = value[: end - begin], place[: end - begin]
         row, order = np.nonzero(np.isfinite(value))
         parts.append(Ranked(row + begin, place[row, order], value[row, order], order + 1))

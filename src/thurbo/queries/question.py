@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool
 from thurbo.columns.block import Block
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import LOG_LEAST_DENSITY, Distribution
@@ -61,7 +59,7 @@ class Question:
         """The posterior of each row; None if inequalities may constrain a missing cell, or if states are averaged."""
         if self.how.method != "mean-field" or self.evidence.spans_cells:
             return None
-        sites = jnp.asarray(np.flatnonzero(self.evidence.shared >= 0), jnp.int32)
+        sites: Any = np.flatnonzero(self.evidence.shared >= 0).astype(np.int32)
         keep = bool(self.evidence.lists)
 
         def chunk(rows: Evidence) -> Any:
@@ -121,7 +119,7 @@ class Asked:
 
     @cached_property
     def _scale(self) -> float:
-        return float(self._params.gauge.scale[self.first])
+        return float(np.asarray(self._params.gauge.scale)[self.first])
 
     def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
         raise NotImplementedError
@@ -140,7 +138,7 @@ class Asked:
         return raw / raw.sum(axis=1, keepdims=True)
 
     def below(self, z: np.ndarray) -> np.ndarray:
-        points = jnp.asarray(np.asarray(z) / self._scale, self._params.weights.dtype)
+        points = (np.asarray(z) / self._scale).astype(self._params.weights.dtype)
         return np.asarray(self._expect(distributions.below, self._sites(), (points,), ()), np.float64)
 
     def number(self) -> Distribution:
@@ -184,7 +182,7 @@ class _SharedAsked(Asked):
         return np.asarray([self.first + site])
 
     def _cuts(self, n_levels: int, site: int) -> tuple[tuple, tuple]:
-        return (distributions.ends(self._params.gauge.cuts[self.first + site]),), ()
+        return (distributions.ends(np.asarray(self._params.gauge.cuts)[self.first + site]),), ()
 
     @cached_property
     def _evidence(self) -> Buckets:
@@ -198,7 +196,8 @@ class _SharedAsked(Asked):
         if not self.own and self.question.known is not None:
             slots, known = self.question.evidence.shared[where], self.question.known
             return known.mean[self.lines.row][:, slots], known.deviation[self.lines.row][:, slots]
-        sites, how = jnp.arange(where.start, where.stop, dtype=jnp.int32), self.question.how
+        sites: Any = np.arange(where.start, where.stop, dtype=np.int32)
+        how = self.question.how
         chunk = lambda rows: distributions.moments_at(self._params, rows, self._mask(rows), sites, how)  # noqa: E731
         return self._evidence.by_chunks(chunk)
 
@@ -209,15 +208,17 @@ class _SharedAsked(Asked):
         if n_states * len(self.lines.row) > MOST_WEIGHTS:
             return None
         return self._evidence.by_chunks(
-            lambda rows: distributions.state_weights(self._params, rows, self._mask(rows), self.question.how).T
+            lambda rows: (
+                np.asarray(distributions.state_weights(self._params, rows, self._mask(rows), self.question.how)).T
+            )
         )
 
-    def _mask(self, rows: Evidence) -> Bool[Array, " slot"]:
+    def _mask(self, rows: Evidence) -> Any:
         """The column's own slots, which are removed from the evidence."""
         mask = np.zeros(n_slots(rows), bool)
         if self.own:
             mask[self.question.evidence.shared[self.question.schema.slices[self.name]]] = True
-        return jnp.asarray(mask)
+        return mask
 
     def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
         how, rowwise = self.question.how, tuple(map(np.asarray, rowwise))
@@ -227,11 +228,11 @@ class _SharedAsked(Asked):
             return distributions.in_portions(
                 partial(distributions.of_moments, function, shared), mean, deviation, *rowwise
             )
-        asked = jnp.asarray(sites, jnp.int32)
+        asked: Any = np.asarray(sites, np.int32)
         if how.method == "exact" and self._weights is not None:
 
             def known(rows: Evidence, weights: Any, *own: Any) -> Any:
-                return distributions.of_states(function, self._params, rows, jnp.asarray(weights).T, asked, shared, own)
+                return distributions.of_states(function, self._params, rows, weights.T, asked, shared, own)
 
             return self._evidence.by_chunks(known, self._weights, *rowwise)
         return self._evidence.by_chunks(
@@ -256,7 +257,7 @@ class _ListedAsked(Asked):
 
     def _cuts(self, n_levels: int, site: int) -> tuple[tuple, tuple]:
         cuts = np.asarray(self._params.gauge.cuts)[self.first + np.asarray(self.lines.site)]
-        return (), (np.asarray(distributions.ends(cuts)),)
+        return (), (distributions.ends(cuts),)
 
     @cached_property
     def entry(self) -> np.ndarray:
@@ -295,7 +296,7 @@ class _ListedAsked(Asked):
         if fresh.any():
 
             def chunk(rows: Evidence, own: Any) -> Moments:
-                return distributions.line_moments(params, rows, jnp.asarray(own, jnp.int32), self.question.how)
+                return distributions.line_moments(params, rows, own.astype(np.int32), self.question.how)
 
             part = self._evidence if fresh.all() else self._evidence.rows(np.flatnonzero(fresh))
             mean[fresh], deviation[fresh] = part.by_chunks(chunk, sites[fresh])
@@ -310,9 +311,7 @@ class _ListedAsked(Asked):
             )
 
         def chunk(rows: Evidence, own: Any, *values: Any) -> Any:
-            return distributions.of_lines(
-                function, self._params, rows, jnp.asarray(own, jnp.int32), shared, values, how
-            )
+            return distributions.of_lines(function, self._params, rows, own.astype(np.int32), shared, values, how)
 
         return self._evidence.by_chunks(chunk, sites, *rowwise)
 

@@ -92,7 +92,7 @@ def table(
     key: PRNGKey, params: Params, schema: Schema, given: Buckets | None, n_rows: int, method: str
 ) -> dict[str, np.ndarray]:
     """Columns of new rows; `given` is the evidence of one row, which is used for all of them."""
-    own = None if given is None else given.on_device().buckets[0]
+    own = None if given is None else given.on_host().buckets[0]
     if method == "modes":
         x = draw_modes(key, params, own, n_rows)
     else:
