@@ -212,7 +212,7 @@ def test_hidden_cells_are_observed_cells_and_at_least_one():
     some = observed.any(axis=1)
     for cells in (None, jnp.asarray([0, 1, 2, 2, 2, 5, 6])):
         for masking in (Cells(), Neighbours(), Neighbours(2)):
-            hidden = np.asarray(masking(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
+            hidden = np.asarray(jax.jit(masking)(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
             assert not (hidden & ~observed).any()
             assert hidden[some].any(axis=1).all()
             if cells is not None:
@@ -229,8 +229,9 @@ def test_neighbours_are_hidden_in_runs_that_begin_anywhere(with_cells):
     cells = jnp.repeat(jnp.arange(n_columns, dtype=jnp.int32) * width, width) if with_cells else None
     evidence = Evidence((Levels(code),), cells=cells)
     starts = set()
+    masking = jax.jit(Neighbours(length, 0.2, 0.6))
     for seed in range(30):
-        hidden = np.asarray(Neighbours(length, 0.2, 0.6)(jax.random.key(seed), evidence))
+        hidden = np.asarray(masking(jax.random.key(seed), evidence))
         columns = hidden[:, ::width]
         assert (hidden.reshape(len(hidden), n_columns, width) == columns[:, :, None]).all()
         borders = 1 + np.flatnonzero((columns[:, 1:] != columns[:, :-1]).any(axis=0))
@@ -243,7 +244,7 @@ def test_neighbours_are_hidden_in_runs_that_begin_anywhere(with_cells):
 
 def test_a_run_of_neighbours_is_at_most_a_quarter_of_the_columns():
     evidence = Evidence((Levels(jnp.zeros((400, 8), jnp.int32)),))
-    share = np.asarray(Neighbours(40)(jax.random.key(0), evidence)).mean(axis=1)
+    share = np.asarray(jax.jit(Neighbours(40))(jax.random.key(0), evidence)).mean(axis=1)
     assert (share < 1.0).mean() > 0.8
     assert len(np.unique(share)) >= 4
 
@@ -254,7 +255,7 @@ def test_sparsity_pulls_log_odds_towards_the_target():
     evidence = make_evidence(params)
     q = mean_field(params, evidence, 30)
     state = Positive(q.hidden, q.factors, None, q.felt)
-    slope = jax.grad(lambda p: objective.sparsity(p, evidence, state, 0.1).sum())(params)
+    slope = jax.jit(jax.grad(lambda p: objective.sparsity(p, evidence, state, 0.1).sum()))(params)
     np.testing.assert_allclose(slope.hidden_bias, (0.1 - q.hidden).sum(axis=0), rtol=1e-10)
 
 

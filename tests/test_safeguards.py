@@ -33,7 +33,7 @@ def test_sparsity_from_draws_has_the_slopes_of_the_paper(model, form):
     plan = Plan(positive_phase="gibbs", sparsity_weight=1.0, sparsity_form=form, n_positive_steps=3)
     state = jax.jit(phases.positive, static_argnames="plan")(jax.random.key(0), params, evidence, plan=plan)
     assert state.draws.shape == (1 if form == "average" else 3, 6, 6)
-    slope = jax.grad(lambda p: objective.sparsity(p, evidence, state, 0.1).sum())(params)
+    slope = jax.jit(jax.grad(lambda p: objective.sparsity(p, evidence, state, 0.1).sum()))(params)
     pull = [0.1 - jax.nn.sigmoid(rbm.hidden_logits(params, x)) for x in state.draws]
     np.testing.assert_allclose(slope.hidden_bias, np.mean(pull, axis=0).sum(axis=0), rtol=1e-9)
     by_weight = np.mean([np.asarray(x).T @ np.asarray(p) for x, p in zip(state.draws, pull, strict=True)], axis=0)
@@ -44,7 +44,8 @@ def test_sparsity_from_draws_has_the_slopes_of_the_paper(model, form):
 def test_the_average_form_is_the_mean_of_the_draws(model):
     params, evidence = model
     plans = [Plan(positive_phase="gibbs", sparsity_weight=1.0, sparsity_form=f) for f in ("average", "samples")]
-    average, samples = (phases.positive(jax.random.key(1), params, evidence, plan).draws for plan in plans)
+    positive = jax.jit(phases.positive, static_argnames="plan")
+    average, samples = (positive(jax.random.key(1), params, evidence, plan).draws for plan in plans)
     np.testing.assert_allclose(average[0], samples.mean(axis=0), rtol=1e-9)
 
 

@@ -196,7 +196,9 @@ def _evidence(
             linear = linear.embed(np.arange(len(shared.sites)), n_slots)
         linear = jax.tree.map(np.asarray, linear)
         constraints.append(linear)
-        present = None if present is None else present | np.asarray(linear.held)
+        if present is not None:
+            row, member = np.nonzero(linear.slots >= 0)
+            present[row, linear.slots[row, member]] = True
     cells = _cells(shared.blocks, n_slots)
     if not lists:
         return Evidence(tuple(constraints), None, present, cells)
