@@ -45,7 +45,7 @@ SCHEMA = tb.Schema(
 @pytest.fixture(scope="module")
 def model() -> tb.TBM:
     half = frame().head(N // 2)  # masses of lines are what takes long
-    return tb.TBM(SCHEMA, n_hidden=2, max_epochs=6, batch_size=40, learning_rate=0.08, random_state=0).fit(half)
+    return tb.TBM(SCHEMA, n_hidden=2, max_epochs=2, batch_size=40, learning_rate=0.2, random_state=0).fit(half)
 
 
 def blank(n: int = 1, **cells) -> pd.DataFrame:
@@ -175,7 +175,7 @@ def test_samples_satisfy_what_is_given(model, method):
 def test_conditional_samples_have_the_conditional_probabilities(model):
     given = ["films: A > B", "income >= 6"]
     exact = model.predict_proba(blank(), "likes", given=given, method="exact")[0, 1]
-    rows = model.sample(3000, given=given, random_state=1)
+    rows = model.sample(2000, given=given, random_state=1)
     assert binomtest(int((rows["likes"] == "yes").sum()), 3000, float(exact)).pvalue > 2e-5
 
 

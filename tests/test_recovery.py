@@ -37,7 +37,7 @@ SIMPLE = several(4, "fan", binary()) | several(4, "trust", Ordinal(LEVELS)) | se
 CASES = {
     "binary": Case(several(12, "fan", binary())),
     "ordinal": Case(several(8, "trust", Ordinal(LEVELS))),
-    "continuous": Case(several(8, "height", Continuous())),
+    "continuous": Case(several(8, "height", Continuous()), n_train=2000, max_epochs=20, learning_rate=0.03),
     "multiselect": Case(several(4, "media", MEDIA)),
     # Masses of orders are integrals: fewer of them, and larger steps.
     "categorical": Case(several(6, "party", Categorical(PARTIES)), n_train=2000, max_epochs=50, learning_rate=0.03),
@@ -58,7 +58,7 @@ SLOW = ("binary", "ordinal", "simple", "multiselect", "categorical", "ranking", 
 RUNS = [
     *[pytest.param(name, {"objective": "exact"}, id=name) for name in CASES if name not in SLOW],
     *[pytest.param(name, {"objective": "exact"}, id=name, marks=pytest.mark.slow) for name in SLOW],
-    pytest.param("simple", {"objective": "likelihood"}, id="likelihood"),
+    pytest.param("simple", {"objective": "likelihood"}, id="likelihood", marks=pytest.mark.slow),
     pytest.param(
         "simple",
         {"learning": tb.Likelihood(positive_phase="gibbs")},
