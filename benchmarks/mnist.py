@@ -105,6 +105,7 @@ def thurbo_model(objective: str, seed: int, epochs: int, n_hidden: int = N_HIDDE
     settings["validation_fraction"] = 0.0  # lengths were chosen by the classifier
     if objective == "multi-prediction":
         settings |= {"masking": Rectangles(28, 28), "learning_rate": 3e-3, "likelihood_weight": 0.02}
+        settings["marginal_weight"] = 0.0  # features are wanted, not frequencies
         settings |= {"sparsity_target": 0.1, "sparsity_weight": 0.02, "weight_decay": 3e-3}
     else:
         settings |= {"n_chains": 5000, "n_negative_steps": 10, "learning_rate": 5e-4}

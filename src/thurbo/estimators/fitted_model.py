@@ -107,6 +107,11 @@ class FittedModel:
         """What a missing cell is; beside lists, of which each row has few items, it is no variable."""
         return "exclude" if self.schema_.listed else self.unobserved
 
+    @property
+    def _is_by_prediction(self) -> bool:
+        """Whether only the distributions of cells given other cells were trained, and rows can be drawn by them."""
+        return self.objective_ == "multi-prediction" and not self.schema_.listed
+
     def _how(self, method: str) -> How:
         check_choice("method", method, METHODS)
         if method == "auto":

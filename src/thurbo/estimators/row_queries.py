@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from thurbo.errors import ThurboError, check_choice
 from thurbo.estimators.cell_queries import CellQueries
 from thurbo.estimators.fitted_model import Asked, Given, weights
-from thurbo.evidence.buckets import Buckets
 from thurbo.evidence.pack import Reading, pack
 from thurbo.io import build
 from thurbo.io.table import as_table
@@ -21,6 +20,7 @@ from thurbo.learning import settings
 from thurbo.queries import diagnose, inequalities, predict, sample, score
 from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
+from thurbo.queries.sample import Condition
 from thurbo.queries.segments import Segments, segments
 
 
@@ -31,7 +31,7 @@ class RowQueries(CellQueries):
         self,
         n: int = 1,
         given: Given = None,
-        method: Literal["gibbs", "modes"] = "gibbs",
+        method: Literal["auto", "sequential", "gibbs", "modes"] = "auto",
         random_state: Any = None,
         items: Any = None,
     ) -> Any:
@@ -43,8 +43,12 @@ class RowQueries(CellQueries):
             Number of rows.
         given : dict, str or list of str, optional
             Conditions that all new rows satisfy, such as "age >= 45" or `{"age": tb.at_least(45)}`.
-        method : {"gibbs", "modes"}, default="gibbs"
-            "gibbs" draws random rows. "modes" gives typical rows without noise: the local maxima of the model's
+        method : {"auto", "sequential", "gibbs", "modes"}, default="auto"
+            "sequential" draws the cells of a row one after another, in random order, each from its predictive
+            distribution given the cells before it. It is right for models that were trained by prediction, and "auto"
+            uses it for them (`objective_ == "multi-prediction"`), except for lists and inequalities between columns.
+            "gibbs" draws from the joint distribution of the hidden units and variables: right for models that were
+            trained by the likelihood. "modes" gives typical rows without noise: the local maxima of the model's
             probability (A.1.3 of the paper).
         random_state : int, RandomState or None, default=None
             Seed of the draws. With None, draws differ between calls.
@@ -66,27 +70,35 @@ class RowQueries(CellQueries):
         3
         """
         check_is_fitted(self, "params_")
-        check_choice("method", method, ("gibbs", "modes"))
+        check_choice("method", method, ("auto", "sequential", "gibbs", "modes"))
         if not isinstance(n, Integral) or int(n) < 0:
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         predict.check_items(self.schema_, items)
-        evidence = self._one_row(given, items) if given is not None or self.schema_.listed else None
-        found = sample.table(jax.random.key(seed), self.params_, self.schema_, evidence, int(n), method)
-        return build.frame(self.frame_kind_, found)
+        condition = self._one_row(given, items) if given is not None or self.schema_.listed else None
+        spans = condition is not None and condition.evidence.spans_cells
+        if method == "auto":
+            method = "sequential" if self._is_by_prediction and not spans else "gibbs"
+        key, asked = jax.random.key(seed), (self.params_, self.schema_, condition, int(n))
+        if method != "sequential":
+            return build.frame(self.frame_kind_, sample.table(key, *asked, method))
+        if self.schema_.listed or spans:
+            what = "lists" if self.schema_.listed else "inequalities between columns"
+            raise ThurboError(f'method="sequential" has no {what}; use method="gibbs"')
+        return build.frame(self.frame_kind_, sample.sequential_table(key, *asked, self._how("mean-field")))
 
-    def _one_row(self, given: Given, items: Any) -> Buckets:
+    def _one_row(self, given: Given, items: Any) -> Condition:
         """The evidence of one row that says nothing but `given`, with the items to draw in its lists."""
         nobody = as_table({self.schema_.source_columns[self.schema_.modelled[0]][0]: [None]})
         blocks, evidence = self._pack(nobody, given, missing_columns="ignore")
         if not self.schema_.listed:
-            return evidence.replaced(lambda one: one._replace(present=None))
+            return Condition(blocks, evidence.replaced(lambda one: one._replace(present=None)))
         for name in self.schema_.listed:
             asked = sample.asked_items(self.schema_, name, items)
             blocks[name] = sample.with_free_items(blocks[name], asked)
         cuts = np.asarray(self.params_.gauge.cuts, np.float64)
         reading = Reading(self.schema_.names, self.schema_.site_names, [0], cuts)
-        return pack(blocks.values(), "exclude", reading=reading, free_lists=True)
+        return Condition(blocks, pack(blocks.values(), "exclude", reading=reading, free_lists=True))
 
     def inequalities(self, X: Any, row: int, given: Given = None) -> inequalities.Inequalities:
         """What the cells of one row say about the latent variables x, in words and as b ≤ A x ≤ c (Eq. 5).
@@ -122,11 +134,14 @@ class RowQueries(CellQueries):
             Rows with all columns of the fitted schema; cells can be missing.
         return_se : bool, default=False
             Also return standard errors; they are 0 if the value is exact.
-        method : {"auto", "exact", "importance", "conservative"}, default="auto"
-            "exact" sums over all states of the hidden units. "importance" is importance sampling; it also estimates the
-            normalising constant. "conservative" averages over samples of the model (A.2.4 of the paper); it needs no
-            normalising constant and is too low on average. "auto" is "exact" for few hidden units and "importance"
-            otherwise.
+        method : {"auto", "sequential", "exact", "importance", "conservative"}, default="auto"
+            "sequential" is the chain rule: the cells of a row one after another, each given the cells before it,
+            averaged over random orders of the cells; its standard error is that of this average. "exact" sums over all
+            states of the hidden units. "importance" is importance sampling; it also estimates the normalising
+            constant. "conservative" averages over samples of the model (A.2.4 of the paper); it needs no
+            normalising constant and is too low on average. "auto" is "sequential" for models that were trained by
+            prediction (`objective_ == "multi-prediction"`), as only these probabilities were trained; for others it is
+            "exact" for few hidden units and "importance" otherwise.
 
         Returns
         -------
@@ -143,7 +158,9 @@ class RowQueries(CellQueries):
         return (value, error) if return_se else value
 
     def _log_probability(self, asked: Asked, method: str = "auto") -> tuple[np.ndarray, np.ndarray]:
-        value, error = score.score(self.params_, asked.evidence, method)
+        if method == "auto" and self._is_by_prediction and not asked.evidence.spans_cells:
+            method = "sequential"
+        value, error = score.score(self.params_, asked.evidence, method, how=self._how("mean-field"))
         return value + sum(block.sum_in_row(block.log_jacobian) for block in asked.blocks.values()), error
 
     def score(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> float:

@@ -83,6 +83,20 @@ def multi_prediction(params: Params, evidence: Evidence, masked: RowsMask, plan:
     return region.mass_of_masked(mean, deviation, masked, whole), q
 
 
+def marginal(params: Params, evidence: Evidence, plan: Plan) -> PerRow:
+    """log P(each cell | no other cell), summed over the cells of each row, at the mean-field prediction.
+
+    An empty row is the same for all rows, so its mean-field is computed once. It needs a row's missing cells to be
+    variables of the model ("marginalize").
+    """
+    nobody = evidence.rows(jnp.zeros(1, jnp.int32))
+    nobody = nobody.release(jnp.ones_like(nobody.observed))
+    q = mean_field(params, nobody, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
+    shape = (evidence.n_rows, params.site_bias.shape[0])
+    mean, deviation = (jnp.broadcast_to(each, shape) for each in predictive(params, q, nobody))
+    return evidence.region(evidence.seen(params).gauge).log_mass(mean, deviation)
+
+
 def exact(params: Params, evidence: Evidence) -> PerRow:
     """log P(e) of each row, by enumeration of h."""
     return log_evidence_exact(params, evidence)

@@ -25,6 +25,7 @@ class Plan:
     negative_phase      data-independent statistics by persistent chains, by persistent chains with parallel
                         tempering, or by contrastive divergence (§5.1)
     masking             which cells multi-prediction masks, to predict them from the others
+    marginal_weight     weight of the log-probability of each cell given no other cell, in multi-prediction
     sparsity_*          ρ and λ of §6, A.2.2, at the average x of a row or averaged over its samples
     posterior_smoothing η of A.2.3: weight of the old value in each row's running posterior; 0 turns it off
     presence            use which items a row lists as a signal
@@ -36,6 +37,7 @@ class Plan:
     positive_phase: Literal["mean-field", "gibbs"] = "mean-field"
     negative_phase: Literal["persistent", "contrastive", "tempered"] = "persistent"
     likelihood_weight: float = 0.0
+    marginal_weight: float = 0.0
     masking: Masking = field(default_factory=Cells)
     n_mean_field_steps: int = 5
     n_positive_steps: int = 5

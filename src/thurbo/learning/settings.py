@@ -26,6 +26,7 @@ PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # mean-field steps: for multi-predict
 LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # minimum rows to hold some out; maximum held out
 AUTO_UPDATES = 3000  # target number of gradient steps of "auto" epochs
 LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # lists: units and factors, cells, steps
+AUTO_MARGINAL_WEIGHT = 0.3
 MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units; a factor counts as five (its quadrature nodes)
 CHOICES = {
     "unobserved": ("marginalize", "exclude"),
@@ -37,9 +38,9 @@ CHOICES = {
 }
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_temperatures": 1, "n_chains": 1, "batch_size": 1}
 SMALLEST |= {"max_epochs": 0}
-NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight")
+NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight", "marginal_weight")
 MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
-MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight")
+MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight", "marginal_weight")
 AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}
 # Settings that an objective does not have are at their defaults; tables have no list settings.
 DEFAULTS = {item.name: item.default for own in (Prediction, Likelihood) for item in fields(own)}
@@ -153,6 +154,7 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         objective=objective,
         unobserved=settings["unobserved"],
         likelihood_weight=float(share),
+        marginal_weight=_marginal_weight(settings),
         masking=NAMED[settings["masking"]] if isinstance(settings["masking"], str) else settings["masking"],
         positive_phase=positive,
         negative_phase=negative,
@@ -170,6 +172,16 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         learn_cuts=settings["learn_cuts"],
         optimizer=settings["optimizer"],
     )
+
+
+def _marginal_weight(settings: Settings) -> float:
+    excludes, chosen = settings["unobserved"] == "exclude", settings["marginal_weight"]
+    if chosen == "auto":
+        return 0.0 if excludes else AUTO_MARGINAL_WEIGHT
+    if chosen and excludes:
+        problem = f'marginal_weight={chosen} needs cells that are variables of every row, and unobserved="exclude"'
+        raise ThurboError(f'{problem} has none in an empty row; use marginal_weight=0, or unobserved="marginalize"')
+    return float(chosen)
 
 
 def held_out(settings: Settings, n_rows: int) -> int:

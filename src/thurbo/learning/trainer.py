@@ -118,6 +118,8 @@ def _loss(
             _exact(params, batch, plan) if plan.objective == "exact" else _prediction(key_mask, params, batch, plan)
         )
         report = -loss
+        if plan.objective == "multi-prediction" and plan.marginal_weight:
+            loss = loss + plan.marginal_weight * _marginal(params, batch, plan)
         if plan.likelihood_weight:
             contrast, _, chains = _contrast(key_contrast, params, batch, chains, plan)
             loss = loss + plan.likelihood_weight * contrast
@@ -141,6 +143,14 @@ def _prediction(key: PRNGKey, params: Params, batch: _Batch, plan: Plan) -> tupl
     value, q = objectives.multi_prediction(params, batch.evidence, masked, plan)
     state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None, q.felt)
     return -(batch.weight * value).sum() / _count(batch.weight, masked), state
+
+
+def _marginal(params: Params, batch: _Batch, plan: Plan) -> Float[Array, ""]:
+    """Minus log P(cell | no other cell), per cell, from a quarter of the batch: its rows are in random order."""
+    some = jnp.arange(-(-batch.evidence.n_rows // 4))
+    evidence, weight = batch.evidence.rows(some), batch.weight[some]
+    value = objectives.marginal(params, evidence, plan)
+    return -(weight * value).sum() / _count(weight, evidence.observed)
 
 
 def _contrast(

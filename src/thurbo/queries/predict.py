@@ -135,12 +135,14 @@ def interval(question: Question, name: str, level: Any, items: Any = None) -> np
     return _by_row(question, name, items, found, "predict_interval")
 
 
-def from_latent(schema: Schema, params: Params, x: np.ndarray, shared: np.ndarray) -> dict[str, np.ndarray]:
-    """Cells of every shared column, decoded from latent values [row, slot]; `shared` is the slot of each site."""
+def from_latent(
+    schema: Schema, params: Params, x: np.ndarray, shared: np.ndarray, names: Sequence[str] | None = None
+) -> dict[str, np.ndarray]:
+    """Cells of shared columns, decoded from latent values [row, slot]; `shared` is the slot of each site."""
     cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
     found: dict[str, np.ndarray] = {}
     for name, where in schema.slices.items():
         column = schema[name]
-        if column.sites and not column.is_listed:
+        if column.sites and not column.is_listed and (names is None or name in names):
             found |= column.decode_columns(name, x[:, shared[where]], cuts[where], scale[where])
     return found

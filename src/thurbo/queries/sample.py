@@ -1,14 +1,16 @@
-"""A.1.3 New rows from the model: h from P(h), then x given h; each column converts x to its cells.
+"""A.1.3 New rows from the model, by one of three methods; each column converts latent values x to its cells.
 
-Exact if there are few hidden units; otherwise, or given evidence, one long Gibbs chain for each row. Representative
-rows, one for each basin of attraction, come from the tempered sampler (inference/modes.py).
+"gibbs": h from P(h), then x given h: exact if there are few hidden units; otherwise, or given evidence, one long Gibbs
+chain for each row. "sequential": cells one after another, for models that were trained by prediction (sequential.py).
+"modes": representative rows, one for each basin of attraction, from the tempered sampler (inference/modes.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,13 +23,22 @@ from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets
 from thurbo.inference import gibbs, modes
 from thurbo.inference.likelihood import hidden_states
-from thurbo.queries import predict
+from thurbo.io.table import as_table
+from thurbo.queries import predict, sequential
+from thurbo.queries.features import How
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
 EXACT_HIDDEN = 12
 SMALLEST_DRAW = 64
 MOST_ITEMS = 200  # largest number of items of a list that are all drawn by default
+
+
+class Condition(NamedTuple):
+    """Conditions on new rows: one row that says nothing else."""
+
+    blocks: Mapping[str, Block]
+    evidence: Buckets
 
 
 def draw(key: PRNGKey, params: Params, n_rows: int) -> np.ndarray:
@@ -88,10 +99,33 @@ def with_free_items(block: Block, sites: np.ndarray) -> Block:
     )
 
 
-def table(
-    key: PRNGKey, params: Params, schema: Schema, given: Buckets | None, n_rows: int, method: str
+def sequential_table(
+    key: PRNGKey, params: Params, schema: Schema, given: Condition | None, n_rows: int, how: How
 ) -> dict[str, np.ndarray]:
-    """Columns of new rows; `given` is the evidence of one row, which is used for all of them."""
+    """Columns of new rows, drawn cell by cell.
+
+    Columns in `given` come first, by Gibbs sampling: a condition such as an interval does not say which of its values.
+    """
+    told: dict[str, np.ndarray] = {}
+    if given is not None:
+        x = draw_given(key, params, given.evidence.on_host().buckets[0], n_rows)
+        some = [name for name in schema.modelled if given.blocks[name].answered.any()]
+        told = predict.from_latent(schema, params, x, given.evidence.shared, some)
+    seed = np.asarray(jax.random.key_data(key)).astype(np.uint32)
+    nobody = {schema.source_columns[schema.modelled[0]][0]: np.full(n_rows, None, object)}
+    blocks = schema.compile(as_table(told or nobody), missing_columns="ignore")
+    missing = {name: ~blocks[name].answered for name in schema.modelled}
+    x = sequential.draw(np.random.default_rng(seed), params, schema, blocks, missing, how)
+    found = predict.from_latent(schema, params, x, np.arange(schema.n_sites)) | told
+    order = [source for name in schema.modelled for source in schema.source_columns[name]]
+    return {name: found[name] for name in order if name in found}
+
+
+def table(
+    key: PRNGKey, params: Params, schema: Schema, condition: Condition | None, n_rows: int, method: str
+) -> dict[str, np.ndarray]:
+    """Columns of new rows; the evidence of one row is used for all of them."""
+    given = None if condition is None else condition.evidence
     own = None if given is None else given.on_host().buckets[0]
     if method == "modes":
         x = draw_modes(key, params, own, n_rows)

@@ -1,5 +1,8 @@
 """§4.4, A.1.1, A.2.4 log P(e) of rows: exact by enumeration for few hidden units, otherwise with a standard error.
 
+"sequential" is the chain rule: the cells of a row one after another, each given the cells before it, averaged over
+random orders. It is the distribution that `sample` draws from after training by prediction.
+
 "importance" is log P(e) = log Σ_h Ω(h) P(e | h) − log Z: the sum by importance sampling from mean-field, log Z by
 annealed importance sampling. "conservative" averages P(e | h) over samples of the model; it needs no log Z and is a
 lower estimate. Both use fixed random numbers, so the score of a row depends on that row alone.
@@ -10,12 +13,13 @@ from __future__ import annotations
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Factors, Hidden, PerRow, PRNGKey
+from thurbo._typing import Array, Factors, Hidden, PerRow, PRNGKey
 from thurbo.errors import ThurboError, check_choice
-from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import Buckets
+from thurbo.evidence import Evidence, Unobserved
+from thurbo.evidence.buckets import Buckets, n_slots
 from thurbo.inference.likelihood import (
     MAX_QUADRATURE_FACTORS,
     log_evidence_conservative,
@@ -26,13 +30,15 @@ from thurbo.inference.likelihood import (
 from thurbo.inference.meanfield import mean_field, predictive
 from thurbo.inference.partition import log_partition_ais
 from thurbo.queries import sample
+from thurbo.queries.features import How
 from thurbo.rbm import LOG_2PI, Params
 
-METHODS = ("auto", "exact", "importance", "conservative")
+METHODS = ("auto", "exact", "importance", "conservative", "sequential")
 
 EXACT_HIDDEN = 10  # for "auto"; a factor counts as five hidden units, its quadrature nodes
 MOST_EXACT = 16  # for "exact", which is slower
 EXACT_PARTITION = 20
+N_ORDERS, MOST_PASSES = 16, 512  # "sequential": random orders of the cells, fewer if there are many cells
 PRIOR_SAMPLES, PRIOR_STEPS = 2048, 500  # "conservative": samples of the model, and Gibbs rounds for each
 
 _exact = jax.jit(log_evidence_exact)
@@ -80,6 +86,52 @@ def _prior_samples(key: PRNGKey, params: Params, n_samples: int, n_steps: int) -
     return sample.hidden(key_h, key_run, params, n_samples, n_steps), z
 
 
+def _n_cells(evidence: Evidence) -> int:
+    return n_slots(evidence) if evidence.cells is None else len(np.unique(np.asarray(evidence.cells)))
+
+
+@partial(jax.jit, static_argnames=("n_cells", "n_orders", "n_steps", "unobserved"))
+def _sequential(
+    key: PRNGKey,
+    params: Params,
+    evidence: Evidence,
+    n_cells: int,
+    n_orders: int,
+    n_steps: int,
+    unobserved: Unobserved,
+) -> tuple[PerRow, PerRow]:
+    """log of the mean over orders of Π P(cell | cells before it), and its standard error.
+
+    All rows have the same orders: the score of a row depends on that row alone.
+    """
+    observed = evidence.observed
+    n_rows, width = observed.shape
+    slots = jnp.arange(width)
+    cell = slots if evidence.cells is None else evidence.cells
+    region = evidence.region(evidence.seen(params).gauge)
+
+    def one_order(key: PRNGKey) -> PerRow:
+        place = jnp.argsort(jnp.argsort(jax.random.uniform(key, (width,))))[cell]  # turn of each slot's cell
+
+        def add(total: PerRow, turn: Array) -> tuple[PerRow, None]:
+            later = jnp.broadcast_to(place >= turn, (n_rows, width))
+            own = observed & (place == turn)[None, :]
+            q = mean_field(params, evidence.hide(later & observed, unobserved), n_steps)
+            mean, deviation = predictive(params, q, evidence)
+            mass = region.release(observed & ~own).log_mass(mean, deviation)
+            return total + jnp.where(own.any(axis=1), mass, jnp.zeros_like(mass)), None
+
+        zero = jnp.zeros(n_rows, params.weights.dtype)
+        # A cell's turn is that of its first slot.
+        return jax.lax.scan(add, zero, jnp.sort(jnp.where(cell == slots, place, width))[:n_cells])[0]
+
+    values = jax.lax.map(one_order, jax.random.split(key, n_orders))
+    top = values.max(axis=0)
+    ratio = jnp.exp(values - top[None, :])
+    mean = ratio.mean(axis=0)
+    return top + jnp.log(mean), ratio.std(axis=0) / mean / float(np.sqrt(max(n_orders - 1, 1)))
+
+
 @jax.jit
 def _mass_error(params: Params, evidence: Evidence) -> PerRow:
     """Standard error of log P(e | h), at each row's mean-field mean."""
@@ -88,14 +140,20 @@ def _mass_error(params: Params, evidence: Evidence) -> PerRow:
 
 
 def score(
-    params: Params, evidence: Buckets, method: str = "auto", n_draws: int | None = None, seed: int = 0
+    params: Params,
+    evidence: Buckets,
+    method: str = "auto",
+    n_draws: int | None = None,
+    seed: int = 0,
+    how: How | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """log P(e) of every row in standard units, and its standard error: 0 if it is exact.
 
-    `n_draws` is the number of samples of the hidden layer, for each row or, by "conservative", for all of them. Linear
+    `n_draws` is the number of samples of the hidden layer, for each row or, by "conservative", for all of them; by
+    "sequential" it is the number of orders. `how` has the mean-field steps of training by prediction. Linear
     inequalities add the error of their own probabilities, which enumeration of h does not remove.
     """
-    value, error = _score(params, evidence, method, n_draws, seed)
+    value, error = _score(params, evidence, method, n_draws, seed, how or How())
     if evidence.is_estimated:
         error = np.hypot(error, evidence.by_chunks(partial(_mass_error, params)))
     return value, error
@@ -108,16 +166,22 @@ def mean(values: np.ndarray, weight: np.ndarray) -> float:
 
 
 def _score(
-    params: Params, evidence: Buckets, method: str, n_draws: int | None, seed: int
+    params: Params, evidence: Buckets, method: str, n_draws: int | None, seed: int, how: How
 ) -> tuple[np.ndarray, np.ndarray]:
-    how = _resolved(params, evidence, method)
-    if how == "exact":
+    how_found = _resolved(params, evidence, method)
+    if how_found == "exact":
         value = evidence.by_chunks(partial(_exact, params))
         return value.astype(np.float64), np.zeros(len(value))
     key = jax.random.key(seed)
-    if how == "conservative":
+    if how_found == "conservative":
         drawn = _prior_samples(key, params, n_draws or PRIOR_SAMPLES, PRIOR_STEPS)
         value, error = evidence.by_chunks(lambda rows: _conservative(params, rows, *drawn))
+        return value.astype(np.float64), error.astype(np.float64)
+    if how_found == "sequential":
+        n_cells = _n_cells(evidence.buckets[0])
+        n_orders = n_draws or int(np.clip(MOST_PASSES // max(n_cells, 1), 2, N_ORDERS))
+        steps = (n_cells, n_orders, how.n_steps, how.unobserved)
+        value, error = evidence.by_chunks(lambda rows: _sequential(key, params, rows, *steps))
         return value.astype(np.float64), error.astype(np.float64)
     value, error = evidence.by_chunks(lambda rows: _importance(key, params, rows, n_draws or 1000, 30))
     if not evidence.has_own_models:
@@ -139,6 +203,9 @@ def _resolved(params: Params, evidence: Buckets, method: str) -> str:
             f"{params.n_hidden} hidden units and {params.n_factors} factors are too many to enumerate; "
             'use method="importance"'
         )
+    if method == "sequential" and (evidence.lists or evidence.spans_cells):
+        what = "lists" if evidence.lists else "inequalities between columns"
+        raise ThurboError(f'method "sequential" has no {what}; use method="importance"')
     if method == "conservative" and evidence.has_own_models:
         raise ThurboError(
             'method "conservative" averages over samples of one model, and under unobserved="exclude" every row has a '

@@ -1,0 +1,120 @@
+"""§4.3 Missing cells drawn one after another, each from its predictive distribution given the cells before it.
+
+Training by prediction makes the distribution of a cell given *any subset* of the others right; nobody trained the joint
+distribution of the parameters, from which Gibbs sampling draws. Draws by the chain rule, with the cells of each row in
+an order of its own, use the trained distributions only, so that samples agree with `predict_proba` and with the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thurbo.columns.block import Block
+from thurbo.evidence import Evidence
+from thurbo.evidence.pack import pack
+from thurbo.io.table import as_table
+from thurbo.queries import distributions
+from thurbo.queries.features import How
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+
+ARRAYS = ("lower", "upper", "point", "code", "code_high", "tier", "one_of", "log_jacobian")
+
+
+def draw(
+    rng: np.random.Generator,
+    params: Params,
+    schema: Schema,
+    blocks: Mapping[str, Block],
+    missing: Mapping[str, np.ndarray],
+    how: How,
+) -> np.ndarray:
+    """Latent values x [row, site] that decode to the missing cells; other sites are zero.
+
+    `blocks` say what is known of each row; `missing` are the rows [row] of each column to draw. Columns are shared by
+    all rows, and no inequality involves several of them.
+    """
+    names = [name for name in missing if missing[name].any()]
+    n_rows = next(iter(blocks.values())).n_rows
+    x = np.zeros((n_rows, schema.n_sites))
+    if not names:
+        return x
+    # One more row, with all cells: the tiers of its orders fix the shapes of the evidence from the first step.
+    known = {name: _longer(block) for name, block in blocks.items()}
+    mean, deviation = _moments(params, schema, known, how)
+    whole = mean + deviation * rng.standard_normal(mean.shape)
+    cells = _cells(schema, known, names)
+    for cell in cells:
+        _tell(known, schema, params, cell, np.asarray([n_rows]), whole[-1:])
+    order = np.where(np.stack([missing[cell.name] for cell in cells], axis=1), rng.random((n_rows, len(cells))), np.inf)
+    turn = np.argsort(order, axis=1, kind="stable")  # the cells of each row in its own order
+    n_missing = np.isfinite(order).sum(axis=1)
+    for step in range(int(n_missing.max())):
+        mean, deviation = _moments(params, schema, known, how)
+        drawn = mean[:-1] + deviation[:-1] * rng.standard_normal((n_rows, schema.n_sites))
+        for place, cell in enumerate(cells):
+            rows = np.flatnonzero((turn[:, step] == place) & (step < n_missing))
+            if len(rows):
+                x[rows, cell.sites] = drawn[rows, cell.sites]
+                _tell(known, schema, params, cell, rows, drawn[rows])
+    return x
+
+
+class _Cell(NamedTuple):
+    """What is drawn at once: an answer, or one option of several; its column, its sites there and in the model."""
+
+    name: str
+    own: slice
+    sites: slice
+
+
+def _cells(schema: Schema, blocks: Mapping[str, Block], names: list[str]) -> list[_Cell]:
+    """A column of levels has one cell for each of its sites, and any other column one cell."""
+    cells: list[_Cell] = []
+    for name in names:
+        first, n_sites = schema.slices[name].start, len(schema[name].sites)
+        step = 1 if blocks[name].family == "levels" else n_sites
+        own = [slice(at, at + step) for at in range(0, n_sites, step)]
+        cells += [_Cell(name, each, slice(first + each.start, first + each.stop)) for each in own]
+    return cells
+
+
+def _moments(params: Params, schema: Schema, blocks: Mapping[str, Block], how: How) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of x at every site given what is known, [row, site] each."""
+    evidence, sites = pack(blocks.values(), how.unobserved), np.arange(schema.n_sites, dtype=np.int32)
+
+    def chunk(rows: Evidence) -> Any:
+        return distributions.all_moments(params, rows, sites, how, False)
+
+    return evidence.by_chunks(chunk)
+
+
+def _longer(block: Block) -> Block:
+    """The same block, with arrays of its own and one more row that says nothing."""
+    nothing = {"lower": -np.inf, "upper": np.inf, "code": -1, "code_high": -1, "tier": -1}
+    parts: dict[str, Any] = {}
+    for name in ARRAYS:
+        own = getattr(block, name)
+        last = np.full((1, *own.shape[1:]), nothing.get(name, 0), own.dtype)
+        parts[name] = np.concatenate([own, last])
+    return replace(block, **parts)
+
+
+def _tell(
+    known: dict[str, Block], schema: Schema, params: Params, cell: _Cell, rows: np.ndarray, x: np.ndarray
+) -> None:
+    """Put what x [row, site] says of a cell into the block of its column, in place."""
+    column, block = schema[cell.name], known[cell.name]
+    cuts, scale = (np.asarray(each, np.float64)[cell.sites] for each in (params.gauge.cuts, params.gauge.scale))
+    if block.family == "levels":
+        code = (x[:, cell.sites, None] > cuts[None, :, :]).sum(axis=-1)
+        block.code[rows, cell.own] = block.code_high[rows, cell.own] = code
+        return
+    cells = as_table(column.decode_columns(cell.name, x[:, cell.sites], cuts, scale))
+    said = Schema({cell.name: column}).compile(cells)[cell.name]
+    for each in ARRAYS:
+        getattr(block, each)[rows] = getattr(said, each)
