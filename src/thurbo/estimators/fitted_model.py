@@ -109,8 +109,12 @@ class FittedModel:
 
     @property
     def _is_by_prediction(self) -> bool:
-        """Whether only the distributions of cells given other cells were trained, and rows can be drawn by them."""
-        return self.objective_ == "multi-prediction" and not self.schema_.listed
+        """Whether rows are drawn and scored cell by cell: only these distributions were trained.
+
+        A model that is small enough to enumerate answers every query by its exact joint distribution.
+        """
+        predicts = self.objective_ == "multi-prediction" and not self.schema_.listed
+        return predicts and not score.is_exact(self.params_)
 
     def _how(self, method: str) -> How:
         check_choice("method", method, METHODS)

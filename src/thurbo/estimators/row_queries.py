@@ -46,8 +46,8 @@ class RowQueries(CellQueries):
         method : {"auto", "sequential", "gibbs", "modes"}, default="auto"
             "sequential" draws the cells of a row one after another, in random order, each from its predictive
             distribution given the cells before it. It is right for models that were trained by prediction, and "auto"
-            uses it for them (`objective_ == "multi-prediction"`), except for lists and inequalities between columns.
-            "gibbs" draws from the joint distribution of the hidden units and variables: right for models that were
+            uses it for them (`objective_ == "multi-prediction"`), except for models of up to 12 hidden units (a factor
+            counts as five), for lists, and for inequalities between columns. "gibbs" draws from the joint distribution of the hidden units and variables: right for models that were
             trained by the likelihood. "modes" gives typical rows without noise: the local maxima of the model's
             probability (A.1.3 of the paper).
         random_state : int, RandomState or None, default=None
@@ -139,9 +139,9 @@ class RowQueries(CellQueries):
             averaged over random orders of the cells; its standard error is that of this average. "exact" sums over all
             states of the hidden units. "importance" is importance sampling; it also estimates the normalising
             constant. "conservative" averages over samples of the model (A.2.4 of the paper); it needs no
-            normalising constant and is too low on average. "auto" is "sequential" for models that were trained by
-            prediction (`objective_ == "multi-prediction"`), as only these probabilities were trained; for others it is
-            "exact" for few hidden units and "importance" otherwise.
+            normalising constant and is too low on average. "auto" is "exact" for up to 12 hidden units (a factor counts
+            as five). For larger models it is "sequential" if they were trained by prediction
+            (`objective_ == "multi-prediction"`), since only these probabilities were trained, and "importance" if not.
 
         Returns
         -------

@@ -35,7 +35,7 @@ from thurbo.rbm import LOG_2PI, Params
 
 METHODS = ("auto", "exact", "importance", "conservative", "sequential")
 
-EXACT_HIDDEN = 10  # for "auto"; a factor counts as five hidden units, its quadrature nodes
+EXACT_HIDDEN = 12  # for "auto"; a factor counts as five hidden units, its quadrature nodes
 MOST_EXACT = 16  # for "exact", which is slower
 EXACT_PARTITION = 20
 N_ORDERS, MOST_PASSES = 16, 512  # "sequential": random orders of the cells, fewer if there are many cells
