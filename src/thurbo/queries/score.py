@@ -106,8 +106,8 @@ def _sequential(
     """
     observed = evidence.observed
     n_rows, width = observed.shape
-    slots = jnp.arange(width)
-    cell = slots if evidence.cells is None else evidence.cells
+    slots = jnp.arange(width, dtype=jnp.int32)
+    cell = slots if evidence.cells is None else evidence.cells.astype(jnp.int32)
     region = evidence.region(evidence.seen(params).gauge)
 
     def one_order(key: PRNGKey) -> PerRow:
