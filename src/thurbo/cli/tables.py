@@ -41,8 +41,31 @@ def check_output_as(path: Path, *suffixes: str) -> None:
     destination(path)
 
 
-def write(frame: Any, path: Path, schema: Any = None) -> None:
-    """Write a table, completely or not at all."""
+def write(frame: Any, path: Path, schema: Any = None, like: Path | None = None) -> None:
+    """Write a table, completely or not at all; what did not change is copied from the file `like`."""
     import thurbo
 
-    thurbo.write(frame, path, schema)
+    thurbo.write(frame, path, schema, like=like)
+
+
+def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, Any]:
+    """The table of a text file with identifiers as they are written, and with "n/a" as a kind of missing answer.
+
+    Also the schema, in which columns declare it: a question that does not apply is no gap.
+    """
+    from dataclasses import replace
+
+    from thurbo.io import rewrite
+    from thurbo.io.read import TEXT
+
+    if data.suffix.lower() not in TEXT:
+        return frame, schema
+    sources = {name: schema[name].source_columns(name) for name in schema.modelled if not schema[name].is_listed}
+    names = [name for name, column in schema.items() if column.role == "id"]
+    frame, found = rewrite.with_texts(frame, data, names, [each for own in sources.values() for each in own])
+    declared = {}
+    for name, own in sources.items():
+        texts = {each: found[each] for each in own if each in found}
+        if texts:
+            declared[name] = replace(schema[name], missing=rewrite.described(schema[name].declared_missing, texts))
+    return frame, schema | declared if declared else schema

@@ -116,6 +116,12 @@ class Banded(LabelledColumn, MeasuredColumn):
             found.append(z)
         return found[0], found[1]
 
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """From the lowest to the highest end of the bands."""
+        lower, upper = self.edges
+        return float(lower[0]), float(upper[-1])
+
     def fit(self, cells: Cells) -> Self:
         lower, upper = self._read(cells)
         is_silent = np.isinf(lower).all() and np.isinf(upper).all()
