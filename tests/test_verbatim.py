@@ -213,12 +213,17 @@ def test_odd_files_are_reproduced() -> None:
         data = mark + 'a;b\n\n"ü;";“x”\n'.encode(encoding)
         source = open_verbatim(data, "f", 1, 2)
         assert source.replaced({}, {}) == data
-        assert source.replaced({1: {0: "p;q"}}, {"c": ["1"]}) == mark + 'a;b;c\n\n"ü;";"p;q";1\n'.encode(encoding)
+        assert source.replaced({1: {0: "p;q"}}, {"c": ["1"]}, {(0, 1)}) == mark + 'a;b;c\n\n"ü;";"p;q";1\n'.encode(
+            encoding
+        )
     two = open_verbatim(b"question,\none,two\n1,2\n", "f", 1, 2)
     assert (two.n_header, two.line_end) == (2, "\n")
-    assert two.replaced({0: {0: "3"}}, {"new": ["4"]}) == b"question,,new\none,two,\n3,2,4\n"
+    assert two.replaced({0: {0: "3"}}, {"new": ["4"]}, {(0, 0)}) == b"question,,new\none,two,\n3,2,4\n"
     with pytest.raises(tb.ThurboError, match='cp1252, which has no "ł"; save it as UTF-8'):
-        open_verbatim("a;b\né;\n".encode("cp1252"), "f", 1, 2).replaced({1: {0: "ł"}}, {})
+        open_verbatim("a;b\né;\n".encode("cp1252"), "f", 1, 2).replaced({1: {0: "ł"}}, {}, {(0, 1)})
+    with pytest.raises(tb.ThurboError, match='row 0, column 1: the file has "2" in a cell that was read as empty'):
+        open_verbatim(b"a,b\n1,2\n", "f", 1, 2).replaced({1: {0: "3"}}, {})
+    assert open_verbatim(b"a,b\n1,2\n", "f", 1, 2).replaced({1: {0: "3"}}, {}, {(0, 1)}) == b"a,b\n1,3\n"
     with pytest.raises(tb.ThurboError, match="are not those of the table"):
         open_verbatim(b"a,b\n1,2\n", "f", 1, 3)
     with pytest.raises(tb.ThurboError, match="without changing it"):
@@ -440,6 +445,24 @@ def test_commands_keep_what_other_files_say(model: Path, tmp_path: Path, suffix:
         for name in old:
             known = old[name].notna()
             assert own[name][known].tolist() == old[name][known].tolist()
+
+
+def test_rank_keeps_the_texts_of_rows(tmp_path: Path) -> None:
+    orders = ["a > b", "b > c", "c > a > b", "b > a", "a > c", ""]
+    people = ["007", "010", "100", "200", "300", "0400"]
+    lines = [f"{person},{order}" for person, order in zip(people, orders, strict=True)]
+    (tmp_path / "in.csv").write_text("\n".join(["person,films", *lines]))
+    frame, _ = tb.read(tmp_path / "in.csv")
+    own = tb.TBM({"person": tb.Id(), "films": tb.Ranking(["a", "b", "c"])}, n_hidden=1, max_epochs=0, verbose=False)
+    own.fit(frame).save(tmp_path / "m.thurbo")
+    command("rank", tmp_path / "m.thurbo", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--include-seen", "--quiet")
+    with (tmp_path / "out.csv").open(newline="") as stream:
+        assert [row[0] for row in csv.reader(stream)] == ["row", *np.repeat(people, 3).tolist()]
+    (tmp_path / "items.csv").write_text("person,films\n100,b\n300,a\n")
+    more = ("--items", tmp_path / "items.csv", "-o", tmp_path / "out.csv", "--include-seen", "--quiet")
+    command("rank", tmp_path / "m.thurbo", tmp_path / "in.csv", *more)
+    with (tmp_path / "out.csv").open(newline="") as stream:
+        assert [row[:2] for row in csv.reader(stream)][1:] == [["100", "b"], ["300", "a"]]
 
 
 def read_native(path: Path) -> pd.DataFrame:

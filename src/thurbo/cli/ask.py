@@ -91,7 +91,10 @@ def rank(
     fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
     from thurbo.cli import rows
 
-    chosen = None if items is None else rows.items_of(fitted.schema_, tables.read(items)[0])
+    chosen = None
+    if items is not None:
+        asked = tables.with_row_texts(items, tables.read(items)[0], frame, fitted.schema_)
+        chosen = rows.items_of(fitted.schema_, asked)
     if item_list is not None:
         chosen = rows.items_named(fitted.schema_, item_list)
     best = fitted.rank(frame, top=top, items=chosen, exclude_seen=not include_seen, column=ranking)

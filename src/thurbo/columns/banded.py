@@ -37,6 +37,8 @@ class Banded(LabelledColumn, MeasuredColumn):
         As in `Continuous`.
     location, scale, knots, scores : optional
         The map to standard units, as in `Continuous`. `fit` sets them.
+    decimals, lowest, highest : optional
+        Decimals and range of predicted numbers, as in `Continuous`.
     names : dict, optional
         Display names of labels.
     unseen : {"error", "missing"}, default="error"

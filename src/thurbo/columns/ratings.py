@@ -58,6 +58,8 @@ class Ratings(Column):
         Shrinkage of items, and whether being listed is a signal.
     location, scale, listed : optional
         Mean and standard deviation of scores that are numbers, and the storage layout. `fit` sets them.
+    decimals, lowest, highest : optional
+        Decimals and range of predicted scores that are numbers, as in `Continuous`.
     unseen : {"error", "missing"}, default="error"
         What to do with an item that was not in the training table; "missing" omits it.
     missing : dict or list, optional

@@ -43,11 +43,12 @@ def verbatim(like: Path, old: Table) -> Verbatim:
 
 
 def with_texts(
-    frame: Any, like: Path, identifiers: Iterable[str], answers: Iterable[str]
+    frame: Any, like: Path, identifiers: Iterable[str], answers: Iterable[str] = (), always: bool = False
 ) -> tuple[Any, dict[str, Any]]:
     """A table of a text file, with the texts of its identifiers ("007") and of "n/a" among its answers.
 
     Also the spellings of "n/a" by column, which say that a question does not apply; they were read as empty cells.
+    Identifiers that are plain numbers stay numbers, but for `always`.
     """
     old = as_table(frame)
     source, columns, found = verbatim(like, old), {}, {}
@@ -55,7 +56,7 @@ def with_texts(
         if name in old:
             texts, cells = source.column(old.places[name]), old.cells(name)
             told = [text for text, gone in zip(texts, cells.missing, strict=True) if not gone]
-            if cells.values.dtype.kind not in "iuf" or not all(map(is_plain_number, told)):
+            if always or cells.values.dtype.kind not in "iuf" or not all(map(is_plain_number, told)):
                 columns[name] = np.asarray([*texts, None], object)[:-1]
                 columns[name][cells.missing] = None
     if "n/a" in source.text or "N/A" in source.text:
@@ -118,10 +119,21 @@ def _parts(old: Table, new: Table) -> list[Part]:
 
 def _text(source: Verbatim, old: Table, parts: list[Part], new: Table) -> bytes:
     draws = [_new_texts(source, old, part) for part in parts]
+    over = _answered(old, draws)
     if len(draws) > 1:
-        return source.stacked(draws[1:])
+        return source.stacked(draws[1:], over)
     added = {name: _marks(new.cells(name)) for name in new.names if name not in old}
-    return source.replaced(draws[0], added)
+    return source.replaced(draws[0], added, over)
+
+
+def _answered(old: Table, draws: Iterable[Mapping[int, Mapping[int, str]]]) -> set[tuple[int, int]]:
+    """Row and column of new texts that replace an answer or a declared missing value, as the table says."""
+    found: set[tuple[int, int]] = set()
+    for draw in draws:
+        for place, texts in draw.items():
+            missing = old.cells(old.names[place]).missing
+            found |= {(row, place) for row in texts if not missing[row]}
+    return found
 
 
 def _new_texts(source: Verbatim, old: Table, part: Part) -> dict[int, dict[int, str]]:

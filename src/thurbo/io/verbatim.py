@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from thurbo.errors import ThurboError
-from thurbo.io.text import decode, find_separator
+from thurbo.io.text import _NULLS, decode, find_separator
 
 Texts = Mapping[int, str]  # new text of some cells of one column, by row
+Places = Set[tuple[int, int]]  # row and column of cells
+NONE: Places = frozenset()
 
 _ENCODINGS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -34,7 +36,7 @@ _ENCODINGS = (
     (b"", "latin-1"),
 )
 # Texts that say only that there is no answer; "n/a" is not one of them, because a person wrote that it does not apply.
-EMPTY = frozenset({"", "NA", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "."})
+EMPTY = frozenset(_NULLS) - {"n/a", "N/A"}
 NOT_APPLICABLE = re.compile(r"\s*n/a\s*", re.IGNORECASE)
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:[.,][0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _DECIMALS = re.compile(r"-?[0-9]+(?:([.,])([0-9]+))?")
@@ -84,16 +86,19 @@ class Verbatim:
         after = self.text[self.records[0][1] : self.records[0][1] + 2]
         return "\r\n" if after == "\r\n" else after[:1] or "\n"
 
-    def replaced(self, cells: Mapping[int, Texts], added: Mapping[str, Sequence[str]]) -> bytes:
-        """The file with some cells replaced, by column and row, and with columns added at the right."""
-        by_row, parts, last = _by_row(cells), [], 0
+    def replaced(self, cells: Mapping[int, Texts], added: Mapping[str, Sequence[str]], over: Places = NONE) -> bytes:
+        """The file with some cells replaced, by column and row, and with columns added at the right.
+
+        Only empty cells and those in `over` are replaced; any other is an error.
+        """
+        by_row, parts, last = self._by_row(cells, over), [], 0
         for record, (begin, end) in enumerate(self.records):
             parts += [self.text[last:begin], self._record(record, by_row.get(record - self.n_header, {}))]
             parts += [self.separator + self._added(text) for text in self._beside(record, added)]
             last = end
         return self._bytes("".join([*parts, self.text[last:]]))
 
-    def stacked(self, draws: Sequence[Mapping[int, Texts]]) -> bytes:
+    def stacked(self, draws: Sequence[Mapping[int, Texts]], over: Places = NONE) -> bytes:
         """The file, then the rows again for each draw, below two new columns: .imp from 0 and .id from 1.
 
         Cells that a draw replaces are empty in the part with .imp 0.
@@ -106,18 +111,31 @@ class Verbatim:
             for column, texts in draw.items():
                 gone.setdefault(column, {}).update(dict.fromkeys(texts, ""))
         blanked = {c: {row: "" for row in rows if self.value(row, c).strip() not in EMPTY} for c, rows in gone.items()}
+        blanks = {(row, column) for column, rows in blanked.items() for row in rows}
         for number, draw in enumerate([blanked, *draws]):
-            by_row = _by_row(draw)
+            by_row = self._by_row(draw, over if number else blanks)
             for row in range(self.n_rows):
                 own = self._record(self.n_header + row, by_row.get(row, {}))
                 lines.append(f"{number}{self.separator}{row + 1}{self.separator}{own}")
         return self._bytes(end.join([*lines, ""]))
 
-    def _record(self, record: int, new: Mapping[int, str]) -> str:
+    def _by_row(self, cells: Mapping[int, Texts], over: Places) -> dict[int, dict[int, tuple[str, bool]]]:
+        """New texts by row and column, and whether each may replace a text."""
+        by_row: dict[int, dict[int, tuple[str, bool]]] = {}
+        for column, texts in cells.items():
+            for row, text in texts.items():
+                by_row.setdefault(row, {})[column] = text, (row, column) in over
+        return by_row
+
+    def _record(self, record: int, new: Mapping[int, tuple[str, bool]]) -> str:
         if not new:
             return self.text[slice(*self.records[record])]
         raw = self.raw(record)
-        for column, text in new.items():
+        for column, (text, may_replace) in new.items():
+            held = unquoted(raw[column]).strip()
+            if not may_replace and held not in EMPTY and not NOT_APPLICABLE.fullmatch(held):
+                where = f"row {record - self.n_header}, column {column}"
+                raise ThurboError(f'{where}: the file has "{held}" in a cell that was read as empty; write .parquet')
             raw[column] = self._quoted(text) if raw[column].startswith('"') and text else self._added(text)
         return self.separator.join(raw)
 
@@ -142,14 +160,6 @@ class Verbatim:
         except UnicodeEncodeError as error:
             problem = f'the file is in the encoding {self.encoding}, which has no "{text[error.start]}"'
             raise ThurboError(f"{problem}; save it as UTF-8, or write .parquet") from None
-
-
-def _by_row(cells: Mapping[int, Texts]) -> dict[int, dict[int, str]]:
-    by_row: dict[int, dict[int, str]] = {}
-    for column, texts in cells.items():
-        for row, text in texts.items():
-            by_row.setdefault(row, {})[column] = text
-    return by_row
 
 
 def open_verbatim(data: bytes, path: str, n_rows: int, n_columns: int, separator: str | None = None) -> Verbatim:

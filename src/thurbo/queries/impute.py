@@ -59,7 +59,7 @@ def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
             known.setdefault(str(value).casefold(), set()).add(name)
     every = {name for names in known.values() for name in names}
     found: set[str] = set()
-    for each in (fill,) if isinstance(fill, str) else fill or ():
+    for each in (fill,) if isinstance(fill, (str, int, float)) else fill or ():
         word = str(plain(each)).strip().casefold()
         if word not in known and word not in ALWAYS_KNOWN:
             remedy = (
