@@ -279,7 +279,8 @@ class CellQueries(FittedModel, TransformerMixin):
         >>> any(cell is None for cells in full.values() for cell in cells)
         False
         """
-        kinds, asked = draws.kinds_named(self.schema_, fill), self._read(X)
+        asked = self._read(X)
+        kinds = draws.kinds_named(self.schema_, fill)
         question = self._question(asked, method)
         gaps = draws.gaps(self.schema_, asked.table, asked.blocks, kinds)
         found = draws.guesses(question, gaps, statistic, how_sure=flag)
@@ -335,7 +336,8 @@ class CellQueries(FittedModel, TransformerMixin):
         >>> len(model.impute_draws(table, n=2, random_state=0))
         2
         """
-        kinds, asked, completed = draws.kinds_named(self.schema_, fill), self._read(X), []
+        asked, completed = self._read(X), []
+        kinds = draws.kinds_named(self.schema_, fill)
         predict.check_items(self.schema_, items)
         for share in draws.shares(n, refits, asked.table.n_rows, check_random_state(random_state)):
             model, rows = self, asked

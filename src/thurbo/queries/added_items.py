@@ -14,6 +14,7 @@ import numpy as np
 
 from thurbo import rbm
 from thurbo._typing import Array, Float
+from thurbo.columns.cells import Cells
 from thurbo.columns.listed import from_table
 from thurbo.errors import SchemaError
 from thurbo.evidence import Evidence
@@ -57,10 +58,17 @@ def in_orders(question: Question, table: Table, items: Any, x: np.ndarray | None
         old = own[entries.row, entries.site]
         cells = table.cells(name)
         found[name] = column.extended(cells, row, site, own[row, site], entries, old)
-        if cells.listed is None:  # no new item: the cell as it was given
-            same = np.bincount(row, minlength=len(own)) == 0
-            found[name][same] = cells.values[same]
+        keep_given(found[name], cells, row)
     return found
+
+
+def keep_given(found: np.ndarray, cells: Cells, row: np.ndarray) -> None:
+    """Put the given cells back into rows without a new item; `row` are the rows with new items."""
+    if cells.listed is not None:
+        return
+    for place in np.flatnonzero((np.bincount(row, minlength=len(found)) == 0) & ~cells.missing):
+        if type(found[place]) is type(cells.values[place]):  # libraries have several types for lists
+            found[place] = cells.values[place]
 
 
 @partial(jax.jit, static_argnames=("how",))

@@ -152,9 +152,7 @@ def with_items(question: Question, table: Table, items: Any, statistic: str) -> 
         old = entries, _utilities(question, name)
         cells = table.cells(name)
         found[name] = column.extended(cells, lines.row[new], lines.site[new], values, *old)
-        if cells.listed is None:  # no new item: the cell as it was given
-            same = np.bincount(lines.row[new], minlength=len(cells)) == 0
-            found[name][same] = cells.values[same]
+        added_items.keep_given(found[name], cells, lines.row[new])
     return found
 
 
