@@ -6,6 +6,7 @@ not, is one slot of the row. The given order does not change; rows that already 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from thurbo import rbm
 from thurbo._typing import Array, Float
-from thurbo.columns.cells import Cells
+from thurbo.columns.cells import Cells, plain
 from thurbo.columns.listed import from_table
 from thurbo.errors import SchemaError
 from thurbo.evidence import Evidence
@@ -29,9 +30,15 @@ from thurbo.schema import Schema
 
 
 def orders_as_tables(schema: Schema, items: Any) -> list[str]:
-    """Columns of orders that are kept as a table and for which items are given."""
-    names = [name for name in schema.modelled if schema[name].has_items and not schema[name].is_listed]
-    return [name for name in names if predict.items_of(name, items) is not None]
+    """Columns of orders that are kept as a table and for which items are given.
+
+    Items that are not given by column may be those of another column: of the one that knows them.
+    """
+    held = [name for name in schema.modelled if schema[name].has_items]
+    names = [name for name in held if not schema[name].is_listed and predict.items_of(name, items) is not None]
+    if isinstance(items, Mapping) or len(held) < 2:
+        return names
+    return [name for name in names if {plain(item) for item in items} <= set(schema[name].labels)]
 
 
 def in_orders(question: Question, table: Table, items: Any, x: np.ndarray | None = None) -> dict[str, np.ndarray]:
