@@ -279,6 +279,15 @@ def test_impute_fills_gaps_and_keeps_answers_and_labels(
     answered = survey.frame.notna() & (survey.frame != 9)
     assert found.where(answered).equals(survey.frame.where(answered))
     assert found.notna().all(axis=None)
+    assert found[survey.frame == 9].equals(survey.frame[survey.frame == 9])  # refused is no gap
+    found, _ = ask(survey, "impute", "--fill", "refused", to=tmp_path / "out.sav", capsys=capsys)
+    assert found["trust"].isin([1, 2, 3]).all()
+    arguments = ("impute", str(survey.model), str(survey.data), "-o", str(tmp_path / "no.sav"))
+    status, _, err = run(*arguments, "--fill", "refusd", capsys=capsys)
+    assert status == 2
+    assert 'did you mean "Refused"? the kinds are' in err
+    status, _, err = run(*arguments, "--flag", "--draws", "2", capsys=capsys)
+    assert (status, "--flag cannot be combined with --draws" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -288,11 +297,12 @@ def test_impute_fills_gaps_and_keeps_answers_and_labels(
 def test_several_imputations_stand_below_one_another(
     survey: Survey, suffix: str, names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, _ = ask(survey, "impute", "--draws", "3", "--seed", "1", to=tmp_path / f"out{suffix}", capsys=capsys)
+    more = ("--draws", "3", "--seed", "1", "--fill", "refused")
+    found, _ = ask(survey, "impute", *more, to=tmp_path / f"out{suffix}", capsys=capsys)
     assert list(found) == [*names, *survey.frame]
     assert found[names[0]].tolist() == np.repeat([0, 1, 2, 3], 60).tolist()
     assert found[names[1]].tolist() == list(range(1, 61)) * 4
-    expected = [survey.frame, *survey.fitted.impute_draws(survey.frame, 3, random_state=1)]
+    expected = [survey.frame, *survey.fitted.impute_draws(survey.frame, 3, random_state=1, fill="all")]
     assert np.array_equal(found["age"], np.concatenate([each["age"] for each in expected]), equal_nan=True)
     refused = np.tile(survey.frame["trust"] == 9, 4)
     assert refused.any()

@@ -59,7 +59,9 @@ def test_the_file_is_short() -> None:
 
 
 def test_gaps_and_unknown_answers_are_imputed_within_the_slider(model: tb.TBM, frame: pd.DataFrame) -> None:
-    filled = model.impute(frame)
+    kept = model.impute(frame)["use"]
+    assert (kept[frame["use"] == "don't know"] == "don't know").all()
+    filled = model.impute(frame, fill="all")
     asked = pd.to_numeric(frame["use"], errors="coerce")
     numbers = filled["use"].astype(float)
     assert not filled.isna().any().any()

@@ -55,7 +55,7 @@ HOST_SIDE = {"errors", *_TABLES, "datasets", "analysis"}
 FRAMES = {"pandas", "polars", "narwhals", "pyarrow"}
 HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}
 # table.py reads dataframe libraries and build.py makes their frames; file readers and the bundled survey return frames.
-_FILES = {"thurbo.io.read", "thurbo.io.write", "thurbo.io.text", "thurbo.io.statistical"}
+_FILES = {"thurbo.io.read", "thurbo.io.write", "thurbo.io.text", "thurbo.io.statistical", "thurbo.io.rewrite"}
 MAY_KNOW_FRAMES = {"thurbo.io.table", "thurbo.io.build", "thurbo.datasets", *_FILES, "thurbo.cli.longform"}
 
 

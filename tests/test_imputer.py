@@ -133,9 +133,9 @@ def test_pipelines_and_column_transformers() -> None:
     assert first.shape == (N_ROWS, 2)
 
 
-def test_parameters_are_those_of_the_model_and_one_more() -> None:
+def test_parameters_are_those_of_the_model_and_two_more() -> None:
     own, model = (inspect.signature(kind).parameters for kind in (tb.TBMImputer, tb.TBM))
-    assert {name: each.default for name, each in own.items() if name != "statistic"} == {
+    assert {name: each.default for name, each in own.items() if name not in ("statistic", "fill")} == {
         name: each.default for name, each in model.items()
     }
     imputer = tb.TBMImputer(SCHEMA, statistic="mean", **TINY)

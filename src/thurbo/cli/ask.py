@@ -19,11 +19,13 @@ from thurbo.errors import ThurboError
 
 def _open(model: Path, data: Path, quiet: bool, names: long.LongNames) -> tuple[Any, Any]:
     """A model and a table; `names` are the columns of a long table."""
+    from thurbo.io.table import as_table
+
     fitted = tables.load(model)
     frame, _ = long.read(data, names, fitted.schema_)
+    if as_table(frame).owner is None:
+        frame, fitted.schema_ = tables.with_texts(data, frame, fitted.schema_)
     if not quiet:
-        from thurbo.io.table import as_table
-
         say(f"{data}: {counted(as_table(frame).n_rows, 'row')}")
     return fitted, frame
 
@@ -89,7 +91,10 @@ def rank(
     fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
     from thurbo.cli import rows
 
-    chosen = None if items is None else rows.items_of(fitted.schema_, tables.read(items)[0])
+    chosen = None
+    if items is not None:
+        asked = tables.with_row_texts(items, tables.read(items)[0], frame, fitted.schema_)
+        chosen = rows.items_of(fitted.schema_, asked)
     if item_list is not None:
         chosen = rows.items_named(fitted.schema_, item_list)
     best = fitted.rank(frame, top=top, items=chosen, exclude_seen=not include_seen, column=ranking)
@@ -105,6 +110,22 @@ def impute(
         int,
         typer.Option(min=0, help="Number of multiple imputations, stacked below the data (.imp, .id); 0: one table."),
     ] = 0,
+    fill: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fill",
+            help="Also impute this kind of declared missing value, such as refused; all for every kind. "
+            "May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    flag: Annotated[
+        bool,
+        typer.Option(
+            "--flag",
+            help="Add columns that say which cells were imputed (_imputed), and their _probability or _margin.",
+        ),
+    ] = False,
     item_list: options.ItemList = None,
     row: options.Row = None,
     item: options.Item = None,
@@ -114,7 +135,11 @@ def impute(
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the table with its missing cells imputed; observed cells do not change.
+    """Write the table with its empty cells imputed; all other cells stay as they are in the file, byte for byte.
+
+    Declared missing values ("refused", "not applicable") and n/a are kept; --fill imputes them too. --flag adds two
+    columns for each column with imputed cells: NAME_imputed (true or false) and NAME_probability, the probability of
+    the imputed answer; for a number NAME_margin, half of the width of its 90 % interval.
 
     A long table stays long: the items of --item-list are added to each row that lacks them, column "filled" marks the
     new lines, and the columns of the second table repeat on each line.
@@ -122,23 +147,24 @@ def impute(
     tables.check_output(output)
     fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
     items = long.items_named(fitted.schema_, item_list)
-    for name in items or ():
-        if not fitted.schema_[name].is_listed:
-            raise ThurboError(f'column "{name}": items cannot be added to orders of so few items; use `thurbo rank`')
     from thurbo.cli import longform
     from thurbo.io.table import as_table
 
+    kinds = tuple(fill or ())
+    if flag and (draws or as_table(frame).lists):
+        what = "--draws" if draws else "a long table"
+        raise ThurboError(f"--flag cannot be combined with {what}; leave it out")
     if as_table(frame).lists:
-        found = longform.imputed_draws(fitted, frame, items, draws, seed) if draws else None
-        found = longform.imputed(fitted, frame, items) if found is None else found
+        found = longform.imputed_draws(fitted, frame, items, draws, seed, kinds) if draws else None
+        found = longform.imputed(fitted, frame, items, kinds) if found is None else found
         tables.write(found, output, longform.ordinary(fitted.schema_))
     elif draws:
         import thurbo
 
-        completed = fitted.impute_draws(frame, draws, random_state=seed, items=items)
-        tables.write(thurbo.stack(completed, frame), output, fitted.schema_)
+        completed = fitted.impute_draws(frame, draws, random_state=seed, items=items, fill=kinds)
+        tables.write(thurbo.stack(completed, frame), output, fitted.schema_, like=data)
     else:
-        tables.write(fitted.impute(frame, items=items), output, fitted.schema_)
+        tables.write(fitted.impute(frame, items=items, fill=kinds, flag=flag), output, fitted.schema_, like=data)
 
 
 @app.command()

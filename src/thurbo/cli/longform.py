@@ -44,18 +44,18 @@ def sampled(schema: Any, drawn: Any, items: Any) -> Any:
     return _table(schema, name, lines, {row: np.arange(source.n_rows)}, _others(drawn, name))
 
 
-def imputed(model: Any, frame: Any, items: Any) -> Any:
+def imputed(model: Any, frame: Any, items: Any, fill: Sequence[str] = ()) -> Any:
     """A long table with items added and other missing cells filled; column "filled" marks the lines that are new."""
     name = next(iter(as_table(frame).lists))
-    return _completed(model.schema_, frame, name, model.impute(frame, items=items))
+    return _completed(model.schema_, frame, name, model.impute(frame, items=items, fill=fill))
 
 
-def imputed_draws(model: Any, frame: Any, items: Any, n: int, seed: int) -> Any:
+def imputed_draws(model: Any, frame: Any, items: Any, n: int, seed: int, fill: Sequence[str] = ()) -> Any:
     """The same for multiple imputations, stacked below the incomplete table; items of a row are in one order in all."""
     import thurbo
 
     schema, name = model.schema_, next(iter(as_table(frame).lists))
-    draws = model.impute_draws(frame, n, random_state=seed, items=items)
+    draws = model.impute_draws(frame, n, random_state=seed, items=items, fill=fill)
     completed = [_completed(schema, frame, name, draw, by_item=True) for draw in draws]
     native = as_table(frame).native
     before = _completed(schema, frame, name, draws[0], others=native, by_item=True)

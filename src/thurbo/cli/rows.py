@@ -93,4 +93,5 @@ def interval(model: Any, frame: Any, column: str, given: Sequence[str] | None, l
     ends = model.predict_interval(frame, column, level=level, given=given)
     # A very narrow interval gives the median, also for numbers stored in two columns.
     middle = model.predict_interval(frame, column, level=1e-6, given=given).mean(axis=1)
+    middle = model.schema_[column].limited(middle)
     return {column: middle, f"{column} lower": ends[:, 0], f"{column} upper": ends[:, 1]}

@@ -41,8 +41,45 @@ def check_output_as(path: Path, *suffixes: str) -> None:
     destination(path)
 
 
-def write(frame: Any, path: Path, schema: Any = None) -> None:
-    """Write a table, completely or not at all."""
+def write(frame: Any, path: Path, schema: Any = None, like: Path | None = None) -> None:
+    """Write a table, completely or not at all; what did not change is copied from the file `like`."""
     import thurbo
 
-    thurbo.write(frame, path, schema)
+    thurbo.write(frame, path, schema, like=like)
+
+
+def with_row_texts(items: Path, frame: Any, ranked: Any, schema: Any) -> Any:
+    """A table of rows and items, with the texts of its rows if the ranked table has texts ("007")."""
+    from thurbo.io import rewrite
+    from thurbo.io.read import TEXT
+    from thurbo.io.table import as_table
+
+    names = [name for name, column in schema.items() if column.role == "id" and name in as_table(ranked)]
+    is_text = any(as_table(ranked).cells(name).values.dtype.kind == "O" for name in names)
+    if items.suffix.lower() not in TEXT or not is_text or len(as_table(frame).names) < 2:
+        return frame
+    held = [name for name in names if name in as_table(frame)] or [as_table(frame).names[0]]
+    return rewrite.with_texts(frame, items, held, always=True)[0]
+
+
+def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, Any]:
+    """The table of a text file with identifiers as they are written, and with "n/a" as a kind of missing answer.
+
+    Also the schema, in which columns declare it: a question that does not apply is no gap.
+    """
+    from dataclasses import replace
+
+    from thurbo.io import rewrite
+    from thurbo.io.read import TEXT
+
+    if data.suffix.lower() not in TEXT:
+        return frame, schema
+    sources = {name: schema[name].source_columns(name) for name in schema.modelled if not schema[name].is_listed}
+    names = [name for name, column in schema.items() if column.role == "id"]
+    frame, found = rewrite.with_texts(frame, data, names, [each for own in sources.values() for each in own])
+    declared = {}
+    for name, own in sources.items():
+        texts = {each: found[each] for each in own if each in found}
+        if texts:
+            declared[name] = replace(schema[name], missing=rewrite.described(schema[name].declared_missing, texts))
+    return frame, schema | declared if declared else schema

@@ -37,6 +37,8 @@ class Banded(LabelledColumn, MeasuredColumn):
         As in `Continuous`.
     location, scale, knots, scores : optional
         The map to standard units, as in `Continuous`. `fit` sets them.
+    decimals, lowest, highest : optional
+        Decimals and range of predicted numbers, as in `Continuous`.
     names : dict, optional
         Display names of labels.
     unseen : {"error", "missing"}, default="error"
@@ -115,6 +117,12 @@ class Banded(LabelledColumn, MeasuredColumn):
             z[known] = self.to_standard(ends[known])
             found.append(z)
         return found[0], found[1]
+
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """From the lowest to the highest end of the bands."""
+        lower, upper = self.edges
+        return float(lower[0]), float(upper[-1])
 
     def fit(self, cells: Cells) -> Self:
         lower, upper = self._read(cells)

@@ -36,6 +36,8 @@ class Bounded(MeasuredColumn):
         As in `Continuous`.
     location, scale, knots, scores : optional
         The map to standard units, as in `Continuous`. `fit` sets them.
+    decimals, lowest, highest : optional
+        Decimals and range of predicted numbers, as in `Continuous`.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a number.
     missing : dict or list, optional

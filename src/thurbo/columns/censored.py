@@ -38,6 +38,8 @@ class Censored(MeasuredColumn):
         As in `Continuous`.
     location, scale, knots, scores : optional
         The map to standard units, as in `Continuous`. `fit` sets them.
+    decimals, lowest, highest : optional
+        Decimals and range of predicted numbers, as in `Continuous`.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a number.
     missing : dict or list, optional
@@ -134,8 +136,15 @@ class Censored(MeasuredColumn):
             raise SchemaError(problem, column=self.event, remedy="add it, or use Continuous() if nothing is censored")
         return self._events.to_ranges(cells.parts[self.event])[0] == 1
 
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """The limits: a number beyond them is observed as the limit."""
+        return self._limits
+
     def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
-        return np.clip(numbers, *self._limits)
+        found = np.clip(np.asarray(numbers, np.float64), *self._limits)
+        is_whole = np.asarray(numbers).dtype.kind == "i" and bool(np.all(found == np.floor(found)))
+        return found.astype(np.int64) if is_whole else found
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
         found = {name: self.as_cells(numbers)}

@@ -139,7 +139,7 @@ class Column(ABC):
         raise NotImplementedError(f"a column of kind {self.kind} has no lists")
 
     def gaps(self, name: str, missing: dict[str, BoolArray], silent: BoolArray) -> dict[str, BoolArray]:
-        """Which cells may be imputed: the missing ones; with several columns, those of rows without any answer."""
+        """Which of the fillable cells are imputed: all; with several columns, those of rows without any answer."""
         if self.source_columns(name) == (name,):
             return missing
         return {source: gone & silent for source, gone in missing.items()}
@@ -218,6 +218,11 @@ class Column(ABC):
         stored: Any = self.missing
         return stored
 
+    @property
+    def declared_missing(self) -> tuple[tuple[Any, str], ...]:
+        """Values that mean "no answer", each with the name of its kind."""
+        return self._kinds
+
     def answered(self, cells: Cells) -> Cells:
         """The cells, with declared missing values (or their names) marked as missing; parts included."""
         if not self._kinds:
@@ -236,6 +241,11 @@ class Column(ABC):
                 found[name] += int((kind == place).sum())
             found["no answer"] += int(part.missing.sum())
         return found
+
+    def fillable(self, cells: Cells, kinds: Iterable[str] = ()) -> BoolArray:
+        """Cells that imputation may fill: empty ones, and those with a missing value of one of these kinds: [row]."""
+        chosen = [place for place, (_, name) in enumerate(self._kinds) if name in set(kinds)]
+        return cells.missing | np.isin(self._kind(cells), chosen) if chosen else cells.missing
 
     def _kind(self, cells: Cells) -> IntArray:
         """Index of the declared missing value in each cell, given as value or as name: [row], −1 if none."""

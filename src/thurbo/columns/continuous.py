@@ -30,6 +30,10 @@ class Continuous(MeasuredColumn):
         Mean and standard deviation of T(e). `fit` sets them.
     knots, scores : tuple of float, optional
         Points of the "rank-normal" map. `fit` sets them.
+    decimals : int, optional
+        Decimals of predicted numbers. `fit` sets them to those of the training cells, unless they are given.
+    lowest, highest : float, optional
+        Range of predicted numbers. `fit` widens it to what was observed.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a finite number, or not positive for "log".
     missing : dict or list, optional

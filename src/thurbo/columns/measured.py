@@ -17,6 +17,7 @@ from thurbo.columns.cells import BoolArray, Cells, FloatArray, Refused, as_numbe
 from thurbo.columns.column import Column
 from thurbo.columns.forms import Form, NumberForm
 from thurbo.columns.normal_scores import normal_scores, piecewise_linear, tail_slopes
+from thurbo.columns.precision import Precision, check_precision
 from thurbo.columns.statements import Interval, Statement
 from thurbo.errors import SchemaError
 
@@ -36,6 +37,9 @@ class MeasuredColumn(Column):
     scale: float | None = field(default=None, kw_only=True)
     knots: tuple[float, ...] = field(default=(), kw_only=True)  # rank-normal: numbers in the user's units ...
     scores: tuple[float, ...] = field(default=(), kw_only=True)  # ... and the normal score of each
+    decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: set by fit,
+    lowest: float | None = field(default=None, kw_only=True)  # which widens a given range to what was observed
+    highest: float | None = field(default=None, kw_only=True)
 
     @property
     def form(self) -> Form:
@@ -51,6 +55,7 @@ class MeasuredColumn(Column):
             raise SchemaError("knots and scores are not two increasing lists of one length", remedy="fit the column")
         if self.scale is not None and not self.scale > 0:
             raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
+        check_precision(self._precision)
         self._check_own()
 
     def _check_own(self) -> None:
@@ -87,7 +92,20 @@ class MeasuredColumn(Column):
             knots, scores = normal_scores(lower[known], upper[known])
             fitted = replace(self, knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
         location, scale = _location_and_scale(fitted._forward(_middles(lower[known], upper[known])))
-        return replace(fitted, location=location, scale=scale)
+        return replace(fitted, location=location, scale=scale, **self._precision.widened(lower, upper)._asdict())
+
+    @property
+    def _precision(self) -> Precision:
+        return Precision(self.decimals, self.lowest, self.highest)
+
+    def limited(self, numbers: FloatArray) -> NDArray[Any]:
+        """Predicted numbers with the decimals and within the range of the column."""
+        return self._precision.limit(numbers)
+
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """The range that the type of the column gives its numbers, whatever was observed."""
+        return -np.inf, np.inf
 
     def to_standard(self, numbers: FloatArray) -> FloatArray:
         """Numbers in the user's units as standard units: z = (T(e) − location) / scale."""
@@ -152,9 +170,7 @@ class MeasuredColumn(Column):
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """The number that belongs to x, as a cell."""
-        return self.as_cells(
-            self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
-        )
+        return self.as_cells(self._numbers(x, scale))
 
     def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
         """Numbers in the user's units as cells."""
@@ -165,8 +181,11 @@ class MeasuredColumn(Column):
         return {name: self.as_cells(numbers)}
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
-        numbers = self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
-        return self.as_columns(name, numbers)
+        return self.as_columns(name, self._numbers(x, scale))
+
+    def _numbers(self, x: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        z = np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0]
+        return self.limited(self.to_user(z))
 
     # ---- reading
 

@@ -29,6 +29,7 @@ from thurbo.columns.listed import (
     tiers,
     to_table,
 )
+from thurbo.columns.precision import Precision
 from thurbo.errors import SchemaError
 
 MOST_SHOWN = 3  # items that are printed if there are more
@@ -57,6 +58,8 @@ class Ratings(Column):
         Shrinkage of items, and whether being listed is a signal.
     location, scale, listed : optional
         Mean and standard deviation of scores that are numbers, and the storage layout. `fit` sets them.
+    decimals, lowest, highest : optional
+        Decimals and range of predicted scores that are numbers, as in `Continuous`.
     unseen : {"error", "missing"}, default="error"
         What to do with an item that was not in the training table; "missing" omits it.
     missing : dict or list, optional
@@ -84,6 +87,9 @@ class Ratings(Column):
     settings: ListSettings = DEFAULT_SETTINGS
     location: float | None = field(default=None, kw_only=True)  # of numbers: set by fit
     scale: float | None = field(default=None, kw_only=True)
+    decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: set by fit
+    lowest: float | None = field(default=None, kw_only=True)
+    highest: float | None = field(default=None, kw_only=True)
     listed: bool = field(default=True, kw_only=True)  # orders of few items are stored as a table; set by fit
 
     def __repr__(self) -> str:
@@ -184,6 +190,19 @@ class Ratings(Column):
         location, scale = self.standard
         return location + scale * np.asarray(z, np.float64)
 
+    @property
+    def _precision(self) -> Precision:
+        return Precision(self.decimals, self.lowest, self.highest)
+
+    def limited(self, numbers: FloatArray) -> NDArray[Any]:
+        """Predicted scores with the decimals and within the range of the given scores."""
+        return self._precision.limit(numbers)
+
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """Scores have no declared range."""
+        return -np.inf, np.inf
+
     # ---- from cells to blocks and back
 
     def fit(self, cells: Cells) -> Self:
@@ -198,6 +217,7 @@ class Ratings(Column):
         if by == "numbers":
             numbers = np.asarray(found.score, np.float64)
             location = float(numbers.mean()) if len(numbers) else 0.0
+            fitted = replace(fitted, **self._precision.widened(numbers, numbers)._asdict())
             return replace(fitted, location=location, scale=float(numbers.std()) or 1.0 if len(numbers) else 1.0)
         if by == "order":
             return replace(fitted, listed=orders_are_listed(len(items), len(found.score), len(cells), usually=True))

@@ -178,6 +178,9 @@ class CellQueries(FittedModel, TransformerMixin):
     ) -> Any:
         """Predict each cell from all other cells of its row.
 
+        Numbers get the decimals of their column, and stay within the range that was observed in training; a "mean" is
+        not rounded.
+
         Parameters
         ----------
         X : table
@@ -220,11 +223,21 @@ class CellQueries(FittedModel, TransformerMixin):
         owner = asked.table.owner  # a long table is answered with the names of its rows
         return build.like(asked.table, found if owner is None else {owner: asked.table.rows, **found})
 
-    def impute(self, X: Any, statistic: Statistic = "auto", method: str = "auto", items: Any = None) -> Any:
-        """Fill in missing cells; observed cells do not change.
+    def impute(
+        self,
+        X: Any,
+        statistic: Statistic = "auto",
+        method: str = "auto",
+        items: Any = None,
+        fill: Any = (),
+        flag: bool = False,
+    ) -> Any:
+        """Fill in empty cells; all other cells do not change.
 
-        If an answer uses several columns of the table (a ranking, a multiple choice), it is filled in only where all of
-        them are missing.
+        Values that are declared missing (`missing={9: "Refused"}`) are answers of another kind and stay, unless `fill`
+        names them. Numbers get the decimals of the column, and stay within the range that was observed in training. If
+        an answer uses several columns of the table (a ranking, a multiple choice), it is filled in only where all of
+        them are empty.
 
         Parameters
         ----------
@@ -232,19 +245,31 @@ class CellQueries(FittedModel, TransformerMixin):
             Rows with all columns of the fitted schema; cells can be missing.
         statistic : {"auto", "mode", "median", "mean"}, default="auto"
             Which value of the predicted distribution is filled in, as in `predict`. "auto" is the most probable label,
-            and the median of a number.
+            and the median of a number. Means are not rounded.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
             five) and "mean-field" otherwise.
         items : list or dict of lists, optional
-            For lists (`Ratings`), items whose scores are added in each row that has not rated them;
+            For lists (`Ratings`) and orders in one cell, items that are added in each row that lacks them;
             `{column: items}` if there are several lists. By default lists do not change.
+        fill : str or list of str, optional
+            Kinds of declared missing values to fill in too, by their names: `fill="Refused"`; "all" for all of them.
+        flag : bool, default=False
+            Add columns that say which cells were imputed and how sure they are, beside each column `name` with imputed
+            cells: `name_imputed` (true or false) and `name_probability`, the probability of the imputed label (of
+            several options, of the least certain one; of an order, of its first item). For a number it is
+            `name_margin`, half of the width of its 90 % interval. If a name is taken, "_2" is added.
 
         Returns
         -------
         table
             A copy of X, in the same library (pandas, polars, ...).
+
+        Raises
+        ------
+        ThurboError
+            If `fill` names a kind that no column declares.
 
         Examples
         --------
@@ -255,21 +280,30 @@ class CellQueries(FittedModel, TransformerMixin):
         False
         """
         asked = self._read(X)
+        kinds = draws.kinds_named(self.schema_, fill)
         question = self._question(asked, method)
-        gaps = draws.gaps(self.schema_, asked.table, asked.blocks)
-        found = draws.guesses(question, gaps, statistic)
+        gaps = draws.gaps(self.schema_, asked.table, asked.blocks, kinds)
+        found = draws.guesses(question, gaps, statistic, how_sure=flag)
         where = {name: missing for each in gaps.values() for name, missing in each.items()}
         predict.check_items(self.schema_, items)
         lists = draws.with_items(question, asked.table, items, statistic)
-        return build.replace(asked.table, found, where, lists)
+        filled = build.replace(asked.table, found.cells, where, lists)
+        return build.with_columns(filled, draws.flags(asked.table.names, where, found.certainty)) if flag else filled
 
     def impute_draws(
-        self, X: Any, n: int = 5, refits: int = 0, random_state: Any = None, method: str = "auto", items: Any = None
+        self,
+        X: Any,
+        n: int = 5,
+        refits: int = 0,
+        random_state: Any = None,
+        method: str = "auto",
+        items: Any = None,
+        fill: Any = (),
     ) -> list[Any]:
         """Multiple imputation: several completed tables, in which missing cells are drawn at random.
 
-        All missing cells of a row are drawn together, so that they fit each other. Observed cells do not change. An
-        interval, a band or a censored number is an observed cell too.
+        All empty cells of a row are drawn together, so that they fit each other. Other cells do not change. An
+        interval, a band or a censored number is an observed cell too; so is a declared missing value.
 
         Parameters
         ----------
@@ -287,6 +321,8 @@ class CellQueries(FittedModel, TransformerMixin):
             "auto" is "exact" for few units.
         items : list or dict of lists, optional
             As in `impute`.
+        fill : str or list of str, optional
+            As in `impute`.
 
         Returns
         -------
@@ -301,6 +337,7 @@ class CellQueries(FittedModel, TransformerMixin):
         2
         """
         asked, completed = self._read(X), []
+        kinds = draws.kinds_named(self.schema_, fill)
         predict.check_items(self.schema_, items)
         for share in draws.shares(n, refits, asked.table.n_rows, check_random_state(random_state)):
             model, rows = self, asked
@@ -308,5 +345,5 @@ class CellQueries(FittedModel, TransformerMixin):
                 sizes = {"n_hidden": self.params_.n_hidden, "n_factors": self.params_.n_factors}
                 model = clone(self).set_params(schema=self.schema_, random_state=share.seed, verbose=False, **sizes)
                 rows = model.fit(asked.table, sample_weight=share.weight)._read(asked.table)
-            completed += draws.complete(model._question(rows), asked.table, share, method, items)
+            completed += draws.complete(model._question(rows), asked.table, share, method, items, kinds)
         return completed

@@ -1,6 +1,6 @@
 """§6 TBMImputer: a TBM whose `transform` fills gaps, for scikit-learn's pipelines.
 
-The parameters are those of `TBM`, taken from it, and `statistic`; the fitted model is `model_`.
+The parameters are those of `TBM`, taken from it, `statistic` and `fill`; the fitted model is `model_`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STATISTICS = ("auto", "mode", "median", "mean")
 
 
 class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Transformer for scikit-learn that imputes missing cells with a `TBM`; observed cells do not change.
+    """Transformer for scikit-learn that imputes empty cells with a `TBM`; other cells do not change.
 
     The result is a table of the same library as the input (pandas, polars, ...), with all its columns, also those that
     are not in the model. Labels stay text; add an encoder if the next step needs numbers. For a list of rows, the
@@ -32,6 +32,8 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     statistic : {"auto", "mode", "median", "mean"}, default="auto"
         Which value is filled in, as in `TBM.impute`.
+    fill : str or list of str, default=()
+        Kinds of declared missing values that are filled in too, as in `TBM.impute`; "all" for all of them.
     schema, n_hidden, ...
         All parameters of `TBM`, with the same names and defaults.
 
@@ -53,10 +55,11 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     False
     """
 
-    def __init__(self, schema: Any = None, *, statistic: Statistic = "auto", **settings: Any):
+    def __init__(self, schema: Any = None, *, statistic: Statistic = "auto", fill: Any = (), **settings: Any):
         for name, value in TBM(schema, **settings).get_params(deep=False).items():
             setattr(self, name, value)
         self.statistic = statistic
+        self.fill = fill
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Fit the model to a table with missing cells.
@@ -76,7 +79,8 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The fitted imputer.
         """
         check_choice("statistic", self.statistic, STATISTICS)
-        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "statistic"}
+        own = ("statistic", "fill")
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name not in own}
         self.model_ = TBM(**settings).fit(_array_of_rows(X), sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
         if hasattr(self.model_, "feature_names_in_"):
@@ -99,7 +103,7 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             A copy of X, in the same library (pandas, polars, ...).
         """
         check_is_fitted(self, "model_")
-        filled = self.model_.impute(_array_of_rows(X), statistic=self.statistic)
+        filled = self.model_.impute(_array_of_rows(X), statistic=self.statistic, fill=self.fill)
         wanted = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
         # scikit-learn puts arrays into frames; from one library to another the columns keep their types only so.
         return filled.to_pandas() if wanted == "pandas" and hasattr(filled, "to_pandas") else filled
@@ -114,10 +118,10 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def _signature() -> inspect.Signature:
-    """The parameters of TBM and `statistic`, which scikit-learn reads to copy and to search."""
+    """The parameters of TBM, `statistic` and `fill`, which scikit-learn reads to copy and to search."""
     known = list(inspect.signature(TBM.__init__).parameters.values())
-    own = inspect.signature(TBMImputer.__init__).parameters["statistic"]
-    return inspect.Signature([*known, own])
+    own = inspect.signature(TBMImputer.__init__).parameters
+    return inspect.Signature([*known, own["statistic"], own["fill"]])
 
 
 TBMImputer.__init__.__signature__ = _signature()  # type: ignore[attr-defined]

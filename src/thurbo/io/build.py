@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from thurbo.columns.column import BoolArray
 from thurbo.errors import SchemaError
-from thurbo.io.table import Table, as_table, read_array, rows_to_array
+from thurbo.io.table import Table, as_table, library_of, read_array, rows_to_array
 
 
 def like(other: Any, data: Mapping[str, NDArray[Any]], rows: Any = None) -> Any:
@@ -117,20 +117,23 @@ def replace(
     integers and booleans. `lists` are whole columns of lists of items, which replace those of the table or are added.
     """
     filled = _filled(as_table(other), data, where)
-    return _with_lists(filled, as_table(other).kind, lists) if lists else filled
+    return with_columns(filled, lists) if lists else filled
 
 
-def _with_lists(filled: Any, library: str, lists: Mapping[str, NDArray[Any]]) -> Any:
+def with_columns(table: Any, columns: Mapping[str, NDArray[Any]]) -> Any:
+    """A copy of a table with columns added or replaced, in the same library."""
+    library = library_of(table)
     if library == "dict":
-        return {**filled, **lists}
+        return {**table, **columns}
     if library == "pandas":
-        return filled.assign(**lists)
+        return table.assign(**columns)
     if library == "numpy":
-        raise SchemaError("an array cannot hold lists of items", remedy="give a table, such as a pandas frame")
+        remedy = "give a table with column names, such as a pandas frame"
+        raise SchemaError("an array has no place for lists of items or named columns", remedy=remedy)
     import narwhals as nw
 
-    own = nw.from_native(filled, eager_only=True)
-    fresh = [_new_series(own, name, list_cells(library, cells)) for name, cells in lists.items()]
+    own = nw.from_native(table, eager_only=True)
+    fresh = [_new_series(own, name, list_cells(library, cells)) for name, cells in columns.items()]
     return own.with_columns(*fresh).to_native()
 
 
@@ -200,6 +203,9 @@ def _fill_pandas(series: Any, mask: BoolArray, values: NDArray[Any]) -> Any:
     """A pandas column with some cells replaced: in its own dtype, else float, else object."""
     import pandas as pd
 
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        new = [value for value in dict.fromkeys(values.tolist()) if value not in series.cat.categories]
+        series = series.cat.add_categories(new) if new and not pd.isna(new).any() else series
     is_number = values.dtype.kind in "biuf" and pd.api.types.is_numeric_dtype(series.dtype)
     is_extension = pd.api.types.is_extension_array_dtype(series.dtype)
     wider = pd.Float64Dtype() if is_extension else np.dtype(np.float64)
@@ -241,6 +247,10 @@ def _fill_series(own: Any, series: Any, mask: BoolArray, values: NDArray[Any]) -
     spread[mask] = np.fromiter(values[mask].tolist(), object, int(mask.sum()))
     if hasattr(getattr(series.to_native(), "type", None), "index_type"):
         return _fill_dictionary(series, spread)
+    if isinstance(series.dtype, nw.Enum):
+        known = series.dtype.categories
+        new = [value for value in dict.fromkeys(spread[mask].tolist()) if value is not None and value not in known]
+        series = series.cast(nw.Enum([*known, *map(str, new)])) if new else series
     fresh = _new_series(own, series.name, spread, series)
     if fresh.dtype != series.dtype:
         both_numbers = fresh.dtype.is_numeric() and series.dtype.is_numeric()

@@ -39,11 +39,11 @@ def read_frame(path: str | os.PathLike[str], *, separator: str | None = None, en
         need("pandas", "pyarrow")
         from thurbo.io.text import read_text
 
-        data = _bytes(where)
+        data = read_bytes(where)
         frame, book = read_text(data, str(path), separator or ("\t" if suffix == ".tsv" else None), encoding)
     elif suffix in COLUMNAR:
         need("pandas", "pyarrow")
-        frame, book = _read_columnar(where, suffix, str(path))
+        frame, book = _read_columnar(where, str(path))
     else:
         need("pandas", "pyreadstat")
         from thurbo.io.statistical import read_statistical, statistical_error
@@ -89,7 +89,7 @@ def _checked(path: str | os.PathLike[str]) -> tuple[Path, str]:
     if not where.exists():
         raise ThurboError(f'cannot read "{path}": there is no such file; check its name')
     suffix = known(path, (*STATISTICAL, *TEXT, *COLUMNAR))
-    start = _bytes(where, 16)
+    start = read_bytes(where, 16)
     for begins, kinds, what in _BEGINS:
         if start.startswith(begins) and suffix not in kinds:
             remedy = f"rename it to {kinds[0]}" if kinds else "unpack it, or save it as .csv"
@@ -102,7 +102,8 @@ def _checked(path: str | os.PathLike[str]) -> tuple[Path, str]:
     return where, suffix
 
 
-def _bytes(where: Path, most: int = -1) -> bytes:
+def read_bytes(where: Path, most: int = -1) -> bytes:
+    """The content of a file, or its first bytes."""
     try:
         with where.open("rb") as stream:
             return stream.read(most)
@@ -110,11 +111,16 @@ def _bytes(where: Path, most: int = -1) -> bytes:
         raise ThurboError(f'cannot read "{where}": {error.strerror or error}; check its permissions') from None
 
 
-def _read_columnar(where: Path, suffix: str, path: str) -> tuple[Any, Codebook]:
+def read_arrow(where: Path) -> Any:
+    """A parquet or feather file as an arrow table."""
     from pyarrow import feather, parquet
 
+    return parquet.read_table(where) if where.suffix.lower() == ".parquet" else feather.read_table(where)
+
+
+def _read_columnar(where: Path, path: str) -> tuple[Any, Codebook]:
     try:
-        table = parquet.read_table(where) if suffix == ".parquet" else feather.read_table(where)
+        table = read_arrow(where)
         found = (table.schema.metadata or {}).get(KEY.encode())
         for name in {name for name in table.column_names if table.column_names.count(name) > 1}:
             raise SchemaError("more than one column has this name", column=name, remedy="rename the others")

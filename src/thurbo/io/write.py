@@ -10,31 +10,35 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thurbo.errors import ThurboError
 from thurbo.io.codebook import KEY, Codebook
 from thurbo.io.files import destination, replacing
-from thurbo.io.read import COLUMNAR, TEXT, known, need
-from thurbo.io.table import as_table
+from thurbo.io.read import COLUMNAR, TEXT, known, need, read_frame
+from thurbo.io.rewrite import like_file
+from thurbo.io.table import as_table, library_of
+from thurbo.io.verbatim import as_text
 
 WRITTEN = (".sav", ".zsav", ".dta", *TEXT, *COLUMNAR)
 
 
-def write_frame(frame: Any, path: str | os.PathLike[str], book: Codebook) -> Path:
-    """Write a table of any library with its code book; returns the path."""
+def write_frame(
+    frame: Any, path: str | os.PathLike[str], book: Codebook, like: str | os.PathLike[str] | None = None
+) -> Path:
+    """Write a table of any library with its code book, or as a changed copy of the file `like`; returns the path."""
     suffix = known(path, WRITTEN)
     final = destination(path)
     need("pandas", "pyarrow" if suffix in COLUMNAR + TEXT else "pyreadstat")
-    own = _pandas(frame)
+    own = frame if like is None else like_file(frame, read_frame(like), Path(like), suffix)
     try:
         with replacing(final) as temporary:
-            if suffix in TEXT:
-                _write_text(own, temporary, "\t" if suffix == ".tsv" else ",")
+            if isinstance(own, bytes):
+                temporary.write_bytes(own)
+            elif suffix in TEXT:
+                _write_text(_arrow(own, as_words=True), temporary, "\t" if suffix == ".tsv" else ",")
             elif suffix in COLUMNAR:
                 _write_columnar(own, temporary, suffix, book)
             else:
-                _write_statistical(own, temporary, suffix, book, str(path))
+                _write_statistical(_pandas(own), temporary, suffix, book, str(path))
     except OSError as error:
         raise ThurboError(f'cannot write "{path}": {error.strerror or error}; check the disk') from error
     return Path(path)
@@ -54,36 +58,54 @@ def _pandas(X: Any) -> Any:
     return nw.from_native(source.native, eager_only=True).to_pandas().copy()
 
 
-def _write_text(frame: Any, path: Path, separator: str) -> None:
+def _arrow(X: Any, as_words: bool = False) -> Any:
+    """Any table as an arrow table; `as_words` without categories and lists, which text files do not have.
+
+    Tables of polars and arrow do not go through pandas, which turns integers with missing cells into floats.
+    """
     import pyarrow as pa
+
+    if library_of(X) in ("pandas", "numpy", "dict"):
+        frame = _pandas(X)
+        if not as_words:
+            return pa.Table.from_pandas(frame)
+        columns = {str(name): _column(frame[name]) for name in frame.columns}
+    else:
+        import narwhals as nw
+
+        table = nw.from_native(X, eager_only=True).to_arrow()
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        if not as_words:
+            return table
+    return pa.table({name: _words(column) for name, column in columns.items()})
+
+
+def _column(series: Any) -> Any:
+    """A pandas column as an arrow column; text if it has cells of several types, intervals or statements."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(series.map(as_text, na_action="ignore") if series.dtype == object else series)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        cells = [None if gone else str(as_text(cell)) for cell, gone in zip(series, series.isna(), strict=True)]
+        return pa.array(cells, pa.string())
+
+
+def _words(column: Any) -> Any:
+    """An arrow column without categories and lists."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    if pa.types.is_nested(column.type):
+        return pa.array([None if cell is None else str(as_text(cell)) for cell in column.to_pylist()], pa.string())
+    return column
+
+
+def _write_text(table: Any, path: Path, separator: str) -> None:
     from pyarrow import csv
 
-    columns = {}
-    for name in frame.columns:
-        series = frame[name]
-        try:
-            columns[str(name)] = pa.array(series.map(as_text, na_action="ignore") if series.dtype == object else series)
-            if pa.types.is_dictionary(columns[str(name)].type):
-                columns[str(name)] = columns[str(name)].dictionary_decode()
-            if pa.types.is_nested(columns[str(name)].type):
-                raise pa.ArrowInvalid("text files have no lists")
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # cells of several types, intervals, statements
-            cells = [None if gone else str(as_text(cell)) for cell, gone in zip(series, series.isna(), strict=True)]
-            columns[str(name)] = pa.array(cells, pa.string())
-    options = csv.WriteOptions(delimiter=separator, quoting_style="needed")
-    csv.write_csv(pa.table(columns), path, options)
-
-
-def as_text(cell: Any) -> Any:
-    """A list as text that columns can read: "a; b" for options, "a > b = c" for an order."""
-    if isinstance(cell, np.ndarray) and cell.ndim:
-        cell = cell.tolist()
-    if not isinstance(cell, (list, tuple)):
-        return cell
-    if any(isinstance(tier, (list, tuple)) for tier in cell):
-        tiers = [tier if isinstance(tier, (list, tuple)) else [tier] for tier in cell]
-        return " > ".join(" = ".join(map(str, tier)) for tier in tiers)
-    return "; ".join(map(str, cell))
+    csv.write_csv(table, path, csv.WriteOptions(delimiter=separator, quoting_style="needed"))
 
 
 def _write_columnar(frame: Any, path: Path, suffix: str, book: Codebook) -> None:
@@ -91,7 +113,7 @@ def _write_columnar(frame: Any, path: Path, suffix: str, book: Codebook) -> None
     from pyarrow import feather, parquet
 
     try:
-        arrow = pa.Table.from_pandas(frame)
+        arrow = _arrow(frame)
         if book:
             # In addition to pandas' attrs, which other programs may drop.
             arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), KEY: book.to_text()})

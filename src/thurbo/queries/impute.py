@@ -6,7 +6,7 @@ Otherwise each draw of each row is the last state of its own Gibbs chain. Each c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo import rbm
-from thurbo._typing import Array, Float, Int, PRNGKey
+from thurbo._typing import Array, Int, PRNGKey
 from thurbo.columns.block import Block
-from thurbo.columns.forms import Lines
+from thurbo.columns.cells import listing, plain, show, suggestion
+from thurbo.columns.forms import Certainty, Lines
 from thurbo.errors import SchemaError, ThurboError, check_choice
 from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets
@@ -28,15 +29,17 @@ from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
 from thurbo.io import build
 from thurbo.io.table import Table
-from thurbo.queries import predict, score
-from thurbo.queries.features import How
+from thurbo.queries import added_items, predict, score
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
+# Names of kinds: every declared missing value, empty cells, and "n/a" in a text file, which may have none.
+ALL, ALWAYS_KNOWN = "all", ("all", "no answer", "n/a")
 N_STEPS = 300  # of each chain, which starts at the mean-field probabilities
 
 Gaps = dict[str, dict[str, np.ndarray]]  # by question, by column of the table: which rows [row]
+Flags = dict[str, np.ndarray]  # new columns by name
 
 
 class Share(NamedTuple):
@@ -47,48 +50,99 @@ class Share(NamedTuple):
     weight: np.ndarray | None
 
 
-def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block]) -> Gaps:
-    """Cells of a table that are to be imputed, declared missing values included, for every question that has any.
+def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
+    """The kinds of declared missing values that `fill` names: by name or by value, or "all" of them."""
+    known: dict[str, set[str]] = {}
+    for column in schema.values():
+        for value, name in column.declared_missing:
+            known.setdefault(name.casefold(), set()).add(name)
+            known.setdefault(str(value).casefold(), set()).add(name)
+    every = {name for names in known.values() for name in names}
+    found: set[str] = set()
+    for each in (fill,) if isinstance(fill, (str, int, float)) else fill or ():
+        word = str(plain(each)).strip().casefold()
+        if word not in known and word not in ALWAYS_KNOWN:
+            remedy = (
+                f"{suggestion(each, every)}the kinds are {listing(sorted(every)) or 'none'}; {ALL} means all of them"
+            )
+            raise ThurboError(f"fill={show(each)} is not a kind of missing answer that the schema declares; {remedy}")
+        found |= every if word == ALL else known.get(word, set())
+    return frozenset(found)
 
-    An answer in several columns (a ranking, options) is a gap if all of them are missing. An answer that is known as
-    an interval (by its ends, its band or as censored) is not a gap. A list has no gaps: items are added only if they
-    are asked for.
+
+def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: frozenset[str] = frozenset()) -> Gaps:
+    """Cells of a table that are to be imputed, for every question that has any: empty cells, and cells with a declared
+    missing value of one of the given kinds. Other declared values ("refused", "not applicable") are kept.
+
+    An answer in several columns (a ranking, options) is a gap if all of them are. An answer that is known as an
+    interval (by its ends, its band or as censored) is not a gap. A list has no gaps: items are added only if they are
+    asked for.
     """
     found: Gaps = {}
     for name in schema.modelled:
-        if schema[name].is_listed:
+        column = schema[name]
+        if column.is_listed:
             continue
-        sources = schema[name].source_columns(name)
-        gone = {source: schema[name].answered(table.cells(source)).missing for source in sources}
-        gone = schema[name].gaps(name, gone, ~blocks[name].answered)
+        cells = {source: table.cells(source) for source in column.source_columns(name)}
+        gone = {source: column.fillable(own, kinds) for source, own in cells.items()}
+        kept = [column.answered(own).missing & ~gone[source] for source, own in cells.items()]
+        gone = column.gaps(name, gone, ~blocks[name].answered & ~np.any(kept, axis=0))
         if any(missing.any() for missing in gone.values()):
             found[name] = gone
     return found
 
 
-def guesses(question: Question, gaps: Gaps, statistic: str) -> dict[str, np.ndarray]:
+class Guessed(NamedTuple):
+    """Predicted cells by column of the table [row], and how sure they are, if that was asked; NaN in other rows."""
+
+    cells: dict[str, np.ndarray]
+    certainty: dict[str, Certainty]
+
+
+def guesses(question: Question, gaps: Gaps, statistic: str, how_sure: bool = False) -> Guessed:
     """The best prediction for every gap, by column of the table; other rows have an arbitrary cell.
 
     The posterior of a row is computed once for all its gaps, since a missing answer does not change it.
     """
-    found: dict[str, np.ndarray] = {}
+    found = Guessed({}, {})
     for name, by_column in gaps.items():
         rows = np.flatnonzero(np.any(list(by_column.values()), axis=0))
         own = bool(question.blocks[name].answered[rows].any())
         cells = predict.cells(question, name, statistic, rows=rows, own=own)
         place = np.zeros(question.evidence.n_rows, np.int64)
         place[rows] = np.arange(len(rows))
-        found |= {column: np.asarray(values)[place] for column, values in cells.items()}
+        found.cells.update({column: np.asarray(values)[place] for column, values in cells.items()})
+        if how_sure:
+            sure = predict.certainty(question, name, next(iter(cells.values())), rows, own)
+            for column, missing in by_column.items():
+                found.certainty[column] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
+    return found
+
+
+def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapping[str, Certainty]) -> Flags:
+    """New columns beside each column with imputed cells: which of them were imputed, and how sure they are."""
+    found: Flags = {}
+    for column, missing in where.items():
+        if not missing.any():
+            continue
+        marks = {"imputed": missing}
+        if column in certainty:
+            marks[certainty[column].kind] = certainty[column].values
+        for word, values in marks.items():
+            name, number = f"{column}_{word}", 2
+            while name in found or name in names:
+                name, number = f"{column}_{word}_{number}", number + 1
+            found[name] = values
     return found
 
 
 def with_items(question: Question, table: Table, items: Any, statistic: str) -> dict[str, np.ndarray]:
-    """Every listed column with the given items added to each list that does not have them; other columns unchanged."""
-    found: dict[str, np.ndarray] = {}
+    """Every column of lists or orders with the given items added where a row lacks them; other columns unchanged."""
+    found = added_items.in_orders(question, table, items)
     for name in question.schema.modelled:
         column, entries = question.schema[name], question.blocks[name].entries
         lines = predict.lines_of(question, name, items)
-        if entries is not None and lines is None and name in table.lists:
+        if name not in found and lines is None and name in table.lists:
             found[name] = column.given_cells(table.cells(name))  # a long table has no such column yet
         if entries is None or lines is None:
             continue
@@ -96,7 +150,9 @@ def with_items(question: Question, table: Table, items: Any, statistic: str) -> 
         new = np.flatnonzero(asked.entry < 0)
         values = column.form.values(column, question.about(name, Lines(lines.row[new], lines.site[new])), statistic)
         old = entries, _utilities(question, name)
-        found[name] = column.extended(table.cells(name), lines.row[new], lines.site[new], values, *old)
+        cells = table.cells(name)
+        found[name] = column.extended(cells, lines.row[new], lines.site[new], values, *old)
+        added_items.keep_given(found[name], cells, lines.row[new])
     return found
 
 
@@ -110,18 +166,10 @@ def _utilities(question: Question, name: str) -> np.ndarray:
     slots[entries.row, place] = question.evidence.entry_slots(question.schema.slices[name].start)
 
     def chunk(rows: Evidence, own: np.ndarray) -> np.ndarray:
-        mean = np.asarray(_slot_means(question.params, rows, question.how))
+        mean = np.asarray(added_items.slot_means(question.params, rows, question.how))
         return np.take_along_axis(mean, np.maximum(own, 0), axis=1)
 
     return question.evidence.by_chunks(chunk, slots)[entries.row, place]
-
-
-@partial(jax.jit, static_argnames=("how",))
-def _slot_means(params: Params, evidence: Evidence, how: How) -> Float[Array, "row slot"]:
-    """E[x | e] of every slot, by mean-field."""
-    given, q = gibbs.clamp(params, evidence), mean_field(params, evidence, how.n_steps)
-    mean = rbm.latent_mean(given.params, q.hidden) + rbm.factor_shift(given.params, q.factors)
-    return given.region.smooth().mean(mean)
 
 
 def shares(n: Any, refits: Any, n_rows: int, rng: np.random.RandomState) -> list[Share]:
@@ -150,10 +198,23 @@ def is_exact(params: Params, method: str) -> bool:
     return possible and method != "gibbs"
 
 
-def complete(question: Question, table: Table, share: Share, method: str, items: Any = None) -> list[Any]:
+def complete(
+    question: Question,
+    table: Table,
+    share: Share,
+    method: str,
+    items: Any = None,
+    kinds: frozenset[str] = frozenset(),
+) -> list[Any]:
     """`share.n` copies of the table, each with its gaps filled by one joint draw."""
     params, schema, evidence = question.params, question.schema, question.evidence
-    exact, open_cells = is_exact(params, method), gaps(schema, table, question.blocks)
+    exact, open_cells = is_exact(params, method), gaps(schema, table, question.blocks, kinds)
+    orders = added_items.orders_as_tables(schema, items)
+    if orders and exact:
+        if method == "exact":
+            problem = "items are added to an order by Gibbs sampling"
+            raise SchemaError(problem, column=orders[0], remedy='use method="gibbs"')
+        exact = False
     confined = _confined(schema, evidence, open_cells) if exact else None
     if confined is not None:
         if method == "exact":
@@ -163,7 +224,7 @@ def complete(question: Question, table: Table, share: Share, method: str, items:
         exact = False
     lists = [name for name in schema.modelled if schema[name].is_listed and predict.items_of(name, items) is not None]
     some = np.any([m for gone in open_cells.values() for m in gone.values()], axis=0) if open_cells else None
-    rows = np.arange(table.n_rows) if lists else np.flatnonzero(np.zeros(0) if some is None else some)
+    rows = np.arange(table.n_rows) if lists or orders else np.flatnonzero(np.zeros(0) if some is None else some)
     if not len(rows):
         return [build.replace(table, {}) for _ in range(share.n)]
     key = jax.random.key(share.seed)
@@ -198,7 +259,7 @@ def _completed(
         cells |= schema[name].decode_columns(name, x, cuts[where], scale[where])
     filled = {source: missing for gone in open_cells.values() for source, missing in gone.items()}
     found = {source: cells[source][place] for source in filled}
-    lists_found: dict[str, np.ndarray] = {}
+    lists_found = added_items.in_orders(question, table, items, drawn.x)
     for name in lists:
         column, lines, where = schema[name], predict.lines_of(question, name, items), schema.slices[name]
         assert lines is not None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from thurbo.columns.cells import listing, plain, show, suggestion
-from thurbo.columns.forms import Lines
+from thurbo.columns.forms import Certainty, Lines
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
@@ -112,6 +112,12 @@ def cells(
     lines = None if rows is None else Lines(rows, np.zeros(len(rows), np.int64))
     cuts = np.asarray(question.params.gauge.cuts, np.float64)[where]
     return column.form.cells(column, name, question.about(name, lines, own), statistic, cuts)
+
+
+def certainty(question: Question, name: str, values: np.ndarray, rows: np.ndarray, own: bool) -> Certainty:
+    """How sure the predicted cells of some rows are, in a shared column."""
+    column = question.schema[name]
+    return column.form.certainty(column, question.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own), values)
 
 
 def table(question: Question, names: Sequence[str], statistic: str, items: Any) -> dict[str, np.ndarray]:

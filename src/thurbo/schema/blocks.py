@@ -56,7 +56,8 @@ def cells_of(
     has_own_cells = name in source and name not in wanted
     if absent and missing_columns == "error" and not has_own_cells:
         left = [other for other in source.names if other not in columns]
-        remedy = f"{suggestion(absent[0], left or source.names)}the table has {listing(source.names)}"
+        remedy = f"{suggestion(absent[0], left or source.names)}add it, with empty cells if its answers are not known"
+        remedy += f"; the table has {listing(source.names)}"
         needs = "the schema has this column" if wanted == (name,) else f'"{name}" needs this column'
         raise SchemaError(f"{needs}, but the table does not have it", column=absent[0], remedy=remedy)
     if wanted == (name,):

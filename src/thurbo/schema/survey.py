@@ -61,7 +61,13 @@ def read(
     return frame, Schema.infer(frame)
 
 
-def write(frame: Any, path: str | os.PathLike[str], schema: Mapping[str, Column] | None = None) -> Path:
+def write(
+    frame: Any,
+    path: str | os.PathLike[str],
+    schema: Mapping[str, Column] | None = None,
+    *,
+    like: str | os.PathLike[str] | None = None,
+) -> Path:
     """Write a table to a file, completely or not at all.
 
     Parameters
@@ -73,6 +79,10 @@ def write(frame: Any, path: str | os.PathLike[str], schema: Mapping[str, Column]
     schema : Schema or mapping of str to Column, optional
         Source of titles, value labels and missing codes for columns without a code book in `frame.attrs`, where
         `read` puts it.
+    like : str or path, optional
+        The file that the table was read from. Cells that did not change since are copied from it: byte for byte from
+        a text file, with the types of the columns from .parquet and .feather. In other formats, cells of a text file
+        stay as they are written ("02139", "n/a", dates).
 
     Returns
     -------
@@ -97,7 +107,7 @@ def write(frame: Any, path: str | os.PathLike[str], schema: Mapping[str, Column]
     'survey.csv'
     """
     book = _book(Codebook.of(frame), schema or {})
-    return write_frame(frame, path, book.only(map(str, as_table(frame).names)))
+    return write_frame(frame, path, book.only(map(str, as_table(frame).names)), like)
 
 
 def _book(book: Codebook, schema: Mapping[str, Column]) -> Codebook:

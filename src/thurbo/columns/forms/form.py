@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns.block import Block
-from thurbo.columns.cells import BoolArray, FloatArray, IntArray
+from thurbo.columns.cells import BoolArray, FloatArray, IntArray, plain
 from thurbo.errors import ThurboError, check_choice
 
 if TYPE_CHECKING:
@@ -137,6 +137,13 @@ class Answers(NamedTuple):
         return self.parts or (self,)
 
 
+class Certainty(NamedTuple):
+    """How sure predicted values are: their "probability", or the "margin" of numbers, half of a 90 % interval."""
+
+    kind: Literal["probability", "margin"]
+    values: FloatArray  # [answer]
+
+
 def check_statistic(statistic: str) -> None:
     """Check the name of a summary of a predictive distribution."""
     check_choice("statistic", statistic, ("auto", "mode", "median", "mean"))
@@ -158,6 +165,13 @@ class Form(ABC):
     def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         """Values as the columns of the table that hold the answers, in the shared layout."""
         return {name: self.values(column, ask, statistic)}
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        """How sure the given predicted values are: the probability of each label, [answer]."""
+        chance, place = self.probabilities(column, ask), {label: at for at, label in enumerate(column.answer_labels)}
+        code = np.asarray([place.get(plain(value), -1) for value in np.asarray(values).tolist()], np.int64)
+        own = np.take_along_axis(chance, np.maximum(code, 0)[:, None], axis=1)[:, 0]
+        return Certainty("probability", np.where(code >= 0, own, np.nan))
 
     def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
         """Both ends of the central interval of each answer, [answer, 2]."""

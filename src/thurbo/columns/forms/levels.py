@@ -14,7 +14,18 @@ from scipy.special import ndtri
 from thurbo.columns.block import Block
 from thurbo.columns.cells import BoolArray, FloatArray, IntArray
 from thurbo.columns.forms import items
-from thurbo.columns.forms.form import Answers, Ask, Form, Profile, Start, Trial, check_statistic, line_weight, word
+from thurbo.columns.forms.form import (
+    Answers,
+    Ask,
+    Certainty,
+    Form,
+    Profile,
+    Start,
+    Trial,
+    check_statistic,
+    line_weight,
+    word,
+)
 from thurbo.columns.forms.marginals import shares, shares_by_item
 from thurbo.columns.forms.scores import ByRival, Tested, median_level, tested_labels
 
@@ -126,6 +137,11 @@ class OptionForm(LevelForm):
         # Distance from the cut orders the options if the table has columns for only some of the selected ones.
         x = cuts[:, 0] + np.where(chance > 0.5, 1.0, -1.0) * (1.0 + np.abs(chance - 0.5))
         return column.decode_columns(name, x, cuts, np.ones(len(column.sites)))
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        """The probability of the least certain option."""
+        chance = self.probabilities(column, ask)
+        return Certainty("probability", np.maximum(chance, 1.0 - chance).min(axis=1))
 
     def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
         return Form.interval(self, column, ask, level)

@@ -15,13 +15,25 @@ from scipy.special import log_ndtr
 from thurbo.columns.block import Block
 from thurbo.columns.cells import BoolArray, FloatArray, IntArray
 from thurbo.columns.forms import items
-from thurbo.columns.forms.form import Answers, Ask, Form, Profile, Start, Trial, check_statistic, line_weight, word
+from thurbo.columns.forms.form import (
+    Answers,
+    Ask,
+    Certainty,
+    Form,
+    Profile,
+    Start,
+    Trial,
+    check_statistic,
+    line_weight,
+    word,
+)
 from thurbo.columns.forms.levels import item_answers, item_profile, label_rivals, label_values
 from thurbo.columns.forms.marginals import Normal, log_between, middles, normal
 from thurbo.columns.forms.scores import LEAST_CHANCE, Tested, calibration_of_numbers, record, tested_labels
 
-Column = Any  # a measured column: it has to_user, as_columns and standard
+Column = Any  # a measured column: it has to_user, limited, declared_range, as_columns and standard
 
+MARGIN_LEVEL = 0.9  # probability of the interval whose half width says how sure an imputed number is
 LOG_LEAST_DENSITY = -87.0  # about the smallest positive number of float32
 
 Guesses = dict[str, Normal]  # by baseline, of every masked line
@@ -72,24 +84,30 @@ class NumberForm(Form):
     """A number, exactly or within an interval."""
 
     def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
-        """Median, mode or mean in the user's units; "auto" is the median."""
+        """Median, mode or mean in the user's units; "auto" is the median. A mean is not rounded."""
         check_statistic(statistic)
         found = ask.number()
         if statistic == "mean":
             return found.average(column.to_user)
-        return column.to_user(found.mode() if statistic == "mode" else found.quantile(0.5))
+        return column.limited(column.to_user(found.mode() if statistic == "mode" else found.quantile(0.5)))
 
     def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         return column.as_columns(name, self.values(column, ask, statistic))
 
     def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
         found, tail = ask.number(), 0.5 * (1.0 - level)
-        return np.stack([column.to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
+        ends = np.stack([column.to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
+        return np.clip(ends, *column.declared_range)
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        """Half of the width of the 90 % interval, in the user's units."""
+        ends = self.interval(column, ask, MARGIN_LEVEL)
+        return Certainty("margin", 0.5 * (ends[:, 1] - ends[:, 0]))
 
     def from_latent(
         self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
     ) -> NDArray[Any]:
-        return column.to_user(x * scale[site])
+        return column.limited(column.to_user(x * scale[site]))
 
     def scorable(self, column: Column, block: Block) -> BoolArray:
         return block.observed[:, 0]
@@ -217,6 +235,9 @@ class BandForm(NumberForm):
         if statistic in {"auto", "mode"}:
             return {name: label_values(column, self.probabilities(column, ask), statistic)}
         return super().cells(column, name, ask, statistic, cuts)
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        return Form.certainty(self, column, ask, values)
 
     def scorable(self, column: Column, block: Block) -> BoolArray:
         """Cells with a single band, or with a number inside it."""

@@ -14,7 +14,18 @@ from scipy.special import log_ndtr, ndtri
 from thurbo.columns.block import Block
 from thurbo.columns.cells import BoolArray, FloatArray, IntArray
 from thurbo.columns.forms import items
-from thurbo.columns.forms.form import Answers, Ask, Form, Profile, Start, Trial, check_statistic, line_weight, word
+from thurbo.columns.forms.form import (
+    Answers,
+    Ask,
+    Certainty,
+    Form,
+    Profile,
+    Start,
+    Trial,
+    check_statistic,
+    line_weight,
+    word,
+)
 from thurbo.columns.forms.levels import item_answers, item_profile, label_rivals, label_values, parts_of
 from thurbo.columns.forms.marginals import standing
 from thurbo.columns.forms.scores import LEAST_CHANCE, Tested, record, tested_labels
@@ -107,6 +118,11 @@ class OrderForm(ChoiceForm):
     def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         check_statistic(statistic)
         return column.decode_columns(name, ask.largest()[1], cuts, np.ones(len(column.sites)))
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        """The probability that the first item is the best."""
+        chance, mean = ask.largest()
+        return Certainty("probability", np.take_along_axis(chance, mean.argmax(axis=1)[:, None], axis=1)[:, 0])
 
     def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
         """In the listed layout, an interval of the utility of each item: mean ± z standard deviations."""
