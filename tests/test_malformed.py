@@ -226,7 +226,6 @@ CASES = [
          ('"trast"', "the table does not")),
     Case("a column less to ask", lambda s: s.ask("score", data=s.text("person,age\nP00,3\n")), ("wealth", "the table")),
     Case("a level never seen", lambda s: s.ask("impute", data=s.table("trust", "alot")), ("P03", '"trust"', '"alot"')),
-    Case("two columns of one name", lambda s: s.fit(s.text("age,age\n1,2\n")), ('"age"', "2 columns", "rename")),
     Case("nothing to model", lambda s: s.fit(None, s.text('[columns.person]\nkind = "id"\n', ".toml")), ("no column",)),
     # files of data
     Case("a file that is not there", lambda s: s.fit(s.home / "no.csv"), ("no.csv", "no such file")),

@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from thurbo.columns.cells import suggestion
 from thurbo.errors import SchemaError
 from thurbo.io.files import write_atomically
 
@@ -36,6 +37,29 @@ def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
         raise SchemaError(f'"{path}" is not TOML: {error}', remedy="correct the file") from None
     except OSError as error:
         raise SchemaError(f'cannot read "{path}": {error.strerror or error}', remedy="check the file name") from None
+
+
+_ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
+
+
+def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns, with the name of a scale in [scales] replaced by its levels, as in levels = "agreement"."""
+    scales = state.get("scales", {})
+    if not isinstance(scales, Mapping) or not all(isinstance(levels, list) for levels in scales.values()):
+        raise SchemaError("scales is not a table of lists", remedy='write [scales] and agreement = ["no", "yes"]')
+    columns: dict[str, Any] = dict(state["columns"])
+    for name, entry in columns.items():
+        if not isinstance(entry, Mapping):
+            continue
+        for setting in _ORDERED:
+            wanted = entry.get(setting)
+            if isinstance(wanted, str):
+                if wanted not in scales:
+                    remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
+                    raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
+                entry = {**entry, setting: scales[wanted]}
+        columns[name] = entry
+    return columns
 
 
 def _value(value: Any) -> str:

@@ -19,6 +19,7 @@ from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ranking import Ranking
 from thurbo.io.notes import Group, Note, whole
 from thurbo.schema.guess.coded import MOST_CODES, sort_codes
+from thurbo.schema.guess.headings import named_groups
 
 
 class Question(NamedTuple):
@@ -37,7 +38,7 @@ def questions(
     """Questions that consist of several columns; a column belongs to at most one of them."""
     found: list[Question] = []
     taken: set[str] = set()
-    for group in (*groups, *_places(notes)):
+    for group in (*groups, *_places(notes), *named_groups(list(names), read)):
         members = tuple(column for column, _ in group.members)
         if taken & set(members) or not all(member in names for member in members):
             continue
@@ -77,6 +78,9 @@ def _grid(group: Group, parts: Mapping[str, Cells]) -> tuple[Column, str] | None
     distinct = {name: part.factorise()[0] for name, part in parts.items()}
     options = {option: column for column, option in group.members}
     heading = f"a guess: {len(parts)} columns under one heading"
+    if len(parts) == 1:
+        reason = "a guess: the only option of its question; blank counts as not selected, also where it was not asked"
+        return MultiSelect(columns=options, blank="unticked"), reason
     if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
         return MultiSelect(columns=options), f"{heading}, each with a single text"
     places = range(1, len(parts) + 1)

@@ -1,0 +1,51 @@
+"""Answers that differ only in case, blanks or quotes, and Y for Yes: read as one answer, by `recode`.
+
+Idea: the most frequent spelling stands for the others; the table is not changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from thurbo.schema.guess.unanswered import unanswered
+
+_SHORT = {"y": "yes", "n": "no", "t": "true", "f": "false"}
+
+
+def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
+    """Each spelling that is read as another one: {"yes": "Yes", "YES": "Yes", "Y": "Yes"}."""
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for text, count in zip(texts, counts, strict=True):
+        if isinstance(text, str):
+            groups.setdefault(_key(text), []).append((count, text))
+    for short, long in _SHORT.items():
+        if short in groups and long in groups and set(groups) <= {*_SHORT, *_SHORT.values()} | _pale(groups):
+            groups[long] += groups.pop(short)
+    found = {}
+    for spellings in groups.values():
+        # The longest word first: "Yes" stands for "Y", even where "Y" is more frequent.
+        spellings.sort(key=lambda each: (len(_key(each[1])) > 1, each[0], each[1]), reverse=True)
+        found.update({text: spellings[0][1] for _, text in spellings[1:]})
+    return found
+
+
+def _pale(groups: dict[str, Any]) -> set[str]:
+    """Keys that are not answers, which may stand beside yes and no."""
+    return {key for key in groups if unanswered(key)}
+
+
+def _key(text: str) -> str:
+    plain = text.casefold().replace("\u2019", "'").replace("\u00a0", " ")
+    return re.sub(r"\s+", " ", plain).strip().rstrip(".") or plain
+
+
+def in_words(recode: dict[Any, Any], most: int = 4) -> str:
+    """The end of a reason: '; read as one answer: "yes" and "YES" as "Yes"'."""
+    targets: dict[Any, list[str]] = {}
+    for text, to in recode.items():
+        targets.setdefault(to, []).append(f'"{text}"')
+    words = [f'{" and ".join(texts[:3])} as "{to}"' for to, texts in targets.items()]
+    more = f", and {len(words) - most} more" if len(words) > most else ""
+    return f"; read as one answer: {', '.join(words[:most])}{more}" if words else ""
