@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import thurbo as tb
+from thurbo.cli import main
 from thurbo.errors import SchemaWarning
 
 HERE = Path(__file__).parent / "data" / "surveys"
@@ -121,3 +122,20 @@ def test_whole_files_are_read_as_an_analyst_would() -> None:
     if not root:
         pytest.skip("THURBO_DATA is not set")
     _check([Path(root) / folder / f"{survey}.csv" for survey, folder in FOLDERS.items()])
+
+
+@pytest.mark.parametrize("survey", EXPECTED)
+def test_the_summary_of_check_fits_one_screen(survey: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["check", str(HERE / f"{survey}.csv")])
+    out, _ = capsys.readouterr()
+    assert done.value.code == 0
+    assert len(out.splitlines()) <= 40
+    assert max(map(len, out.splitlines())) <= 160
+    assert f"{EXPECTED[survey]['columns']} columns" in out.splitlines()[0]
+    frame, schema = read(HERE / f"{survey}.csv")
+    assert f"{sum(column.role == 'answer' for column in schema.values())} questions" in out
+    for kind in ("Ordinal(", "Continuous(", "Ignore(", "Categorical("):
+        assert kind not in out  # remedies are in the words of a schema file
+    assert "RespondentID" in out
+    assert len(frame) == 140

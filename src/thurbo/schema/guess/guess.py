@@ -23,12 +23,11 @@ from thurbo.columns.ranking import Ranking
 from thurbo.columns.statements import Interval, OrderStatement, Statement, parse_order, split
 from thurbo.errors import SchemaError
 from thurbo.io.notes import Note, whole
-from thurbo.schema.guess.coded import MOST_CODES, guess_coded, many_levels, sort_codes
+from thurbo.schema.guess.coded import MOST_CODES, MOST_STEPS, guess_coded, many_levels, sort_codes
 from thurbo.schema.guess.roles import moment, role
-from thurbo.schema.guess.texts import DATES, NO_ANSWER, are_dates, guess_texts, is_own_words
+from thurbo.schema.guess.texts import DATES, NO_ANSWER, are_dates, guess_texts, is_own_words, many_combinations
 from thurbo.schema.guess.unanswered import unanswered
 
-_MOST_LEVELS = 10
 _MOST_ITEMS = 100
 _NUMBERS = 0.8  # share of cells that are numbers in a mix of numbers and text
 _EMPTY = Note()
@@ -87,7 +86,7 @@ def _words(cells: Cells, note: Note) -> tuple[Column, str] | None:
         return DATES
     if is_own_words(cells.name, distinct) or is_own_words(note.title, distinct):
         return Ignore("it is free text"), f"its name asks for an answer in words, such as {show(distinct[0])}"
-    return None
+    return many_combinations(*cells.factorise())
 
 
 def _is_informative(note: Note) -> bool:
@@ -152,7 +151,7 @@ def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
 
 def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
-    if whole and len(distinct) <= _MOST_LEVELS:
+    if whole and len(distinct) <= MOST_STEPS:
         reason = f"a guess: only {len(distinct)} whole numbers; use Continuous() if distances matter"
         return Ordinal(ordered_numbers(distinct)), reason
     reason = f"numbers, {len(distinct)} distinct values"

@@ -112,7 +112,7 @@ def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str
         column, reason = guess(Ignore(missing=gone).answered(cells), is_array, note)
         if column.role == "answer":
             why = listing(dict.fromkeys(codes.values()), " and ")
-            return _with(column, gone), f"{reason}; counted as missing: {listing(gone)} ({why})"
+            return _with(column, gone), f"{reason}; a guess: counted as missing: {listing(gone)}, {why}"
     if is_array or cells.values.dtype.kind not in "OTU" or note.names or cells.ordered_levels is not None:
         return guess(cells, is_array, note)
     try:
@@ -141,7 +141,7 @@ def _mark_derived(found: Inferred, cells_of: Callable[[str], Cells]) -> None:
     }
     for name, source, is_copy in derived(alone):
         what = f'has the same answers as "{source}"' if is_copy else f'follows from "{source}"'
-        found.reasons[name] += f"; {what}: use Ignore() to leave it out"
+        found.reasons[name] += f"; a guess: {what}, use Ignore() to leave it out"
 
 
 def _once(found: Inferred, role: Role, reason: str) -> None:

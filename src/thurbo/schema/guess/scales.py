@@ -154,7 +154,8 @@ def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float]
     heights = []
     for word in words:
         bare = " ".join(THING.sub(" ", word).split()) or word  # "a lot of trust" is read as "a lot"
-        height = next((height for height, rung in enumerate(rungs) if rung.fullmatch(bare)), None)
+        said = (bare, re.sub(r"^(?:yes|no)[,:;] ?", "", bare))  # "yes, a lot"
+        height = next((height for each in said for height, rung in enumerate(rungs) if rung.fullmatch(each)), None)
         if height is None:
             return None
         heights.append(float(height))

@@ -26,9 +26,13 @@ def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
     found = {}
     for spellings in groups.values():
         # The longest word first: "Yes" stands for "Y", even where "Y" is more frequent.
-        spellings.sort(key=lambda each: (len(_key(each[1])) > 1, each[0], each[1]), reverse=True)
+        spellings.sort(key=lambda each: (len(_key(each[1])) > 1, each[0], _is_titled(each[1]), each[1]), reverse=True)
         found.update({text: spellings[0][1] for _, text in spellings[1:]})
     return found
+
+
+def _is_titled(text: str) -> bool:
+    return text[:1].isupper() and not text.isupper()
 
 
 def _pale(groups: dict[str, Any]) -> set[str]:
@@ -42,10 +46,10 @@ def _key(text: str) -> str:
 
 
 def in_words(recode: dict[Any, Any], most: int = 4) -> str:
-    """The end of a reason: '; read as one answer: "yes" and "YES" as "Yes"'."""
+    """The end of a reason: '; a guess: read as one answer: "yes" and "YES" as "Yes"'."""
     targets: dict[Any, list[str]] = {}
     for text, to in recode.items():
         targets.setdefault(to, []).append(f'"{text}"')
     words = [f'{" and ".join(texts[:3])} as "{to}"' for to, texts in targets.items()]
     more = f", and {len(words) - most} more" if len(words) > most else ""
-    return f"; read as one answer: {', '.join(words[:most])}{more}" if words else ""
+    return f"; a guess: read as one answer: {', '.join(words[:most])}{more}" if words else ""

@@ -101,6 +101,12 @@ def guess_texts(distinct: list[str], which: IntArray) -> tuple[Column, str]:
     return _options(texts) or _free(texts) or _categories(texts)
 
 
+def many_combinations(distinct: list[str], which: IntArray) -> tuple[Column, str] | None:
+    """Lists of options in so many combinations that most texts occur once, like identifiers."""
+    counts = np.bincount(which[which >= 0], minlength=len(distinct)).tolist()
+    return _options(_sorted_out(distinct, counts)) if len(distinct) > max(_FEW_CATEGORIES, sum(counts) / 2) else None
+
+
 def _sorted_out(distinct: list[str], counts: list[int]) -> Texts:
     gone = [text for text in distinct if unanswered(text) in NO_ANSWER]
     if "+" in distinct:  # "-" is an answer beside "+"
@@ -232,5 +238,5 @@ def _categories(texts: Texts) -> tuple[Column, str]:
         return Categorical(tuple(sorted(kept)), missing=texts.missing), f"{what}{texts.less}"
     other = f"other ({rare} more)"
     column = Categorical((*sorted(common), other), other=other, missing=texts.missing)
-    reason = f"{what}; the {rare} rarest, {1 - covered:.0%} of the answers, are joined into {show(other)}"
+    reason = f"{what}; a guess: the {rare} rarest, {1 - covered:.0%} of the answers, are joined into {show(other)}"
     return column, f"{reason}{texts.less}"
