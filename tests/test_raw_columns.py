@@ -498,9 +498,7 @@ parse = "currency"
     fitted.to_toml(path)
     assert tb.Schema.from_toml(path) == fitted
     path.write_text('[columns.a]\nkind = "ordinal"\nlevels = "agrement"\n[scales]\nagreement = ["no", "yes"]\n')
-    with pytest.raises(
-        SchemaError, match=r'column "a": levels = "agrement" is not a scale .* did you mean "agreement"'
-    ):
+    with pytest.raises(SchemaError, match=r'column "a": levels = "agrement" .* did you mean "agreement"'):
         tb.Schema.from_toml(path)
 
 

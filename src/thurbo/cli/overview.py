@@ -20,7 +20,7 @@ from thurbo.cli.problems import MOST
 
 MOST_SHOWN = 50  # problems to print with the details
 _MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES = 12, 8, 8, 4  # lines of each part
-_NAME = 44  # characters of a name
+_NAME, _ONE_OF_MANY = 44, 28  # characters of a name, alone and beside others
 _GUESS = "a guess"
 
 
@@ -34,20 +34,15 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
     codes = [f'"{text}" in {counted(n, "column")}' for text, n in _codes(schema, source)]
     lines += _part("Counted as missing", codes, _MOST_CODES, ", ")
     lines += _part("To check", _doubts(schema), _MOST_DOUBTS)
-    lines += _part(
-        'Categories without a known order; if one has an order, write kind = "ordinal" and levels = [...]',
-        [_unordered(schema)],
-        1,
-    )
+    advice = 'Categories without a known order; if one has an order, write kind = "ordinal" and levels = [...]'
+    lines += _part(advice, [_unordered(schema)], 1)
     lines += _part("Left out", _left_out(schema, source), _MOST_LEFT_OUT)
     if errors:
         lines += _part(f"Problems ({count_problems(errors)})", map(_problem, errors.values()), _MOST_PROBLEMS)
     for line in lines:
         flat = " ".join(line.split()) if not line.startswith("  ") else f"  {' '.join(line.split())}"
         typer.echo(flat if len(flat) <= width else f"{flat[: width - 3]}...")
-    typer.echo(
-        "\n--details shows every column. To change a type, write -o schema.toml, edit it, and use -s schema.toml."
-    )
+    typer.echo("\n--details shows every column. To change a type: -o schema.toml, edit the file, then -s schema.toml.")
 
 
 def _width() -> int:
@@ -126,7 +121,7 @@ def _left_out(schema: Any, source: Any) -> list[str]:
     unread = [name for name in source.names if not _is_read(schema, name)]
     if unread:
         found["not in the schema"] = unread
-    return [f"{why}: {_names(names, 3)}" for why, names in found.items()]
+    return [f"{why} ({len(names)}): {_names(names, 3)}" for why, names in found.items()]
 
 
 def _is_read(schema: Any, name: str) -> bool:
@@ -135,13 +130,13 @@ def _is_read(schema: Any, name: str) -> bool:
 
 def _names(names: list[str], most: int = 2) -> str:
     """Names in quotes where they are long, shortened, and counted if there are many."""
-    shown = [_shortened(name) for name in names[:most]]
+    shown = [_shortened(name, _NAME if len(names) == 1 else _ONE_OF_MANY) for name in names[:most]]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _shortened(name: str) -> str:
+def _shortened(name: str, most: int) -> str:
     flat = " ".join(name.split())
-    return flat if len(flat) <= _NAME else f"{flat[: _NAME // 2]}...{flat[3 - _NAME // 2 :]}"
+    return flat if len(flat) <= most else f"{flat[: most // 2]}...{flat[3 - most // 2 :]}"
 
 
 def _problem(errors: list[Any]) -> str:

@@ -79,9 +79,7 @@ def _grid(group: Group, parts: Mapping[str, Cells]) -> tuple[Column, str] | None
     options = {option: column for column, option in group.members}
     heading = f"a guess: {len(parts)} columns under one heading"
     if len(parts) == 1:
-        reason = (
-            "a guess: the only option of its question, so blank counts as not selected, also where it was not asked"
-        )
+        reason = "a guess: the only option of its question, so blank counts as not selected, even if it was not asked"
         return MultiSelect(columns=options, blank="unticked"), reason
     if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
         return MultiSelect(columns=options), f"{heading}, each with a single text"

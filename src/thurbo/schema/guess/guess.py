@@ -151,7 +151,9 @@ def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
 
 def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
-    if whole and len(distinct) <= MOST_STEPS:
+    # 0 to 10 is a scale where its steps repeat.
+    few = len(distinct) < MOST_STEPS or (len(distinct) == MOST_STEPS and int((~cells.missing).sum()) >= 2 * MOST_STEPS)
+    if whole and few:
         reason = f"a guess: only {len(distinct)} whole numbers; use Continuous() if distances matter"
         return Ordinal(ordered_numbers(distinct)), reason
     reason = f"numbers, {len(distinct)} distinct values"
