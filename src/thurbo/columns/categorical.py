@@ -47,6 +47,8 @@ class Categorical(UtilityColumn):
         What to do with a cell that is not a category.
     missing : dict or list, optional
         Values that mean "no answer", such as {9: "Refused"}.
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----

@@ -197,7 +197,7 @@ class MeasuredColumn(Column):
 
     def _parsed(self, value: Any) -> Any:
         text = value.isoformat() if hasattr(value, "isoformat") and self.parse in DATES else value
-        number = amount(text, self.parse or "number") if isinstance(text, str) else None
+        number = amount(text, self.parse or "number") if isinstance(text, str) and text not in self.labels else None
         return value if number is None else number
 
     def read_ends(self, cells: Cells, position: int, statement: Statement) -> tuple[float, float]:

@@ -61,6 +61,8 @@ class MultiSelect(LabelledColumn):
         What to do with an unknown option; "missing" omits it.
     missing : dict or list, optional
         Values that mean "no answer", such as {99: "Refused"}.
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----
