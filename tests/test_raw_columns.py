@@ -87,6 +87,8 @@ def test_codes_far_from_the_answers_are_missing(levels: list[int], codes: list[i
         [0, 1, 2, 3, 4, 5, 6, 7, 8],
         list(range(18, 95)),
         [round(value, 1) for value in np.linspace(-9, 30, 60)],
+        list(range(-9, 30)),
+        list(range(-1, 40)),
     ],
     ids=lambda values: f"{values[0]} to {values[-1]}",
 )
@@ -242,6 +244,23 @@ def test_numbers_with_a_few_words_among_them() -> None:
     assert codes_of(schema["age"]) == ["refused"]
 
 
+def test_amounts_that_all_differ_are_no_identifiers() -> None:
+    keys = [f"k{place:04d}" for place in range(N)]
+    schema = infer({"pay": [f"${1000 + 7 * place:,}" for place in range(N)], "key": keys})
+    assert (schema["pay"].kind, schema["pay"].parse) == ("continuous", "currency")
+    assert schema["key"].kind == "id"
+
+
+def test_post_codes_are_no_amounts() -> None:
+    schema = infer({"ZIP code": RNG.integers(1000, 99999, N), "q": answers([1, 2, 3])})
+    assert schema["ZIP code"].kind == "ignore"
+
+
+def test_first_letters_stand_for_the_words_of_a_pair() -> None:
+    assert infer({"sex": answers(["Male", "F", "m", "Female"])})["sex"].recode == (("m", "Male"), ("F", "Female"))
+    assert infer({"sex": answers(["M", "F", "T"])})["sex"].recode == ()
+
+
 def test_a_number_that_cannot_be_parsed_names_row_and_value() -> None:
     schema = tb.Schema({"q": tb.Continuous(parse="currency")})
     with pytest.raises(SchemaError, match=r'row 1, column "q": value "a lot" is not a number'):
@@ -292,6 +311,7 @@ BANDS = [
     (["Less than 1 year", "1-4 years", "5-9 years", "10+ years"], [(None, 1), (1, 5), (5, 10), (10, None)]),
     (["Just me - I am a freelancer", "2 to 9 employees", "10 or more employees"], [(1, 2), (2, 10), (10, None)]),
     (["$0 - $24,999", "$25,000 - $49,999", "50000"], [(0, 25000), (25000, 50000), (50000, None)]),
+    (["Less than 1 year", "1", "2", "More than 2 years"], [(None, 1), (1, 2), (2, 3), (3, None)]),
     (["10 or younger", "11", "12", "13 or older"], [(None, 11), (11, 12), (12, 13), (13, None)]),
     (["Under 5 ft.", "5'0\"", "5'1\"", "5'2\" and above"], [(None, 60), (60, 61), (61, 62), (62, None)]),
 ]

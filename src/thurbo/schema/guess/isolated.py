@@ -24,6 +24,7 @@ LOW = frozenset([*range(-9, 0), *(-code for code in HIGH)])
 _MOST_STEPS = 11  # most levels of a scale
 _TOP = 11  # largest level of a scale: 0 to 10, and 11
 _FEWEST_ROWS = 10
+_MOST_CODES = 5  # most codes below the answers
 _OFTEN = 5  # answers that are this frequent next to a gap make the gap unlikely
 
 
@@ -72,11 +73,10 @@ def _below(each: Values) -> Iterable[_Ends]:
         return
     if {-code for code in codes} == {value for value in answers if value}:
         return  # −2, −1, 0, 1, 2 is a scale
-    gap = answers[0] - codes[-1]
-    if len(answers) <= _MOST_STEPS:
-        yield _Ends(codes, answers, gap >= 2)
-    else:
-        yield _Ends(codes, answers, _count(each, codes) >= 2 and _are_whole(answers) and gap >= 1)
+    # A run of negative numbers that ends at zero is part of the scale, unless other columns have the same codes.
+    is_apart = answers[0] - codes[-1] >= 2 and len(codes) <= _MOST_CODES
+    often = len(answers) <= _MOST_STEPS or (_count(each, codes) >= 2 and _are_whole(answers))
+    yield _Ends(codes, answers, is_apart and often)
 
 
 def _above(each: Values) -> Iterable[_Ends]:

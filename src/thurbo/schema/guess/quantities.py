@@ -45,6 +45,7 @@ def bands(texts: Sequence[str]) -> list[Band] | None:
     in_feet = any(_FEET.search(text) for text in texts)
     found = [_band(_in_inches(text) if in_feet else text) for text in texts]
     known = [each for each in found if each is not None]
+    known = [_beyond(band, known) for band in known]
     # At least one must be a range: plain numbers are not bands.
     if len(known) < len(texts) or len(known) < 2 or all(low == high for low, high in known):
         return None
@@ -65,6 +66,12 @@ def bands(texts: Sequence[str]) -> list[Band] | None:
             return None
         result[place] = (low, high)
     return result
+
+
+def _beyond(band: Band, bands: Sequence[Band]) -> Band:
+    """An open band that begins above a single number of another: "over 50" beside "50" begins at 51."""
+    low, high = band
+    return (low + 1, None) if low is not None and high is None and (low, low) in bands else band
 
 
 def _in_inches(text: str) -> str:

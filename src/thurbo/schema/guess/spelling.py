@@ -11,7 +11,7 @@ from typing import Any
 
 from thurbo.schema.guess.unanswered import unanswered
 
-_SHORT = {"y": "yes", "n": "no", "t": "true", "f": "false"}
+_PAIRS = (("yes", "no"), ("true", "false"), ("male", "female"))  # each may be written by its first letter
 
 
 def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
@@ -20,9 +20,11 @@ def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
     for text, count in zip(texts, counts, strict=True):
         if isinstance(text, str):
             groups.setdefault(_key(text), []).append((count, text))
-    for short, long in _SHORT.items():
-        if short in groups and long in groups and set(groups) <= {*_SHORT, *_SHORT.values()} | _pale(groups):
-            groups[long] += groups.pop(short)
+    for pair in _PAIRS:
+        if set(groups) <= {*pair, *(word[0] for word in pair)} | _pale(groups):
+            for word in pair:
+                if word[0] in groups and word in groups:
+                    groups[word] += groups.pop(word[0])
     found = {}
     for spellings in groups.values():
         # The longest word first: "Yes" stands for "Y", even where "Y" is more frequent.

@@ -42,6 +42,7 @@ DATES: tuple[Column, str] = (
     Ignore("dates and times are not modelled"),
     'dates or times; use Continuous(parse="date") to model them as days',
 )
+_TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?")
 # Names of columns for an answer in the respondent's own words.
 _OWN_WORDS = re.compile(
     r"\b(please|pls\.?) (specify|provide|describe|explain|list|write|tell)\b|\bspecify\b|open.?ended|verbatim"
@@ -74,9 +75,13 @@ class Texts(NamedTuple):
 def are_dates(distinct: Sequence[Any]) -> bool:
     """Whether all texts are dates, apart from those that are no answer."""
     texts = [text for text in distinct if isinstance(text, str)]
-    if len(texts) < len(distinct) or not any(days(text) is not None for text in texts[:5]):
+    if len(texts) < len(distinct) or not any(_is_moment(text) for text in texts[:5]):
         return False
-    return all(days(text) is not None or unanswered(text) for text in texts)
+    return all(_is_moment(text) or unanswered(text) for text in texts)
+
+
+def _is_moment(text: str) -> bool:
+    return days(text) is not None or _TIME.fullmatch(text.casefold()) is not None
 
 
 def is_own_words(name: str, distinct: Sequence[Any]) -> bool:
@@ -152,17 +157,11 @@ def _amounts(texts: Texts) -> tuple[Column, str] | None:
     if covered < _NUMBERS * texts.n_answers or len(numbers) < 3 or len(units) > _MOST_UNITS:
         return None
     missing: dict[Any, str] = texts.missing | {text: text for text in odd[:_MOST_ODD]}
-    reason = f"numbers written as {notation}, such as {show(max(texts.kept, key=len) if not odd else _longest(read))}"
-    reason = (
-        f"numbers written as text, {len(numbers)} distinct values" if all(map(is_number_text, texts.kept)) else reason
-    )
+    example = max((text for text in texts.kept if read[text] is not None), key=len)
+    reason = f"numbers written as text ({notation}), {len(numbers)} distinct values, such as {show(example)}"
     if odd:
-        reason = f"a guess: {reason}; {len(odd)} texts that are not: {listing(map(show, odd), most=6)}"
+        reason = f"a guess: {reason}, but {len(odd)} texts are not: {listing(map(show, odd), most=6)}"
     return Continuous(parse=notation, missing=missing, unseen="missing"), f"{reason}{texts.less}"
-
-
-def _longest(read: Mapping[str, float | None]) -> str:
-    return max((text for text, number in read.items() if number is not None), key=len)
 
 
 def _notation(texts: Sequence[str]) -> Any:
