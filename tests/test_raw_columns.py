@@ -405,6 +405,17 @@ def test_ticks_under_one_heading() -> None:
     assert code[:2, 0].tolist() == [1, 0]  # the only option: blank is "not ticked"
 
 
+def test_options_as_zero_and_one_under_a_heading_that_says_select() -> None:
+    rng = np.random.default_rng(6)
+    table = {f"Which? Select all that apply. - {each}": rng.integers(0, 2, N) for each in "AB"}
+    (column,) = infer(table).values()
+    assert column.kind == "multiselect"
+    assert column.labels == ("A", "B")
+    assert {each.kind for each in infer({f"Which - {each}": rng.integers(0, 2, N) for each in "AB"}).values()} == {
+        "binary"
+    }
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -83,12 +83,24 @@ def _grid(group: Group, parts: Mapping[str, Cells]) -> tuple[Column, str] | None
         return MultiSelect(columns=options, blank="unticked"), reason
     if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
         return MultiSelect(columns=options), f"{heading}, each with a single text"
+    if _SELECT.search(group.name.casefold()) and all(_are_ticks(values) for values in distinct.values()):
+        return MultiSelect(columns=options), f"{heading} that says to select, each yes or no"
     places = range(1, len(parts) + 1)
     if all(value in places for values in distinct.values() for value in values) and any(distinct.values()):
         ranks = np.column_stack([np.where(part.missing, np.nan, _numbers(part)) for part in parts.values()])
         if not _twice(ranks).any() and np.nanmax(ranks) > 2:
             return Ranking(ranks=options), f"{heading}, with different ranks in each row"
     return None
+
+
+_SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
+
+
+def _are_ticks(values: list[Any]) -> bool:
+    """Whether the values are 0 and 1, or yes and no."""
+    return len(values) > 0 and all(
+        str(whole(value)).casefold() in ("0", "1", "yes", "no", "true", "false") for value in values
+    )
 
 
 def _numbers(part: Cells) -> Any:

@@ -82,7 +82,9 @@ def _group(head: str, parts: list[_Part], cells: list[Cells]) -> Iterator[Group]
     members = tuple((part.name, part.rest) for part in parts)
     numbered = [part.place for part in parts] == list(range(1, len(parts) + 1))
     table, n_items = _items(cells)
-    if len(parts) > 2 and (not numbered or "rank" in head.casefold()) and _are_numbers(cells):
+    if len(parts) > 1 and "apply" in head.casefold():
+        yield Group(head, "grid", members, title=head)  # options as 0 and 1, if the cells agree
+    elif len(parts) > 2 and (not numbered or "rank" in head.casefold()) and _are_numbers(cells):
         yield Group(head, "grid", members, title=head)  # ranks, if the cells agree
     elif numbered and 2 < n_items <= _MOST_ITEMS and _are_places(table, n_items):
         yield Group(head, "places", members, title=head)

@@ -102,7 +102,7 @@ def _with(column: Column, missing: Mapping[Any, str]) -> Column:
 def _is_bare(cells: Cells, note: Note) -> bool:
     """Whether a column holds numbers without a code book."""
     is_number = cells.values.dtype.kind in "iuf" and not cells.missing.all()
-    return is_number and cells.ordered_levels is None and not (note.names or note.missing or note.measure)
+    return is_number and cells.ordered_levels is None and not (note.names or note.missing)
 
 
 def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str]) -> tuple[Column, str]:

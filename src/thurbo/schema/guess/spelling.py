@@ -12,6 +12,7 @@ from typing import Any
 from thurbo.schema.guess.unanswered import unanswered
 
 _PAIRS = (("yes", "no"), ("true", "false"), ("male", "female"))  # each may be written by its first letter
+_FEW = 12  # most answers beside a pair of words, which may be no answers
 
 
 def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
@@ -20,7 +21,7 @@ def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
     for text, count in zip(texts, counts, strict=True):
         if isinstance(text, str):
             groups.setdefault(_key(text), []).append((count, text))
-    for pair in _PAIRS:
+    for pair in _PAIRS if len(groups) <= _FEW else ():
         if set(groups) <= {*pair, *(word[0] for word in pair)} | _pale(groups):
             for word in pair:
                 if word[0] in groups and word in groups:

@@ -35,6 +35,7 @@ _LEAST_SHARE, _LEAST_COUNT = 0.005, 3  # of a category that is kept, if there ar
 _COVERED = 0.6  # share of answers that the kept categories must cover
 _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
+_MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
 _MOST_ODD = 100  # texts that are declared missing by name
 _SEPARATORS = (";", "|", ",", "\n")
 NO_ANSWER = ("absent", "unknown")
@@ -108,12 +109,19 @@ def guess_texts(distinct: list[str], which: IntArray) -> tuple[Column, str]:
 
 def many_combinations(distinct: list[str], which: IntArray) -> tuple[Column, str] | None:
     """Lists of options in so many combinations that most texts occur once, like identifiers."""
-    counts = np.bincount(which[which >= 0], minlength=len(distinct)).tolist()
-    return _options(_sorted_out(distinct, counts)) if len(distinct) > max(_FEW_CATEGORIES, sum(counts) / 2) else None
+    n_answers = int((which >= 0).sum())
+    if len(distinct) <= max(_FEW_CATEGORIES, n_answers / 2) or not any(_is_used(sep, distinct) for sep in _SEPARATORS):
+        return None
+    return _options(_sorted_out(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist()))
+
+
+def _is_used(separator: str, texts: Sequence[str]) -> bool:
+    return sum(separator in text for text in texts) > len(texts) / 3
 
 
 def _sorted_out(distinct: list[str], counts: list[int]) -> Texts:
-    gone = [text for text in distinct if unanswered(text) in NO_ANSWER]
+    often = sorted(np.argsort(counts, kind="stable")[::-1][:_MOST_EXAMINED].tolist())
+    gone = [distinct[place] for place in often if unanswered(distinct[place]) in NO_ANSWER]
     if "+" in distinct:  # "-" is an answer beside "+"
         gone = [text for text in gone if re.search(r"\w", text)]
     if len(distinct) - len(gone) < 2:
@@ -179,7 +187,7 @@ def _notation(texts: Sequence[str]) -> Any:
 def _options(texts: Texts) -> tuple[Column, str] | None:
     """Lists of options in one cell, whatever the number of combinations."""
     for sep in _SEPARATORS:
-        if sum(sep in text for text in texts.kept) <= len(texts.kept) / 3:
+        if not _is_used(sep, texts.kept):
             continue
         lists = [[part.strip() for part in text.split(sep) if part.strip()] for text in texts.kept]
         counts: Counter[str] = Counter()
