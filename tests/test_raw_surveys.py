@@ -139,3 +139,32 @@ def test_the_summary_of_check_fits_one_screen(survey: str, capsys: pytest.Captur
         assert kind not in out  # remedies are in the words of a schema file
     assert "RespondentID" in out
     assert len(frame) == 140
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("survey", EXPECTED)
+def test_fit_impute_and_report_run_without_a_schema_by_hand(
+    survey: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = os.environ.get("THURBO_DATA")
+    data = str(Path(root) / FOLDERS[survey] / f"{survey}.csv" if root else HERE / f"{survey}.csv")
+    model, small = str(tmp_path / "m.thurbo"), ("--hidden", "2", "--factors", "0", "--epochs", "2", "--quiet")
+    commands = (
+        ["fit", data, "-o", model, *small],
+        ["impute", model, data, "-o", str(tmp_path / "filled.csv"), "--quiet"],
+        ["report", model, data, "-o", str(tmp_path / "report.html"), "--quiet"],
+    )
+    for command in commands:
+        with pytest.raises(SystemExit) as done:
+            main(command)
+        assert done.value.code == 0, capsys.readouterr().err
+    fitted = tb.TBM.load(model)
+    frame, schema = read(Path(data))
+    filled, _ = read(tmp_path / "filled.csv")
+    assert fitted.schema_ == schema
+    assert len(filled) == len(frame)
+    labelled = [name for name, each in schema.items() if each.kind in ("binary", "ordinal", "banded", "categorical")]
+    for name in labelled:
+        allowed = {*schema[name].labels, *(value for value, _ in schema[name].missing)}
+        assert set(map(str, filled[name].dropna())) <= set(map(str, allowed)), name
+    assert (tmp_path / "report.html").stat().st_size > 10_000

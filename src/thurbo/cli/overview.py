@@ -38,7 +38,9 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
     lines += _part(advice, [_unordered(schema)], 1)
     lines += _part("Left out", _left_out(schema, source), _MOST_LEFT_OUT)
     if errors:
-        lines += _part(f"Problems ({count_problems(errors)})", map(_problem, errors.values()), _MOST_PROBLEMS)
+        lines += _part(
+            f"Problems ({count_problems(errors)})", [_problem(*each) for each in errors.items()], _MOST_PROBLEMS
+        )
     for line in lines:
         flat = " ".join(line.split()) if not line.startswith("  ") else f"  {' '.join(line.split())}"
         typer.echo(flat if len(flat) <= width else f"{flat[: width - 3]}...")
@@ -89,7 +91,7 @@ def _doubts(schema: Any) -> list[str]:
         why = "; ".join(clause for clause in _clauses(reason) if clause)
         if why and name in schema and schema[name].role == "answer":
             found.setdefault((type(schema[name]).__name__, why), []).append(name)
-    ranked = sorted(found.items(), key=lambda each: len(each[1]))  # single columns first, groups at the end
+    ranked = sorted(found.items(), key=lambda each: -len(each[1]))
     return [f"{_names(names)} -> {kind}: {in_toml(why)}" for (kind, why), names in ranked]
 
 
@@ -139,11 +141,10 @@ def _shortened(name: str, most: int) -> str:
     return flat if len(flat) <= most else f"{flat[: most // 2]}...{flat[3 - most // 2 :]}"
 
 
-def _problem(errors: list[Any]) -> str:
-    """The first problem of a column, and how many more there are."""
-    more = len(errors) - 1
-    others = f"{more}+" if len(errors) >= MOST else str(more)
-    return f"{in_toml(' '.join(str(errors[0]).split()))}{f' (and {others} more like it)' if more else ''}"
+def _problem(name: str, errors: list[Any]) -> str:
+    """How many problems a column has, and the first of them."""
+    count = f"{len(errors)}{' or more' if len(errors) >= MOST else ''}"
+    return f"{_shortened(name, _ONE_OF_MANY)} ({count}): {in_toml(' '.join(str(errors[0]).split()))}"
 
 
 def count_problems(errors: Mapping[str, list[Any]]) -> str:
