@@ -9,7 +9,7 @@ import pytest
 
 import thurbo as tb
 from thurbo.cli import main
-from thurbo.cli.in_toml import in_toml
+from thurbo.io.in_toml import in_toml
 
 
 def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

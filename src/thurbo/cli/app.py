@@ -14,8 +14,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from thurbo import __version__
-from thurbo.cli.in_toml import in_toml
 from thurbo.errors import ConvergenceWarning, SchemaWarning, ThurboError
+from thurbo.io.in_toml import in_toml
 
 app = typer.Typer(
     name="thurbo",

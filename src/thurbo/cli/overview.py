@@ -15,8 +15,8 @@ from typing import Any
 import typer
 
 from thurbo.cli.app import counted
-from thurbo.cli.in_toml import in_toml
 from thurbo.cli.problems import MOST
+from thurbo.io.in_toml import in_toml
 
 MOST_SHOWN = 50  # problems to print with the details
 _MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES = 12, 8, 8, 4  # lines of each part

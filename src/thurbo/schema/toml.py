@@ -17,6 +17,7 @@ from typing import Any
 from thurbo.columns.cells import suggestion
 from thurbo.errors import SchemaError
 from thurbo.io.files import write_atomically
+from thurbo.io.in_toml import in_toml
 
 
 def write_toml(state: Mapping[str, Any], path: str | PathLike[str]) -> None:
@@ -24,7 +25,7 @@ def write_toml(state: Mapping[str, Any], path: str | PathLike[str]) -> None:
     lines = ["# thurbo schema: one table per column, in order"]
     for name, entry in state["columns"].items():
         lines += ["", f"[columns.{_value(name)}]"]
-        lines += [f"{key} = {_value(value)}" for key, value in entry.items()]
+        lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
     # Without columns the empty table is needed, so that the file can be read as a schema.
     write_atomically(path, "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n")
 

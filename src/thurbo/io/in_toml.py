@@ -1,6 +1,6 @@
 """Remedies in the words of a schema file: `use Ordinal(levels=[...])` becomes `use kind = "ordinal", levels = [...]`.
 
-Messages of the library are written for Python. The command line shows them to people who edit a TOML file.
+Messages of the library are written for Python. The command line and schema files show them to people who edit TOML.
 """
 
 from __future__ import annotations
