@@ -37,7 +37,7 @@ _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
 _MOST_ODD = 100  # texts that are declared missing by name
-_SEPARATORS = (";", "|", ",", "\n")
+_SEPARATORS = (";", "|", ",")
 NO_ANSWER = ("absent", "unknown")
 DATES: tuple[Column, str] = (
     Ignore("dates and times are not modelled"),
@@ -207,7 +207,7 @@ def _options(texts: Texts) -> tuple[Column, str] | None:
             continue  # sentences have commas too
         rare = len(counts) - len(common)
         reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
-        reason += f'separated by "{sep}"' if sep != "\n" else "one per line"
+        reason += f'separated by "{sep}"'
         reason += f"; {rare} rare options are left out" if rare else ""
         used = {text: to for text, to in recode.items() if to in common}
         unseen: Any = "missing" if rare else "error"
