@@ -1,12 +1,13 @@
 """How well a survey is read untouched: the types that `read` infers, against a schema that people wrote.
 
-    python -m benchmarks.check_survey [--blind] [--quick]
+    python -m benchmarks.check_survey [--blind | --bare] [--quick]
 
 Afrobarometer round 4 as its .zsav file came (27,713 respondents, 294 variables) and the 227 questions of the schema
 beside it, in $THURBO_DATA/afrobarometer-r4. A question is right where its type is; "order" is the share of ordinal ones
 with all levels in the right order, "missing" the share of all with exactly the right codes counted as missing. With
 --blind the file's own measure levels are taken away first, so that names of codes and cells must tell everything.
---quick changes nothing. The last line is JSON.
+With --bare all labels are taken away, so that missing codes must be found by gaps and by sharing: only "missing" is of
+interest then. --quick changes nothing. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ def without_measures(frame: Any) -> tb.Schema:
     return tb.Schema.infer(frame)
 
 
+def without_labels(frame: Any) -> tb.Schema:
+    """The schema inferred from the numbers alone."""
+    frame.attrs[KEY] = Codebook().to_text()
+    return tb.Schema.infer(frame)
+
+
 def compare(frame: Any, schema: tb.Schema, wanted: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str, set[str]]]:
     """Each question with what it was taken for, and which of type, order and missing are wrong."""
     home = {source: name for name, sources in schema.source_columns.items() for source in sources}
@@ -68,6 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the same: it takes seconds")
     parser.add_argument("--blind", action="store_true", help="without the file's own measure levels")
+    parser.add_argument("--bare", action="store_true", help="without any labels, to find missing codes by their values")
     arguments = parser.parse_args()
     if "THURBO_DATA" not in os.environ:
         parser.error("set THURBO_DATA to the folder that holds afrobarometer-r4")
@@ -81,6 +89,8 @@ def main() -> None:
     )
     if arguments.blind:
         schema = without_measures(frame)
+    if arguments.bare:
+        schema = without_labels(frame)
     found = compare(frame, schema, wanted)
     for question, kind, wrong in found:
         if wrong:

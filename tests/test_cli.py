@@ -179,7 +179,7 @@ def test_check_says_what_columns_are_and_writes_the_schema(
     survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    status, out, err = run("check", str(survey.data), "-o", str(tmp_path / "s.toml"), capsys=capsys)
+    status, out, err = run("check", str(survey.data), "--details", "-o", str(tmp_path / "s.toml"), capsys=capsys)
     assert (status, err) == (0, "")
     assert "60 rows, 4 columns" in out
     refused, nothing = (survey.frame["trust"] == 9).mean(), survey.frame["trust"].isna().mean()
@@ -202,7 +202,7 @@ def test_check_finds_every_problem_and_not_only_the_first(
     data = tmp_path / "bad.csv"
     tb.write(table, data)
     schema = str(survey.model.with_name("survey.toml"))
-    status, out, err = run("check", str(data), "-s", schema, capsys=capsys)
+    status, out, err = run("check", str(data), "--details", "-s", schema, capsys=capsys)
     assert status == 2
     assert err == f"thurbo: 3 problems in 2 columns in {data}; correct the cells or the schema\n"
     for row, column, value in (("P03", "trust", "7"), ("P05", "trust", "8"), ("P04", "fan", "5")):

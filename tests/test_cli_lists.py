@@ -166,7 +166,7 @@ def test_check_names_every_row_that_cannot_be_read(
     (tmp_path / "s.toml").write_text(
         '[columns.user]\nkind = "id"\n[columns.movie]\nkind = "ratings"\nlevels = [1, 2, 3]\nscore = "rating"\n'
     )
-    status, out, err = run("check", str(shelf.data), "-s", str(tmp_path / "s.toml"), capsys=capsys)
+    status, out, err = run("check", str(shelf.data), "--details", "-s", str(tmp_path / "s.toml"), capsys=capsys)
     assert status == 2
     wrong = ratings().query("rating == 4")["user"].nunique()
     assert wrong > 1

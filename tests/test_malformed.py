@@ -212,11 +212,11 @@ CASES = [
     Case("a problem found by check", lambda s: s.check(s.table("trust", "alot")), ("1 problem", "1 column")),
     # whole columns and tables
     Case("one category", lambda s: s.fit(s.table("party", "Red", None), s.toml(replaced=(
-        'categories = ["Blue", "Green", "Red"]\n', ""))), ('"party"', "only category", '"Red"', "Ignore")),
+        'categories = ["Blue", "Green", "Red"]\n', ""))), ('"party"', "only category", '"Red"', 'kind = "ignore"')),
     Case("three values of two", lambda s: s.fit(s.table("member", "maybe"), s.toml(replaced=('true = "yes"\n', ""))),
          ("row P03", '"member"', "maybe", "two")),
     Case("an empty column", lambda s: s.fit(s.table("party", None, None), s.toml(replaced=(
-        'categories = ["Blue", "Green", "Red"]\n', ""))), ('"party"', "Ignore")),
+        'categories = ["Blue", "Green", "Red"]\n', ""))), ('"party"', 'kind = "ignore"')),
     Case("no rows", lambda s: s.fit(s.text(",".join(good()) + "\n")), ("no rows", "at least one")),
     Case("no rows to check", lambda s: s.check(s.text(",".join(good()) + "\n")), ("no rows", "at least one")),
     Case("one row, which tells nothing apart", lambda s: ["fit", s.text("age,party\n30,Red\n"), "-q", "-o",
@@ -226,7 +226,6 @@ CASES = [
          ('"trast"', "the table does not")),
     Case("a column less to ask", lambda s: s.ask("score", data=s.text("person,age\nP00,3\n")), ("wealth", "the table")),
     Case("a level never seen", lambda s: s.ask("impute", data=s.table("trust", "alot")), ("P03", '"trust"', '"alot"')),
-    Case("two columns of one name", lambda s: s.fit(s.text("age,age\n1,2\n")), ('"age"', "2 columns", "rename")),
     Case("nothing to model", lambda s: s.fit(None, s.text('[columns.person]\nkind = "id"\n', ".toml")), ("no column",)),
     # files of data
     Case("a file that is not there", lambda s: s.fit(s.home / "no.csv"), ("no.csv", "no such file")),

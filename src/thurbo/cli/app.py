@@ -15,6 +15,7 @@ import typer
 
 from thurbo import __version__
 from thurbo.errors import ConvergenceWarning, SchemaWarning, ThurboError
+from thurbo.io.in_toml import in_toml
 
 app = typer.Typer(
     name="thurbo",
@@ -87,7 +88,7 @@ def _warn_in_sentences() -> None:
     """Print thurbo's warnings in one line, and hide the warnings of other libraries."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        say(f"thurbo: warning: {_flat(str(message))}")
+        say(f"thurbo: warning: {in_toml(_flat(str(message)))}")
 
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", ConvergenceWarning)
@@ -124,5 +125,5 @@ def _flat(text: str) -> str:
 
 
 def _fail(sentence: str, status: int = 2) -> NoReturn:
-    say("thurbo: " + _flat(sentence))
+    say("thurbo: " + in_toml(_flat(sentence)))
     sys.exit(status)

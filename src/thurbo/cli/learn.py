@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +12,6 @@ from thurbo.cli import options, tables
 from thurbo.cli.app import app, counted, say
 from thurbo.errors import ThurboError
 
-MOST_SHOWN = 50  # problems to print
-
 
 @app.command()
 def check(
@@ -25,88 +21,58 @@ def check(
         Path | None,
         typer.Option("--output", "-o", help="Write the schema as a TOML file, to read and edit.", show_default=False),
     ] = None,
+    missing: options.Missing = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also show every column with its type and the reason, and every problem.")
+    ] = False,
     row: options.Row = None,
     item: options.Item = None,
     score: options.Score = None,
     columns: options.Columns = None,
 ) -> None:
-    """Show the detected type of each column with the reason, and all problems by row and column."""
-    from thurbo.cli.problems import MOST, problems
+    """Show how a file is read: what is modelled, what to check and why, what is left out, and all problems."""
+    from thurbo.cli import overview
+    from thurbo.cli.problems import problems
     from thurbo.io.table import as_table
 
     if output is not None:
         tables.check_output_as(output, ".toml")
-    frame, found = _schema(data, schema, long.LongNames(row, item, score, columns))
+    frame, found = _schema(data, schema, long.LongNames(row, item, score, columns), missing)
     if not as_table(frame).n_rows:
         raise ThurboError(f'"{data}" has no rows; give at least one row')
     errors = problems(found, frame)
-    _show(found, frame, data, is_inferred=schema is None)
+    overview.show_summary(found, frame, data, errors)
     if schema is None and row is None and (advice := long.hint(frame)):
         typer.echo(advice)
+    if details:
+        overview.show_details(found, frame, errors, is_inferred=schema is None)
     if output is not None:
         found.to_toml(output)
         typer.echo(f"\nSchema written to {output}")
     if errors:
-        listed = [error for each in errors.values() for error in each]
-        typer.echo(f"\n{_problems(errors, MOST)}:")
-        for error in listed[:MOST_SHOWN]:
-            typer.echo(f"  {' '.join(str(error).split())}")
-        if len(listed) > MOST_SHOWN:
-            typer.echo(f"  ... and {len(listed) - MOST_SHOWN} more")
-        raise ThurboError(f"{_problems(errors, MOST)} in {data}; correct the cells or the schema")
+        raise ThurboError(f"{overview.count_problems(errors)} in {data}; correct the cells or the schema")
 
 
-def _problems(errors: Mapping[str, list[Any]], most: int) -> str:
-    count = sum(map(len, errors.values()))
-    more = "at least " if any(len(each) == most for each in errors.values()) else ""
-    return f"{more}{counted(count, 'problem')} in {counted(len(errors), 'column')}"
-
-
-def _schema(data: Path, path: Path | None, names: long.LongNames) -> tuple[Any, Any]:
+def _schema(data: Path, path: Path | None, names: long.LongNames, missing: str | None = None) -> tuple[Any, Any]:
     """A table with its schema, from the schema file if there is one."""
     from thurbo.schema import Schema
 
+    codes = _codes(missing)
     chosen = None if path is None else Schema.from_toml(path)  # first, because reading a large table takes longer
-    return long.read(data, names, chosen)
+    return long.read(data, names, chosen, codes)
 
 
-def _show(schema: Any, frame: Any, data: Path, is_inferred: bool) -> None:
-    """Print the schema as a table, with the share of missing cells by kind."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    from thurbo.io.table import as_table
-    from thurbo.report.missing import missing_kinds, missing_words
-
-    source = as_table(frame)
-    missing = missing_kinds(schema, source)
-    console = Console(highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = 160  # output to a file has no terminal width
-    sizes = f"{counted(source.n_rows, 'row')}, {counted(len(source.names), 'column')}"
-    console.print(f"{data}: {sizes}", markup=False)
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("column", "detected type" if is_inferred else "type", "meaning of a cell", "missing", "reason"):
-        grid.add_column(heading, overflow="fold", max_width=60)
-    for name, column in schema.items():
-        title = schema.titles.get(name, name)
-        words = (name if title == name else f"{name}: {title}", type(column).__name__, column.describe())
-        grid.add_row(*map(_plain, (*words, missing_words(missing.get(name, {})), schema.reasons.get(name, ""))))
-    console.print(grid)
-    unread = [name for name in source.names if not _is_read(schema, name)]
-    if unread:
-        console.print(f"Not in the schema: {', '.join(unread)}", markup=False)
-
-
-def _plain(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(" ".join(text.split()))
-
-
-def _is_read(schema: Any, name: str) -> bool:
-    return name in schema or any(name in sources for sources in schema.source_columns.values())
+def _codes(text: str | None) -> dict[str, str]:
+    """Values that mean "no answer", and their names: "-9=refused,-8"."""
+    found: dict[str, str] = {}
+    for part in filter(None, map(str.strip, (text or "").split(","))):
+        value, _, name = (word.strip() for word in part.partition("="))
+        if not value:
+            raise ThurboError(f'--missing has no value before "={name}"; write for example --missing -9=refused,-8')
+        found[value] = name or value
+    if text is not None and not found:
+        raise ThurboError("--missing names no value; write for example --missing -9,-8")
+    return found
 
 
 @app.command()
@@ -114,6 +80,7 @@ def fit(
     data: options.Data,
     output: options.ModelOutput,
     schema: options.SchemaFile = None,
+    missing: options.Missing = None,
     row: options.Row = None,
     item: options.Item = None,
     score: options.Score = None,
@@ -138,7 +105,7 @@ def fit(
     state = checkpoint or (output.with_name(f"{output.name}.checkpoint") if resume else None)
     if state is not None and state.absolute() == output.absolute():
         raise ThurboError("--checkpoint and --output name the same file; give --checkpoint another name")
-    frame, found = _schema(data, schema, long.LongNames(row, item, score, columns))
+    frame, found = _schema(data, schema, long.LongNames(row, item, score, columns), missing)
     if not quiet and schema is None and row is None and (advice := long.hint(frame)):
         say(advice)
     from thurbo.estimators.tbm import TBM

@@ -24,16 +24,24 @@ class LongNames(NamedTuple):
     columns: Path | None = None
 
 
-def read(data: Path, options: LongNames, schema: Any = None) -> tuple[Any, Any]:
-    """The table of a file and its schema; a long table is grouped into one row per identifier."""
+def read(
+    data: Path, options: LongNames, schema: Any = None, missing: Mapping[str, str] | None = None
+) -> tuple[Any, Any]:
+    """The table of a file and its schema; a long table is grouped into one row per identifier.
+
+    `missing` are values that mean "no answer" in every column.
+    """
     import thurbo
     from thurbo.io.read import read_frame
     from thurbo.schema import Schema
 
+    missing = missing or {}
+    schema = schema if schema is None else schema.with_missing(missing)
     lists = None if schema is None else next(iter(columns_of(schema)), None)
     if not any(options) and lists is None:
-        frame, found = thurbo.read(data)
-        return frame, found if schema is None else schema
+        if schema is not None:
+            return read_frame(data), schema
+        return thurbo.read(data, missing=missing)
     frame = read_frame(data)
     if not any(options) and _has_lists(frame, lists):
         return frame, schema
@@ -41,7 +49,7 @@ def read(data: Path, options: LongNames, schema: Any = None) -> tuple[Any, Any]:
     people = None if names.columns is None else read_frame(names.columns)
     table = thurbo.from_long(frame, names.row, names.item, names.score, columns=people, name=lists)  # type: ignore[arg-type]
     if schema is None:
-        return table, Schema.infer(table)
+        return table, Schema.infer(table, missing=missing)
     sources = [source for name in schema.modelled if name != lists for source in schema.source_columns[name]]
     absent = [source for source in sources if source not in table]
     if absent:

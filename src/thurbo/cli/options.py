@@ -85,6 +85,14 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", "-s", help="Type of each column, a TOML file; inferred by default.", show_default=False),
 ]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        "--missing",
+        help="Values that mean no answer in every column, separated by commas, with a name if you like: -9=refused,-8",
+        show_default=False,
+    ),
+]
 Row = Annotated[
     str | None,
     typer.Option(

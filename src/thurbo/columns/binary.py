@@ -34,6 +34,8 @@ class Binary(LevelColumn):
         What to do with a cell that is neither value.
     missing : dict or list, optional
         Values that mean "no answer", such as {9: "Refused"}.
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----

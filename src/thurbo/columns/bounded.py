@@ -42,6 +42,11 @@ class Bounded(MeasuredColumn):
         What to do with a cell that is not a number.
     missing : dict or list, optional
         Values that mean "no answer", such as {-1: "Refused"}.
+    parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
+        How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
+        "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----

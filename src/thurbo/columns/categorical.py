@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns.block import Block
-from thurbo.columns.cells import Cells, FloatArray, Refused, listing, natural, show
+from thurbo.columns.cells import Cells, FloatArray, Refused, is_label, listing, natural, show
 from thurbo.columns.column import Column, Measure
 from thurbo.columns.forms import ChoiceForm, Form
 from thurbo.columns.labels import check_labels
@@ -39,12 +39,16 @@ class Categorical(UtilityColumn):
     ordered : bool, default=False
         Whether the categories are given from lowest to highest. Then `between`, `at_least` and `at_most` mean one of
         the categories inside.
+    other : label, optional
+        The category that stands for every value that is not in `categories`.
     names : dict, optional
         Display names of labels, such as {1: "Green", 2: "Red"}.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a category.
     missing : dict or list, optional
         Values that mean "no answer", such as {9: "Refused"}.
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----
@@ -68,6 +72,7 @@ class Categorical(UtilityColumn):
     categories: tuple[Any, ...] | None = None
     sets: Literal["top", "one-of"] = "top"
     ordered: bool = field(default=False, kw_only=True)
+    other: Any = field(default=None, kw_only=True)  # the category that every other value belongs to
 
     def _check(self) -> None:
         if self.sets not in ("top", "one-of"):
@@ -76,6 +81,19 @@ class Categorical(UtilityColumn):
             raise SchemaError(f"ordered={self.ordered!r} is not valid", remedy="use True or False")
         if self.categories is not None:
             check_labels(self.categories, self.many, self.one, "Categorical")
+        if self.other is not None and self.other not in self.labels:
+            remedy = "add it to categories, which are needed with other"
+            raise SchemaError(f"other={self.other!r} is not a category", remedy=remedy)
+
+    def interpreted(self, cells: Cells) -> Cells:
+        """Every value that is not a category as `other`."""
+        if self.other is None:
+            return cells
+        places = self.index(cells)
+        distinct, which = cells.hashable().factorise()
+        values = np.full(len(distinct) + 1, None, object)
+        values[:-1] = [self.other if is_label(value) and value not in places else value for value in distinct]
+        return replace(cells, values=values[which])
 
     @property
     def form(self) -> Form:
@@ -154,4 +172,4 @@ def by_cuts(column: Column) -> Column:
 
 
 def _words(column: Ordinal | Categorical) -> dict[str, Any]:
-    return {"names": column.names, "missing": column.missing, "unseen": column.unseen}
+    return {"names": column.names, "missing": column.missing, "unseen": column.unseen, "recode": column.recode}

@@ -43,7 +43,8 @@ class Column(ABC):
     Before `fit` it holds the user's settings; `fit` returns a copy with levels, or location and scale.
     Columns are immutable and can be converted to and from plain dictionaries (`to_dict`, `column_from_dict`). Values
     that mean "no answer" are declared with `missing={9: "Don't know", -1: "Refused"}`, or as a list. `Schema` treats
-    them as missing and leaves them in the table, so that `missing_kinds` can count each kind.
+    them as missing and leaves them in the table, so that `missing_kinds` can count each kind. `recode={"Y": "Yes"}`
+    reads a value as another one; the table itself is not changed.
     """
 
     kind: ClassVar[str]
@@ -57,6 +58,7 @@ class Column(ABC):
     missing: Mapping[Any, str] | Iterable[Any] = field(
         default=(), kw_only=True
     )  # stored as pairs, so that the column is immutable
+    recode: Mapping[Any, Any] | tuple[tuple[Any, Any], ...] = field(default=(), kw_only=True)  # stored as pairs
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -66,11 +68,12 @@ class Column(ABC):
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name in (*self.mappings, *self.words) and isinstance(value, Mapping):
+            if item.name in (*self.mappings, *self.words, "recode") and isinstance(value, Mapping):
                 value = list(value.items())
             object.__setattr__(self, item.name, _immutable(value, item.name))
         if self.unseen not in ("error", "missing"):
             raise SchemaError(f"unseen={self.unseen!r} is not valid", remedy='use "error" or "missing"')
+        _check_recode(self.recode)
         for setting in self.words:
             object.__setattr__(self, setting, _words(getattr(self, setting), setting, getattr(self, "names", ())))
         self._check()
@@ -223,18 +226,54 @@ class Column(ABC):
         """Values that mean "no answer", each with the name of its kind."""
         return self._kinds
 
+    @property
+    def _recode(self) -> tuple[tuple[Any, Any], ...]:
+        """Values that are read as another value."""
+        stored: Any = self.recode
+        return stored
+
+    def recoded(self, cells: Cells) -> Cells:
+        """The cells with each value in `recode` read as another value; parts included."""
+        table: dict[Any, Any] = {each: to for value, to in self._recode for each in spellings(value)}
+        if not table:
+            return cells
+        parts = {name: self.recoded(part) for name, part in cells.parts.items()}
+        distinct, which = cells.hashable().factorise()
+        ordered = cells.ordered_levels and tuple(dict.fromkeys(table.get(each, each) for each in cells.ordered_levels))
+        if any(value in table for value in distinct):
+            values = np.full(len(distinct) + 1, None, object)
+            values[:-1] = [table.get(value, value) for value in distinct]
+            return replace(cells, values=values[which], ordered_levels=ordered, parts=parts)
+        return replace(cells, ordered_levels=ordered, parts=parts)
+
+    def interpreted(self, cells: Cells) -> Cells:
+        """The cells after `recode`, with text read in the notation of the column, if it has one."""
+        return cells
+
     def answered(self, cells: Cells) -> Cells:
-        """The cells, with declared missing values (or their names) marked as missing; parts included."""
+        """The cells as the column reads them: recoded, and declared missing values (or their names) as missing."""
+        return self.interpreted(self._less_missing(self.recoded(cells)))
+
+    def _less_missing(self, cells: Cells) -> Cells:
         if not self._kinds:
             return cells
         gone = {value for value, _ in self._kinds}
         ordered = cells.ordered_levels and tuple(level for level in cells.ordered_levels if plain(level) not in gone)
-        parts = {name: self.answered(part) for name, part in cells.parts.items()}
+        parts = {name: self._less_missing(part) for name, part in cells.parts.items()}
         return replace(cells, missing=cells.missing | (self._kind(cells) >= 0), ordered_levels=ordered, parts=parts)
+
+    def with_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Self:
+        """A copy with more values declared missing, except those that are answers or are declared already."""
+        given = list(missing.items()) if isinstance(missing, Mapping) else missing
+        stored = _words(_immutable(given, "missing"), "missing", getattr(self, "names", ()))
+        known = {each for value, _ in self._kinds for each in spellings(value)} | {*self.labels, *map(str, self.labels)}
+        extra = [(value, text) for value, text in stored if not set(spellings(value)) & known]
+        return replace(self, missing=(*self._kinds, *extra)) if extra else self
 
     def missing_kinds(self, cells: Cells) -> dict[str, int]:
         """Number of cells with each kind of missing value by its name, and of empty cells ("no answer")."""
         found = {name: 0 for _, name in self._kinds} | {"no answer": 0}
+        cells = self.recoded(cells)
         for part in cells.parts.values() if cells.parts else (cells,):
             kind = self._kind(part)
             for place, (_, name) in enumerate(self._kinds):
@@ -279,7 +318,7 @@ class Column(ABC):
         for item in fields(self):
             value = getattr(self, item.name)
             if item.default is MISSING or value != item.default:
-                is_table = item.name in (*self.mappings, *self.words)
+                is_table = item.name in (*self.mappings, *self.words, "recode")
                 pairs = is_table and all(isinstance(key, str) for key, _ in value)
                 state[item.name] = {key: _lists(entry) for key, entry in value} if pairs else _lists(value)
         return state
@@ -338,6 +377,17 @@ def _words(value: Any, setting: str, names: Any) -> tuple[tuple[Any, str], ...]:
         if key in [other for other, _ in pairs[:place]]:
             raise SchemaError(f"{setting} has {show(key)} twice", remedy="name each value once")
     return tuple((key, str(text)) for key, text in pairs)
+
+
+def _check_recode(pairs: Any) -> None:
+    """Check that `recode` is a dictionary of values that cells can have."""
+    is_pairs = isinstance(pairs, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
+    if not is_pairs or not all(is_label(value) and value != "" for pair in pairs for value in pair):
+        raise SchemaError(f"recode={pairs!r} is not a dictionary of values", remedy='give recode={"Y": "Yes"}')
+    keys = [key for key, _ in pairs]
+    for value, to in pairs:
+        if to in keys and dict(pairs)[to] != to:
+            raise SchemaError(f"recode changes {show(value)} to {show(to)}, and {show(to)} again", remedy="do it once")
 
 
 def _keyed(pairs: tuple[tuple[Any, str], ...], labels: tuple[Any, ...]) -> tuple[tuple[Any, str], ...]:

@@ -53,6 +53,8 @@ class Ignore(Unmodelled):
         Not used.
     missing : dict or list, optional
         Values that mean "no answer".
+    recode : dict, optional
+        Not used.
 
     Notes
     -----
@@ -84,6 +86,8 @@ class Id(Unmodelled):
         Not used.
     missing : dict or list, optional
         Values that mean "no name".
+    recode : dict, optional
+        Not used.
 
     Notes
     -----
@@ -120,6 +124,8 @@ class Weight(Unmodelled):
         Not used.
     missing : dict or list, optional
         Values that mean "no weight".
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----

@@ -32,6 +32,8 @@ class Inequality(Column):
         What to do with a cell that is not a list of inequalities.
     missing : dict or list, optional
         Values that mean "no answer".
+    recode : dict, optional
+        Not used.
 
     Notes
     -----

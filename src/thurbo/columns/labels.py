@@ -192,6 +192,21 @@ def warn_of_many_levels(columns: Mapping[str, Column]) -> None:
         )
 
 
+def warn_of_spellings(columns: Mapping[str, Column]) -> None:
+    """Warn about columns that read several spellings as one answer."""
+    found = {name: column.recode for name, column in columns.items() if column.recode}
+    if found:
+        name, recode = next(iter(found.items()))
+        text, to = next(iter(recode))
+        more = f" and {len(found) - 1} more columns" if len(found) > 1 else ""
+        warnings.warn(
+            f'column "{name}"{more}: answers that differ in case, blanks or Y for Yes are read as one, such as '
+            f"{show(text)} as {show(to)}; the table is not changed; remove recode from the column to keep them apart",
+            SchemaWarning,
+            stacklevel=4,  # where Schema.infer was called
+        )
+
+
 _ONE_OF_MANY = {
     "ordinal": ("levels", 'Continuous(transform="rank-normal") if it is an amount'),
     "categorical": ("categories", "or merge rare ones"),

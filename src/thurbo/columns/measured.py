@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.columns.amounts import DATES, NOTATIONS, Notation, amount, date_text
 from thurbo.columns.block import Block, Family
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, Refused, as_numbers, show
 from thurbo.columns.column import Column
@@ -29,10 +30,15 @@ Transform = Literal["log", "rank-normal"] | None
 
 @dataclass(frozen=True)
 class MeasuredColumn(Column):
-    """A cell about one number, after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores)."""
+    """A cell about one number, after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores).
+
+    `parse` says how a number is written where cells are text: "number" ("about 7", "7 hrs", "1,200"), "percent"
+    ("32 %" is 32), "currency" ("$1.5k"), "decimal-comma" ("1.234,50"), "date" or "date-dmy" (days since 1970-01-01).
+    """
 
     family: ClassVar[Family] = "measured"
     transform: Transform = field(default=None, kw_only=True)
+    parse: Notation | None = field(default=None, kw_only=True)
     location: float | None = field(default=None, kw_only=True)
     scale: float | None = field(default=None, kw_only=True)
     knots: tuple[float, ...] = field(default=(), kw_only=True)  # rank-normal: numbers in the user's units ...
@@ -50,6 +56,9 @@ class MeasuredColumn(Column):
             raise SchemaError(
                 f"transform={self.transform!r} is not understood", remedy='use None, "log" or "rank-normal"'
             )
+        if self.parse is not None and self.parse not in NOTATIONS:
+            choices = ", ".join(f'"{notation}"' for notation in NOTATIONS)
+            raise SchemaError(f"parse={self.parse!r} is not understood", remedy=f"use one of {choices}")
         increasing = all(np.all(np.diff(values) > 0) for values in (self.knots, self.scores))
         if len(self.knots) != len(self.scores) or not increasing:
             raise SchemaError("knots and scores are not two increasing lists of one length", remedy="fit the column")
@@ -173,8 +182,10 @@ class MeasuredColumn(Column):
         return self.as_cells(self._numbers(x, scale))
 
     def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
-        """Numbers in the user's units as cells."""
-        return numbers
+        """Numbers in the user's units as cells; days are dates again."""
+        if self.parse not in DATES:
+            return numbers
+        return np.asarray([None if np.isnan(number) else date_text(number) for number in numbers], object)
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
         """Numbers in the user's units as the columns of the table that `source_columns` names."""
@@ -188,6 +199,25 @@ class MeasuredColumn(Column):
         return self.limited(self.to_user(z))
 
     # ---- reading
+
+    def interpreted(self, cells: Cells) -> Cells:
+        """Text in the notation `parse` as numbers; a text that is not a number stays, so that errors can show it."""
+        parts = {name: self.interpreted(part) for name, part in cells.parts.items()}
+        cells = replace(cells, parts=parts) if parts else cells
+        if self.parse is None or cells.values.dtype.kind in "biuf":
+            return cells
+        if cells.values.dtype.kind == "M":
+            numbers = cells.values.astype("datetime64[ms]").astype(np.float64) / 86_400_000
+            return replace(cells, values=np.where(cells.missing, np.nan, numbers)) if self.parse in DATES else cells
+        distinct, which = cells.factorise()
+        values = np.full(len(distinct) + 1, None, object)
+        values[:-1] = [self._parsed(value) for value in distinct]
+        return replace(cells, values=values[which])
+
+    def _parsed(self, value: Any) -> Any:
+        text = value.isoformat() if hasattr(value, "isoformat") and self.parse in DATES else value
+        number = amount(text, self.parse or "number") if isinstance(text, str) and text not in self.labels else None
+        return value if number is None else number
 
     def read_ends(self, cells: Cells, position: int, statement: Statement) -> tuple[float, float]:
         """The ends of a stated interval in the user's units, infinite if open."""

@@ -51,7 +51,8 @@ class MultiSelect(LabelledColumn):
         Columns that each hold one selected option, in any order, or are empty.
     blank : {"unticked", "unasked"}, optional
         With `columns`: meaning of an empty cell. By default "unasked" if training cells have a value for "not
-        selected", otherwise "unticked".
+        selected", otherwise "unticked". With "unticked", a row without any selected option was not asked, unless the
+        question has a single option.
     values, cell_format : optional
         Coding of each column, and whether cells are text or lists. `fit` sets them.
     names : dict, optional
@@ -60,6 +61,8 @@ class MultiSelect(LabelledColumn):
         What to do with an unknown option; "missing" omits it.
     missing : dict or list, optional
         Values that mean "no answer", such as {99: "Refused"}.
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----
@@ -185,7 +188,9 @@ class MultiSelect(LabelledColumn):
     def _ticked(self, value: Any) -> list[Any]:
         """The options in a cell."""
         if isinstance(value, str):
-            return [word.strip() for word in value.split(self.sep) if word.strip()]
+            table = dict(self._recode)
+            words = filter(None, map(str.strip, value.split(self.sep)))
+            return list(dict.fromkeys(table.get(word, word) for word in words))
         if isinstance(value, frozenset):
             return [option for option, _ in value]
         if isinstance(value, Statement):
@@ -254,7 +259,9 @@ class MultiSelect(LabelledColumn):
                 raise part.error(position, problem, remedy)
         refused = code == -2
         if self.blank == "unticked":
-            asked = (code == 1).any(axis=1, keepdims=True) & ~absent & ~refused
+            # The only option of a question: a blank cell cannot be told from "not asked", and blank="unticked" says no.
+            answered = (code == 1).any(axis=1, keepdims=True) | (len(self.labels) == 1)
+            asked = answered & ~absent & ~refused
             code[(code < 0) & asked] = 0
         code[refused] = -1
         return code

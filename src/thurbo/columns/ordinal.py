@@ -30,6 +30,8 @@ class Ordinal(LevelColumn):
         What to do with a cell that is not a level.
     missing : dict or list, optional
         Values that mean "no answer", such as {9: "Don't know"}.
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----

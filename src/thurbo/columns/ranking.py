@@ -49,6 +49,8 @@ class Ranking(UtilityColumn):
         What to do with an unknown item; "missing" omits it.
     missing : dict or list, optional
         Values that mean "no answer".
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----

@@ -64,6 +64,8 @@ class Ratings(Column):
         What to do with an item that was not in the training table; "missing" omits it.
     missing : dict or list, optional
         Values that mean "no answer".
+    recode : dict, optional
+        Not used.
 
     Notes
     -----

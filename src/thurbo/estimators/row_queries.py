@@ -47,7 +47,8 @@ class RowQueries(CellQueries):
             "sequential" draws the cells of a row one after another, in random order, each from its predictive
             distribution given the cells before it. It is right for models that were trained by prediction, and "auto"
             uses it for them (`objective_ == "multi-prediction"`), except for models of up to 12 hidden units (a factor
-            counts as five), for lists, and for inequalities between columns. "gibbs" draws from the joint distribution of the hidden units and variables: right for models that were
+            counts as five), for lists, and for inequalities between columns. "gibbs" draws from the joint distribution
+            of the hidden units and variables: right for small models, and for models that were
             trained by the likelihood. "modes" gives typical rows without noise: the local maxima of the model's
             probability (A.1.3 of the paper).
         random_state : int, RandomState or None, default=None

@@ -10,17 +10,21 @@ import codecs
 import csv
 import io
 import re
+import warnings
 from collections import Counter
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from thurbo.columns.cells import is_number_text
-from thurbo.errors import SchemaError, ThurboError
+from thurbo.errors import SchemaWarning, ThurboError
 from thurbo.io.codebook import Codebook
 from thurbo.io.notes import Group, Note
 
 _SEPARATORS = (",", ";", "\t", "|")
 # "None" is not in the list, because it is an answer in many surveys.
 _NULLS = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "."]
+_MOST_TOLD = 3  # changed names in one warning
 _MOST_BYTES = 2**31 - 1  # limit of pyarrow for one block of text
 _ANSWER = re.compile(r"(open.ended )?(response|answer)s?", re.IGNORECASE)
 _MARKS = (
@@ -41,11 +45,37 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
     separator = separator or find_separator(text)
     rows = _first_rows(text, separator, path)
     names, skip, book = _header(rows)
-    for name, count in Counter(names).items():
-        if count > 1:
-            problem = f'{count} columns of "{path}" have this name'
-            raise SchemaError(problem, column=name, remedy="rename the others in the first line")
-    return _body(text, names, skip, separator, path), book
+    return _body(text, _unique(names, rows[0], path), skip, separator, path), book
+
+
+def _unique(names: list[str], header: list[str], path: str) -> list[str]:
+    """Column names with a number behind the second, third, ... of one name; warns about these and about empty names."""
+    found: list[str] = []
+    changed = [f'column {place} has no name and is called "{name}"' for place, name in _unnamed(names, header)]
+    for name in names:
+        free = next(each for each in _numbered(name) if each not in found and (each == name or each not in names))
+        if free != name:
+            changed.append(f'a further column "{_short(name)}" is called "... ({free.rpartition("(")[2]}"')
+        found.append(free)
+    if changed:
+        more = f"; and {len(changed) - _MOST_TOLD} more" if len(changed) > _MOST_TOLD else ""
+        message = f'names of "{path}" were changed: {"; ".join(changed[:_MOST_TOLD])}{more}'
+        warnings.warn(message, SchemaWarning, stacklevel=5)  # where tb.read was called
+    return found
+
+
+def _unnamed(names: list[str], header: list[str]) -> list[tuple[int, str]]:
+    called = enumerate(zip(names, header, strict=False), 1)
+    return [(place, name) for place, (name, above) in called if not above and name == f"column {place}"]
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name} ({number})" for number in count(2))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:28]}...{name[-28:]}"
 
 
 def decode(data: bytes, path: str, encoding: str | None = None) -> str:
@@ -116,7 +146,32 @@ def _header(rows: list[list[str]]) -> tuple[list[str], int, Codebook]:
         return _named(first), 3, Codebook(notes)
     if _is_second_header(first, second, third):
         return _two_rows(first, second)
+    if _says_response(first, second):
+        return _named(first), 2, Codebook()
+    if _are_titles(first, second, third):
+        return _named(first), 2, Codebook({name: Note(title=title) for name, title in zip(first, second, strict=True)})
     return _named(first), 1, Codebook()
+
+
+def _says_response(first: list[str], second: list[str]) -> bool:
+    """Whether the second row only says "Response" below each name."""
+    said = [cell for cell in second if cell]
+    return len(second) == len(first) > 1 and len(said) >= len(first) / 2 and all(map(_ANSWER.fullmatch, said))
+
+
+def _are_titles(first: list[str], second: list[str], third: list[str]) -> bool:
+    """Whether the second row has the text of each question below its code: q1, then "How old are you?"."""
+    if (
+        not len(first) == len(second) == len(third)
+        or len(set(second)) < len(second)
+        or any(" " in name for name in first)
+    ):
+        return False
+
+    def sentences(row: list[str]) -> float:
+        return sum(len(cell.split()) >= 3 for cell in row) / len(row)
+
+    return len(first) > 1 and all(second) and sentences(second) >= 0.8 and sentences(third) <= 0.3
 
 
 def _named(names: list[str]) -> list[str]:
@@ -146,11 +201,11 @@ def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], int, Code
         question = " ".join(above.split()) or question
         alone = above and (place + 1 == len(first) or bool(first[place + 1]))
         heads.append((question, "" if alone or _ANSWER.fullmatch(below) else " ".join(below.split())))
-    count = Counter(option or question for question, option in heads)
+    times = Counter(option or question for question, option in heads)
     names, notes = [], {}
     grids: dict[str, list[tuple[str, str]]] = {}
     for question, option in heads:
-        names.append(question if not option else option if count[option] == 1 else f"{question}: {option}")
+        names.append(question if not option else option if times[option] == 1 else f"{question}: {option}")
         if option:
             grids.setdefault(question, []).append((names[-1], option))
             notes[names[-1]] = Note(title=question)

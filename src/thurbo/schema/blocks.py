@@ -36,7 +36,8 @@ def compile_table(
     for name, column in columns.items():
         reads = {name, *column.source_columns(name)} if column.source_columns(name) else set()
         if name in given:
-            block = column.encode(_repeated(given[name], name, source.n_rows))
+            said = column.recoded(_repeated(given[name], name, source.n_rows))
+            block = column.encode(column.interpreted(said))
         elif not reads or (missing_columns == "ignore" and not any(each in source for each in reads)):
             blocks[name] = column.silent(source.n_rows)
             continue

@@ -16,14 +16,14 @@ from thurbo.columns import Block, Column, Id, Ignore, Ratings, column_from_dict
 from thurbo.columns.categorical import by_cuts, by_utilities
 from thurbo.columns.cells import FloatArray, listing, show, suggestion
 from thurbo.columns.column import check_column
-from thurbo.columns.labels import warn_of_many_levels
+from thurbo.columns.labels import warn_of_many_levels, warn_of_spellings
 from thurbo.errors import SchemaError
 from thurbo.io.table import as_table
 from thurbo.schema.blocks import MissingColumns, cells_of, compile_table, with_row_names
 from thurbo.schema.display import as_html, as_text
 from thurbo.schema.guess.infer import infer
 from thurbo.schema.sites import Sites
-from thurbo.schema.toml import read_toml, write_toml
+from thurbo.schema.toml import read_toml, with_scales, write_toml
 
 
 class Schema(Sites):
@@ -129,13 +129,15 @@ class Schema(Sites):
         return dict(self._titles)
 
     @classmethod
-    def infer(cls, frame: Any) -> Schema:
+    def infer(cls, frame: Any, *, missing: Mapping[Any, str] | Iterable[Any] = ()) -> Schema:
         """Detect the type of each column, with a reason for every choice.
 
         Parameters
         ----------
         frame : table
             pandas, polars, pyarrow, a 2-D array, a dict of columns, or the result of `from_long`.
+        missing : dict or list, optional
+            Values that mean "no answer" in every column, such as [-9, -8] or {-9: "refused"}.
 
         Returns
         -------
@@ -153,7 +155,9 @@ class Schema(Sites):
         source = as_table(frame)
         book = source.book
         ordinary = tuple(name for name in source.names if name not in source.lists and name != source.owner)
-        found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups)
+        declared: Any = Ignore(missing=missing).missing
+        found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups, dict(declared))
+        warn_of_spellings(found.columns)
         lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
         reasons = {**found.reasons, **dict.fromkeys(lists, "each row lists few of many items")}
         if source.owner is None:
@@ -294,13 +298,34 @@ class Schema(Sites):
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
         return {"columns": columns}
 
+    def with_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Schema:
+        """A copy with values that mean "no answer" declared in every column that does not list them as answers.
+
+        Parameters
+        ----------
+        missing : dict or list
+            Values, or {value: name}, such as [-9, -8] or {-9: "refused"}.
+
+        Returns
+        -------
+        Schema
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> tb.Schema({"age": tb.Continuous()}).with_missing([-9])["age"].missing
+        ((-9, '-9'),)
+        """
+        columns = {name: column.with_missing(missing) for name, column in self._columns.items()}
+        return Schema(columns, reasons=self._reasons, titles=self._titles)
+
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
-        """The schema that `to_dict` wrote."""
+        """The schema that `to_dict` wrote, or a hand-written one with `missing` and `scales` for the whole file."""
         if not isinstance(state.get("columns"), Mapping):
             raise SchemaError("the schema has no columns", remedy='add a [columns."name"] table for each column')
         columns, reasons, titles = {}, {}, {}
-        for name, entry in state["columns"].items():
+        for name, entry in with_scales(state).items():
             if not isinstance(entry, Mapping):
                 raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
             if "why" in entry:
@@ -311,7 +336,8 @@ class Schema(Sites):
                 columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in ("why", "title")})
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
-        return cls(columns, reasons=reasons, titles=titles)
+        found = cls(columns, reasons=reasons, titles=titles)
+        return found.with_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:
         """Write the schema to a TOML file, to read and edit.

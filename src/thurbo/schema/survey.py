@@ -7,7 +7,7 @@ Guarantees that codes, value labels, missing codes, measurement levels and title
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,11 @@ from thurbo.schema import Schema
 
 
 def read(
-    path: str | os.PathLike[str], *, separator: str | None = None, encoding: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    missing: Mapping[Any, str] | Iterable[Any] = (),
 ) -> tuple[Any, Schema]:
     """Read a survey file as a pandas frame, and infer its schema.
 
@@ -33,6 +37,8 @@ def read(
         Separator of a text file; detected by default.
     encoding : str, optional
         Encoding of a text, SPSS or Stata file; detected by default.
+    missing : dict or list, optional
+        Values that mean "no answer" in every column, such as [-9, -8] or {-9: "refused"}.
 
     Returns
     -------
@@ -58,7 +64,7 @@ def read(
     ['Binary', 'Continuous']
     """
     frame = read_frame(path, separator=separator, encoding=encoding)
-    return frame, Schema.infer(frame)
+    return frame, Schema.infer(frame, missing=missing)
 
 
 def write(

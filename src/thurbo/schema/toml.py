@@ -14,8 +14,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from thurbo.columns.cells import suggestion
 from thurbo.errors import SchemaError
 from thurbo.io.files import write_atomically
+from thurbo.io.in_toml import in_toml
 
 
 def write_toml(state: Mapping[str, Any], path: str | PathLike[str]) -> None:
@@ -23,7 +25,7 @@ def write_toml(state: Mapping[str, Any], path: str | PathLike[str]) -> None:
     lines = ["# thurbo schema: one table per column, in order"]
     for name, entry in state["columns"].items():
         lines += ["", f"[columns.{_value(name)}]"]
-        lines += [f"{key} = {_value(value)}" for key, value in entry.items()]
+        lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
     # Without columns the empty table is needed, so that the file can be read as a schema.
     write_atomically(path, "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n")
 
@@ -36,6 +38,29 @@ def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
         raise SchemaError(f'"{path}" is not TOML: {error}', remedy="correct the file") from None
     except OSError as error:
         raise SchemaError(f'cannot read "{path}": {error.strerror or error}', remedy="check the file name") from None
+
+
+_ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
+
+
+def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns, with the name of a scale in [scales] replaced by its levels, as in levels = "agreement"."""
+    scales = state.get("scales", {})
+    if not isinstance(scales, Mapping) or not all(isinstance(levels, list) for levels in scales.values()):
+        raise SchemaError("scales is not a table of lists", remedy='write [scales] and agreement = ["no", "yes"]')
+    columns: dict[str, Any] = dict(state["columns"])
+    for name, entry in columns.items():
+        if not isinstance(entry, Mapping):
+            continue
+        for setting in _ORDERED:
+            wanted = entry.get(setting)
+            if isinstance(wanted, str):
+                if wanted not in scales:
+                    remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
+                    raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
+                entry = {**entry, setting: scales[wanted]}
+        columns[name] = entry
+    return columns
 
 
 def _value(value: Any) -> str:

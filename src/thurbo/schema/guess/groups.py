@@ -19,6 +19,7 @@ from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ranking import Ranking
 from thurbo.io.notes import Group, Note, whole
 from thurbo.schema.guess.coded import MOST_CODES, sort_codes
+from thurbo.schema.guess.headings import named_groups
 
 
 class Question(NamedTuple):
@@ -37,7 +38,7 @@ def questions(
     """Questions that consist of several columns; a column belongs to at most one of them."""
     found: list[Question] = []
     taken: set[str] = set()
-    for group in (*groups, *_places(notes)):
+    for group in (*groups, *_places(notes), *named_groups(list(names), read)):
         members = tuple(column for column, _ in group.members)
         if taken & set(members) or not all(member in names for member in members):
             continue
@@ -77,14 +78,29 @@ def _grid(group: Group, parts: Mapping[str, Cells]) -> tuple[Column, str] | None
     distinct = {name: part.factorise()[0] for name, part in parts.items()}
     options = {option: column for column, option in group.members}
     heading = f"a guess: {len(parts)} columns under one heading"
+    if len(parts) == 1:
+        reason = "a guess: the only option of its question, so blank counts as not selected, even if it was not asked"
+        return MultiSelect(columns=options, blank="unticked"), reason
     if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
         return MultiSelect(columns=options), f"{heading}, each with a single text"
+    if _SELECT.search(group.name.casefold()) and all(_are_ticks(values) for values in distinct.values()):
+        return MultiSelect(columns=options), f"{heading} that says to select, each yes or no"
     places = range(1, len(parts) + 1)
     if all(value in places for values in distinct.values() for value in values) and any(distinct.values()):
         ranks = np.column_stack([np.where(part.missing, np.nan, _numbers(part)) for part in parts.values()])
         if not _twice(ranks).any() and np.nanmax(ranks) > 2:
             return Ranking(ranks=options), f"{heading}, with different ranks in each row"
     return None
+
+
+_SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
+
+
+def _are_ticks(values: list[Any]) -> bool:
+    """Whether the values are 0 and 1, or yes and no."""
+    return len(values) > 0 and all(
+        str(whole(value)).casefold() in ("0", "1", "yes", "no", "true", "false") for value in values
+    )
 
 
 def _numbers(part: Cells) -> Any:

@@ -6,6 +6,7 @@ Guarantees a reason for every choice, and the words "a guess" if another type is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,22 +23,14 @@ from thurbo.columns.ranking import Ranking
 from thurbo.columns.statements import Interval, OrderStatement, Statement, parse_order, split
 from thurbo.errors import SchemaError
 from thurbo.io.notes import Note, whole
-from thurbo.schema.guess.coded import MOST_CODES, guess_coded, many_levels, sort_codes
+from thurbo.schema.guess.coded import MOST_CODES, MOST_STEPS, guess_coded, many_levels, sort_codes
 from thurbo.schema.guess.roles import moment, role
-from thurbo.schema.guess.scales import scale
+from thurbo.schema.guess.texts import DATES, NO_ANSWER, are_dates, guess_texts, is_own_words, many_combinations
 from thurbo.schema.guess.unanswered import unanswered
 
-_MOST_LEVELS = 10
-_MOST_CATEGORIES = 20
 _MOST_ITEMS = 100
-_MOST_OPTIONS = 40
-_MOST_TEXTS = 2000  # more distinct texts are not examined
-_NO_ANSWER = ("absent", "unknown")
+_NUMBERS = 0.8  # share of cells that are numbers in a mix of numbers and text
 _EMPTY = Note()
-_DATES: tuple[Column, str] = (
-    Ignore("dates and times are not modelled"),
-    "dates or times; convert them to numbers to use them",
-)
 
 
 def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, str]:
@@ -50,9 +43,11 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
     if is_array and kind == "f":
         return Continuous(), "an array of floating-point numbers"
     if kind in "mM":
-        return _DATES
+        return DATES
     if cells.ordered_levels is not None:
         return _ordered(cells.ordered_levels)
+    if kind in "OTU" and not is_array and (found := _words(cells, note)):
+        return found
     proposal = None if is_array else role(cells, note.title)
     if proposal is not None and not note.names:
         return proposal
@@ -70,7 +65,7 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
     except SchemaError:
         return Ignore("its cells are collections"), "cells hold collections of an unsupported type"
     if moment(distinct):
-        return _DATES
+        return DATES
     if any(isinstance(value, (tuple, frozenset)) for value in distinct):
         return _collections(distinct, cells)
     if not all(map(is_label, distinct)):
@@ -80,6 +75,18 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
     if _applies_to(note, distinct):
         return guess_coded(cells, note, sort_codes(distinct, note))
     return _labels(distinct, cells)
+
+
+def _words(cells: Cells, note: Note) -> tuple[Column, str] | None:
+    """Dates, and answers in the respondent's own words, which would look like identifiers."""
+    if not all(isinstance(value, str) for value in cells.values[~cells.missing].tolist()):
+        return None
+    distinct = list(dict.fromkeys(cells.values[~cells.missing].tolist()))
+    if are_dates(distinct):
+        return DATES
+    if is_own_words(cells.name, distinct) or is_own_words(note.title, distinct):
+        return Ignore("it is free text"), f"its name asks for an answer in words, such as {show(distinct[0])}"
+    return many_combinations(*cells.factorise())
 
 
 def _is_informative(note: Note) -> bool:
@@ -106,59 +113,26 @@ def _labels(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     if not any(isinstance(value, str) for value in distinct):
         return _numbers(distinct, cells)
     if not all(isinstance(value, str) for value in distinct):
+        return _mixed(distinct, cells)
+    return guess_texts(distinct, cells.factorise()[1])
+
+
+def _mixed(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+    """Numbers with a few texts among them, such as "refused", or a mix that cannot be read."""
+    _, which = cells.factorise()
+    texts = [value for value in distinct if isinstance(value, str)]
+    share = float(np.isin(which[which >= 0], [distinct.index(text) for text in texts]).mean())
+    numbers = [value for value in distinct if not isinstance(value, str)]
+    if share > 1 - _NUMBERS or len(numbers) < 2 or any(isinstance(value, bool) for value in numbers):
         reason = "a mix of text and numbers; use Ordinal(levels=[...]) or Categorical() if this is intended"
         return Ignore("a mix of text and numbers"), reason
-    return _texts(distinct)
-
-
-def _texts(distinct: list[str]) -> tuple[Column, str]:
-    """Three or more texts: levels of a scale, lists of options, or categories; non-answers count as missing."""
-    if len(distinct) > _MOST_TEXTS:
-        reason = f"{len(distinct)} different texts, too many for categories"
-        return Ignore(f"more than {_MOST_CATEGORIES} different texts"), reason
-    gone = [text for text in distinct if unanswered(text) in _NO_ANSWER]
-    kept = [text for text in distinct if text not in gone]
-    if len(kept) < 2:
-        gone, kept = [], distinct
-    missing: dict[Any, str] = {text: text for text in gone}
-    less = f"; counted as missing: {listing(map(show, gone))}" if gone else ""
-    if len(kept) == 2:
-        false, true = false_and_true(list(kept), None)
-        return Binary(values=(false, true), missing=missing), f"two values, {show(false)} and {show(true)}{less}"
-    found = scale(kept)
-    if found is not None:
-        levels = tuple(text for _, text in sorted(zip(found.heights, kept, strict=True)))
-        reason = f"a guess: the texts form a scale ({found.name}), lowest first"
-        if found.name == "bands":
-            reason = f"a guess: {listing(map(show, levels), most=3)} are bands; use Banded(...) to model the numbers"
-        return Ordinal(levels, missing=missing), f"{reason}{less}"
-    options = _options(distinct)
-    if options:
-        sep, listed = options
-        example = show(max(distinct, key=len))
-        reason = f'a guess: texts such as {example} are lists of {len(listed)} options, separated by "{sep}"'
-        return MultiSelect(listed, sep=sep), reason
-    what = f"{len(kept)} different texts without a known order"
-    if len(kept) > _MOST_CATEGORIES:
-        reason = f"{what}, too many for categories; use Categorical() if they are categories"
-        return Ignore(f"more than {_MOST_CATEGORIES} different texts"), reason
-    reason = f"{what}; if ordered, use Ordinal(levels=[...]){less}"
-    return Categorical(tuple(sorted(kept)), missing=missing), reason
-
-
-def _options(distinct: list[str]) -> tuple[str, tuple[str, ...]] | None:
-    """The separator and the options, if the texts are lists of few options in many combinations."""
-    for sep in (";", "|"):
-        lists = [[part.strip() for part in text.split(sep) if part.strip()] for text in distinct]
-        options = {option for ticked in lists for option in ticked}
-        several = sum(len(ticked) > 1 for ticked in lists)
-        if several > len(lists) / 3 and len(options) < len(distinct) and len(options) <= _MOST_OPTIONS:
-            return sep, tuple(sorted(options))
-    return None
+    column, reason = _numbers(numbers, cells)
+    missing: dict[Any, str] = {text: text for text in texts}
+    return replace(column, missing=missing), f"{reason}; counted as missing: {listing(map(show, texts), most=6)}"
 
 
 def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
-    gone = [level for level in (levels[0], levels[-1]) if isinstance(level, str) and unanswered(level) in _NO_ANSWER]
+    gone = [level for level in (levels[0], levels[-1]) if isinstance(level, str) and unanswered(level) in NO_ANSWER]
     kept = tuple(level for level in levels if level not in gone)
     if not gone or len(kept) < 2:
         gone, kept = [], levels
@@ -177,7 +151,9 @@ def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
 
 def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
-    if whole and len(distinct) <= _MOST_LEVELS:
+    # 0 to 10 is a scale where its steps repeat.
+    few = len(distinct) < MOST_STEPS or (len(distinct) == MOST_STEPS and int((~cells.missing).sum()) >= 2 * MOST_STEPS)
+    if whole and few:
         reason = f"a guess: only {len(distinct)} whole numbers; use Continuous() if distances matter"
         return Ordinal(ordered_numbers(distinct)), reason
     reason = f"numbers, {len(distinct)} distinct values"

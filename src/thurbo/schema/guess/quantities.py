@@ -19,20 +19,33 @@ _UNDER = "under|below|less than|fewer than|up to|at most|younger than|until|befo
 _BETWEEN = re.compile(rf"(?:between |from )?{_AMOUNT}(?:-|\u2013|\u2014|to|and|until|till) ?{_AMOUNT}")
 _ABOVE = (
     re.compile(rf"(?:>=?|≥|{_OVER}) ?{_AMOUNT}"),
-    re.compile(rf"{_AMOUNT}(?:\+|(?:or|and|&) (?:more|over|above|older|up|upwards|higher|greater|later))"),
+    re.compile(
+        rf"{_AMOUNT}(?:\+|(?:or|and|&) (?:more|over|above|older|up|upwards|higher|greater|later))(?: {_UNITS})?"
+    ),
     re.compile(rf"{_NUMBER} ?\+ ?{_UNITS}"),
 )
 _BELOW = (
     re.compile(rf"(?:<=?|≤|{_UNDER}) ?{_AMOUNT}"),
-    re.compile(rf"{_AMOUNT}(?:or|and|&) (?:less|under|below|younger|fewer|lower|earlier)"),
+    re.compile(rf"{_AMOUNT}(?:or|and|&) (?:less|under|below|younger|fewer|lower|earlier)(?: {_UNITS})?"),
 )
 _EXACT = re.compile(_AMOUNT)
+_FEET = re.compile(
+    r"(\d)\s*['\u2019\u2032]\s*(\d{1,2})?\s*(?:\"|''|\u201d|\u2033)?|(\d)\s*(?:ft|feet|foot)\b\.?", re.IGNORECASE
+)
+_MOST_BANDS = 100
 
 
 def bands(texts: Sequence[str]) -> list[Band] | None:
-    """The interval of each text, each ending where the next one begins; None if they are not intervals."""
-    found = [_band(text) for text in texts]
+    """The interval of each text, each ending where the next one begins; None if they are not intervals.
+
+    The highest text is open if it is a single number, as in "100-149", "150".
+    """
+    if not 2 <= len(texts) <= _MOST_BANDS:
+        return None
+    in_feet = any(_FEET.search(text) for text in texts)
+    found = [_band(_in_inches(text) if in_feet else text) for text in texts]
     known = [each for each in found if each is not None]
+    known = [_beyond(band, known) for band in known]
     # At least one must be a range: plain numbers are not bands.
     if len(known) < len(texts) or len(known) < 2 or all(low == high for low, high in known):
         return None
@@ -47,10 +60,23 @@ def bands(texts: Sequence[str]) -> list[Band] | None:
             if begins is None or high is None or high > begins or (low is not None and low >= begins):
                 return None
             high = begins  # "18-29" ends where "30-44" begins
+        elif low == high:
+            high = None
         if low is None and position > 0:
             return None
         result[place] = (low, high)
     return result
+
+
+def _beyond(band: Band, bands: Sequence[Band]) -> Band:
+    """An open band that begins above a single number of another: "over 50" beside "50" begins at 51."""
+    low, high = band
+    return (low + 1, None) if low is not None and high is None and (low, low) in bands else band
+
+
+def _in_inches(text: str) -> str:
+    """Heights in inches: 5'4" is 64, and 5 ft. is 60."""
+    return _FEET.sub(lambda match: f"{12 * int(match[1] or match[3]) + int(match[2] or 0)} ", text.casefold()).strip()
 
 
 def _band(text: str) -> Band | None:
@@ -66,6 +92,8 @@ def _band(text: str) -> Band | None:
             return None, _value(match[1])
     if plain in ("none", "zero", "nil"):
         return 0.0, 0.0
+    if re.match(r"(?:just|only) (?:me|myself|one)\b|myself\b", plain):  # "just me - I am a freelancer"
+        return 1.0, 1.0
     match = _EXACT.fullmatch(plain)
     return (_value(match[1]), _value(match[1])) if match else None
 
@@ -101,7 +129,7 @@ _TIMES = (
     (r"\b(?:only |just )?once\b", 1.0),
     (r"\btwice\b", 2.0),
     (r"\b(?:a )?few times\b", 3.0),
-    (r"\bseveral times\b", 4.0),
+    (r"\b(?:several|multiple) times\b", 4.0),
     (r"\bmany times\b", 8.0),
     (r"\bmost\b", 0.7),
     (r"\b(?:almost|nearly) every\b", 0.8),
@@ -117,7 +145,13 @@ def rates(texts: Sequence[str]) -> list[float] | None:
 
 
 def _rate(text: str) -> tuple[float | None, bool]:
-    """Times per year, and whether the text names a period."""
+    """Times per year, and whether the text names a period; the mean of two in "monthly or weekly"."""
+    parts = [_one_rate(part) for part in re.split(r"\s+or\s+(?!more|less|twice|fewer)", text)]
+    known = [rate for rate, named in parts if rate is not None and named]
+    return (sum(known) / 2, True) if len(parts) == len(known) == 2 else _one_rate(text)
+
+
+def _one_rate(text: str) -> tuple[float | None, bool]:
     if re.fullmatch(r"(?:only |just )?(?:on|at) (?:special )?(?:holy ?days|holidays|feasts|occasions)", text):
         return 3.0, True
     if re.match(r"(?:no|not|none)\b.*|.*\bnever\b.*", text):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.columns.amounts import amount
 from thurbo.columns.cells import Cells, show
 from thurbo.columns.column import Column
 from thurbo.columns.ignore import Id, Ignore, Weight
@@ -28,6 +29,7 @@ _IDENTIFIER = re.compile(
     r"(.*[_ .-])?(id|ids|uid|guid|uuid|key|no|nr|num|number|serial|idno|index|row|code)\d?"
     rf"|{_UNIT}[_ .-]?(id|no|nr|num|number)?|idnum|column 1|unnamed.*"
 )
+_CODE = re.compile(r"(.*[_ .-])?(zip|(zip|post|postal) ?codes?|phone|telephone|mobile|fips)( ?(number|no))?")
 # Numbers that are often whole and unique, but are amounts or ranks, not identifiers.
 _AMOUNT = re.compile(
     r"(.*[_ .-])?(years?|yr|months?|weeks?|days?|time|date|ages?|rank|ranking|place|position|score)\d*"
@@ -36,7 +38,14 @@ _AMOUNT = re.compile(
 
 def role(cells: Cells, title: str = "") -> tuple[Column, str] | None:
     """The type of a column that is not an answer: a weight, a row identifier, or free text; else None."""
-    return _weight(cells, title) or _identifier(cells)
+    return _weight(cells, title) or _place_code(cells) or _identifier(cells)
+
+
+def _place_code(cells: Cells) -> tuple[Column, str] | None:
+    """Codes that look like amounts: post codes and telephone numbers."""
+    if not _CODE.fullmatch(cells.name.casefold().strip()) or len(set(map(str, cells.values.tolist()))) < _FEWEST_ROWS:
+        return None
+    return Ignore("its numbers are codes"), "its name says post codes or telephone numbers; use Categorical() for a few"
 
 
 def _weight(cells: Cells, title: str) -> tuple[Column, str] | None:
@@ -75,6 +84,8 @@ def _identifier(cells: Cells) -> tuple[Column, str] | None:
     texts = [value for value in cells.values[~cells.missing].tolist() if isinstance(value, str)]
     if len(texts) < n or n < _FEWEST_ROWS or len(set(texts)) < _NEARLY * n:
         return None
+    if sum(_is_amount(text) for text in texts) > _NEARLY * n:
+        return None
     short = all(len(text) <= _LONGEST_ID and " " not in text.strip() for text in texts)
     if short:
         return Id(), f"a guess: texts such as {show(texts[0])} are all different and short, like row identifiers"
@@ -88,6 +99,13 @@ def _is_index(cells: Cells, values: NDArray[Any]) -> bool:
         return False
     reach = float(values.max()) - float(values.min())
     return reach < _DENSE * n and len(np.unique(values)) >= _NEARLY * n
+
+
+def _is_amount(text: str) -> bool:
+    """Whether a text is a number with a sign or unit, such as "$420" or "7 hrs"; digits alone may be an identifier."""
+    if text.strip().isalnum():
+        return False
+    return any(amount(text, notation) is not None for notation in ("currency", "percent", "decimal-comma"))
 
 
 def moment(values: list[Any]) -> bool:

@@ -13,6 +13,7 @@ def _rungs(*phrases: str) -> tuple[re.Pattern[str], ...]:
     return tuple(map(re.compile, phrases))
 
 
+_NUMBERS = ("three", "four", "five", "six", "seven", "eight", "nine", "ten")
 LADDERS: dict[str, tuple[re.Pattern[str], ...]] = {
     "how often": _rungs(
         "never|not at all|none of the time|not once|no,? never",
@@ -61,6 +62,30 @@ LADDERS: dict[str, tuple[re.Pattern[str], ...]] = {
     ),
     "how severe": _rungs(
         "none|no|absent", "minimal|slight|very mild", "mild", "moderate", "severe", "very severe|extreme"
+    ),
+    "how many times": _rungs(
+        "never|none|not once|zero( times)?|no times?",
+        "(only |just )?once|one time|1 time",
+        "twice|two times|2 times",
+        *(f"(more than |over )?({word}|{number})( times)+( or more)?" for number, word in enumerate(_NUMBERS, 3)),
+    ),
+    "how well done": _rungs(
+        "blue|bleu|very rare|raw", "rare", "medium[- ]rare", "medium", "medium[- ]well( done)?", "well( done)?"
+    ),
+    "how skilled": _rungs(
+        "none|no (experience|skills?|knowledge)",
+        "beginner|novice|basic|elementary|entry[- ]level|trainee",
+        "(lower[- ])?intermediate|competent|junior",
+        "upper[- ]intermediate|mid[- ]level|mid",
+        "advanced|proficient|senior",
+        "expert|fluent|native|professional|master|lead",
+    ),
+    "priority": _rungs(
+        "not a priority|no priority",
+        "(very )?low( priority)?",
+        "medium( priority)?|moderate( priority)?",
+        "high( priority)?",
+        "(very high|top|essential|urgent|critical)( priority)?",
     ),
     "how many days": _rungs(
         "never|not at all|none|no days?",
@@ -129,6 +154,16 @@ EDUCATION: tuple[tuple[re.Pattern[str], float], ...] = tuple(
         (r"primary|elementary|basic", 3.0),
     )
 )
+
+# Scales of amounts, which have a lowest level: a negated text belongs there.
+AMOUNTS = ("how often", "how many times", "how many days", "how large", "rate", "bands")
+NEGATED = re.compile(
+    r"(?:i |we |it |they |there )?(?:is |are |do |does |have |has |am )?(?:no|not|none|never|don't|doesn't|haven't)\b"
+)
+# Words that are a degree of another word.
+EXTREMES: dict[str, tuple[str, float]] = dict.fromkeys(
+    ("essential", "critical", "crucial", "vital", "indispensable"), ("important", 4.5)
+) | {"delighted": ("satisfied", 4.5), "certain": ("likely", 4.5), "impossible": ("likely", -4.5)}
 
 NEUTRAL = re.compile(
     r"neither\b.*|neutral|.*\bneither$|unchanged|indifferent|so-so|fifty-fifty|50/50|partly.*partly"

@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 
 from thurbo.schema.guess.quantities import bands, numbered, rates, unnumbered
 from thurbo.schema.guess.scale_words import (
+    AMOUNTS,
     DEGREES,
     EDUCATION,
+    EXTREMES,
     LADDERS,
     LEADING,
+    NEGATED,
     NEUTRAL,
     OPPOSITES,
     OUTSIDE,
@@ -61,6 +64,32 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
             return Scale(name, tuple(heights))
     numbers = numbered(texts)
     return Scale("numbered", tuple(numbers)) if numbers is not None else None
+
+
+class ButOne(NamedTuple):
+    """A scale of all texts but one: its name, the levels lowest first, and the other text."""
+
+    name: str
+    levels: tuple[str, ...]
+    other: str
+    is_lowest: bool  # whether the other text is the lowest level, or no answer
+
+
+def scale_but_one(texts: Sequence[str]) -> ButOne | None:
+    """A scale with one negated text: "it is not okay" below "once", "twice"; "no children" is no level of agreement."""
+    if not 4 <= len(texts) <= _MOST_LEVELS:
+        return None
+    for other in texts:
+        if not NEGATED.match(_plain(other)):
+            continue
+        rest = [text for text in texts if text != other]
+        found = scale(rest)
+        if found is None or found.name == "numbered":
+            continue
+        levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
+        is_lowest = found.name in AMOUNTS and min(found.heights) != 0
+        return ButOne(found.name, (other, *levels) if is_lowest else levels, other, is_lowest)
+    return None
 
 
 def is_neutral(text: str) -> bool:
@@ -125,7 +154,8 @@ def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float]
     heights = []
     for word in words:
         bare = " ".join(THING.sub(" ", word).split()) or word  # "a lot of trust" is read as "a lot"
-        height = next((height for height, rung in enumerate(rungs) if rung.fullmatch(bare)), None)
+        said = (bare, re.sub(r"^(?:yes|no)[,:;] ?", "", bare))  # "yes, a lot"
+        height = next((height for each in said for height, rung in enumerate(rungs) if rung.fullmatch(each)), None)
         if height is None:
             return None
         heights.append(float(height))
@@ -172,12 +202,13 @@ def _degrees(words: list[str]) -> list[float] | None:
 
 def _degree(word: str) -> tuple[str, float]:
     """The main word of a text, and its degree; "agree strongly" is the same as "strongly agree"."""
+    word = re.sub(r"^(?:yes|no)[,:;] ?(?:it is |i )?", "", word)  # "yes, somewhat rude", "no, not rude at all"
     word = LEADING.sub("", word)
     word = re.sub(r"\btoo (much|little|many|few)\b", r"too-\1", word)
     for pattern, degree in DEGREES:
         if match := pattern.fullmatch(word):
             return LEADING.sub("", match["stem"]), degree
-    return word, 2.0
+    return EXTREMES.get(word, (word, 2.0))
 
 
 def _root(stem: str, stems: set[str]) -> tuple[str, float]:

@@ -52,6 +52,8 @@ def unanswered(text: str) -> Kind | None:
     plain = _ASIDE.sub(" ", text.casefold().replace("\u2019", "'").replace("`", "'"))
     plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", plain)  # before the text is split at slashes
     whole = _trimmed(plain)
+    if not re.search(r"\w", plain.replace("_", "")):
+        return "absent" if re.fullmatch(r"[\s.?\-_/*\u2013\u2014\u2026]+", plain) else None  # "-", "??", "..."
     parts = [whole, *(part for each in _PARTS.split(plain) if (part := _trimmed(each)))]
     for kind, phrases in _PHRASES:
         if any(phrase.fullmatch(part) for part in parts for phrase in phrases):

@@ -1,0 +1,539 @@
+"""Small made columns for each rule of reading raw tables, and the settings that hold the reading: recode, parse, other.
+
+What is not a number or a known answer is listed in the reason and counts as missing; the table is never changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thurbo as tb
+from thurbo.columns import column_from_dict
+from thurbo.columns.amounts import amount, days
+from thurbo.errors import SchemaError, SchemaWarning
+from thurbo.schema.guess.isolated import Values, isolated
+
+RNG = np.random.default_rng(0)
+N = 200
+
+
+def infer(table: dict[str, Any], **settings: Any) -> tb.Schema:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SchemaWarning)
+        return tb.Schema.infer(table, **settings)
+
+
+def read_text(text: str | bytes, folder: Path, **settings: Any) -> tuple[Any, tb.Schema]:
+    path = folder / "table.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SchemaWarning)
+        return tb.read(path, **settings)
+
+
+def answers(levels: list[Any], n: int = N, extra: list[Any] | None = None) -> list[Any]:
+    """Random answers, every level at least once, and a few more cells."""
+    return [*levels, *RNG.choice(np.asarray(levels, object), n - len(levels)).tolist(), *(extra or [])]
+
+
+def codes_of(column: tb.Column) -> list[Any]:
+    return [value for value, _ in column.missing]
+
+
+# ---- missing codes without labels
+
+
+@pytest.mark.parametrize(
+    ("levels", "codes"),
+    [
+        ([1, 2, 3, 4, 5], [9]),
+        ([1, 2, 3, 4, 5], [8, 9]),
+        ([1, 2], [7, 8, 9]),
+        ([0, 1], [9]),
+        ([1, 2, 3, 4, 5, 6, 7], [77, 88, 99]),
+        ([1, 2, 3, 4], [97, 98, 99]),
+        ([1, 2, 3], [-9, -8]),
+        ([0, 1, 2, 3], [-9]),
+        ([1, 2, 3, 4, 5], [-1]),
+        ([1, 2, 3, 4, 5], [998, 999]),
+        (list(range(11)), [-99]),
+    ],
+    ids=str,
+)
+def test_codes_far_from_the_answers_are_missing(levels: list[int], codes: list[int]) -> None:
+    schema = infer({"q": answers(levels, extra=codes * 2)})
+    assert schema["q"].kind == ("ordinal" if len(levels) > 2 else "binary")
+    assert sorted(codes_of(schema["q"])) == sorted(codes)
+    assert "counted as missing" in schema.reasons["q"]
+    fitted = schema.fit({"q": answers(levels, extra=codes)})
+    assert (fitted["q"].labels if len(levels) > 2 else tuple(sorted(fitted["q"].labels))) == tuple(levels)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        list(range(11)),
+        list(range(1, 10)),
+        [-2, -1, 0, 1, 2],
+        [-1, 0, 1],
+        [-1, 1],
+        [1, 2, 3, 4, 5, 6, 7],
+        [0, 1, 2, 3, 4, 5, 6, 7, 8],
+        list(range(18, 95)),
+        [round(value, 1) for value in np.linspace(-9, 30, 60)],
+        list(range(-9, 30)),
+        list(range(-1, 40)),
+    ],
+    ids=lambda values: f"{values[0]} to {values[-1]}",
+)
+def test_whole_scales_and_measurements_have_no_codes(values: list[float]) -> None:
+    assert codes_of(infer({"q": answers(values)})["q"]) == []
+
+
+def test_the_tail_of_a_count_is_not_a_code() -> None:
+    visits = [0] * 50 + [1] * 30 + [2] * 15 + [3] * 6 + [4] * 2 + [9]
+    assert codes_of(infer({"visits": visits})["visits"]) == []
+
+
+def test_a_frequent_number_above_all_ages_is_a_code() -> None:
+    ages = answers(list(range(18, 90)), 300, extra=[99] * 20)
+    schema = infer({"age": ages})
+    assert schema["age"].kind == "continuous"
+    assert codes_of(schema["age"]) == [99]
+
+
+def test_weak_codes_count_where_other_columns_share_them() -> None:
+    seven, five = answers(list(range(1, 8)), extra=[8, 9]), answers([1, 2, 3, 4, 5], extra=[8, 9])
+    assert codes_of(infer({"a": seven})["a"]) == []
+    table = {"a": seven, "b": five, "c": list(five), "d": answers([1, 2], extra=[8, 9])}
+    schema = infer(table)
+    assert codes_of(schema["a"]) == [8, 9]
+    assert "as in other columns" in schema.reasons["a"]
+
+
+def test_codes_are_found_by_values_and_counts_alone() -> None:
+    assert isolated({"q": Values([1.0, 2.0, 3.0, 9.0], [20, 20, 20, 3])}) == {"q": {9.0: "far from the other values"}}
+    assert isolated({"q": Values([1.0, 2.0, 3.0, 9.0], [20, 20, 2, 3])}) == {}
+
+
+def test_missing_codes_of_a_whole_table() -> None:
+    table = {"q": answers([1, 2, 3, 4, 5], extra=[6, 6]), "words": ["Yes", "No", "6"] * 67 + ["No"]}
+    schema = infer(table, missing={6: "refused"})
+    assert schema["q"].missing == ((6, "refused"),)
+    assert infer(table)["q"].labels == (1, 2, 3, 4, 5, 6)
+    assert schema.fit(table)["q"].labels == (1, 2, 3, 4, 5)
+    assert schema.fit(table).compile(table)["q"].code[-1, 0] == -1
+    schema = infer(table, missing=["6"])
+    assert schema["words"].kind == "binary"
+    assert codes_of(schema["words"]) == ["6"]
+    assert codes_of(schema["q"]) == [6]
+
+
+# ---- spellings
+
+
+def test_spellings_are_one_answer_and_the_table_stays_as_it_is() -> None:
+    table = {
+        "q": ["Yes", "yes", "YES ", "No", "no", "Yes", "Y", None],
+        "r": ["a  b", "A b", "c", "d", "c", "d", "c", "c"],
+    }
+    before = copy.deepcopy(table)
+    with pytest.warns(SchemaWarning, match="read as one"):
+        schema = tb.Schema.infer(table)
+    assert schema["q"].kind == "binary"
+    assert dict(schema["q"].recode) == {"yes": "Yes", "YES": "Yes", "Y": "Yes", "no": "No"}
+    fitted = schema.fit(table)
+    assert fitted["q"].labels == ("No", "Yes")
+    assert fitted.compile(table)["q"].code[:, 0].tolist() == [1, 1, 1, 0, 0, 1, 1, -1]
+    assert fitted["r"].labels in {("A b", "c", "d"), ("a  b", "c", "d")}
+    assert table == before
+    assert "read as one answer" in schema.reasons["q"]
+    again = tb.Schema.from_dict(fitted.to_dict())
+    assert again == fitted
+    assert again.compile({"q": ["YES"], "r": ["c"]})["q"].code[0, 0] == 1
+
+
+def test_recode_of_numbers_lists_and_conditions() -> None:
+    table = {"q": [1, 2, 3, 9, 1], "m": ["TV; radio", "tv", "radio", None, "TV"]}
+    schema = tb.Schema(
+        {"q": tb.Ordinal([1, 2, 3], recode={9: 3}), "m": tb.MultiSelect(["TV", "radio"], recode={"tv": "TV"})}
+    ).fit(table)
+    assert schema.compile(table)["q"].code[:, 0].tolist() == [0, 1, 2, 2, 0]
+    assert schema.compile(table)["m"].code.tolist() == [[1, 1], [1, 0], [0, 1], [-1, -1], [1, 0]]
+    assert schema.compile(table, given={"q": 9})["q"].code[:, 0].tolist() == [2] * 5
+
+
+def test_recode_that_cannot_be_is_refused() -> None:
+    for wrong in ({"a": None}, {"": "b"}, ["a"]):
+        with pytest.raises(SchemaError, match="recode"):
+            tb.Binary(recode=wrong)
+    with pytest.raises(SchemaError, match="again"):
+        tb.Binary(recode={"a": "b", "b": "c"})
+
+
+# ---- numbers in words
+
+
+@pytest.mark.parametrize(
+    ("text", "notation", "number"),
+    [
+        ("about 7", "number", 7.0),
+        ("~ 7.5", "number", 7.5),
+        ("7 hrs", "number", 7.0),
+        ("1,200", "number", 1200.0),
+        ("12 000 km", "number", 12000.0),
+        ("-3 °", "number", -3.0),
+        ("7-8", "number", None),
+        ("7 to 8", "number", None),
+        ("seven", "number", None),
+        ("32%", "percent", 32.0),
+        ("32.5 percent", "percent", 32.5),
+        ("$420", "currency", 420.0),
+        ("USD 1,234.50", "currency", 1234.5),
+        ("$1.5k", "currency", 1500.0),
+        ("£2 million", "currency", 2e6),
+        ("1.234,50 €", "decimal-comma", 1234.5),
+        ("0,5", "decimal-comma", 0.5),
+        ("1970-01-02", "date", 1.0),
+        ("02/01/1970", "date", 31.0),
+        ("02/01/1970", "date-dmy", 1.0),
+        ("2.1.1970", "date", 1.0),
+        ("Jan 2, 1970 12:00", "date", 1.5),
+        ("2 January 1970 12:00 pm", "date", 1.5),
+        ("2014-02-31", "date", None),
+    ],
+)
+def test_numbers_in_words(text: str, notation: str, number: float | None) -> None:
+    assert amount(text, notation) == number
+
+
+@pytest.mark.parametrize(
+    ("cells", "parse"),
+    [
+        ([f"{value}%" for value in range(10, 60)], "percent"),
+        ([f"${value * 1000:,}" for value in range(10, 60)], "currency"),
+        ([f"{value * 1000:,}" for value in range(10, 60)], "number"),
+        ([f"{value},5" for value in range(10, 60)], "decimal-comma"),
+        (["about 7", "7 hrs", "8", "9 hours", "6.5", "5", "4", "10", "11", "12"] * 5, "number"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_columns_of_numbers_in_words(cells: list[str], parse: str) -> None:
+    schema = infer({"q": [*cells, *cells, "it varies", None]})
+    column = schema["q"]
+    assert (column.kind, column.parse) == ("continuous", parse)
+    assert codes_of(column) == ["it varies"]
+    assert '"it varies"' in schema.reasons["q"]
+    fitted = schema.fit({"q": cells})
+    assert fitted["q"].location == pytest.approx(np.mean([amount(text, parse) for text in cells]))
+    again = column_from_dict(fitted["q"].to_dict())
+    assert again == fitted["q"]
+    block = tb.Schema({"q": again}).compile({"q": [cells[0], "what?"]})["q"]
+    assert block.point[:, 0].tolist() == [True, False]
+
+
+def test_numbers_with_a_few_words_among_them() -> None:
+    schema = infer({"age": [*range(20, 60), "refused", None]})
+    assert schema["age"].kind == "continuous"
+    assert codes_of(schema["age"]) == ["refused"]
+
+
+def test_amounts_that_all_differ_are_no_identifiers() -> None:
+    keys = [f"k{place:04d}" for place in range(N)]
+    schema = infer({"pay": [f"${1000 + 7 * place:,}" for place in range(N)], "key": keys})
+    assert (schema["pay"].kind, schema["pay"].parse) == ("continuous", "currency")
+    assert schema["key"].kind == "id"
+
+
+def test_post_codes_are_no_amounts() -> None:
+    schema = infer({"ZIP code": RNG.integers(1000, 99999, N), "q": answers([1, 2, 3])})
+    assert schema["ZIP code"].kind == "ignore"
+
+
+def test_first_letters_stand_for_the_words_of_a_pair() -> None:
+    assert infer({"sex": answers(["Male", "F", "m", "Female"])})["sex"].recode == (("m", "Male"), ("F", "Female"))
+    assert infer({"sex": answers(["M", "F", "T"])})["sex"].recode == ()
+
+
+def test_a_number_that_cannot_be_parsed_names_row_and_value() -> None:
+    schema = tb.Schema({"q": tb.Continuous(parse="currency")})
+    with pytest.raises(SchemaError, match=r'row 1, column "q": value "a lot" is not a number'):
+        schema.fit({"q": ["$4", "a lot"]})
+    with pytest.raises(SchemaError, match="parse='roman' is not understood"):
+        tb.Continuous(parse="roman")
+
+
+def test_dates_are_left_out_and_can_be_days() -> None:
+    cells = [f"{month}/{day}/2014 10:15" for month in (1, 2) for day in range(1, 28)]
+    schema = infer({"when": cells, "q": answers(["a", "b", "c"], len(cells))})
+    assert schema["when"].kind == "ignore"
+    assert "dates" in schema.reasons["when"]
+    column = tb.Schema({"when": tb.Continuous(parse="date")}).fit({"when": cells})["when"]
+    assert column.location == pytest.approx(np.mean([days(cell) for cell in cells]))
+    assert column.as_cells(np.array([16071.0, np.nan])).tolist() == ["2014-01-01", None]
+    moments = np.array(["2014-01-01", "2014-01-03"], "datetime64[s]")
+    found = tb.Schema({"when": tb.Continuous(parse="date")}).fit({"when": moments})
+    assert found["when"].location == 16072.0
+
+
+# ---- ordered words and bands
+
+SCALES = [
+    ["Not at all important", "Slightly important", "Moderately important", "Very important", "Essential"],
+    ["Very dissatisfied", "Dissatisfied", "Neither satisfied nor dissatisfied", "Satisfied", "Very satisfied"],
+    ["Extremely unlikely", "Unlikely", "Neutral", "Likely", "Extremely likely"],
+    ["Beginner", "Intermediate", "Advanced", "Expert"],
+    ["Never", "Once", "Twice", "Three times", "More than five times"],
+    ["Rare", "Medium rare", "Medium", "Medium well", "Well done"],
+    ["No, not at all", "Yes, a little", "Yes, a lot"],
+    ["No, not rude at all", "Yes, somewhat rude", "Yes, very rude"],
+    ["Less than once per month", "A few times per month or weekly", "A few times per week", "Multiple times per day"],
+    ["Low", "Medium", "High"],
+    ["Some high school", "High school graduate", "Some college", "Bachelor's degree", "Master's degree", "Ph.D."],
+]
+
+
+@pytest.mark.parametrize("levels", SCALES, ids=lambda levels: levels[-1])
+def test_ordered_words(levels: list[str]) -> None:
+    found = infer({"q": answers(list(reversed(levels)))})["q"]
+    assert found.kind == "ordinal"
+    assert found.labels == tuple(levels)
+
+
+BANDS = [
+    (["Under 18", "18-24", "25-34", "35 or older"], [(None, 18), (18, 25), (25, 35), (35, None)]),
+    (["Less than 1 year", "1-4 years", "5-9 years", "10+ years"], [(None, 1), (1, 5), (5, 10), (10, None)]),
+    (["Just me - I am a freelancer", "2 to 9 employees", "10 or more employees"], [(1, 2), (2, 10), (10, None)]),
+    (["$0 - $24,999", "$25,000 - $49,999", "50000"], [(0, 25000), (25000, 50000), (50000, None)]),
+    (["Less than 1 year", "1", "2", "More than 2 years"], [(None, 1), (1, 2), (2, 3), (3, None)]),
+    (["10 or younger", "11", "12", "13 or older"], [(None, 11), (11, 12), (12, 13), (13, None)]),
+    (["Under 5 ft.", "5'0\"", "5'1\"", "5'2\" and above"], [(None, 60), (60, 61), (61, 62), (62, None)]),
+]
+
+
+@pytest.mark.parametrize(("labels", "ends"), BANDS, ids=lambda value: str(value[0]))
+def test_bands_are_numbers(labels: list[str], ends: list[tuple[float | None, float | None]]) -> None:
+    found = infer({"q": answers(list(reversed(labels)), extra=["Prefer not to say"])})["q"]
+    assert found == tb.Banded(dict(zip(labels, ends, strict=True)), missing=["Prefer not to say"])
+
+
+def test_negated_answers_are_never_the_highest_level() -> None:
+    often = infer({"q": answers(["It is not okay to get up", "Once", "Twice", "Three times"])})
+    assert often["q"].labels[0] == "It is not okay to get up"
+    assert "a guess" in often.reasons["q"]
+    agree = ["Strongly disagree", "Disagree", "Agree", "Strongly agree"]
+    found = infer({"q": answers([*agree, "No children", "Do not understand"])})["q"]
+    assert found.labels == tuple(agree)
+    assert sorted(codes_of(found)) == ["Do not understand", "No children"]
+
+
+@pytest.mark.parametrize("text", ["-", "--", "?", "...", "n/a", "Prefer not to answer", "Doesn't apply"])
+def test_texts_without_an_answer_are_missing(text: str) -> None:
+    assert codes_of(infer({"q": answers(["red", "green", "blue", text])})["q"]) == [text]
+
+
+def test_plus_and_minus_are_answers() -> None:
+    assert infer({"q": answers(["+", "0", "-"])})["q"].labels == ("+", "-", "0")
+
+
+# ---- many texts
+
+
+def test_more_rows_never_lose_a_column() -> None:
+    shares = 0.8 ** np.arange(300)
+    cities = [f"City {place}" for place in range(300)]
+    kinds = set()
+    for n in (500, 5000, 50_000):
+        cells = np.random.default_rng(n).choice(cities, n, p=shares / shares.sum()).tolist()
+        schema = infer({"city": cells})
+        kinds.add(schema["city"].kind)
+        column = schema["city"]
+        assert column.labels[-1] == column.other
+        assert "joined into" in schema.reasons["city"]
+    assert kinds == {"categorical"}
+    n_rare = len(set(cells)) - len(column.labels) + 1
+    assert column.other == f"other ({n_rare} more)"
+    block = tb.Schema({"city": column}).compile({"city": ["City 0", "Atlantis", None]})["city"]
+    assert block.tier[1].tolist() == [0] * (len(column.labels) - 1) + [1]
+    assert column_from_dict(column.to_dict()) == column
+    with pytest.raises(SchemaError, match="not a category"):
+        tb.Categorical(["a", "b"], other="c")
+
+
+def test_free_text_is_left_out() -> None:
+    words = [f"I think that {place} is the best place of all" for place in range(60)]
+    schema = infer({"why": [*words, *words[:20]], "Other (please specify)": ["rice", "corn", None, "rice"] * 20})
+    assert [column.kind for column in schema.values()] == ["ignore", "ignore"]
+
+
+@pytest.mark.parametrize("sep", [";", "|", ", "])
+def test_lists_of_options_whatever_the_number_of_combinations(sep: str) -> None:
+    options = [f"option {letter}" for letter in "ABCDEFGHIJKLMNOP"]
+    rng = np.random.default_rng(1)
+    cells = [sep.join(np.asarray(options)[rng.random(16) < 0.4]) or None for _ in range(3000)]
+    assert len(set(cells)) > 2000
+    column = infer({"q": cells})["q"]
+    assert column.kind == "multiselect"
+    assert column.labels == tuple(options)
+
+
+def test_sentences_with_commas_are_not_lists() -> None:
+    cells = answers(["Honest, kind and loyal.", "Honest, kind, and loyal.", "Neither, to be fair, is right."])
+    assert infer({"q": cells})["q"].kind == "categorical"
+
+
+# ---- several columns
+
+
+def test_ticks_under_one_heading() -> None:
+    rng = np.random.default_rng(2)
+    ticks = {f"Pies? - {pie}": [pie if rng.random() < 0.4 else None for _ in range(N)] for pie in ("Apple", "Pecan")}
+    schema = infer({**ticks, "Shows? - Parade": ["Parade", None] * (N // 2)})
+    assert schema.names == ("Pies?", "Shows?")
+    assert schema["Pies?"].labels == ("Apple", "Pecan")
+    code = (
+        schema.fit({**ticks, "Shows? - Parade": ["Parade", None] * (N // 2)})
+        .compile({**ticks, "Shows? - Parade": ["Parade", None] * (N // 2)})["Shows?"]
+        .code
+    )
+    assert code[:2, 0].tolist() == [1, 0]  # the only option: blank is "not ticked"
+
+
+def test_options_as_zero_and_one_under_a_heading_that_says_select() -> None:
+    rng = np.random.default_rng(6)
+    table = {f"Which? Select all that apply. - {each}": rng.integers(0, 2, N) for each in "AB"}
+    (column,) = infer(table).values()
+    assert column.kind == "multiselect"
+    assert column.labels == ("A", "B")
+    assert {each.kind for each in infer({f"Which - {each}": rng.integers(0, 2, N) for each in "AB"}).values()} == {
+        "binary"
+    }
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"choice{place}" for place in range(1, 5)],
+        ["1st response", "2nd response", "3rd response", "4th response"],
+        ["first_choice", "second_choice", "third_choice", "fourth_choice"],
+    ],
+    ids=lambda names: names[0],
+)
+@pytest.mark.parametrize(
+    "items", [["tea", "coffee", "water", "milk", "juice"], [1, 2, 3, 4, 5]], ids=["texts", "codes"]
+)
+def test_places_in_columns_are_one_ranking(names: list[str], items: list[Any]) -> None:
+    rng = np.random.default_rng(3)
+    orders = [rng.permutation(np.asarray(items, object)).tolist() for _ in range(N)]
+    schema = infer({name: [order[place] for order in orders] for place, name in enumerate(names)})
+    (column,) = schema.values()
+    assert column.kind == "ranking"
+    assert column.places == tuple(names)
+
+
+def test_numbered_questions_with_one_scale_stay_apart() -> None:
+    rng = np.random.default_rng(4)
+    schema = infer({f"q{place}": rng.integers(1, 6, N) for place in range(1, 6)})
+    assert {column.kind for column in schema.values()} == {"ordinal"}
+    assert len(schema) == 5
+
+
+def test_ranks_of_items_in_columns() -> None:
+    rng = np.random.default_rng(5)
+    ranks = np.array([rng.permutation(4) + 1 for _ in range(N)])
+    schema = infer({f"Rank these [{item}]": ranks[:, place] for place, item in enumerate("ABCD")})
+    (column,) = schema.values()
+    assert column.kind == "ranking"
+    assert dict(column.ranks) == {item: f"Rank these [{item}]" for item in "ABCD"}
+
+
+def test_columns_that_follow_from_another_are_named() -> None:
+    age = RNG.integers(18, 80, N)
+    band = ["18-39" if each < 40 else "40-59" if each < 60 else "60+" for each in age]
+    party = RNG.choice(["Red", "Green", "Blue"], N)
+    reasons = infer(
+        {"age": age, "band": band, "party": party, "party again": party, "other": RNG.permutation(party)}
+    ).reasons
+    assert 'follows from "age"' in reasons["band"]
+    assert 'has the same answers as "party"' in reasons["party again"]
+    assert "follows" not in reasons["party"] + reasons["other"] + reasons["age"]
+
+
+# ---- files
+
+
+def test_names_that_are_empty_or_occur_twice_are_changed_with_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("a,a,,a (2)\n1,2,3,4\n")
+    with pytest.warns(SchemaWarning, match="names of .* were changed"):
+        frame, _ = tb.read(path)
+    assert frame.columns.tolist() == ["a", "a (3)", "column 3", "a (2)"]
+    assert frame.iloc[0].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "latin-1", "cp1252"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_encodings_and_separators(encoding: str, separator: str, tmp_path: Path) -> None:
+    lines = [
+        ["née", "q"],
+        *([city, answer] for city, answer in zip(["Köln", "Zürich"] * 20, ["Yes", "No"] * 20, strict=True)),
+    ]
+    text = "\n".join(separator.join(line) for line in lines)
+    frame, schema = read_text(text.encode(encoding), tmp_path)
+    assert frame.columns.tolist() == ["née", "q"]
+    assert schema.fit(frame)["née"].labels == ("Köln", "Zürich")
+
+
+def test_a_row_that_says_response_and_a_row_of_question_texts_are_headers(tmp_path: Path) -> None:
+    frame, _ = read_text("id,Do you smoke?,Age\n,Response,Response\n1,Yes,18-29\n2,No,30-44\n", tmp_path)
+    assert len(frame) == 2
+    text = "q1,q2\nHow old are you now?,Which party do you like?\n31,Red\n44,Green\n"
+    frame, schema = read_text(text, tmp_path)
+    assert len(frame) == 2
+    assert schema.titles == {"q1": "How old are you now?", "q2": "Which party do you like?"}
+    frame, _ = read_text("q1,q2\nRed wine is best,Green tea it is\nTea is too hot,No idea at all\n", tmp_path)
+    assert len(frame) == 2
+
+
+def test_a_schema_file_can_recode_parse_and_name_scales(tmp_path: Path) -> None:
+    path = tmp_path / "schema.toml"
+    path.write_text(
+        """
+missing = [-9, "refused"]
+
+[scales]
+agreement = ["no", "somewhat", "yes"]
+
+[columns.a]
+kind = "ordinal"
+levels = "agreement"
+recode = {"Y" = "yes", "N" = "no"}
+
+[columns.b]
+kind = "continuous"
+parse = "currency"
+"""
+    )
+    schema = tb.Schema.from_toml(path)
+    assert schema["a"].levels == ("no", "somewhat", "yes")
+    table = {"a": ["Y", "somewhat", "refused", "N"], "b": ["$5", "-9", "$1,000", "refused"]}
+    fitted = schema.fit(table)
+    assert fitted.compile(table)["a"].code[:, 0].tolist() == [2, 1, -1, 0]
+    assert fitted.compile(table)["b"].point[:, 0].tolist() == [True, False, True, False]
+    fitted.to_toml(path)
+    assert tb.Schema.from_toml(path) == fitted
+    path.write_text('[columns.a]\nkind = "ordinal"\nlevels = "agrement"\n[scales]\nagreement = ["no", "yes"]\n')
+    with pytest.raises(SchemaError, match=r'column "a": levels = "agrement" .* did you mean "agreement"'):
+        tb.Schema.from_toml(path)
+
+
+def test_explicit_levels_win_over_codes_of_the_whole_file() -> None:
+    schema = tb.Schema({"a": tb.Ordinal([-9, 0, 9]), "b": tb.Continuous()}).with_missing({-9: "refused"})
+    assert codes_of(schema["a"]) == []
+    assert schema["b"].missing == ((-9, "refused"),)

@@ -1,0 +1,170 @@
+"""Six raw surveys, as published, against a reading of every column by hand (tests/data/surveys/expected.toml).
+
+A column is right if its question has the expected type, the same columns, the levels in order and the missing codes.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thurbo as tb
+from thurbo.cli import main
+from thurbo.errors import SchemaWarning
+
+HERE = Path(__file__).parent / "data" / "surveys"
+EXPECTED: dict[str, Any] = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
+FOLDERS = dict.fromkeys(EXPECTED, "small-surveys") | {"StarWars": "starwars"}
+ORDERED = ("ordinal", "banded")
+LEFT_OUT = ("ignore",)
+
+
+def entries(survey: str) -> list[dict[str, Any]]:
+    """The expected questions; an entry of `same` stands for one question at each position."""
+    found = list(EXPECTED[survey].get("question", []))
+    for each in EXPECTED[survey].get("same", []):
+        found += [{**each, "at": [place]} for place in each["at"]]
+    return found
+
+
+def read(path: Path) -> tuple[Any, tb.Schema]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SchemaWarning)
+        frame, schema = tb.read(path)
+        return frame, schema.fit(frame)  # a Binary knows its two values once it is fitted
+
+
+def difference(entry: dict[str, Any], frame: Any, schema: tb.Schema) -> str:
+    """What is wrong about a question in the inferred schema; empty if it is right."""
+    sources = [str(frame.columns[place]) for place in entry["at"]]
+    holders = [
+        (name, column) for name, column in schema.items() if set(column.source_columns(name) or (name,)) & set(sources)
+    ]
+    if len(holders) != 1:
+        return f"{len(holders)} questions instead of one: {[name for name, _ in holders]}"
+    name, column = holders[0]
+    if set(column.source_columns(name) or (name,)) != set(sources):
+        return f"it consists of {column.source_columns(name)}"
+    wrong = [_unlike(each, column) for each in (entry, *([entry["or"]] if "or" in entry else []))]
+    return "" if "" in wrong else wrong[0]
+
+
+def _unlike(entry: dict[str, Any], column: tb.Column) -> str:
+    if column.kind not in entry["kind"]:
+        return f"{column.kind}, not {entry['kind']}"
+    labels = entry.get("labels")
+    found = [str(label) for label in column.labels]
+    if labels is not None and (found if column.kind in ORDERED else sorted(found)) != (
+        labels if column.kind in ORDERED else sorted(labels)
+    ):
+        return f"labels {found}"
+    if labels == ["No", "Yes"] and found != labels:
+        return f"{found[1]} is above {found[0]}"
+    if "ends" in entry:
+        ends = [[end if np.isfinite(end) else "" for end in pair] for _, pair in column.bands]
+        if ends != entry["ends"]:
+            return f"bands {ends}"
+    missing = (
+        {str(value) for value, _ in column.missing} if column.kind not in LEFT_OUT else set(entry.get("missing", ()))
+    )
+    return "" if missing == set(entry.get("missing", ())) else f"missing {sorted(missing)}"
+
+
+def compare(path: Path) -> tuple[int, int, list[str], list[str]]:
+    """Columns right, columns in all, what is wrong, and columns that are left out but should not be."""
+    survey = path.stem
+    frame, schema = read(path)
+    assert len(frame.columns) == EXPECTED[survey]["columns"]
+    right, wrong, dropped = 0, [], []
+    for entry in entries(survey):
+        problem = difference(entry, frame, schema)
+        right += 0 if problem else len(entry["at"])
+        if problem:
+            wrong.append(f"{survey} {entry['at']} {frame.columns[entry['at'][0]]!r}: {problem}")
+        for place in entry["at"]:
+            name = str(frame.columns[place])
+            if name in schema and schema[name].kind == "ignore" and "ignore" not in entry["kind"]:
+                dropped.append(f"{survey}: {name}")
+    return right, len(frame.columns), wrong, dropped
+
+
+@pytest.mark.parametrize("survey", EXPECTED)
+def test_every_column_has_one_expectation(survey: str) -> None:
+    places = sorted(place for entry in entries(survey) for place in entry["at"])
+    assert places == list(range(EXPECTED[survey]["columns"]))
+
+
+def _check(paths: list[Path]) -> None:
+    results = [compare(path) for path in paths]
+    right, count = sum(each[0] for each in results), sum(each[1] for each in results)
+    wrong, dropped = [w for each in results for w in each[2]], [d for each in results for d in each[3]]
+    questions = sum(len(entries(path.stem)) for path in paths)
+    report = "\n".join([f"{right} of {count} columns, {questions - len(wrong)} of {questions} questions", *wrong])
+    print(report)
+    assert not dropped, dropped
+    assert right / count >= 0.95, report
+    assert 1 - len(wrong) / questions >= 0.95, report  # a question of many columns counts once
+
+
+def test_excerpts_are_read_as_an_analyst_would() -> None:
+    _check([HERE / f"{survey}.csv" for survey in EXPECTED])
+
+
+@pytest.mark.slow
+def test_whole_files_are_read_as_an_analyst_would() -> None:
+    root = os.environ.get("THURBO_DATA")
+    if not root:
+        pytest.skip("THURBO_DATA is not set")
+    _check([Path(root) / folder / f"{survey}.csv" for survey, folder in FOLDERS.items()])
+
+
+@pytest.mark.parametrize("survey", EXPECTED)
+def test_the_summary_of_check_fits_one_screen(survey: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["check", str(HERE / f"{survey}.csv")])
+    out, _ = capsys.readouterr()
+    assert done.value.code == 0
+    assert len(out.splitlines()) <= 40
+    assert max(map(len, out.splitlines())) <= 160
+    assert f"{EXPECTED[survey]['columns']} columns" in out.splitlines()[0]
+    frame, schema = read(HERE / f"{survey}.csv")
+    assert f"{sum(column.role == 'answer' for column in schema.values())} questions" in out
+    for kind in ("Ordinal(", "Continuous(", "Ignore(", "Categorical("):
+        assert kind not in out  # remedies are in the words of a schema file
+    assert "RespondentID" in out
+    assert len(frame) == 140
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("survey", EXPECTED)
+def test_fit_impute_and_report_run_without_a_schema_by_hand(
+    survey: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = os.environ.get("THURBO_DATA")
+    data = str(Path(root) / FOLDERS[survey] / f"{survey}.csv" if root else HERE / f"{survey}.csv")
+    model, small = str(tmp_path / "m.thurbo"), ("--hidden", "2", "--factors", "0", "--epochs", "2", "--quiet")
+    commands = (
+        ["fit", data, "-o", model, *small],
+        ["impute", model, data, "-o", str(tmp_path / "filled.csv"), "--quiet"],
+        ["report", model, data, "-o", str(tmp_path / "report.html"), "--quiet"],
+    )
+    for command in commands:
+        with pytest.raises(SystemExit) as done:
+            main(command)
+        assert done.value.code == 0, capsys.readouterr().err
+    fitted = tb.TBM.load(model)
+    frame, schema = read(Path(data))
+    filled, _ = read(tmp_path / "filled.csv")
+    assert fitted.schema_ == schema
+    assert len(filled) == len(frame)
+    labelled = [name for name, each in schema.items() if each.kind in ("binary", "ordinal", "banded", "categorical")]
+    for name in labelled:
+        allowed = {*schema[name].labels, *(value for value, _ in schema[name].missing)}
+        assert set(map(str, filled[name].dropna())) <= set(map(str, allowed)), name
+    assert (tmp_path / "report.html").stat().st_size > 10_000
