@@ -87,7 +87,7 @@ class CellQueries(FittedModel, TransformerMixin):
             in place of the cell of that column; the other cells of the row stay.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
             five) and "mean-field" otherwise.
         items : list, optional
             For a list (`Ratings` by levels or order), the items that you ask about. For levels, the result has shape
@@ -145,7 +145,7 @@ class CellQueries(FittedModel, TransformerMixin):
             in place of the cell of that column; the other cells of the row stay.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
             five) and "mean-field" otherwise.
         items : list, optional
             For a list (`Ratings`), the items that you ask about. The result has shape (n_rows, n_items, 2).
@@ -196,7 +196,7 @@ class CellQueries(FittedModel, TransformerMixin):
             in place of the cell of that column; the other cells of the row stay.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
             five) and "mean-field" otherwise.
         items : list or dict of lists, optional
             For lists (`Ratings`), the items that you ask about; `{column: items}` if there are several lists. By
@@ -248,7 +248,7 @@ class CellQueries(FittedModel, TransformerMixin):
             and the median of a number. Means are not rounded.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
             five) and "mean-field" otherwise.
         items : list or dict of lists, optional
             For lists (`Ratings`) and orders in one cell, items that are added in each row that lacks them;
@@ -316,9 +316,12 @@ class CellQueries(FittedModel, TransformerMixin):
             draws then include the uncertainty of the parameters.
         random_state : int, RandomState or None, default=None
             Seed of the draws. With None, draws differ between calls.
-        method : {"auto", "exact", "gibbs"}, default="auto"
-            How hidden units are drawn: "exact" from the probabilities of all their states, "gibbs" by Gibbs sampling.
-            "auto" is "exact" for few units.
+        method : {"auto", "exact", "gibbs", "sequential"}, default="auto"
+            "exact" draws hidden units from the probabilities of all their states, "gibbs" by Gibbs sampling, and then
+            the cells given the hidden units. "sequential" draws the missing cells of a row one after another, in random
+            order, each from its predictive distribution. "auto" is "exact" for few units; otherwise "sequential" for
+            models that were trained by prediction (`objective_ == "multi-prediction"`), and "gibbs" for others, for
+            lists, and if there are inequalities between columns.
         items : list or dict of lists, optional
             As in `impute`.
         fill : str or list of str, optional
@@ -345,5 +348,8 @@ class CellQueries(FittedModel, TransformerMixin):
                 sizes = {"n_hidden": self.params_.n_hidden, "n_factors": self.params_.n_factors}
                 model = clone(self).set_params(schema=self.schema_, random_state=share.seed, verbose=False, **sizes)
                 rows = model.fit(asked.table, sample_weight=share.weight)._read(asked.table)
-            completed += draws.complete(model._question(rows), asked.table, share, method, items, kinds)
+            cell_by_cell = method == "auto" and model._is_by_prediction and items is None
+            own = "sequential" if cell_by_cell and not rows.evidence.spans_cells else method
+            question = model._question(rows, "mean-field" if own == "sequential" else "auto")
+            completed += draws.complete(question, asked.table, share, own, items, kinds)
         return completed

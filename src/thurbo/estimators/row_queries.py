@@ -214,7 +214,7 @@ class RowQueries(CellQueries):
             Whether to fit the regression baseline, which takes time.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 10 hidden units (a factor counts as
+            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
             five) and "mean-field" otherwise.
         sample_weight : array-like of shape (n_rows,), optional
             Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.

@@ -1,7 +1,8 @@
 """§4.1, §4.3 Completed tables: the missing answers of a row drawn jointly from P(missing | observed).
 
 If there are few hidden units, (h, x) is drawn exactly: h from its enumerated posterior, then the missing x given h.
-Otherwise each draw of each row is the last state of its own Gibbs chain. Each column converts x to its cells.
+Otherwise each draw of each row is the last state of its own Gibbs chain, or, for models trained by prediction, its
+cells are drawn one after another (sequential.py). Each column converts x to its cells.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
 from thurbo.io import build
 from thurbo.io.table import Table
-from thurbo.queries import added_items, predict, score
+from thurbo.queries import added_items, predict, score, sequential
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -190,12 +191,12 @@ def shares(n: Any, refits: Any, n_rows: int, rng: np.random.RandomState) -> list
 
 def is_exact(params: Params, method: str) -> bool:
     """Whether draws are exact: by enumeration, not by Gibbs chains."""
-    check_choice("method", method, ("auto", "exact", "gibbs"))
+    check_choice("method", method, ("auto", "exact", "gibbs", "sequential"))
     possible = params.n_factors == 0 and score.is_exact(params)
     if method == "exact" and not possible:
         sizes = f"{params.n_hidden} hidden units and {params.n_factors} factors"
         raise ThurboError(f'{sizes} are too many for exact draws; use method="gibbs"')
-    return possible and method != "gibbs"
+    return possible and method in ("auto", "exact")
 
 
 def complete(
@@ -225,16 +226,27 @@ def complete(
     lists = [name for name in schema.modelled if schema[name].is_listed and predict.items_of(name, items) is not None]
     some = np.any([m for gone in open_cells.values() for m in gone.values()], axis=0) if open_cells else None
     rows = np.arange(table.n_rows) if lists or orders else np.flatnonzero(np.zeros(0) if some is None else some)
+    if method == "sequential" and (lists or orders or evidence.spans_cells):
+        what = "inequalities between columns" if evidence.spans_cells else "items to add"
+        raise ThurboError(f'method="sequential" has no {what}; use method="gibbs"')
     if not len(rows):
         return [build.replace(table, {}) for _ in range(share.n)]
-    key = jax.random.key(share.seed)
-    drawn = latent(key, params, evidence.on_host().rows(np.tile(rows, share.n)), exact)
-    rng = np.random.default_rng(share.seed)
+    rng, tiled = np.random.default_rng(share.seed), np.tile(rows, share.n)
+    if method == "sequential":
+        x = sequential.draw(rng, params, schema, question.blocks, _open_rows(open_cells), question.how, tiled)
+        drawn = Drawn(x, np.zeros((len(tiled), 0)), np.zeros((len(tiled), 0)))
+    else:
+        drawn = latent(jax.random.key(share.seed), params, evidence.on_host().rows(tiled), exact)
     completed = []
     for number in range(share.n):
         own = Drawn(*(leaf.reshape(share.n, len(rows), -1)[number] for leaf in drawn))
         completed.append(_completed(question, table, rows, own, open_cells, lists, items, rng))
     return completed
+
+
+def _open_rows(open_cells: Gaps) -> dict[str, np.ndarray]:
+    """Rows of each question that are to be imputed, [row]."""
+    return {name: np.any(list(gone.values()), axis=0) for name, gone in open_cells.items()}
 
 
 def _completed(

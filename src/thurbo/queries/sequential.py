@@ -32,19 +32,22 @@ def draw(
     blocks: Mapping[str, Block],
     missing: Mapping[str, np.ndarray],
     how: How,
+    rows: np.ndarray | None = None,
 ) -> np.ndarray:
     """Latent values x [row, site] that decode to the missing cells; other sites are zero.
 
-    `blocks` say what is known of each row; `missing` are the rows [row] of each column to draw. Columns are shared by
-    all rows, and no inequality involves several of them.
+    `blocks` say what is known of each row; `missing` are the rows [row] of each column to draw. With `rows`, these
+    rows are drawn, in that order, some of them several times. Columns are shared by all rows, and no inequality
+    involves several of them.
     """
-    names = [name for name in missing if missing[name].any()]
-    n_rows = next(iter(blocks.values())).n_rows
+    rows = np.arange(next(iter(blocks.values())).n_rows) if rows is None else rows
+    missing = {name: gone[rows] for name, gone in missing.items() if gone[rows].any()}
+    names, n_rows = list(missing), len(rows)
     x = np.zeros((n_rows, schema.n_sites))
     if not names:
         return x
     # One more row, with all cells: the tiers of its orders fix the shapes of the evidence from the first step.
-    known = {name: _longer(block) for name, block in blocks.items()}
+    known = {name: _longer(block, rows) for name, block in blocks.items()}
     mean, deviation = _moments(params, schema, known, how)
     whole = mean + deviation * rng.standard_normal(mean.shape)
     cells = _cells(schema, known, names)
@@ -57,10 +60,10 @@ def draw(
         mean, deviation = _moments(params, schema, known, how)
         drawn = mean[:-1] + deviation[:-1] * rng.standard_normal((n_rows, schema.n_sites))
         for place, cell in enumerate(cells):
-            rows = np.flatnonzero((turn[:, step] == place) & (step < n_missing))
-            if len(rows):
-                x[rows, cell.sites] = drawn[rows, cell.sites]
-                _tell(known, schema, params, cell, rows, drawn[rows])
+            now = np.flatnonzero((turn[:, step] == place) & (step < n_missing))
+            if len(now):
+                x[now, cell.sites] = drawn[now, cell.sites]
+                _tell(known, schema, params, cell, now, drawn[now])
     return x
 
 
@@ -93,14 +96,14 @@ def _moments(params: Params, schema: Schema, blocks: Mapping[str, Block], how: H
     return evidence.by_chunks(chunk)
 
 
-def _longer(block: Block) -> Block:
-    """The same block, with arrays of its own and one more row that says nothing."""
+def _longer(block: Block, rows: np.ndarray) -> Block:
+    """Some rows of a block, with arrays of its own and one more row that says nothing."""
     nothing = {"lower": -np.inf, "upper": np.inf, "code": -1, "code_high": -1, "tier": -1}
     parts: dict[str, Any] = {}
     for name in ARRAYS:
         own = getattr(block, name)
         last = np.full((1, *own.shape[1:]), nothing.get(name, 0), own.dtype)
-        parts[name] = np.concatenate([own, last])
+        parts[name] = np.concatenate([own[rows], last])
     return replace(block, **parts)
 
 
