@@ -6,7 +6,7 @@ A line is a row of a table, or an entry of a row's list. This module uses NumPy 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ from thurbo._words import inequality
 from thurbo.columns.cells import BoolArray, FloatArray, IntArray
 
 Family = Literal["levels", "measured", "utility", "none"]
+
+OPEN = 1e12  # an end of an interval so many standard units away is no end: its square is near the limit of float32
 
 # The default of a Block field is a read-only view without information; it takes no memory.
 _SAYS_NOTHING: Any = None
@@ -139,6 +141,22 @@ class Block:
         if self.entries is None:
             return values
         return np.bincount(self.entries.row, values, minlength=self.n_rows).astype(np.float64)
+
+    def within(self, most: float) -> tuple[Block, BoolArray]:
+        """The block with all numbers at most so many standard units from 0, and which lines that changed, [line].
+
+        An interval that lies beyond becomes open towards its side.
+        """
+        far = np.where(self.point, np.abs(self.lower) > most, (self.lower > most) | (self.upper < -most))
+        ends = ~self.point & ((np.abs(self.lower) > OPEN) | (np.abs(self.upper) > OPEN))
+        if not far.any() and not (ends & self.observed).any():
+            return self, np.asarray(far.any(axis=1))
+        lower, upper = self.lower.clip(-most, most), self.upper.clip(-most, most)
+        lower = np.where(self.point | (self.lower > most), lower, np.where(self.lower < -OPEN, -np.inf, self.lower))
+        upper = np.where(self.point | (self.upper < -most), upper, np.where(self.upper > OPEN, np.inf, self.upper))
+        upper = np.where(~self.point & (self.lower > most), np.inf, upper)
+        lower = np.where(~self.point & (self.upper < -most), -np.inf, lower)
+        return replace(self, lower=lower, upper=upper), np.asarray(far.any(axis=1))
 
     @classmethod
     def levels(

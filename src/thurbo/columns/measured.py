@@ -92,7 +92,8 @@ class MeasuredColumn(Column):
     def to_standard(self, numbers: FloatArray) -> FloatArray:
         """Numbers in the user's units as standard units: z = (T(e) − location) / scale."""
         location, scale = self.standard
-        return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
+        with np.errstate(over="ignore"):  # a number near the limit of float64 is infinite in small units
+            return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
 
     def to_user(self, z: FloatArray) -> FloatArray:
         """Standard units as numbers in the user's units: T⁻¹(location + scale z)."""
@@ -140,7 +141,7 @@ class MeasuredColumn(Column):
         block.log_jacobian[point] = self.log_derivative(lower[point])
         width = np.full(len(lower), np.inf)
         both = np.isfinite(block.lower[:, 0]) & np.isfinite(block.upper[:, 0]) & ~point
-        width[both] = (block.upper - block.lower)[both, 0]
+        width[both] = block.upper[both, 0] - block.lower[both, 0]
         narrow = width < NARROWEST
         if narrow.any():
             low, high = lower[narrow], upper[narrow]

@@ -307,6 +307,6 @@ class CellQueries(FittedModel, TransformerMixin):
             if share.weight is not None:
                 sizes = {"n_hidden": self.params_.n_hidden, "n_factors": self.params_.n_factors}
                 model = clone(self).set_params(schema=self.schema_, random_state=share.seed, verbose=False, **sizes)
-                rows = model.fit(asked.table, sample_weight=share.weight)._read(asked.table)
+                rows = model.fit(asked.table, sample_weight=share.weight)._finished()._read(asked.table)
             completed += draws.complete(model._question(rows), asked.table, share, method, items)
         return completed

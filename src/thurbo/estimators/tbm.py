@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from thurbo import _runtime
 from thurbo.columns import Column
 from thurbo.errors import SchemaError, ThurboError, check_choice
 from thurbo.estimators import model_file
@@ -28,6 +29,7 @@ from thurbo.learning import fit as fitting
 from thurbo.learning import monitor, settings
 from thurbo.learning.objective_settings import Learning
 from thurbo.schema import Schema
+from thurbo.schema.blocks import warn_of_swamped_columns
 
 
 class TBM(ItemQueries, RowQueries, BaseEstimator):
@@ -267,9 +269,11 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         ['a', 'b.x', 'b.y', 'b.z']
         """
         settings.flat(self.get_params(deep=False))  # refuses bad values before any work
+        _runtime.prepare()
         table = as_table(X)
         schema = self._fitted_schema(table)
         blocks = schema.compile(table)
+        warn_of_swamped_columns(table, blocks, schema.row_names(table))
         reading = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
         chosen = self._settings(schema)
         evidence = packing.pack(blocks.values(), chosen["unobserved"], reading=reading, most_widths=0)
@@ -278,7 +282,7 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         _, max_epochs = fitting.lengths(chosen, data)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
-            fitted, plan, tried, learned_from = fitting.fit(chosen, data, seed, on_epoch)
+            fitted, plan, tried, learned_from, self._unfinished = fitting.fit(chosen, data, seed, on_epoch)
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)

@@ -73,6 +73,7 @@ class Fitted(NamedTuple):
     converged: bool
     problem: str | None
     state: TrainState
+    unfinished: Run | None = None  # where a fit that was interrupted can be resumed
 
 
 @dataclass
@@ -142,10 +143,12 @@ def fit(
     run = resume or Run(state, state, fall, length.learning_rate)
     every = max(1, length.max_epochs // 50)
     key_score = jax.random.fold_in(key, 2**30)
-    problem, before = None, run.seconds
+    problem, before, unfinished = None, run.seconds, None
     started = time.perf_counter()
+    whole = run  # as it was between two epochs
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
+            whole = replace(run, history=list(run.history))
             moved, info = _epoch(key, run, rows, layout, plan, length)
             params = fold(moved.learnable, moved.centre, layout)
             run.number += 1
@@ -176,8 +179,9 @@ def fit(
                 break
     except KeyboardInterrupt:
         problem = f"interrupted after {run.number} of {length.max_epochs} epochs; the parameters are the best so far"
+        unfinished = whole
     kept = run.best if held_out is not None else run.state
-    return Fitted(fold(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept)
+    return Fitted(fold(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept, unfinished)
 
 
 def _epoch(key: PRNGKey, run: Run, rows: Rows, layout: Layout, plan: Plan, length: Length) -> tuple[TrainState, Info]:
