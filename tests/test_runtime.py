@@ -17,6 +17,8 @@ import thurbo as tb
 from thurbo import _runtime
 from thurbo.errors import NumericalWarning
 
+from .conftest import _known_flags
+
 # The sum of the report: float32, over the first axis, one operand broadcast.
 SUM = """
 import jax, numpy as np
@@ -152,7 +154,7 @@ def test_compiled_programs_are_released() -> None:
 @on_linux
 @pytest.mark.slow
 def test_three_hundred_different_fits_end() -> None:
-    maps = _maps(300, 3000, "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true", 3600)
+    maps = _maps(300, 3000, " ".join(_known_flags()), 3600)
     assert len(maps) == 300
     assert max(maps) <= maps[0] + 3000 + 1000  # one fit may pass the bound
 

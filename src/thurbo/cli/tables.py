@@ -41,8 +41,8 @@ def check_output_as(path: Path, *suffixes: str) -> None:
     destination(path)
 
 
-def write(frame: Any, path: Path, schema: Any = None) -> None:
-    """Write a table, completely or not at all."""
+def write(frame: Any, path: Path, schema: Any = None, escape: bool = False) -> None:
+    """Write a table, completely or not at all; with formulas escaped if asked for."""
     import thurbo
 
-    thurbo.write(frame, path, schema)
+    thurbo.write(frame, path, schema, formulas="escape" if escape else "keep")

@@ -148,8 +148,8 @@ class Block:
         An interval that lies beyond becomes open towards its side.
         """
         far = np.where(self.point, np.abs(self.lower) > most, (self.lower > most) | (self.upper < -most))
-        ends = ~self.point & ((np.abs(self.lower) > OPEN) | (np.abs(self.upper) > OPEN))
-        if not far.any() and not (ends & self.observed).any():
+        ends = np.stack([self.lower, self.upper])
+        if not far.any() and not (np.isfinite(ends) & (np.abs(ends) > OPEN)).any():
             return self, np.asarray(far.any(axis=1))
         lower, upper = self.lower.clip(-most, most), self.upper.clip(-most, most)
         lower = np.where(self.point | (self.lower > most), lower, np.where(self.lower < -OPEN, -np.inf, self.lower))

@@ -49,8 +49,10 @@ class MeasuredColumn(Column):
         increasing = all(np.all(np.diff(values) > 0) for values in (self.knots, self.scores))
         if len(self.knots) != len(self.scores) or not increasing:
             raise SchemaError("knots and scores are not two increasing lists of one length", remedy="fit the column")
-        if self.scale is not None and not self.scale > 0:
-            raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
+        if self.scale is not None and not 0 < self.scale < np.inf:
+            raise SchemaError(f"scale={self.scale} is not a positive number", remedy="fit the column")
+        if self.location is not None and not np.isfinite(self.location):
+            raise SchemaError(f"location={self.location} is not a finite number", remedy="fit the column")
         self._check_own()
 
     def _check_own(self) -> None:

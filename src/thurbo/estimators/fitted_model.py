@@ -49,6 +49,7 @@ class FittedModel:
     converged_: bool
     n_features_in_: int
     frame_kind_: str
+    n_ratings_: dict[str, np.ndarray]
 
     _unfinished: Unfinished | None = None  # after a fit that was interrupted
 

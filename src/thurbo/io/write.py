@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from thurbo.errors import ThurboError
 from thurbo.io.codebook import KEY, Codebook
 from thurbo.io.files import destination, replacing
+from thurbo.io.formulas import escaped_text
 from thurbo.io.read import COLUMNAR, TEXT, known, need
 from thurbo.io.table import as_table
 
 WRITTEN = (".sav", ".zsav", ".dta", *TEXT, *COLUMNAR)
 
 
-def write_frame(frame: Any, path: str | os.PathLike[str], book: Codebook) -> Path:
+def write_frame(
+    frame: Any, path: str | os.PathLike[str], book: Codebook, formulas: Literal["keep", "escape"] = "keep"
+) -> Path:
     """Write a table of any library with its code book; returns the path."""
     suffix = known(path, WRITTEN)
     final = destination(path)
@@ -30,7 +33,7 @@ def write_frame(frame: Any, path: str | os.PathLike[str], book: Codebook) -> Pat
     try:
         with replacing(final) as temporary:
             if suffix in TEXT:
-                _write_text(own, temporary, "\t" if suffix == ".tsv" else ",")
+                _write_text(own, temporary, "\t" if suffix == ".tsv" else ",", formulas == "escape")
             elif suffix in COLUMNAR:
                 _write_columnar(own, temporary, suffix, book)
             else:
@@ -54,7 +57,7 @@ def _pandas(X: Any) -> Any:
     return nw.from_native(source.native, eager_only=True).to_pandas().copy()
 
 
-def _write_text(frame: Any, path: Path, separator: str) -> None:
+def _write_text(frame: Any, path: Path, separator: str, escape: bool = False) -> None:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -70,8 +73,19 @@ def _write_text(frame: Any, path: Path, separator: str) -> None:
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # cells of several types, intervals, statements
             cells = [None if gone else str(as_text(cell)) for cell, gone in zip(series, series.isna(), strict=True)]
             columns[str(name)] = pa.array(cells, pa.string())
+    if escape:
+        columns = {escaped_text(name): _escaped(cells) for name, cells in columns.items()}
     options = csv.WriteOptions(delimiter=separator, quoting_style="needed")
     csv.write_csv(pa.table(columns), path, options)
+
+
+def _escaped(cells: Any) -> Any:
+    """A column of text with formulas escaped; other columns unchanged."""
+    import pyarrow as pa
+
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return cells
+    return pa.array([None if cell is None else escaped_text(cell) for cell in cells.to_pylist()], pa.string())
 
 
 def as_text(cell: Any) -> Any:

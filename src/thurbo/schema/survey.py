@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from thurbo.columns import Column
+from thurbo.errors import check_choice
 from thurbo.io.codebook import Codebook
 from thurbo.io.notes import Note
 from thurbo.io.read import read_frame
@@ -61,7 +62,13 @@ def read(
     return frame, Schema.infer(frame)
 
 
-def write(frame: Any, path: str | os.PathLike[str], schema: Mapping[str, Column] | None = None) -> Path:
+def write(
+    frame: Any,
+    path: str | os.PathLike[str],
+    schema: Mapping[str, Column] | None = None,
+    *,
+    formulas: Literal["keep", "escape"] = "keep",
+) -> Path:
     """Write a table to a file, completely or not at all.
 
     Parameters
@@ -73,6 +80,10 @@ def write(frame: Any, path: str | os.PathLike[str], schema: Mapping[str, Column]
     schema : Schema or mapping of str to Column, optional
         Source of titles, value labels and missing codes for columns without a code book in `frame.attrs`, where
         `read` puts it.
+    formulas : {"keep", "escape"}, default="keep"
+        "escape" puts an apostrophe in front of every text cell and column name of a .csv or .tsv file that starts with
+        =, +, -, @, a tab or a carriage return and is not a number, so that a spreadsheet program does not run it as a
+        formula. This changes cells that were given, too. Other formats keep text as text.
 
     Returns
     -------
@@ -96,8 +107,9 @@ def write(frame: Any, path: str | os.PathLike[str], schema: Mapping[str, Column]
     ...     tb.write({"age": [31, 58]}, f"{folder}/survey.csv").name
     'survey.csv'
     """
+    check_choice("formulas", formulas, ("keep", "escape"))
     book = _book(Codebook.of(frame), schema or {})
-    return write_frame(frame, path, book.only(map(str, as_table(frame).names)))
+    return write_frame(frame, path, book.only(map(str, as_table(frame).names)), formulas)
 
 
 def _book(book: Codebook, schema: Mapping[str, Column]) -> Codebook:
