@@ -175,6 +175,8 @@ def test_fits_queries_and_loaded_models_are_prepared(monkeypatch: pytest.MonkeyP
     assert len(calls) == 2
     model.transform({"a": [0]})
     assert len(calls) == 3
+    model.sample(1, random_state=0)
+    assert len(calls) == 4
     model.save(f"{tmp_path}/m.thurbo")
     tb.TBM.load(f"{tmp_path}/m.thurbo")
-    assert len(calls) == 4
+    assert len(calls) == 5
