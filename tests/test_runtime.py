@@ -14,10 +14,9 @@ import jaxlib
 import pytest
 
 import thurbo as tb
+from tests.conftest import _known_flags
 from thurbo import _runtime
 from thurbo.errors import NumericalWarning
-
-from .conftest import _known_flags
 
 # The sum of the report: float32, over the first axis, one operand broadcast.
 SUM = """

@@ -147,16 +147,15 @@ class Block:
 
         An interval that lies beyond becomes open towards its side.
         """
-        far = np.where(self.point, np.abs(self.lower) > most, (self.lower > most) | (self.upper < -most))
-        ends = np.stack([self.lower, self.upper])
-        if not far.any() and not (np.isfinite(ends) & (np.abs(ends) > OPEN)).any():
-            return self, np.asarray(far.any(axis=1))
-        lower, upper = self.lower.clip(-most, most), self.upper.clip(-most, most)
-        lower = np.where(self.point | (self.lower > most), lower, np.where(self.lower < -OPEN, -np.inf, self.lower))
-        upper = np.where(self.point | (self.upper < -most), upper, np.where(self.upper > OPEN, np.inf, self.upper))
-        upper = np.where(~self.point & (self.lower > most), np.inf, upper)
-        lower = np.where(~self.point & (self.upper < -most), -np.inf, lower)
-        return replace(self, lower=lower, upper=upper), np.asarray(far.any(axis=1))
+        point, low, high = self.point, self.lower, self.upper
+        above, below = ~point & (low > most), ~point & (high < -most)
+        far = point & (np.abs(low) > most) | above | below
+        changed = np.asarray(far.any(axis=1))
+        if not far.any() and not any((np.isfinite(end) & (np.abs(end) > OPEN)).any() for end in (low, high)):
+            return self, changed
+        lower = np.select([point | above, below | (low < -OPEN)], [low.clip(-most, most), -np.inf], low)
+        upper = np.select([point | below, above | (high > OPEN)], [high.clip(-most, most), np.inf], high)
+        return replace(self, lower=lower, upper=upper), changed
 
     @classmethod
     def levels(
