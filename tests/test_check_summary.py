@@ -12,6 +12,12 @@ from thurbo.cli import main
 from thurbo.io.in_toml import in_toml
 
 
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are cut at the width of the terminal, which the processes of pytest-xdist inherit."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+
 def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as done:
         main(list(arguments))

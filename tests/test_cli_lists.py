@@ -258,7 +258,7 @@ BAD = {
     ),
     "a score of words": Bad("fit", ("--row", "movie", "--item", "user", "--score", "NOTE"), ("NOTE",)),
     "people forgotten": Bad("rank", (), ('"keen"', "--columns")),
-    "an item that is none": Bad("rank", (*KNOWN, "--item-list", "3,77"), ('"77"', "items of the training table")),
+    "an item that is none": Bad("rank", (*KNOWN, "--item-list", "77"), ('"77"', "items of the training table")),
     "items twice": Bad("rank", (*KNOWN, "--item-list", "3", "--items", "PEOPLE"), ("--items", "--item-list")),
     "pairs of nobody": Bad("rank", (*KNOWN, "--items", "NOBODY"), ("no row", "99")),
     "nothing to rank": Bad("rank", (*KNOWN, "--top", "0"), ("--top",)),

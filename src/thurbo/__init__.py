@@ -53,6 +53,7 @@ _HOME = {
     "InfeasibleEvidence": "thurbo.errors",
     "NotTrusted": "thurbo.errors",
     "ConvergenceWarning": "thurbo.errors",
+    "NumericalWarning": "thurbo.errors",
     "SchemaWarning": "thurbo.errors",
 }
 # Public submodules and their full names.
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
         ConvergenceWarning,
         InfeasibleEvidence,
         NotTrusted,
+        NumericalWarning,
         SchemaError,
         SchemaWarning,
         ThurboError,

@@ -1,14 +1,44 @@
-"""JAX's compilation cache: compiled functions are stored on disk, so that a second run starts quickly.
+"""JAX on this machine: right sums, programs kept on disk, and compiled programs released before they fill memory.
 
 Imported by the lowest modules that use JAX, before anything is compiled. The user's own settings have priority.
+`prepare` is called at the start of every fit and query.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import time
+import warnings
 from pathlib import Path
 
 import jax
+import jaxlib
+import numpy as np
+
+from thurbo.errors import NumericalWarning
+
+# jaxlib 0.10.2 computes wrong sums on the CPU: float32 sums over the first axis of a product in which one operand is
+# broadcast, if the result has more than 32,768 numbers (its fused reductions). Products of matrices are right.
+WRONG_SUMS, RIGHT_SUMS = ("0.10.2",), ("0.10.0", "0.10.1")  # versions of jaxlib
+FLAG = "--xla_cpu_experimental_ynn_fusion_type"
+CURE = f"{FLAG}=dot"  # fuses products of matrices only
+
+MOST_MAPS = 16_000  # mapped pieces of memory, about 2 GB of programs; Linux ends a process at 65,530
+SECONDS_BETWEEN = 1.0  # counting the maps takes some milliseconds
+
+_is_checked = False
+_last_count = -SECONDS_BETWEEN
+
+
+def use_right_sums() -> None:
+    """Turn off the fused reductions of a jaxlib that computes them wrongly, unless the user has set this flag.
+
+    It has an effect only if JAX has not computed anything in this process; `prepare` checks that.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if jaxlib.__version__ in WRONG_SUMS and FLAG not in flags:  # other versions may not know the flag, and would abort
+        os.environ["XLA_FLAGS"] = f"{flags} {CURE}".strip()
 
 
 def _cache_directory() -> Path:
@@ -30,4 +60,54 @@ def keep_compiled_programs() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
+def prepare() -> None:
+    """Check once per process that JAX computes right sums, and release compiled programs if there are many."""
+    global _is_checked
+    if not _is_checked:
+        _is_checked = True
+        if jaxlib.__version__ not in RIGHT_SUMS and not sums_are_right():
+            warnings.warn(
+                f"jaxlib {jaxlib.__version__} computes wrong sums in this process, so results can be wrong; import "
+                f"thurbo.rbm before JAX computes anything, or set the environment variable XLA_FLAGS={CURE} before "
+                "Python starts, or install jaxlib 0.10.1",
+                NumericalWarning,
+                stacklevel=3,
+            )
+    release_programs()
+
+
+def sums_are_right() -> bool:
+    """Compute the smallest kind of sum that jaxlib 0.10.2 gets wrong, and compare it with NumPy's."""
+    wave = np.sin(np.arange(3 * 2 * 16_400, dtype=np.float64)).astype(np.float32).reshape(3, 2, 16_400)
+    factor = wave[:, 1, ::-1].copy()
+    found = jax.jit(lambda c, h: (c[:, None] * h).sum(axis=0))(factor, wave)
+    return bool(np.allclose(np.asarray(found), (factor[:, None] * wave).sum(axis=0), atol=1e-4))
+
+
+def n_maps() -> int:
+    """Mapped pieces of memory of this process, of which each compiled program needs several; 0 if not on Linux."""
+    try:
+        with open("/proc/self/maps", "rb") as maps:
+            return sum(1 for _ in maps)
+    except OSError:
+        return 0
+
+
+def release_programs() -> None:
+    """Release all compiled programs of this process if they need more than `MOST_MAPS` maps.
+
+    JAX clears all its caches together, including those of the user's own functions: these are compiled again when they
+    are next called, or loaded from disk.
+    """
+    global _last_count
+    now = time.monotonic()
+    if now - _last_count < SECONDS_BETWEEN:
+        return
+    _last_count = now
+    if n_maps() > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
+
+
+use_right_sums()
 keep_compiled_programs()

@@ -71,7 +71,7 @@ def run(
     chosen: dict[str, Any] = {"n_hidden": n_hidden, "random_state": seed, "learning": learning}
     model = TBM(schema, max_epochs=max_epochs, verbose=progress is not None, **chosen)
     with _in_background(lambda: _questions(TBM(schema, max_epochs=0, verbose=False, **chosen).fit(shown), frame, seed)):
-        model.fit(shown)
+        model.fit(shown)._finished()
         say("Predicting the masked answers")
     held_out, what_if, respondent = _questions(model, frame, seed, logistic=True)
     say("Drawing the map")

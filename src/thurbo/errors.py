@@ -38,7 +38,7 @@ class _Located(ThurboError):
         if remedy:
             message = f"{message}; {remedy}"
         super().__init__(message)
-        self.row, self.column, self.remedy = row, column, remedy
+        self.problem, self.row, self.column, self.remedy = problem, row, column, remedy
 
 
 class SchemaError(_Located):
@@ -57,5 +57,9 @@ class ConvergenceWarning(UserWarning):
     """A fit diverged, a Markov chain does not mix, or hidden units are constant."""
 
 
+class NumericalWarning(UserWarning):
+    """JAX computes wrong numbers in this process."""
+
+
 class SchemaWarning(UserWarning):
-    """A column type that is valid, but probably not intended."""
+    """A column type, a cell or a request that is valid, but probably not intended."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from thurbo import __version__
-from thurbo.errors import ConvergenceWarning, SchemaWarning, ThurboError
+from thurbo.errors import ConvergenceWarning, NumericalWarning, SchemaWarning, ThurboError
 from thurbo.io.in_toml import in_toml
 
 app = typer.Typer(
@@ -23,6 +23,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+class Interrupted(Exception):
+    """A command that was interrupted, with a sentence about what is left of its work."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -68,6 +72,8 @@ def _run(arguments: list[str] | None) -> int:
         _fail(str(error))
     except ModuleNotFoundError as error:
         _fail(f"this needs {error.name}, which is not installed; install it with: pip install 'thurbo[all]'")
+    except Interrupted as error:
+        _fail(str(error), status=130)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", status=130)
     except Exception as error:
@@ -92,6 +98,8 @@ def _warn_in_sentences() -> None:
 
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", ConvergenceWarning)
+    warnings.simplefilter("always", NumericalWarning)
+    warnings.filterwarnings("ignore", "interrupted after", ConvergenceWarning)  # commands say it themselves
     warnings.simplefilter("default", SchemaWarning)  # once per message, because a table may be read several times
     warnings.showwarning = show
 

@@ -43,6 +43,7 @@ def transform(
     score: options.Score = None,
     columns: options.Columns = None,
     threads: options.Threads = None,
+    escape_formulas: options.EscapeFormulas = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write the hidden units of each row, then the factors if the model has any."""
@@ -52,7 +53,7 @@ def transform(
 
     found = fitted.transform(frame, output=kind.value)
     units = dict(zip(map(str, fitted.get_feature_names_out()), found.T, strict=True))
-    tables.write(rows.about(fitted.schema_, frame, units), output)
+    tables.write(rows.about(fitted.schema_, frame, units), output, escape=escape_formulas)
 
 
 @app.command()
@@ -82,6 +83,7 @@ def rank(
     score: options.Score = None,
     columns: options.Columns = None,
     threads: options.Threads = None,
+    escape_formulas: options.EscapeFormulas = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write the best items of each row, best first: row, item, utility and place."""
@@ -98,7 +100,7 @@ def rank(
     if item_list is not None:
         chosen = rows.items_named(fitted.schema_, item_list)
     best = fitted.rank(frame, top=top, items=chosen, exclude_seen=not include_seen, column=ranking)
-    tables.write(rows.as_frame(best), output)
+    tables.write(rows.as_frame(best), output, escape=escape_formulas)
 
 
 @app.command()
@@ -133,6 +135,7 @@ def impute(
     columns: options.Columns = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    escape_formulas: options.EscapeFormulas = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write the table with its empty cells imputed; all other cells stay as they are in the file, byte for byte.
@@ -157,14 +160,20 @@ def impute(
     if as_table(frame).lists:
         found = longform.imputed_draws(fitted, frame, items, draws, seed, kinds) if draws else None
         found = longform.imputed(fitted, frame, items, kinds) if found is None else found
-        tables.write(found, output, longform.ordinary(fitted.schema_))
+        tables.write(found, output, longform.ordinary(fitted.schema_), escape=escape_formulas)
     elif draws:
         import thurbo
 
         completed = fitted.impute_draws(frame, draws, random_state=seed, items=items, fill=kinds)
-        tables.write(thurbo.stack(completed, frame), output, fitted.schema_, like=data)
+        tables.write(thurbo.stack(completed, frame), output, fitted.schema_, like=data, escape=escape_formulas)
     else:
-        tables.write(fitted.impute(frame, items=items, fill=kinds, flag=flag), output, fitted.schema_, like=data)
+        tables.write(
+            fitted.impute(frame, items=items, fill=kinds, flag=flag),
+            output,
+            fitted.schema_,
+            like=data,
+            escape=escape_formulas,
+        )
 
 
 @app.command()
@@ -177,6 +186,7 @@ def score(
     score: options.Score = None,
     columns: options.Columns = None,
     threads: options.Threads = None,
+    escape_formulas: options.EscapeFormulas = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write the log-likelihood of each row (nats, in the units of the data); low values are unusual rows."""
@@ -186,7 +196,7 @@ def score(
 
     value, error = fitted.score_samples(frame, return_se=True)
     found = {"log_probability": value, **({"standard_error": error} if error.any() else {})}
-    tables.write(rows.about(fitted.schema_, frame, found), output)
+    tables.write(rows.about(fitted.schema_, frame, found), output, escape=escape_formulas)
     weight = fitted.schema_.weights(frame, missing_columns="ignore")
     what = f"log-likelihood of {counted(len(value), 'row')}"
     typer.echo(f"{rows.mean_in_words(value, weight, what)} nats")
@@ -206,6 +216,7 @@ def predict(
     score: options.Score = None,
     columns: options.Columns = None,
     threads: options.Threads = None,
+    escape_formulas: options.EscapeFormulas = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write the most probable answer to one question and all probabilities; for a number, an interval.
@@ -218,7 +229,7 @@ def predict(
 
     asked, items = fitted.schema_[column], long.items_named(fitted.schema_, item_list, column)
     if asked.kind == "ratings":
-        tables.write(longform.predicted(fitted, frame, column, given, items), output)
+        tables.write(longform.predicted(fitted, frame, column, given, items), output, escape=escape_formulas)
         return
     if asked.is_listed:  # a ranking of many items
         found = rows.cells(fitted, frame, column, given, items)
@@ -228,7 +239,7 @@ def predict(
         found = rows.interval(fitted, frame, column, given, level)
     else:
         raise ThurboError(f'column "{column}": type {type(asked).__name__} cannot be predicted; name another column')
-    tables.write(rows.about(fitted.schema_, frame, found), output)
+    tables.write(rows.about(fitted.schema_, frame, found), output, escape=escape_formulas)
 
 
 @app.command()
@@ -248,6 +259,7 @@ def evaluate(
     columns: options.Columns = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    escape_formulas: options.EscapeFormulas = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Mask some answers, predict each from the rest of its row, and compare with baselines."""
@@ -256,7 +268,7 @@ def evaluate(
     fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
     found = fitted.evaluate(frame, hide=hide, random_state=seed, logistic=regressions)
     if output is not None:
-        tables.write(found.frame, output)
+        tables.write(found.frame, output, escape=escape_formulas)
     typer.echo(str(found))
 
 
@@ -272,6 +284,7 @@ def sample(
     ] = options.Sampling.GIBBS,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    escape_formulas: options.EscapeFormulas = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write new rows drawn from the model, in the labels and units of the data.
@@ -287,6 +300,7 @@ def sample(
 
     items = long.items_named(fitted.schema_, item_list)
     drawn = fitted.sample(n, given=given, method=method.value, random_state=seed, items=items)
-    tables.write(longform.sampled(fitted.schema_, drawn, items), output, longform.ordinary(fitted.schema_))
+    found = longform.sampled(fitted.schema_, drawn, items)
+    tables.write(found, output, longform.ordinary(fitted.schema_), escape=escape_formulas)
     if not quiet:
         say(f"{counted(n, 'row')} written to {output}")

@@ -9,7 +9,7 @@ import typer
 
 from thurbo.cli import lists as long
 from thurbo.cli import options, tables
-from thurbo.cli.app import app, counted, say
+from thurbo.cli.app import Interrupted, app, counted, say
 from thurbo.errors import ThurboError
 
 
@@ -102,7 +102,7 @@ def fit(
 ) -> None:
     """Fit a model to a table and save it."""
     tables.check_output_as(output)
-    state = checkpoint or (output.with_name(f"{output.name}.checkpoint") if resume else None)
+    state = checkpoint or (_beside(output) if resume else None)
     if state is not None and state.absolute() == output.absolute():
         raise ThurboError("--checkpoint and --output name the same file; give --checkpoint another name")
     frame, found = _schema(data, schema, long.LongNames(row, item, score, columns), missing)
@@ -126,11 +126,28 @@ def fit(
     if ordinals is options.Ordinals.AUTO:
         _choose_ordinals(model, frame, seed, quiet)
     model.fit(frame)
+    if model._unfinished is not None:
+        raise _interrupted(model, output, state)
     model.save(output)
     if state is not None and model.converged_:
         state.unlink(missing_ok=True)  # kept if the fit was interrupted, so that it can be resumed
     for line in _summary(model, frame, output):
         typer.echo(line)
+
+
+def _interrupted(model: Any, output: Path, state: Path | None) -> Interrupted:
+    """Save the state of an interrupted fit; the model itself is not written, because it is not what was asked for."""
+    done = f"interrupted after {counted(len(model.history_), 'epoch')}; {output} was not written"
+    if not model._unfinished.run.number:
+        return Interrupted(f"{done}, and there is nothing to continue from")
+    path = state or _beside(output)
+    model._unfinished.save(path)
+    command = "the same command" if state is not None else "the same command with --resume"
+    return Interrupted(f"{done}. The state of training is in {path}: give {command} to continue from it")
+
+
+def _beside(output: Path) -> Path:
+    return output.with_name(f"{output.name}.checkpoint")
 
 
 def _learning(masking: options.Masking | None, hold_out: float | None) -> Any:

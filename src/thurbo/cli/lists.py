@@ -6,13 +6,10 @@ In a schema, the Id column names the rows, the Ratings column the items, and its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from thurbo.errors import ThurboError
-
-MOST_COLUMNS, MOST_LINES = 8, 100_000  # of a table that may be long, for `hint`
 
 
 class LongNames(NamedTuple):
@@ -101,29 +98,16 @@ def _completed(options: LongNames, schema: Any, lists: str | None) -> LongNames:
 
 
 def hint(frame: Any) -> str:
-    """Advice for a table that looks long, because no pair of values of two of its columns repeats; else empty.
-
-    Of n random pairs of a and b values about n² / 2ab would repeat; the hint requires that this number is above ten.
-    """
-    import numpy as np
-
+    """Advice for a table that looks long; else empty."""
+    from thurbo.io.long import looks_long
     from thurbo.io.table import as_table
 
-    source = as_table(frame)
-    if len(source.names) > MOST_COLUMNS:
-        return ""
-    codes = {}
-    for name in source.names:
-        cells = source.cells(name)
-        values = cells.values[:MOST_LINES]
-        if values.dtype.kind in "iuOTU" and not cells.missing.any():
-            found, code = np.unique(values.astype(str), return_inverse=True)
-            if 2 <= len(found) <= len(values) // 2:
-                codes[name] = (len(found), code.astype(np.int64))
-    for (row, (n_rows, one)), (item, (n_items, two)) in combinations(codes.items(), 2):
-        if len(one) ** 2 > 20 * n_rows * n_items and len(np.unique(one * n_items + two)) == len(one):
-            return f"If each line is one score of an item, use --row {row} --item {item} --score ..."
-    return ""
+    found = looks_long(as_table(frame))
+    return (
+        ""
+        if found is None
+        else f"If each line is one score of an item, use --row {found[0]} --item {found[1]} --score ..."
+    )
 
 
 def _has_lists(frame: Any, name: str | None) -> bool:

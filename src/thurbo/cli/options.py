@@ -81,6 +81,13 @@ Output = Annotated[
     Path,
     typer.Option("--output", "-o", help="File to write; the extension selects the format.", show_default=False),
 ]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="In .csv and .tsv, put an apostrophe in front of text that starts with = + - @, for spreadsheet programs.",
+    ),
+]
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", "-s", help="Type of each column, a TOML file; inferred by default.", show_default=False),

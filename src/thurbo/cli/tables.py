@@ -41,11 +41,14 @@ def check_output_as(path: Path, *suffixes: str) -> None:
     destination(path)
 
 
-def write(frame: Any, path: Path, schema: Any = None, like: Path | None = None) -> None:
-    """Write a table, completely or not at all; what did not change is copied from the file `like`."""
+def write(frame: Any, path: Path, schema: Any = None, like: Path | None = None, escape: bool = False) -> None:
+    """Write a table, completely or not at all.
+
+    What did not change is copied from the file `like`, unless formulas are escaped, which changes cells.
+    """
     import thurbo
 
-    thurbo.write(frame, path, schema, like=like)
+    thurbo.write(frame, path, schema, like=None if escape else like, formulas="escape" if escape else "keep")
 
 
 def with_row_texts(items: Path, frame: Any, ranked: Any, schema: Any) -> Any:

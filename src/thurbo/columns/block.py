@@ -6,7 +6,7 @@ A line is a row of a table, or an entry of a row's list. This module uses NumPy 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ from thurbo._words import inequality
 from thurbo.columns.cells import BoolArray, FloatArray, IntArray
 
 Family = Literal["levels", "measured", "utility", "none"]
+
+OPEN = 1e12  # an end of an interval so many standard units away is no end: its square is near the limit of float32
 
 # The default of a Block field is a read-only view without information; it takes no memory.
 _SAYS_NOTHING: Any = None
@@ -139,6 +141,21 @@ class Block:
         if self.entries is None:
             return values
         return np.bincount(self.entries.row, values, minlength=self.n_rows).astype(np.float64)
+
+    def within(self, most: float) -> tuple[Block, BoolArray]:
+        """The block with all numbers at most so many standard units from 0, and which lines that changed, [line].
+
+        An interval that lies beyond becomes open towards its side.
+        """
+        point, low, high = self.point, self.lower, self.upper
+        above, below = ~point & (low > most), ~point & (high < -most)
+        far = point & (np.abs(low) > most) | above | below
+        changed = np.asarray(far.any(axis=1))
+        if not far.any() and not any((np.isfinite(end) & (np.abs(end) > OPEN)).any() for end in (low, high)):
+            return self, changed
+        lower = np.select([point | above, below | (low < -OPEN)], [low.clip(-most, most), -np.inf], low)
+        upper = np.select([point | below, above | (high > OPEN)], [high.clip(-most, most), np.inf], high)
+        return replace(self, lower=lower, upper=upper), changed
 
     @classmethod
     def levels(

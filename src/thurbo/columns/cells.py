@@ -57,7 +57,14 @@ def listing(values: Iterable[Any], separator: str = ", ", most: int = 12) -> str
 
 def suggestion(value: object, known: Iterable[object]) -> str:
     """The start of a remedy that suggests the nearest known name; empty if no name is near."""
-    names = {str(name).casefold(): str(name) for name in known}
+    known, value = list(known), plain(value)
+    same = next((name for name in known if str(name) == str(value)), None)
+    if same is not None and isinstance(same, str) != isinstance(value, str):
+        kinds = ("number", "text") if isinstance(value, str) else ("text", "number")
+        return f"did you mean the {kinds[0]} {show(same)} instead of the {kinds[1]} {show(value)}? "
+    if not isinstance(value, str):  # a number near another number is no slip of the pen
+        return ""
+    names = {name.casefold(): name for name in map(str, known)}
     near = difflib.get_close_matches(str(value).casefold(), names, n=1)
     return f'did you mean "{names[near[0]]}"? ' if near else ""
 

@@ -62,8 +62,10 @@ class MeasuredColumn(Column):
         increasing = all(np.all(np.diff(values) > 0) for values in (self.knots, self.scores))
         if len(self.knots) != len(self.scores) or not increasing:
             raise SchemaError("knots and scores are not two increasing lists of one length", remedy="fit the column")
-        if self.scale is not None and not self.scale > 0:
-            raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
+        if self.scale is not None and not 0 < self.scale < np.inf:
+            raise SchemaError(f"scale={self.scale} is not a positive number", remedy="fit the column")
+        if self.location is not None and not np.isfinite(self.location):
+            raise SchemaError(f"location={self.location} is not a finite number", remedy="fit the column")
         check_precision(self._precision)
         self._check_own()
 
@@ -119,7 +121,8 @@ class MeasuredColumn(Column):
     def to_standard(self, numbers: FloatArray) -> FloatArray:
         """Numbers in the user's units as standard units: z = (T(e) − location) / scale."""
         location, scale = self.standard
-        return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
+        with np.errstate(over="ignore"):  # a number near the limit of float64 is infinite in small units
+            return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
 
     def to_user(self, z: FloatArray) -> FloatArray:
         """Standard units as numbers in the user's units: T⁻¹(location + scale z)."""
@@ -167,7 +170,7 @@ class MeasuredColumn(Column):
         block.log_jacobian[point] = self.log_derivative(lower[point])
         width = np.full(len(lower), np.inf)
         both = np.isfinite(block.lower[:, 0]) & np.isfinite(block.upper[:, 0]) & ~point
-        width[both] = (block.upper - block.lower)[both, 0]
+        width[both] = block.upper[both, 0] - block.lower[both, 0]
         narrow = width < NARROWEST
         if narrow.any():
             low, high = lower[narrow], upper[narrow]

@@ -290,8 +290,7 @@ class Ratings(Column):
         if self.unseen == "error" and (site < 0).any():
             entry = int((site < 0).argmax())
             item = names[found.which[entry]]
-            near = suggestion(item, self.items) if isinstance(item, str) else ""
-            remedy = f'{near}remove it, or use Ratings(unseen="missing")'
+            remedy = f'{suggestion(item, self.items)}remove it, or use Ratings(unseen="missing")'
             position = int(np.searchsorted(found.start, entry, side="right") - 1)
             raise cells.error(position, f"item {show(item)} was not in the training table", remedy)
         return site

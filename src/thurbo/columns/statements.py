@@ -319,6 +319,9 @@ def _cell(sign: str, rest: str, text: str, spelt: Mapping[str, Any]) -> Any:
         raise SchemaError(f"the condition {show(text)} is not complete", remedy=f"add what follows {sign}")
     if sign in ":=" and rest.strip() in spelt:  # a label may contain these signs
         return value(rest)
+    if sign == "=" and rest.startswith("="):
+        right = text.replace("==", "=", 1).strip()
+        raise SchemaError(f"the condition {show(text)} has two signs =", remedy=f"use one: '{right}'")
     if sign == ":":
         if ">" not in rest:
             return value(rest)

@@ -6,11 +6,12 @@ A query reads a table by the fitted schema (`_read`), chooses how to compute (`_
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from thurbo import _runtime
 from thurbo.columns import Block
 from thurbo.columns.statements import parse_conditions
 from thurbo.errors import SchemaError, ThurboError, check_choice
@@ -18,6 +19,7 @@ from thurbo.evidence import pack as packing
 from thurbo.evidence.buckets import Buckets
 from thurbo.io.table import Table, as_table
 from thurbo.learning import settings
+from thurbo.learning.checkpoint import Unfinished
 from thurbo.queries import score
 from thurbo.queries.features import Features, How, features
 from thurbo.queries.question import Question
@@ -47,11 +49,21 @@ class FittedModel:
     converged_: bool
     n_features_in_: int
     frame_kind_: str
+    n_ratings_: dict[str, np.ndarray]
+
+    _unfinished: Unfinished | None = None  # after a fit that was interrupted
+
+    def _finished(self) -> Self:
+        """This model; raises KeyboardInterrupt if its fit was interrupted, so that work that needs it ends too."""
+        if self._unfinished is not None:
+            raise KeyboardInterrupt
+        return self
 
     def _adopt(
         self, schema: Schema, params: Params, objective: str, history: list[dict[str, Any]], converged: bool
     ) -> None:
         """Take over a fitted model: after training, or from a file."""
+        _runtime.prepare()
         self.schema_, self.params_ = schema, params
         self.objective_, self.history_, self.converged_ = objective, history, converged
         self.n_epochs_ = len(history)
@@ -73,6 +85,7 @@ class FittedModel:
     def _read(self, X: Any, given: Given = None, asked_about: Sequence[str] = ()) -> Asked:
         """A table as evidence, with `given` in the place of some columns' cells; not of the columns asked about."""
         check_is_fitted(self, "params_")
+        _runtime.prepare()
         table = as_table(X)
         if table.kind == "numpy":  # an array has no names: its columns are those of the fit, in order
             if len(table.names) != self.n_features_in_:

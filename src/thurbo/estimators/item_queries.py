@@ -39,7 +39,8 @@ class ItemQueries(FittedModel):
         items : list or table, optional
             The items to rank. Give one list for all rows, or a long table with the items of each row: it has a column
             of rows and a column of items, with the same names as in `from_long`, and all its pairs are ranked. By
-            default all items.
+            default all items. Items that are not in the training table are left out with a warning; it is an error if
+            the training table has none of them.
         exclude_seen : bool, default=True
             Leave out the items that a row has already rated or ranked.
         column : str, optional
@@ -92,7 +93,7 @@ class ItemQueries(FittedModel):
         found = self._features(asked.evidence)
         return ranking.prefers(self.params_, self.schema_, name, asked.evidence, found, item, other)
 
-    def similar_items(self, item: Any, top: int = 10, column: str | None = None) -> Any:
+    def similar_items(self, item: Any, top: int = 10, column: str | None = None, min_ratings: int = 5) -> Any:
         """Items that are liked by the same rows, by the correlation of their utilities in the model.
 
         Parameters
@@ -103,6 +104,9 @@ class ItemQueries(FittedModel):
             Number of items.
         column : str, optional
             Name of the `Ratings` or `Ranking` column. Needed if there are several.
+        min_ratings : int, default=5
+            Leave out items that fewer training rows rate or rank, because little is known about them (`n_ratings_`).
+            Models that were saved before version 0.1 do not have these numbers, and leave out none.
 
         Returns
         -------
@@ -111,4 +115,6 @@ class ItemQueries(FittedModel):
         """
         check_is_fitted(self, "params_")
         name = ranking.column(self.schema_, column)
-        return build.frame(self.frame_kind_, ranking.similar_items(self.params_, self.schema_, name, item, top))
+        counts = self.n_ratings_.get(name)
+        found = ranking.similar_items(self.params_, self.schema_, name, item, top, min_ratings, counts)
+        return build.frame(self.frame_kind_, found)

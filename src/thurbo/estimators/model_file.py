@@ -37,6 +37,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
         "converged": model.converged_,
         "n_features_in": model.n_features_in_,
         "frame_kind": model.frame_kind_,
+        "n_ratings": {name: counts.tolist() for name, counts in model.n_ratings_.items()},
         "feature_names_in": None if not hasattr(model, "feature_names_in_") else list(model.feature_names_in_),
     }
     params = model.params_
@@ -70,7 +71,12 @@ def load(cls: Any, path: str | PathLike[str]) -> Any:
     arrays, description = store.load(path)
     try:
         return _rebuilt(cls, arrays, description)
-    except (KeyError, TypeError, ValueError) as error:  # whole and unaltered, but not what `save` writes
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:  # whole, but not what `save` writes
         raise NotTrusted(f'"{path}" does not hold a model that this thurbo knows ({error}); fit again') from error
 
 
@@ -94,12 +100,49 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
         shapes["presence"] = (*sites, hidden[0] + arrays["loadings"].shape[1])
     if {name: array.shape for name, array in arrays.items()} != shapes:
         raise ValueError("its arrays do not fit its schema")
+    _check_values(arrays, schema.n_cuts)
+    _check_description(description)
     device = {name: jnp.asarray(value) for name, value in arrays.items()}
     gauge = Gauge(device.pop("cuts"), device.pop("scale"))
     params = Params(gauge=gauge, **device)
     model._adopt(schema, params, description["objective"], description["history"], description["converged"])
     model.n_features_in_ = description["n_features_in"]
     model.frame_kind_ = description["frame_kind"]
+    model.n_ratings_ = _counts(schema, description.get("n_ratings", {}))  # older files have none
     if description["feature_names_in"] is not None:
         model.feature_names_in_ = np.asarray(description["feature_names_in"], object)
     return model
+
+
+def _check_values(arrays: dict[str, np.ndarray], n_cuts: np.ndarray) -> None:
+    """Refuse parameters that no fit can have given, which would otherwise give wrong answers silently."""
+    cuts = arrays["cuts"]
+    is_cut = np.arange(cuts.shape[1])[None, :] < n_cuts[:, None]  # the others are +∞
+    for name, array in arrays.items():
+        if array.dtype.kind != "f":
+            raise ValueError(f"{name} has no real numbers")
+        if not np.isfinite(array[is_cut] if name == "cuts" else array).all():
+            raise ValueError(f"{name} has numbers that are not finite")
+    if np.isnan(cuts).any() or (cuts[:, 1:] < cuts[:, :-1]).any():
+        raise ValueError("the cuts between levels do not increase")
+    if (arrays["scale"] <= 0).any():
+        raise ValueError("a scale is not positive")
+    if ((arrays["hidden_mean"] < 0) | (arrays["hidden_mean"] > 1)).any():
+        raise ValueError("hidden_mean has numbers that are no probabilities")
+
+
+def _check_description(description: dict[str, Any]) -> None:
+    kinds = {"objective": str, "history": list, "converged": bool, "n_features_in": int, "frame_kind": str}
+    for name, kind in kinds.items():
+        if not isinstance(description[name], kind):
+            raise ValueError(f"{name} is {description[name]!r}")
+    if not all(isinstance(record, dict) for record in description["history"]):
+        raise ValueError("the history is not a list of records")
+
+
+def _counts(schema: Schema, state: dict[str, list[int]]) -> dict[str, np.ndarray]:
+    """The number of ratings of each item."""
+    found = {name: np.asarray(counts) for name, counts in state.items()}
+    if any(each.dtype.kind != "i" or each.shape != (len(schema[name].labels),) for name, each in found.items()):
+        raise ValueError("n_ratings does not fit its schema")
+    return found

@@ -66,6 +66,7 @@ def choose_ordinals(
     for reading in READINGS:
         fitted = clone(model).set_params(schema=schema.read_ordinals(reading), checkpoint=None, **sizes)
         fitted.fit(X, sample_weight=weight * (1.0 - apart))
+        fitted._finished()
         sizes = {"n_hidden": fitted.params_.n_hidden, "n_factors": fitted.params_.n_factors}
         found = fitted.evaluate(X, hide=hide, random_state=seed, logistic=False, sample_weight=weight * apart)
         scores[reading] = {record["column"]: record for record in found.columns if record["answer"] == "label"}

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from thurbo import _runtime
 from thurbo.errors import ThurboError, check_choice
 from thurbo.estimators.cell_queries import CellQueries
 from thurbo.estimators.fitted_model import Asked, Given, weights
@@ -71,6 +72,7 @@ class RowQueries(CellQueries):
         3
         """
         check_is_fitted(self, "params_")
+        _runtime.prepare()
         check_choice("method", method, ("auto", "sequential", "gibbs", "modes"))
         if not isinstance(n, Integral) or int(n) < 0:
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")

@@ -6,6 +6,7 @@ user's own labels and units. The mathematics is elsewhere.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from os import PathLike
@@ -16,18 +17,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from thurbo import _runtime
 from thurbo.columns import Column
-from thurbo.errors import SchemaError, ThurboError, check_choice
+from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
 from thurbo.estimators import model_file
 from thurbo.estimators.fitted_model import weights
 from thurbo.estimators.item_queries import ItemQueries
 from thurbo.estimators.row_queries import RowQueries
 from thurbo.evidence import pack as packing
+from thurbo.io.long import looks_long
 from thurbo.io.table import Table, as_table
 from thurbo.learning import fit as fitting
 from thurbo.learning import monitor, settings
 from thurbo.learning.objective_settings import Learning
+from thurbo.queries.rank import n_ratings
 from thurbo.schema import Schema
+from thurbo.schema.blocks import warn_of_swamped_columns
 
 
 class TBM(ItemQueries, RowQueries, BaseEstimator):
@@ -96,7 +101,8 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
     hidden_bias_ : ndarray of shape (K,)
         γ: bias of each hidden unit (Eq. 2).
     cuts_ : dict of ndarray
-        For each column with ordered levels, the points between neighbouring levels, increasing; `Binary` has one.
+        For each column with ordered levels, the points between neighbouring levels, increasing; `Binary` has one, and
+        `MultiSelect` one for each option (shape (n_options, 1)).
     scales_ : dict of (float, float)
         For each column of numbers, the location and scale by which it is standardised.
     params_ : Params
@@ -113,6 +119,8 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         The sizes that "auto" compared, best first.
     posteriors_ : ndarray of shape (n_rows, K)
         Probabilities of the hidden units for the training rows, averaged over epochs; only with `posterior_smoothing`.
+    n_ratings_ : dict of ndarray
+        For each `Ratings` or `Ranking` column, how many training rows rate or rank each item.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -267,9 +275,11 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         ['a', 'b.x', 'b.y', 'b.z']
         """
         settings.flat(self.get_params(deep=False))  # refuses bad values before any work
+        _runtime.prepare()
         table = as_table(X)
         schema = self._fitted_schema(table)
         blocks = schema.compile(table)
+        warn_of_swamped_columns(table, blocks, schema.row_names(table))
         reading = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
         chosen = self._settings(schema)
         evidence = packing.pack(blocks.values(), chosen["unobserved"], reading=reading, most_widths=0)
@@ -278,12 +288,13 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         _, max_epochs = fitting.lengths(chosen, data)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
-            fitted, plan, tried, learned_from = fitting.fit(chosen, data, seed, on_epoch)
+            fitted, plan, tried, learned_from, self._unfinished = fitting.fit(chosen, data, seed, on_epoch)
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)
         self.sizes_tried_ = [each._asdict() for each in tried]
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
+        self.n_ratings_ = n_ratings(schema, blocks)
         if table.kind != "numpy":
             self.feature_names_in_ = np.asarray(table.names, object)
         elif hasattr(self, "feature_names_in_"):
@@ -356,6 +367,8 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         weight = weights(self.schema_, asked.table, sample_weight)
         data = fitting.Data(self.schema_, asked.blocks, asked.evidence, weight)
         fitted = fitting.go_on(chosen, data, state, plan, seed)
+        for name, more in n_ratings(self.schema_, asked.blocks).items():
+            self.n_ratings_[name] = self.n_ratings_[name] + more
         self.__dict__.pop("posteriors_", None)  # those of other rows, under another model
         monitor.warn(fitted)
         self._adopt(self.schema_, fitted.params, plan.objective, self.history_ + fitted.history, fitted.converged)
@@ -370,6 +383,9 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
 
     def _schema(self, table: Table) -> Schema:
         if self.schema is None:
+            if (names := looks_long(table)) is not None:
+                message = f"if each line is one score of an item, use from_long(X, {names[0]!r}, {names[1]!r}, score)"
+                warnings.warn(message, SchemaWarning, stacklevel=4)
             return Schema.infer(table)
         if isinstance(self.schema, Schema):
             return self.schema

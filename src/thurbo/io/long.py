@@ -6,6 +6,7 @@ Idea: entries are sorted by row once and stored as flat arrays (CSR); no array h
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from thurbo.columns.cells import Listed, listing, show, suggestion
 from thurbo.errors import SchemaError
 from thurbo.io import build
 from thurbo.io.table import Table, as_table
+
+MOST_COLUMNS, MOST_LINES = 8, 100_000  # of a table that may be long, for `looks_long`
 
 
 def from_long(
@@ -43,7 +46,7 @@ def from_long(
     Raises
     ------
     SchemaError
-        If a column does not exist, or an identifier or score is missing or not valid.
+        If a column does not exist, an identifier or score is missing or not valid, or a row has an item twice.
 
     Examples
     --------
@@ -60,7 +63,9 @@ def from_long(
     owner, owners = _coded(source, row)
     index, items = _coded(source, item)
     value = _order(owner) if score is None else _scores(source, score)
-    order = np.argsort(owner.astype(np.int64) * len(items) + index, kind="stable")
+    pair = owner.astype(np.int64) * len(items) + index
+    order = np.argsort(pair, kind="stable")
+    _refuse_twice(source, row, item, pair, order)
     start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(owners)))])
     listed = Listed(start, items, index[order], value[order], score, ordered=score is None)
     data, people = {row: owners}, None if columns is None else as_table(columns)
@@ -74,6 +79,42 @@ def from_long(
     made = data if source.kind in {"dict", "numpy"} else build.frame(source.kind, data)
     made = replace(as_table(made), rows=owners, owner=row)
     return with_lists(made if people is None else _with_metadata(made, people), called, listed)
+
+
+def _refuse_twice(source: Table, row: str, item: str, pair: NDArray[np.int64], order: NDArray[Any]) -> None:
+    """Refuse two lines about one item of one row; `order` sorts the pairs."""
+    same = np.flatnonzero(np.diff(pair[order]) == 0)
+    if not len(same):
+        return
+    first, second = (int(line) for line in order[same[0] : same[0] + 2])
+    owner, what = (source.cells(name).values[first] for name in (row, item))
+    raise SchemaError(
+        f"item {show(what)} of {row} {show(owner)} occurs twice, also in row {source.rows[first]}",
+        row=source.rows[second],
+        column=item,
+        remedy=f"keep one line for each {row} and {item}, for example the last, or the mean of their scores",
+    )
+
+
+def looks_long(table: Table) -> tuple[str, str] | None:
+    """Names of the row and item columns of a table that looks long: no pair of values of these columns repeats.
+
+    Of n random pairs of a and b values about n² / 2ab would repeat; this number must be above ten.
+    """
+    if len(table.names) > MOST_COLUMNS or table.lists:
+        return None
+    codes = {}
+    for name in table.names:
+        cells = table.cells(name)
+        values = cells.values[:MOST_LINES]
+        if values.dtype.kind in "iuOTU" and not cells.missing.any():
+            found, code = np.unique(values.astype(str), return_inverse=True)
+            if 2 <= len(found) <= len(values) // 2:
+                codes[name] = (len(found), code.astype(np.int64))
+    for (row, (n_rows, one)), (item, (n_items, two)) in combinations(codes.items(), 2):
+        if len(one) ** 2 > 20 * n_rows * n_items and len(np.unique(one * n_items + two)) == len(one):
+            return row, item
+    return None
 
 
 def with_lists(table: Table, name: str, listed: Listed) -> Table:

@@ -290,4 +290,7 @@ def statistical_error(error: Exception, path: str) -> ThurboError:
 def write_error(error: Exception, path: str) -> ThurboError:
     """An error of pyreadstat while writing, as one sentence with a remedy."""
     reason = str(error).strip().rstrip(".") or type(error).__name__
+    if reason == "Unable to write data":  # all that the library says if the disk is full
+        problem = "the disk is full, or the file is too large for it"
+        return ThurboError(f'cannot write "{path}": {problem}; free some space, or choose another disk')
     return ThurboError(f'cannot write "{path}": {reason}; rename or convert that column, or write .parquet')

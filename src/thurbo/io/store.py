@@ -65,4 +65,7 @@ def load(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, An
     text = header.get("description", "")
     if _checksum(arrays, stamp, text) != header.get("sha256"):
         raise NotTrusted(f'"{path}" was changed after it was saved (its checksum is wrong); save the model again')
-    return arrays, json.loads(text)
+    try:
+        return arrays, json.loads(text)
+    except ValueError as error:
+        raise NotTrusted(f'"{path}" has a description that cannot be read ({error}); save the model again') from error

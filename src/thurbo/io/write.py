@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from thurbo.errors import ThurboError
 from thurbo.io.codebook import KEY, Codebook
 from thurbo.io.files import destination, replacing
+from thurbo.io.formulas import escaped_text
 from thurbo.io.read import COLUMNAR, TEXT, known, need, read_frame
 from thurbo.io.rewrite import like_file
 from thurbo.io.table import as_table, library_of
@@ -22,7 +23,11 @@ WRITTEN = (".sav", ".zsav", ".dta", *TEXT, *COLUMNAR)
 
 
 def write_frame(
-    frame: Any, path: str | os.PathLike[str], book: Codebook, like: str | os.PathLike[str] | None = None
+    frame: Any,
+    path: str | os.PathLike[str],
+    book: Codebook,
+    like: str | os.PathLike[str] | None = None,
+    formulas: Literal["keep", "escape"] = "keep",
 ) -> Path:
     """Write a table of any library with its code book, or as a changed copy of the file `like`; returns the path."""
     suffix = known(path, WRITTEN)
@@ -34,7 +39,9 @@ def write_frame(
             if isinstance(own, bytes):
                 temporary.write_bytes(own)
             elif suffix in TEXT:
-                _write_text(_arrow(own, as_words=True), temporary, "\t" if suffix == ".tsv" else ",")
+                _write_text(
+                    _arrow(own, as_words=True), temporary, "\t" if suffix == ".tsv" else ",", formulas == "escape"
+                )
             elif suffix in COLUMNAR:
                 _write_columnar(own, temporary, suffix, book)
             else:
@@ -102,10 +109,23 @@ def _words(column: Any) -> Any:
     return column
 
 
-def _write_text(table: Any, path: Path, separator: str) -> None:
+def _write_text(table: Any, path: Path, separator: str, escape: bool = False) -> None:
+    import pyarrow as pa
     from pyarrow import csv
 
+    if escape:
+        names = [escaped_text(name) for name in table.column_names]
+        table = pa.table(dict(zip(names, map(_escaped, table.columns), strict=True)))
     csv.write_csv(table, path, csv.WriteOptions(delimiter=separator, quoting_style="needed"))
+
+
+def _escaped(cells: Any) -> Any:
+    """A column of text with formulas escaped; other columns unchanged."""
+    import pyarrow as pa
+
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return cells
+    return pa.array([None if cell is None else escaped_text(cell) for cell in cells.to_pylist()], pa.string())
 
 
 def _write_columnar(frame: Any, path: Path, suffix: str, book: Codebook) -> None:

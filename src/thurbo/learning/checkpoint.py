@@ -10,7 +10,7 @@ import hashlib
 import time
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,17 @@ def fingerprint(*parts: Any) -> str:
         else:
             digest.update(repr(leaf).encode())
     return digest.hexdigest()
+
+
+class Unfinished(NamedTuple):
+    """A fit that was interrupted: its fingerprint, and the run to resume."""
+
+    mark: str
+    run: Run
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the run to a checkpoint, from which `fit` resumes."""
+        Checkpoint(path, self.mark).write(self.run)
 
 
 class Checkpoint:

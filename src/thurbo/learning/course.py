@@ -73,6 +73,7 @@ class Fitted(NamedTuple):
     converged: bool
     problem: str | None
     state: TrainState
+    unfinished: Run | None = None  # where a fit that was interrupted can be resumed
 
 
 @dataclass
@@ -143,10 +144,12 @@ def fit(
     weight = jax.device_put(rows.weight)
     every = max(1, length.max_epochs // 50)
     key_score = jax.random.fold_in(key, 2**30)
-    problem, before = None, run.seconds
+    problem, before, unfinished = None, run.seconds, None
     started = time.perf_counter()
+    whole = run  # as it was between two epochs
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
+            whole = replace(run, history=list(run.history))
             moved, info = _epoch(key, run, rows.evidence, weight, layout, plan, length)
             params = fold(moved.learnable, moved.centre, layout)
             run.number += 1
@@ -177,8 +180,9 @@ def fit(
                 break
     except KeyboardInterrupt:
         problem = f"interrupted after {run.number} of {length.max_epochs} epochs; the parameters are the best so far"
+        unfinished = whole
     kept = run.best if held_out is not None else run.state
-    return Fitted(fold(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept)
+    return Fitted(fold(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept, unfinished)
 
 
 def _epoch(

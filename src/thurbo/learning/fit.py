@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -17,7 +18,7 @@ from thurbo._typing import PRNGKey
 from thurbo.evidence.buckets import Buckets
 from thurbo.learning import course, settings, sizes, trainer
 from thurbo.learning import start as starting
-from thurbo.learning.checkpoint import Checkpoint, fingerprint
+from thurbo.learning.checkpoint import Checkpoint, Unfinished, fingerprint
 from thurbo.learning.plan import Plan
 from thurbo.learning.start import Layout
 
@@ -56,12 +57,13 @@ class Data(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A fit: its result, its plan, the sizes that were tried, and the training rows."""
+    """A fit: its result, its plan, the sizes that were tried, the training rows, and the rest of an interrupted fit."""
 
     fitted: course.Fitted
     plan: Plan
     tried: list[sizes.Tried]
     rows: np.ndarray
+    unfinished: Unfinished | None
 
 
 def start(
@@ -133,12 +135,8 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
     seen = seen._replace(evidence=seen.evidence.on_device())
     length = course.Length(cells, max_epochs, float(chosen["learning_rate"]))
-    checkpoint = None
-    if chosen["checkpoint"] is not None:
-        checkpoint = Checkpoint(
-            chosen["checkpoint"],
-            fingerprint(every, state, data.layout, plan, length, n_held),
-        )
+    mark = partial(fingerprint, every, state, data.layout, plan, length, n_held)
+    checkpoint = None if chosen["checkpoint"] is None else Checkpoint(chosen["checkpoint"], mark())
     fitted = course.fit(
         key_fit,
         state,
@@ -152,7 +150,10 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
         on_run=checkpoint.save if checkpoint else None,
         limit=None if chosen["max_time"] is None else course.TimeLimit(float(chosen["max_time"]), began),
     )
-    return Outcome(fitted, plan, tried, order[n_held:])
+    unfinished = None if fitted.unfinished is None else Unfinished(mark(), fitted.unfinished)
+    if checkpoint is not None and unfinished is not None:
+        checkpoint.write(unfinished.run)
+    return Outcome(fitted, plan, tried, order[n_held:], unfinished)
 
 
 def lengths(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:

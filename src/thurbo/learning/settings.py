@@ -38,6 +38,8 @@ CHOICES = {
 }
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_temperatures": 1, "n_chains": 1, "batch_size": 1}
 SMALLEST |= {"max_epochs": 0}
+# Each unit needs numbers for every site and for every row of a batch: of 100 sites and 500 rows, about 6 kB.
+LARGEST, BYTES_PER_UNIT = {"n_hidden": 10_000, "n_factors": 1_000}, 6_400
 NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight", "marginal_weight")
 MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
 MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight", "marginal_weight")
@@ -83,6 +85,7 @@ def check(settings: Settings) -> None:
     for name, smallest in SMALLEST.items():
         value = settings[name]
         if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= smallest:
+            _check_size(name, int(value))
             continue
         if name not in MAY_BE_AUTO or value != "auto":
             auto = ' or "auto"' if name in MAY_BE_AUTO else ""
@@ -103,6 +106,16 @@ def check(settings: Settings) -> None:
         may_be_zero = name in NOT_NEGATIVE
         if not isinstance(value, Real) or not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
             raise ThurboError(f"{name}={value!r} is not a number {'of at least' if may_be_zero else 'above'} 0")
+
+
+def _check_size(name: str, value: int) -> None:
+    """Refuse numbers of units that would fill the memory of the machine."""
+    if value > LARGEST.get(name, value):
+        memory = value * BYTES_PER_UNIT / 1e9
+        raise ThurboError(
+            f"{name}={value} is more than {LARGEST[name]:,}; for a table with 100 columns, training would need about "
+            f'{memory:,.0f} GB of memory; tables rarely need more than 100, give fewer or "auto"'
+        )
 
 
 def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:

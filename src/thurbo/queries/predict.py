@@ -26,10 +26,8 @@ def sites_of(schema: Schema, name: str, items: Any) -> np.ndarray:
     found = []
     for item in items:
         if plain(item) not in known:
-            near = suggestion(item, known) if isinstance(item, str) else ""
-            raise SchemaError(
-                f"there is no item {show(item)}", column=name, remedy=f"{near}use items of the training table"
-            )
+            remedy = f"{suggestion(item, known)}use items of the training table"
+            raise SchemaError(f"there is no item {show(item)}", column=name, remedy=remedy)
         found.append(known[plain(item)])
     return np.asarray(found, np.int64)
 

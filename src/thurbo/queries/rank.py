@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from thurbo.columns.cells import listing, plain, show
-from thurbo.errors import SchemaError, ThurboError
+from thurbo.errors import SchemaError, SchemaWarning, ThurboError
 from thurbo.evidence.buckets import Buckets
 from thurbo.io import build
 from thurbo.io.table import Table, as_table
@@ -63,7 +64,8 @@ def rank(
         allowed = np.ones(len(labels), bool)
         if items is not None:
             allowed[:] = False
-            allowed[sites_of(schema, name, items)] = True
+            items = list(items)
+            allowed[sites_of(schema, name, [items[place] for place in _known(schema, name, items, 4)])] = True
         seen = _seen(asked.blocks[name]) if exclude_seen else None
         result = utilities.best(ask, len(rows), int(top), allowed, seen)
     return build.frame(
@@ -101,8 +103,26 @@ def _pairs(schema: Schema, name: str, rows: np.ndarray, ask: utilities.Ask, sour
             remedy = "use rows of the ranked table, or give a list of items for all rows"
             raise SchemaError(f"there is no row {show(row)}", row=line, column=row_name, remedy=remedy)
         at.append(number[plain(row)])
-    item = sites_of(schema, name, source.cells(item_name).values.tolist())
-    return utilities.of_pairs(ask, len(rows), np.asarray(at), item)
+    items = source.cells(item_name).values.tolist()
+    kept = _known(schema, name, items, 5)
+    item = sites_of(schema, name, [items[place] for place in kept])
+    return utilities.of_pairs(ask, len(rows), np.asarray(at)[kept], item)
+
+
+def _known(schema: Schema, name: str, items: Sequence[Any], stacklevel: int) -> list[int]:
+    """Positions of the items that the model knows; warns of the others. If it knows none, all are kept: an error."""
+    labels = set(schema[name].labels)
+    unknown = {plain(item): None for item in items if plain(item) not in labels}
+    kept = [place for place, item in enumerate(items) if plain(item) not in unknown]
+    if not unknown or not kept:
+        return list(range(len(items)))
+    are = "item is" if len(unknown) == 1 else "items are"
+    warnings.warn(
+        f'column "{name}": {len(unknown)} {are} not in the training table, and left out: {listing(map(show, unknown))}',
+        SchemaWarning,
+        stacklevel=stacklevel,
+    )
+    return kept
 
 
 def _seen(block: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -137,12 +157,28 @@ def prefers(
     return utilities.above(difference, variance)
 
 
-def similar_items(params: Params, schema: Schema, name: str, item: Any, top: int) -> dict[str, np.ndarray]:
-    """The most similar items to one item, and their similarity."""
+def n_ratings(schema: Schema, blocks: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """How many rows rate or rank each item, [item], for each column with items."""
+    found = {}
+    for name in schema.modelled:
+        if schema[name].has_items:
+            items = _seen(blocks[name])[1]
+            found[name] = np.bincount(items, minlength=len(schema[name].labels))
+    return found
+
+
+def similar_items(
+    params: Params, schema: Schema, name: str, item: Any, top: int, min_ratings: int, counts: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """The most similar items to one item, and their similarity; only items with enough ratings."""
+    if not isinstance(min_ratings, (int, np.integer)) or min_ratings < 0:
+        raise ThurboError(f"min_ratings={min_ratings!r} is not a number of ratings; give a whole number of at least 0")
     if not isinstance(top, (int, np.integer)) or top < 1:
         raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
     own = int(sites_of(schema, name, [item])[0])
     value = utilities.similar(params, schema.slices[name], own)
-    order = [place for place in np.argsort(-value, kind="stable").tolist() if place != own][: int(top)]
+    allowed = np.ones(len(value), bool) if counts is None else counts >= min_ratings
+    allowed[own] = False
+    order = [place for place in np.argsort(-value, kind="stable").tolist() if allowed[place]][: int(top)]
     labels = np.asarray(schema[name].labels, object)
     return {"item": _plain_array(labels[order]), "similarity": value[order]}

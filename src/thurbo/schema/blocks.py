@@ -6,6 +6,7 @@ Guarantees that an error names the row, the column and what to do.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -13,11 +14,15 @@ from typing import Any, Literal
 import numpy as np
 
 from thurbo.columns import Block, Cells, Column, LinearRow
-from thurbo.columns.cells import Refused, listing, show, suggestion
-from thurbo.errors import SchemaError
+from thurbo.columns.cells import FloatArray, Refused, as_numbers, listing, show, suggestion
+from thurbo.errors import SchemaError, SchemaWarning
 from thurbo.io.table import Table
 
 MissingColumns = Literal["error", "ignore"]
+
+# Farthest number in standard units. A cell of the training table is farther only if it has more than a million rows.
+FARTHEST = 1e3
+SWAMPED = 1e-4  # median distance of the numbers of a column from their median, in standard units, that is too small
 
 
 def with_row_names(columns: Mapping[str, Column], source: Table) -> Table:
@@ -36,13 +41,14 @@ def compile_table(
     for name, column in columns.items():
         reads = {name, *column.source_columns(name)} if column.source_columns(name) else set()
         if name in given:
-            said = column.recoded(_repeated(given[name], name, source.n_rows))
-            block = column.encode(column.interpreted(said))
+            block = _encoded_condition(column, name, given[name], source.n_rows)
         elif not reads or (missing_columns == "ignore" and not any(each in source for each in reads)):
             blocks[name] = column.silent(source.n_rows)
             continue
         else:
             block = column.encode(cells_of(columns, source, name, missing_columns))
+        if block.family == "measured":
+            block = _not_too_far(block, name, None if name in given else source.rows)
         linear = tuple(_standard(columns, row, source.rows[row.row], name, homes) for row in block.linear)
         blocks[name] = replace(block, linear=linear) if linear else block
     return blocks
@@ -67,6 +73,57 @@ def cells_of(
     own = source.cells(name) if name in source else Cells(name, empty, np.ones(source.n_rows, bool), source.rows)
     parts = {each: source.cells(each) for each in wanted if each in source}
     return columns[name].answered(replace(own, parts=parts))
+
+
+def _not_too_far(block: Block, name: str, rows: Any) -> Block:
+    """The block with numbers that overflow single precision, such as 1e20, brought nearer; warns of them."""
+    near, changed = block.within(FARTHEST)
+    if changed.any():
+        line = int(changed.argmax())
+        row = line if block.entries is None else int(block.entries.row[line])
+        place = "" if rows is None else f"row {rows[row]}, "
+        more = f" (and {changed.sum() - 1} more in this column)" if rows is not None and changed.sum() > 1 else ""
+        warnings.warn(
+            f'{place}column "{name}": the number{more} is more than {FARTHEST:,.0f} standard deviations from the mean '
+            f"of the training data, and is used as if it were {FARTHEST:,.0f}; correct it if it is an error",
+            SchemaWarning,
+            stacklevel=2,
+        )
+    return near
+
+
+def warn_of_swamped_columns(source: Table, blocks: Mapping[str, Block], rows: Any) -> None:
+    """Warn of columns in which one number, such as 1e20, is so large that all others look equal beside it."""
+    for name, block in blocks.items():
+        if block.family != "measured" or block.entries is not None or name not in source:
+            continue
+        line = np.flatnonzero(block.point[:, 0])
+        z = block.lower[line, 0]
+        if len(line) < 3 or _spread(z) >= SWAMPED or not _spread(as_numbers(source.cells(name))[0][line]) > 0:
+            continue
+        warnings.warn(
+            f'row {rows[line[np.abs(z).argmax()]]}, column "{name}": the number is so far from the others that they '
+            'cannot be told apart; correct it if it is an error, or use transform="rank-normal" for this column',
+            SchemaWarning,
+            stacklevel=3,
+        )
+
+
+def _spread(numbers: FloatArray) -> float:
+    """Median distance from the median; one number that is far away does not change it."""
+    return float(np.median(np.abs(numbers - np.median(numbers))))
+
+
+def _encoded_condition(column: Column, name: str, value: Any, n_rows: int) -> Block:
+    """A condition of a query as a block; an error says what a condition may be, because there is no cell to correct."""
+    try:
+        return column.encode(column.interpreted(column.recoded(_repeated(value, name, n_rows))))
+    except SchemaError as error:
+        near, is_cell, _ = (error.remedy or "").partition("correct the cell")
+        if not is_cell:
+            raise
+        known = f"use one of {listing(map(show, column.labels))}" if column.labels else "give a number"
+        raise SchemaError(error.problem, column=name, remedy=f"{near}{known}") from None
 
 
 def _repeated(value: Any, name: str, n_rows: int) -> Cells:

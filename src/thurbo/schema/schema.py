@@ -322,7 +322,7 @@ class Schema(Sites):
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
         """The schema that `to_dict` wrote, or a hand-written one with `missing` and `scales` for the whole file."""
-        if not isinstance(state.get("columns"), Mapping):
+        if not isinstance(state, Mapping) or not isinstance(state.get("columns"), Mapping):
             raise SchemaError("the schema has no columns", remedy='add a [columns."name"] table for each column')
         columns, reasons, titles = {}, {}, {}
         for name, entry in with_scales(state).items():

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from thurbo.columns import Column
+from thurbo.errors import ThurboError, check_choice
 from thurbo.io.codebook import Codebook
 from thurbo.io.notes import Note
 from thurbo.io.read import read_frame
@@ -73,6 +74,7 @@ def write(
     schema: Mapping[str, Column] | None = None,
     *,
     like: str | os.PathLike[str] | None = None,
+    formulas: Literal["keep", "escape"] = "keep",
 ) -> Path:
     """Write a table to a file, completely or not at all.
 
@@ -89,6 +91,10 @@ def write(
         The file that the table was read from. Cells that did not change since are copied from it: byte for byte from
         a text file, with the types of the columns from .parquet and .feather. In other formats, cells of a text file
         stay as they are written ("02139", "n/a", dates).
+    formulas : {"keep", "escape"}, default="keep"
+        "escape" puts an apostrophe in front of every text cell and column name of a .csv or .tsv file that starts with
+        =, +, -, @, a tab or a carriage return and is not a number, so that a spreadsheet program does not run it as a
+        formula. This changes cells that were given, too. Other formats keep text as text.
 
     Returns
     -------
@@ -112,8 +118,11 @@ def write(
     ...     tb.write({"age": [31, 58]}, f"{folder}/survey.csv").name
     'survey.csv'
     """
+    check_choice("formulas", formulas, ("keep", "escape"))
+    if like is not None and formulas == "escape":
+        raise ThurboError('like= keeps cells as they are, and formulas="escape" changes them; leave out one of the two')
     book = _book(Codebook.of(frame), schema or {})
-    return write_frame(frame, path, book.only(map(str, as_table(frame).names)), like)
+    return write_frame(frame, path, book.only(map(str, as_table(frame).names)), like, formulas)
 
 
 def _book(book: Codebook, schema: Mapping[str, Column]) -> Codebook:
