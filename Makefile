@@ -6,7 +6,7 @@ WORKERS ?= 2
 # Whole files go to a worker, in the order that tests/conftest.py gives them.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: venv demo test test-slow lint bench docs clean
+.PHONY: venv demo test suite test-slow lint bench docs clean
 
 venv: $(VENV)/.installed
 
@@ -25,7 +25,11 @@ lint: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+# Types are checked while tests run: alone, they would leave the other cores idle.
+test: venv
+	$(MAKE) --no-print-directory --jobs 2 lint suite
+
+suite: venv
 	$(PYTEST) --durations 15
 
 # As users compile, which `test` does not: the longer statistical work, and numerical tests once more.

@@ -62,8 +62,9 @@ install_import_hook([f"thurbo.{name}" for name in CHECKED], "beartype.beartype")
 NUMERICAL = {"choices", "gibbs", "invariances", "likelihood", "linear", "meanfield", "mixed", "modes", "order"}
 NUMERICAL |= {"permutations", "rbm", "tempering", "truncnorm"}
 # The longest first, by which two workers end together; the others follow in the order of their names.
-LONGEST = ("inequalities", "order", "learning", "estimator", "linear", "lists", "truncnorm", "estimator_orders")
-LONGEST += ("likelihood", "invariances", "evaluate", "imputer", "course", "diagnostics", "ordered", "safeguards", "cli")
+LONGEST = ("every_query", "order", "estimator", "learning", "agreement", "inequalities", "course", "linear", "mixed")
+LONGEST += ("truncnorm", "gibbs", "constraints", "cli_lists", "estimator_orders", "likelihood", "quickstart", "runtime")
+LONGEST += ("imputer", "imputed_cells", "evaluate", "lists", "invariances", "demo", "verbatim", "meanfield", "attacks")
 # Each compiled program maps a few pieces of memory, of which Linux allows a process 65,530; these take 3 GB.
 MANY_MAPS = 10_000
 

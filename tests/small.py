@@ -8,6 +8,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from tests.oracle import Model
 from thurbo.constraints import Box, Gauge, Levels
@@ -17,6 +18,11 @@ from thurbo.inference.posterior import expectation, hidden_probability
 from thurbo.rbm import Params
 
 UNOBSERVED = ("marginalize", "exclude")
+# For tests that take long: either reading of a missing cell without and with factors; the other two pairs are slow.
+CROSSED = [("marginalize", 0), ("exclude", 1)]
+CROSSED += [pytest.param(*pair, marks=pytest.mark.slow) for pair in (("exclude", 0), ("marginalize", 1))]
+# For tests of what both readings share.
+EITHER = [pytest.param("marginalize", marks=pytest.mark.slow), "exclude"]
 # For a program that runs longer than it takes to compile, where conftest.py compiles without optimisation.
 RUNS_LONG = {} if os.environ.get("THURBO_TEST_OPTIMISED") == "1" else {"xla_backend_optimization_level": 1}
 

@@ -68,7 +68,7 @@ def frame() -> pd.DataFrame:
 
 @cache
 def fitted(name: str) -> tb.TBM:
-    usual: dict[str, Any] = {"max_epochs": 60, "learning_rate": 0.03, "random_state": 0, "verbose": False}
+    usual: dict[str, Any] = {"max_epochs": 40, "learning_rate": 0.05, "random_state": 0, "verbose": False}
     return tb.TBM(SCHEMA, **usual, **CASES[name]).fit(frame())
 
 
@@ -155,10 +155,10 @@ def test_which_models_are_asked_cell_by_cell(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_given_answers_hold_and_others_follow_them() -> None:
     model = fitted("multi-prediction")
-    rows = model.sample(1000, given=["age >= 45", "fan = yes", "films: B > A"], random_state=0)
+    rows = model.sample(60, given=["age >= 45", "fan = yes", "films: B > A"], random_state=0)
     assert (rows["age"] >= 45).all()
     assert (rows["fan"] == "yes").all()
     assert (rows["films"].str.index("B") < rows["films"].str.index("A")).all()
     chance = model.predict_proba(empty(1), "vote", given=["fan = yes"])[0, 1]
-    share = (model.sample(2000, given="fan = yes", random_state=0)["vote"] == "yes").mean()
-    assert abs(share - chance) < 5 * np.sqrt(0.25 / 2000) + 0.02
+    share = (model.sample(500, given="fan = yes", random_state=0)["vote"] == "yes").mean()
+    assert abs(share - chance) < 4.5 * np.sqrt(0.25 / 500) + 0.02

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp, norm
 
-from tests.small import RUNS_LONG, UNOBSERVED, exact_posterior, make_evidence, make_params
+from tests.small import CROSSED, RUNS_LONG, exact_posterior, make_evidence, make_params
 from thurbo import rbm
 from thurbo.constraints import Box, Levels
 from thurbo.evidence import Evidence
@@ -38,8 +38,7 @@ def test_sweep_draws_what_rejection_draws():
     assert tested >= 3
 
 
-@pytest.mark.parametrize("unobserved", UNOBSERVED)
-@pytest.mark.parametrize("n_factors", [0, 1])
+@pytest.mark.parametrize(("unobserved", "n_factors"), CROSSED)
 def test_chains_reach_the_enumerated_posterior(unobserved, n_factors):
     """Averages of h over many independent chains against P(h | e), as z-scores."""
     params = make_params(n_factors=n_factors)
@@ -81,7 +80,7 @@ def _observe(x, params):
     return Evidence((Box(lower, upper, point), Levels(jnp.where(has_cuts, code, -1))))
 
 
-@pytest.mark.parametrize("n_factors", [0, 1])
+@pytest.mark.parametrize("n_factors", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_geweke_joint(n_factors):
     """(h, z, x, e) drawn from the prior, and by alternating e | x with one Gibbs round given e, have the same law.
 

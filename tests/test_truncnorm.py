@@ -16,6 +16,8 @@ from thurbo.normal import mills, truncnorm
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 P_VALUE = 2e-5
 DTYPES = ["float32", "float64"]
+# Where single precision is the harder case.
+SINGLE_FIRST = ["float32", pytest.param("float64", marks=pytest.mark.slow)]
 INF = np.inf
 
 
@@ -149,7 +151,7 @@ def test_third_derivatives_match_differences():
     check_grads(truncnorm.variance, (m, lo, hi), order=1, rtol=1e-5, eps=1e-4)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", SINGLE_FIRST)
 def test_derivatives_are_finite_at_infinite_bounds_and_zero_there(dtype):
     m, zero, infinite = jnp.array([0.0, 3.0, -700.0], dtype), jnp.zeros(3, dtype), jnp.full(3, INF, dtype)
     for f in (truncnorm.log_mass, truncnorm.mean, truncnorm.variance):
@@ -331,7 +333,7 @@ def intervals(draw, dtype):
         return np.array(rows).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", SINGLE_FIRST)
 def test_nothing_finite_gives_anything_else(dtype):
     sample, mean, log_mass, variance = map(
         jax.jit, (truncnorm.sample, truncnorm.mean, truncnorm.log_mass, truncnorm.variance)
@@ -374,7 +376,7 @@ def test_improper_intervals_give_nan_and_only_they(dtype):
         assert np.isnan(output).tolist() == want
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", SINGLE_FIRST)
 def test_collapsed_boxes_are_points_only_where_they_should_be(dtype):
     m, value = jnp.array([0.0, 5.0, -300.0], dtype), jnp.array([0.0, -2.0, 0.1], dtype)
     np.testing.assert_array_equal(truncnorm.log_mass(m, value, value), -INF)

@@ -119,6 +119,11 @@ class Column(ABC):
         """Whether each row has few of its many sites (a list of items), or all rows have the same."""
         return False
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the items that a row does not name are below those that it names."""
+        return False
+
     def source_columns(self, name: str) -> tuple[str, ...]:
         """Columns of the table that hold the answers to this question; none if it is not read."""
         return (name,)

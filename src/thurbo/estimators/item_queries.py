@@ -69,11 +69,13 @@ class ItemQueries(FittedModel):
             if model.schema_[name].labels != self.schema_[name].labels:
                 raise ThurboError("others are models of other items; fit all to the same items")
             own = asked if model is self else model._read(X)
-            asks.append(ranking.of_column(model.params_, model.schema_, name, model._features(own.evidence)))
+            # Only items that a row has not rated are ranked by default: then its own statements need no utility.
+            question = None if exclude_seen and items is None else model._question(own)
+            asks.append(ranking.of_column(model.params_, model.schema_, name, model._features(own.evidence), question))
         return ranking.rank(self.schema_, name, asked, asks, top, items, exclude_seen, self.frame_kind_)
 
     def prefers(self, X: Any, item: Any, other: Any, column: str | None = None) -> np.ndarray:
-        """Probability that each row prefers `item` to `other`.
+        """Probability that each row prefers `item` to `other`: 1 or 0 if the row itself ranks one above the other.
 
         Parameters
         ----------
@@ -91,7 +93,7 @@ class ItemQueries(FittedModel):
         asked = self._read(X)
         name = ranking.column(self.schema_, column)
         found = self._features(asked.evidence)
-        return ranking.prefers(self.params_, self.schema_, name, asked.evidence, found, item, other)
+        return ranking.prefers(self.params_, self.schema_, name, asked, found, item, other)
 
     def similar_items(self, item: Any, top: int = 10, column: str | None = None, min_ratings: int = 5) -> Any:
         """Items that are liked by the same rows, by the correlation of their utilities in the model.

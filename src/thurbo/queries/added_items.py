@@ -7,25 +7,17 @@ not, is one slot of the row. The given order does not change; rows that already 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
-from thurbo import rbm
-from thurbo._typing import Array, Float
 from thurbo.columns.cells import Cells, plain
 from thurbo.columns.listed import from_table
 from thurbo.errors import SchemaError
-from thurbo.evidence import Evidence
-from thurbo.inference import gibbs
-from thurbo.inference.meanfield import mean_field
 from thurbo.io.table import Table
 from thurbo.queries import predict
-from thurbo.queries.features import How
+from thurbo.queries.given_items import slot_means
 from thurbo.queries.question import Question
-from thurbo.rbm import Params
 from thurbo.schema import Schema
 
 
@@ -76,11 +68,3 @@ def keep_given(found: np.ndarray, cells: Cells, row: np.ndarray) -> None:
     for place in np.flatnonzero((np.bincount(row, minlength=len(found)) == 0) & ~cells.missing):
         if type(found[place]) is type(cells.values[place]):  # libraries have several types for lists
             found[place] = cells.values[place]
-
-
-@partial(jax.jit, static_argnames=("how",))
-def slot_means(params: Params, evidence: Evidence, how: How) -> Float[Array, "row slot"]:
-    """E[x | e] of every slot, by mean-field."""
-    given, q = gibbs.clamp(params, evidence), mean_field(params, evidence, how.n_steps)
-    mean = rbm.latent_mean(given.params, q.hidden) + rbm.factor_shift(given.params, q.factors)
-    return given.region.smooth().mean(mean)

@@ -30,7 +30,7 @@ from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
 from thurbo.io import build
 from thurbo.io.table import Table
-from thurbo.queries import added_items, predict, score, sequential
+from thurbo.queries import added_items, given_items, predict, score, sequential
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -150,27 +150,11 @@ def with_items(question: Question, table: Table, items: Any, statistic: str) -> 
         asked = question.about(name, lines)
         new = np.flatnonzero(asked.entry < 0)
         values = column.form.values(column, question.about(name, Lines(lines.row[new], lines.site[new])), statistic)
-        old = entries, _utilities(question, name)
+        old = entries, given_items.utilities(question, name)
         cells = table.cells(name)
         found[name] = column.extended(cells, lines.row[new], lines.site[new], values, *old)
         added_items.keep_given(found[name], cells, lines.row[new])
     return found
-
-
-def _utilities(question: Question, name: str) -> np.ndarray:
-    """E[x | e] of every entry of a listed column, in the order of the row's list: [entry]."""
-    entries = question.blocks[name].entries
-    assert entries is not None
-    longest = int(np.diff(entries.start).max(initial=0))
-    place = np.arange(len(entries.site)) - entries.start[entries.row]
-    slots = np.full((question.evidence.n_rows, longest), -1)
-    slots[entries.row, place] = question.evidence.entry_slots(question.schema.slices[name].start)
-
-    def chunk(rows: Evidence, own: np.ndarray) -> np.ndarray:
-        mean = np.asarray(added_items.slot_means(question.params, rows, question.how))
-        return np.take_along_axis(mean, np.maximum(own, 0), axis=1)
-
-    return question.evidence.by_chunks(chunk, slots)[entries.row, place]
 
 
 def shares(n: Any, refits: Any, n_rows: int, rng: np.random.RandomState) -> list[Share]:
@@ -281,7 +265,7 @@ def _completed(
         values = column.form.from_latent(column, x, site.astype(np.int32), cuts[where], scale[where])
         entries = question.blocks[name].entries
         assert entries is not None
-        old = entries, _utilities(question, name)
+        old = entries, given_items.utilities(question, name)
         lists_found[name] = column.extended(table.cells(name), row, site, values, *old)
     return build.replace(table, found, filled, lists_found)
 

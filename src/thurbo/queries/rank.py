@@ -10,12 +10,14 @@ import numpy as np
 
 from thurbo.columns.cells import listing, plain, show
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError
-from thurbo.evidence.buckets import Buckets
 from thurbo.io import build
 from thurbo.io.table import Table, as_table
 from thurbo.queries import item_utilities as utilities
 from thurbo.queries.features import Features
+from thurbo.queries.given_items import given_items, named_items
+from thurbo.queries.given_items import utilities as stated_utilities
 from thurbo.queries.predict import sites_of
+from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -37,9 +39,26 @@ def column(schema: Schema, name: str | None) -> str:
     return held[0]
 
 
-def of_column(params: Params, schema: Schema, name: str, found: Features) -> utilities.Ask:
-    """Utilities of a column's items under one model."""
-    return utilities.of_items(params, found, schema.slices[name], schema[name].n_cuts > 0)
+def of_column(
+    params: Params, schema: Schema, name: str, found: Features, question: Question | None = None
+) -> utilities.Ask:
+    """Utilities of a column's items under one model; with `question`, also given what a row says of the item itself."""
+    has_levels, where = schema[name].n_cuts > 0, schema.slices[name]
+    ask = utilities.of_items(params, found, where, has_levels)
+    if question is None:
+        return ask
+    own = given_items(question.blocks[name])
+    zero = np.asarray(params.gauge.cuts, np.float64)[where, 0] if has_levels else np.zeros(len(schema[name].labels))
+    known = stated_utilities(question, name) - zero[own.item]
+
+    def with_stated(rows: np.ndarray) -> np.ndarray:
+        utility = np.array(ask(rows))
+        for place, row in enumerate(rows):
+            mine = slice(own.start[row], own.start[row + 1])
+            utility[place, own.item[mine]] = known[mine]
+        return utility
+
+    return with_stated
 
 
 def rank(
@@ -66,7 +85,7 @@ def rank(
             allowed[:] = False
             items = list(items)
             allowed[sites_of(schema, name, [items[place] for place in _known(schema, name, items, 4)])] = True
-        seen = _seen(asked.blocks[name]) if exclude_seen else None
+        seen = named_items(schema[name], asked.blocks[name])[:2] if exclude_seen else None
         result = utilities.best(ask, len(rows), int(top), allowed, seen)
     return build.frame(
         library if library in {"pandas", "polars", "pyarrow"} else "dict",
@@ -125,14 +144,6 @@ def _known(schema: Schema, name: str, items: Sequence[Any], stacklevel: int) -> 
     return kept
 
 
-def _seen(block: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Items that each row has in its list or order: start of each row, and positions of items."""
-    if block.entries is not None:
-        return block.entries.start, block.entries.site
-    row, item = np.nonzero(block.tier >= 0)
-    return np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(block.tier)))]), item
-
-
 def _plain_array(values: np.ndarray) -> np.ndarray:
     """Labels in the narrowest dtype that can hold them: numbers stay numbers."""
     kinds = {type(value) for value in values.tolist()}
@@ -140,9 +151,13 @@ def _plain_array(values: np.ndarray) -> np.ndarray:
 
 
 def prefers(
-    params: Params, schema: Schema, name: str, evidence: Buckets, found: Features, item: Any, other: Any
+    params: Params, schema: Schema, name: str, asked: Any, found: Features, item: Any, other: Any
 ) -> np.ndarray:
-    """P(item above other) of every row: Φ(mean difference / standard deviation), including noise and hidden layer."""
+    """P(item above other) of every row: Φ(mean difference / standard deviation), including noise and hidden layer.
+
+    A row that ranks one of the two above the other has probability 1 or 0.
+    """
+    evidence = asked.evidence
     one, two = sites_of(schema, name, [item, other])
     where = schema.slices[name]
     ask = of_column(params, schema, name, found)
@@ -154,7 +169,14 @@ def prefers(
     if params.n_factors:
         between = params.loadings[where.start + int(one)] - params.loadings[where.start + int(two)]
         variance = variance + evidence.by_chunks(lambda rows: utilities.factor_spread(params, rows, between))
-    return utilities.above(difference, variance)
+    chance = utilities.above(difference, variance)
+    own = given_items(asked.blocks[name])
+    tiers = np.full((2, len(chance)), -1)
+    for tier, site in zip(tiers, (one, two), strict=True):
+        mine = own.item == site
+        tier[own.row[mine]] = own.tier[mine]
+    stated = (tiers >= 0).all(axis=0) & (tiers[0] != tiers[1])
+    return np.where(stated, (tiers[0] > tiers[1]).astype(chance.dtype), chance)
 
 
 def n_ratings(schema: Schema, blocks: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -162,7 +184,7 @@ def n_ratings(schema: Schema, blocks: Mapping[str, Any]) -> dict[str, np.ndarray
     found = {}
     for name in schema.modelled:
         if schema[name].has_items:
-            items = _seen(blocks[name])[1]
+            items = given_items(blocks[name]).item
             found[name] = np.bincount(items, minlength=len(schema[name].labels))
     return found
 

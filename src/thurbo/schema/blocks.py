@@ -95,7 +95,7 @@ def _not_too_far(block: Block, name: str, rows: Any) -> Block:
 def warn_of_swamped_columns(source: Table, blocks: Mapping[str, Block], rows: Any) -> None:
     """Warn of columns in which one number, such as 1e20, is so large that all others look equal beside it."""
     for name, block in blocks.items():
-        if block.family != "measured" or block.entries is not None or name not in source:
+        if block.family != "measured" or len(block.sites) != 1 or block.entries is not None or name not in source:
             continue
         line = np.flatnonzero(block.point[:, 0])
         z = block.lower[line, 0]
