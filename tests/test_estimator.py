@@ -536,7 +536,7 @@ def test_mode_is_the_most_probable_label(model: tb.TBM, frame: pd.DataFrame) -> 
 @pytest.mark.parametrize("which", ["model", "wide", "factored"])
 def test_samples_follow_the_models_marginals(which: str, request: pytest.FixtureRequest) -> None:
     own = request.getfixturevalue(which)
-    truth, n = Enumeration(own), 2000
+    truth, n = Enumeration(own), 1000
     drawn = own.sample(n, random_state=3, method="gibbs")
     assert list(drawn.columns) == list(NAMES)
     assert len(drawn) == n

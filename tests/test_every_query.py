@@ -57,7 +57,7 @@ def _frame(kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         return pd.DataFrame({"r": _lists(kind, n_items, rng, group)}), {"r": column}
     # Lists before, between and after the ordinary columns.
     cells = {name: _lists(name, n_items, rng, group) for name, (_, n_items) in lists.items()}
-    names = ["levels", "fan", "age", "numbers", "trust", "party", "films", "orders"]
+    names = ["levels", "fan", "age", "numbers", "party", "orders"]
     frame = pd.DataFrame({name: (cells | table)[name] for name in names})
     return frame, {name: (columns | {each: own for each, (own, _) in lists.items()})[name] for name in names}
 

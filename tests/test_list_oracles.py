@@ -80,6 +80,7 @@ def test_each_level_of_a_list_is_predicted_from_the_others() -> None:
         np.testing.assert_allclose(chance[row], weight @ levels, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_a_line_that_holds_anyway_changes_no_probability_beside_lists() -> None:
     rng = np.random.default_rng(3)
     model, frame = _fit("levels", 0, a=rng.normal(size=40), b=rng.normal(size=40))

@@ -169,6 +169,7 @@ def _observe(x, params):
     return Evidence((Box(lower, upper, jnp.zeros(x.shape, bool)), Levels(code), order))
 
 
+@pytest.mark.slow
 def test_geweke_joint_over_mixed_rows():
     """Alternating e | x with one Gibbs round given e leaves the prior as it is (see test_gibbs)."""
     params, n = make_params(), 20_000

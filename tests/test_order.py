@@ -299,7 +299,13 @@ def test_ties_between_the_ends_are_the_same_in_any_company(dtype):
         within(float(value[row]), reference(codes[row, part], mean[row, part]), dtype)
 
 
-@pytest.mark.parametrize("codes", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(
+    "codes",
+    [
+        pytest.param(codes, id=form, marks=[pytest.mark.slow] * (form in ("wide middle", "category")))
+        for form, codes in FORMS.items()
+    ],
+)
 def test_gradients_and_means(codes):
     """E[x] = mean + ∂ log_mass / ∂ mean: central differences, and the average of rejected draws."""
     region = region_of(codes)
