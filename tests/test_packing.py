@@ -49,3 +49,12 @@ def test_how_choices_are_put_together_changes_no_probability(monkeypatch: pytest
         assert all((np.asarray(part.tier) >= 0).any() for part in orders)
     assert sorted(found) == [1, 3]
     np.testing.assert_allclose(found[1], found[3], rtol=1e-8)
+
+
+def test_answers_are_counted_once_however_many_slots_they_have() -> None:
+    frame = pd.DataFrame({"party": ["a", None, "b"], "fan": ["no", "yes", None], "films": ["x > y", "z > x", None]})
+    schema = tb.Schema({"party": tb.Categorical("abc"), "fan": tb.Binary(true="yes"), "films": tb.Ranking("xyz")})
+    (evidence,) = packing.pack(schema.fit(frame).compile(frame).values(), "marginalize").buckets
+    evidence = jax.tree.map(jnp.asarray, evidence)
+    assert evidence.observed.sum(axis=1).tolist() == [6, 3, 3]
+    assert evidence.n_answers(evidence.observed).tolist() == [3, 2, 1]

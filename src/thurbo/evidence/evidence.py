@@ -53,6 +53,12 @@ class Evidence(NamedTuple):
         seen = reduce(jnp.logical_or, (c.observed for c in self.constraints))
         return seen if self.present is None else seen & self.present
 
+    def n_answers(self, slots: RowsMask) -> Int[Array, " row"]:
+        """Number of answers that have any of these slots: a choice among five categories is one of five slots."""
+        if self.cells is None:
+            return slots.sum(axis=-1)
+        return jnp.zeros_like(slots).at[:, self.cells].max(slots).sum(axis=-1)
+
     @property
     def free(self) -> RowsMask:
         """Slots that belong to the model and are not constrained: integrated over."""

@@ -94,7 +94,7 @@ class Run:
 
 
 def held_out_score(key: PRNGKey, params: Params, rows: Rows, plan: Plan) -> float:
-    """Log-likelihood per cell of held-out rows: of masked cells, or of all cells if exact."""
+    """Log-likelihood per answer of held-out rows: of masked answers, or of all answers if exact."""
     table, sums = rows.evidence, []
     every = [np.arange(len(place)) for place in table.places]
     cells = table.n_cells if table.sites_shared else CELLS
@@ -115,7 +115,7 @@ def _held_out_sums(
     else:
         slots = plan.masking(key, evidence)
         value, _ = objectives.multi_prediction(params, evidence, slots, plan)
-    count = (weight * slots.sum(-1).astype(weight.dtype)).sum()
+    count = (weight * evidence.n_answers(slots).astype(weight.dtype)).sum()
     return (weight * value).sum(), count
 
 

@@ -40,7 +40,7 @@ class TrainState(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one update: the objective per observed cell, mean activations, the norm of the gradient, and the
+    """Statistics of one update: the objective per answer, mean activations, the norm of the gradient, and the
     distance of the negative phase from the data (root mean square over hidden units)."""
 
     objective: Float[Array, ""]
@@ -106,18 +106,19 @@ def _loss(
     key: PRNGKey,
     plan: Plan,
 ) -> tuple[Float[Array, ""], _Loss]:
-    """Minus the objective per cell."""
+    """Minus the objective per slot; what is reported is per answer."""
     params = fold(learnable, centre, layout)
     batch = _Batch(evidence, weight, _count(weight, evidence.observed))
+    n_answers = jnp.maximum((weight * evidence.n_answers(evidence.observed).astype(weight.dtype)).sum(), 1.0)
     key_mask, key_contrast = jax.random.split(key)
     if plan.objective == "likelihood":
         loss, state, chains = _contrast(key_contrast, params, batch, chains, plan)
-        report = (weight * objectives.reconstruction(params, evidence, state)).sum() / batch.cells
+        report = (weight * objectives.reconstruction(params, evidence, state)).sum() / n_answers
     else:
         loss, state = (
             _exact(params, batch, plan) if plan.objective == "exact" else _prediction(key_mask, params, batch, plan)
         )
-        report = -loss
+        report = -loss * batch.cells / n_answers  # a masked share of slots is that share of answers, on average
         if plan.objective == "multi-prediction" and plan.marginal_weight:
             loss = loss + plan.marginal_weight * _marginal(params, batch, plan)
         if plan.likelihood_weight:
