@@ -53,7 +53,9 @@ def test_how_choices_are_put_together_changes_no_probability(monkeypatch: pytest
 
 def test_answers_are_counted_once_however_many_slots_they_have() -> None:
     frame = pd.DataFrame({"party": ["a", None, "b"], "fan": ["no", "yes", None], "films": ["x > y", "z > x", None]})
-    schema = tb.Schema({"party": tb.Categorical("abc"), "fan": tb.Binary(true="yes"), "films": tb.Ranking("xyz")})
+    schema = tb.Schema(
+        {"party": tb.Categorical(["a", "b", "c"]), "fan": tb.Binary(true="yes"), "films": tb.Ranking(["x", "y", "z"])}
+    )
     (evidence,) = packing.pack(schema.fit(frame).compile(frame).values(), "marginalize").buckets
     evidence = jax.tree.map(jnp.asarray, evidence)
     assert evidence.observed.sum(axis=1).tolist() == [6, 3, 3]
