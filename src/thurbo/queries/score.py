@@ -168,16 +168,16 @@ def mean(values: np.ndarray, weight: np.ndarray) -> float:
 def _score(
     params: Params, evidence: Buckets, method: str, n_draws: int | None, seed: int, how: How
 ) -> tuple[np.ndarray, np.ndarray]:
-    how_found = _resolved(params, evidence, method)
-    if how_found == "exact":
+    chosen = _resolved(params, evidence, method)
+    if chosen == "exact":
         value = evidence.by_chunks(partial(_exact, params))
         return value.astype(np.float64), np.zeros(len(value))
     key = jax.random.key(seed)
-    if how_found == "conservative":
+    if chosen == "conservative":
         drawn = _prior_samples(key, params, n_draws or PRIOR_SAMPLES, PRIOR_STEPS)
         value, error = evidence.by_chunks(lambda rows: _conservative(params, rows, *drawn))
         return value.astype(np.float64), error.astype(np.float64)
-    if how_found == "sequential":
+    if chosen == "sequential":
         n_cells = _n_cells(evidence.buckets[0])
         n_orders = n_draws or int(np.clip(MOST_PASSES // max(n_cells, 1), 2, N_ORDERS))
         steps = (n_cells, n_orders, how.n_steps, how.unobserved)
