@@ -233,24 +233,14 @@ def device_ratio() -> float:
     return draw / copied
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Truncated normals: speed and errors of ours and others'.")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats and draws")
-    quick = parser.parse_args().quick
-    warnings.simplefilter("ignore")
-    np.seterr(all="ignore")
-    jax.config.update("jax_enable_x64", True)  # for the float64 errors; everything timed is float32
-
-    fast, slow = {}, {}
-    host = problems(N)
+def timed_calls(
+    samplers: dict[str, Any], host: dict[str, Any]
+) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:
+    """What is timed, by "name|problem": quick calls, and those of peers that take so long that few are made."""
+    fast: dict[str, Callable[[], Any]] = {}
+    slow: dict[str, Callable[[], Any]] = {}
     normal = jax.jit(lambda key: jax.random.normal(key, (N,), jnp.float32))
     fast["jax.random.normal"] = lambda: normal(jax.random.key(0))
-    samplers, missing = {}, {}
-    for name, (make, _) in PEERS.items():
-        try:
-            samplers[name] = make()
-        except Exception as error:
-            missing[name] = "not installed" if isinstance(error, ImportError) else f"fails: {error}"
     for problem, interval in host.items():
         device = tuple(map(jnp.asarray, interval))
         for name, draw in samplers.items():
@@ -262,27 +252,16 @@ def main() -> None:
     if "botorch TruncatedMVN" in samplers:
         few = tuple(np.full(PEERS["botorch TruncatedMVN"][1], value, np.float32) for value in (0.0, 1.0, np.inf))
         slow["botorch TruncatedMVN|one-sided"] = lambda: samplers["botorch TruncatedMVN"](1, *few)
-    for calls in (fast, slow):
-        for label in list(calls):
-            try:
-                jax.block_until_ready(calls[label]())
-            except Exception as error:
-                missing[label] = f"fails: {type(error).__name__}"
-                del calls[label]
-    seconds = median_seconds(fast, 9 if quick else 41) | median_seconds(slow, 1 if quick else 5)
-    rate = {label: PEERS.get(label.split("|")[0], (None, N))[1] / time_ for label, time_ in seconds.items()}
+    return fast, slow
 
+
+def print_table(
+    samplers: dict[str, Any], host: dict[str, Any], rate: dict[str, float], missing: dict[str, str], quick: bool
+) -> int:
+    """One line for each library; returns how many of our own draws and laws are wrong."""
     print(f"{N} draws on {jax.default_backend()}, float32 (scipy and botorch's log mass in float64)\n")
     print(f"{'':28} {'M draws/s':>21} {'wrong':>9} {'wrong laws':>16} {'worst error, 0-50 sigma':>25}")
-    heads = {
-        "": 28,
-        "one-sided": 10,
-        "mixed": 10,
-        "draws": 9,
-        "of 51, first at": 16,
-        "log mass": 12,
-        "mean/sd": 12,
-    }
+    heads = {"": 28, "one-sided": 10, "mixed": 10, "draws": 9, "of 51, first at": 16, "log mass": 12, "mean/sd": 12}
     print(" ".join(f"{head:>{width}}" for head, width in heads.items()))
     print(f"{'jax.random.normal':28} {rate['jax.random.normal'] / 1e6:10.1f}")
     wrong_values = -1
@@ -310,6 +289,35 @@ def main() -> None:
     for label, reason in missing.items():
         if label not in PEERS:
             print(f"{label}: {reason}")
+    return wrong_values
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Truncated normals: speed and errors of ours and others'.")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats and draws")
+    quick = parser.parse_args().quick
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    jax.config.update("jax_enable_x64", True)  # for the float64 errors; everything timed is float32
+
+    host = problems(N)
+    samplers, missing = {}, {}
+    for name, (make, _) in PEERS.items():
+        try:
+            samplers[name] = make()
+        except Exception as error:
+            missing[name] = "not installed" if isinstance(error, ImportError) else f"fails: {error}"
+    fast, slow = timed_calls(samplers, host)
+    for calls in (fast, slow):
+        for label in list(calls):
+            try:
+                jax.block_until_ready(calls[label]())
+            except Exception as error:
+                missing[label] = f"fails: {type(error).__name__}"
+                del calls[label]
+    seconds = median_seconds(fast, 9 if quick else 41) | median_seconds(slow, 1 if quick else 5)
+    rate = {label: PEERS.get(label.split("|")[0], (None, N))[1] / time_ for label, time_ in seconds.items()}
+    wrong_values = print_table(samplers, host, rate, missing, quick)
 
     ratio_normal = {problem: seconds[f"thurbo|{problem}"] / seconds["jax.random.normal"] for problem in host}
     single = errors(truncnorm.log_mass, truncnorm.mean, np.float32)

@@ -6,6 +6,7 @@ What it does with bad input is in test_malformed.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 import subprocess
@@ -316,6 +317,16 @@ def test_sample_keeps_to_what_is_given(survey: Survey, tmp_path: Path, capsys: p
     found, _ = ask(survey, "sample", *arguments, to=tmp_path / "out.tsv", capsys=capsys)
     assert len(found) == 7
     assert set(found["trust"]) == {3}
+
+
+def test_sample_draws_as_python_does_by_default(
+    survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    sample = tb.TBM.sample
+    monkeypatch.setattr(tb.TBM, "sample", lambda self, *a, **k: asked.append(k["method"]) or sample(self, *a, **k))
+    ask(survey, "sample", "-n", "2", to=tmp_path / "out.csv", capsys=capsys)
+    assert asked == [inspect.signature(sample).parameters["method"].default]
 
 
 def test_evaluate_prints_its_table(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

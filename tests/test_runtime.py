@@ -105,8 +105,10 @@ def test_an_unknown_version_is_checked(
 def test_a_version_that_is_known_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jaxlib, "__version__", _runtime.RIGHT_SUMS[0])
     monkeypatch.setattr(_runtime, "_is_checked", False)
-    monkeypatch.setattr(_runtime, "sums_are_right", lambda: pytest.fail("it was checked"))
+    checks = []
+    monkeypatch.setattr(_runtime, "sums_are_right", lambda: checks.append(1) or True)
     _runtime.prepare()
+    assert checks == []
 
 
 # ---- memory maps

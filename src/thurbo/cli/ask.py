@@ -280,8 +280,12 @@ def sample(
     given: options.Given = None,
     item_list: options.ItemList = None,
     method: Annotated[
-        options.Sampling, typer.Option(help="Random draws from the model, or its most typical rows without noise.")
-    ] = options.Sampling.GIBBS,
+        options.Sampling,
+        typer.Option(
+            help="Random rows: cell by cell (sequential) or by Gibbs sampling; auto takes what suits the training of "
+            "the model. Or its most typical rows without noise (modes)."
+        ),
+    ] = options.Sampling.AUTO,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     escape_formulas: options.EscapeFormulas = False,

@@ -51,6 +51,8 @@ class Hidden(StrEnum):
 class Sampling(StrEnum):
     """How new rows are generated."""
 
+    AUTO = "auto"
+    SEQUENTIAL = "sequential"
     GIBBS = "gibbs"
     MODES = "modes"
 

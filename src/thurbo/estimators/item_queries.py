@@ -69,8 +69,9 @@ class ItemQueries(FittedModel):
             if model.schema_[name].labels != self.schema_[name].labels:
                 raise ThurboError("others are models of other items; fit all to the same items")
             own = asked if model is self else model._read(X)
-            # Only items that a row has not rated are ranked by default: then its own statements need no utility.
-            question = None if exclude_seen and items is None else model._question(own)
+            # By default only items are ranked that a row says nothing about, unless those it does not name are last.
+            says_nothing = exclude_seen and items is None and not model.schema_[name].is_last
+            question = None if says_nothing else model._question(own)
             asks.append(ranking.of_column(model.params_, model.schema_, name, model._features(own.evidence), question))
         return ranking.rank(self.schema_, name, asked, asks, top, items, exclude_seen, self.frame_kind_)
 
