@@ -6,6 +6,9 @@ WORKERS ?= 2
 # Whole files go to a worker, in the order that tests/conftest.py gives them.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
+# Tests start many processes, which would compile the sources again each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: venv demo test suite test-slow lint bench docs clean
 
 venv: $(VENV)/.installed

@@ -39,6 +39,7 @@ COUNTRY |= {"validation_fraction": 0.0}
 UNOBSERVED = ("exclude", "marginalize")  # for the country task; the first is the one whose figures are headlines
 IMPUTE: dict[str, Any] = {"n_hidden": 300, "n_factors": 150, "likelihood_weight": 0.0, "ordinals": "utilities"}
 IMPUTE |= {"learning_rate": 4e-3, "weight_decay": 0.03, "batch_size": 500, "max_epochs": 60, "validation_fraction": 0.0}
+IMPUTE |= {"marginal_weight": 0.0}  # only answers given other answers are scored
 QUICK_COUNTRY: dict[str, Any] = {"max_epochs": 30}
 QUICK_IMPUTE: dict[str, Any] = {"n_hidden": 100, "n_factors": 0, "max_epochs": 15}
 N_FITS, N_QUICK_FITS = 2, 1
