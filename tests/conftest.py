@@ -34,6 +34,8 @@ def _known_flags() -> list[str]:
 
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers already take all cores
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers, and the processes that tests start, inherit all of this
     if os.environ.get("THURBO_TEST_OPTIMISED", "0") != "1":
         os.environ["XLA_FLAGS"] = " ".join([*os.environ.get("XLA_FLAGS", "").split(), *_known_flags()])

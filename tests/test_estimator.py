@@ -557,8 +557,9 @@ def test_samples_follow_the_models_marginals(which: str, request: pytest.Fixture
             kstest(standard, lambda x, m=mean, d=deviation: norm.cdf((x[:, None] - m) / d) @ prior).pvalue  # type: ignore[misc]
         )
     assert min(p_values) * len(p_values) > CHANCE
-    assert as_columns(own.sample(n, random_state=3, method="gibbs")) == as_columns(drawn)
-    assert as_columns(own.sample(n, random_state=4, method="gibbs")) != as_columns(drawn)
+    if which == "model":
+        assert as_columns(own.sample(n, random_state=3, method="gibbs")) == as_columns(drawn)
+        assert as_columns(own.sample(n, random_state=4, method="gibbs")) != as_columns(drawn)
 
 
 # scikit-learn's contract

@@ -67,6 +67,11 @@ def _name(path: Path) -> str:
 MODULES = {_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def _part(module: str) -> str:
     """The row of the table a module belongs to: "thurbo.io.table" is in "io"; the package itself is ""."""
     return module.split(".")[1] if "." in module else ""
@@ -90,7 +95,7 @@ def _imports(module: str) -> frozenset[str]:
     path = MODULES[module]
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     found = set()
-    for statement in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+    for statement in _statements(_tree(path)):
         if isinstance(statement, ast.Import):
             found |= {alias.name for alias in statement.names}
             continue
@@ -219,11 +224,7 @@ def test_what_differs_by_type_is_a_method_of_the_type(folder: str) -> None:
     own, found = _kinds(thurbo.Column) if folder == "columns" else _classes(folder), []
     for module, path in MODULES.items():
         if _part(module) != folder:
-            found += [
-                f"{module}:{line} {name}"
-                for line, name in _tested_classes(ast.parse(path.read_text("utf-8")))
-                if name in own
-            ]
+            found += [f"{module}:{line} {name}" for line, name in _tested_classes(_tree(path)) if name in own]
     assert not found, f"class tests outside {folder}/: {found}; ask the class for what differs"
 
 
@@ -237,7 +238,7 @@ def test_files_and_functions_stay_short() -> None:
     long = []
     for module, path in MODULES.items():
         text = path.read_text("utf-8")
-        functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+        functions = [node for node in ast.walk(_tree(path)) if isinstance(node, ast.FunctionDef)]
         sizes = [(f"{module}.{node.name}", node.end_lineno - node.lineno + 1, 70) for node in functions]
         sizes.append((module, text.count("\n"), 450))
         long += [f"{name}: {lines} lines" for name, lines, most in sizes if lines > most]

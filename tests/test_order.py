@@ -388,14 +388,14 @@ SLOW_MOVES = [pair for place, pair in enumerate(MOVED) if place % 2 == (pair[1] 
 def test_steps_against_rejection(form, mover):
     """Many chains, one draw of each: independent draws of N(mean, I) on Ω, if the step leaves that invariant."""
     codes = FORMS[form]
-    mean, rows = 0.7 * np.random.default_rng(11).normal(size=len(codes)), 4000
+    mean, rows = 0.7 * np.random.default_rng(11).normal(size=len(codes)), 2000
     region = region_of(codes, rows)
     mu = jnp.broadcast_to(jnp.asarray(mean), (rows, len(codes)))
     step = (lambda k, x: sweep(region, k, x, mu)) if mover == "sweep" else (lambda k, x: region.draw(k, x, mu))
     A, _, _ = region.as_linear(0)
     truth = rejected(lambda x: (x @ A.T >= 0).all(axis=1), mean)
     after = chain(step)
-    agree(np.asarray(after(ask(region, "start", mu), 60)), truth)
+    agree(np.asarray(after(ask(region, "start", mu), 40)), truth)
     # Started in equilibrium, one step must not leave it.
     if len(truth) >= 2 * rows:
         agree(np.asarray(after(jnp.asarray(truth[:rows]), 1)), truth[rows:])
@@ -403,7 +403,7 @@ def test_steps_against_rejection(form, mover):
 
 def test_one_of_these():
     """The other reading of a set: mass, means and sweeps of a union that is not convex."""
-    codes, mean, rows = np.array([1, 0, 1, 0, -1]), np.array([-0.4, 0.3, 0.2, 0.5, 0.0]), 4000
+    codes, mean, rows = np.array([1, 0, 1, 0, -1]), np.array([-0.4, 0.3, 0.2, 0.5, 0.0]), 2000
     one = OneOf.of(np.broadcast_to(codes, (rows, 1, 5)))
     region = one.region(GAUGE)
     mu = jnp.broadcast_to(jnp.asarray(mean), (rows, 5))
