@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 import thurbo as tb
 
@@ -173,11 +173,35 @@ def failures(estimator: Any, expected: dict[str, str] | None = None) -> list[str
     return [f"{each['check_name']}: {each['exception']}" for each in results if each["status"] == "failed"]
 
 
+# Those that hardly fit anything; `make test-slow` runs them all.
+QUICK = (
+    "cloneable",
+    "default_constructible",
+    "repr",
+    "tags",
+    "no_attributes_set",
+    "dont_overwrite",
+    "overwrite_params",
+)
+QUICK += ("params_invariance", "set_params", "mixin_order", "feature_names_in", "n_features_in", "unfitted", "fit1d")
+
+
+@pytest.mark.parametrize("estimator", [tb.TBM(**TINY), tb.TBMImputer(**TINY)], ids=["TBM", "TBMImputer"])
+def test_scikit_learns_quick_checks(estimator: Any) -> None:
+    done = 0
+    for own, check in estimator_checks_generator(estimator):
+        if any(word in check.func.__name__ for word in QUICK):
+            check(own)
+            done += 1
+    assert done >= 10
+
+
 @pytest.mark.slow
 def test_scikit_learns_own_checks_of_the_imputer() -> None:
     assert failures(tb.TBMImputer(**TINY)) == []
 
 
+@pytest.mark.slow
 def test_scikit_learns_own_checks_of_the_model() -> None:
     reason = "a row of weight two standardises and starts a fit otherwise than the same row twice"
     data = ("dense", "sparse")

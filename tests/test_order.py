@@ -145,7 +145,7 @@ def test_released_slots_say_nothing_and_tiers_close_up():
 # ---- probabilities
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("dtype", [jnp.float32, pytest.param(jnp.float64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "sizes",
     [[39, 1], [300, 200], [1] * 50, [2, 3, 1, 2, 2], [8] * 5, [1, 200, 1]],

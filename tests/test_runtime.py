@@ -10,6 +10,8 @@ import subprocess
 import sys
 import warnings
 
+import jax
+import jax.numpy as jnp
 import jaxlib
 import pytest
 
@@ -147,7 +149,22 @@ on_linux = pytest.mark.skipif(not _runtime.n_maps(), reason="the system does not
 
 
 @on_linux
-def test_compiled_programs_are_released() -> None:
+def test_compiled_programs_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_runtime, "SECONDS_BETWEEN", 0.0)
+    programs = [jax.jit(lambda x, n=n: jnp.cumsum(x) * n) for n in range(20)]
+    for program in programs:
+        program(jnp.ones(50 + len(programs)))
+    before = _runtime.n_maps()
+    _runtime.release_programs()  # far from the bound: nothing happens
+    assert _runtime.n_maps() >= before
+    monkeypatch.setattr(_runtime, "MOST_MAPS", before - 1)
+    _runtime.release_programs()
+    assert _runtime.n_maps() < before - len(programs)
+
+
+@on_linux
+@pytest.mark.slow
+def test_compiled_programs_are_released_between_fits() -> None:
     before, after = _maps(2, 20, os.environ.get("XLA_FLAGS", ""), 300)
     assert after < before  # without the release, maps only grow
 
