@@ -5,7 +5,7 @@ Each method turns the table into evidence, asks `queries`, and gives the answer 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import TransformerMixin, clone
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thurbo.errors import check_choice
-from thurbo.estimators.fitted_model import FittedModel, Given
+from thurbo.estimators.fitted_model import Asked, FittedModel, Given
 from thurbo.io import build
 from thurbo.queries import impute as draws
 from thurbo.queries import predict
@@ -348,8 +348,21 @@ class CellQueries(FittedModel, TransformerMixin):
                 sizes = {"n_hidden": self.params_.n_hidden, "n_factors": self.params_.n_factors}
                 model = clone(self).set_params(schema=self.schema_, random_state=share.seed, verbose=False, **sizes)
                 rows = model.fit(asked.table, sample_weight=share.weight)._finished()._read(asked.table)
-            cell_by_cell = method == "auto" and model._is_by_prediction and items is None
-            own = "sequential" if cell_by_cell and not rows.evidence.spans_cells else method
-            question = model._question(rows, "mean-field" if own == "sequential" else "auto")
-            completed += draws.complete(question, asked.table, share, own, items, kinds)
+            for member, own_rows, own_share in model._shares(rows, share):
+                cell_by_cell = method == "auto" and member._is_by_prediction and items is None
+                own = "sequential" if cell_by_cell and not own_rows.evidence.spans_cells else method
+                question = member._question(own_rows, "mean-field" if own == "sequential" else "auto")
+                completed += draws.complete(question, asked.table, own_share, own, items, kinds)
         return completed
+
+    def _shares(self, rows: Asked, share: draws.Share) -> list[tuple[Self, Asked, draws.Share]]:
+        """Members and the draws that come from each: whole tables, in proportion to the weights of members."""
+        if self._population is None:
+            return [(self, rows, share)]
+        rng = np.random.default_rng(share.seed)
+        counts = rng.multinomial(share.n, self._population.weights).tolist()
+        found = []
+        for place, ((view, own), n) in enumerate(zip(self._asked_of(rows), counts, strict=True)):
+            if n:
+                found.append((view, own, share._replace(n=n, seed=(share.seed + place) % 2**31)))
+        return found

@@ -20,9 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from thurbo import _runtime
 from thurbo.columns import Column
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
-from thurbo.estimators import model_file
+from thurbo.estimators import model_file, population
 from thurbo.estimators.fitted_model import weights
 from thurbo.estimators.item_queries import ItemQueries
+from thurbo.estimators.partial_fit import PartialFit
 from thurbo.estimators.row_queries import RowQueries
 from thurbo.evidence import pack as packing
 from thurbo.io.long import looks_long
@@ -35,7 +36,7 @@ from thurbo.schema import Schema
 from thurbo.schema.blocks import warn_of_swamped_columns
 
 
-class TBM(ItemQueries, RowQueries, BaseEstimator):
+class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     """Thurstonian Boltzmann machine: one model of all columns of a table; any cell can be missing.
 
     Fit it to a table. Then predict, impute, sample, segment or rank with the same model.
@@ -156,11 +157,12 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         *,
         n_hidden: int | Literal["auto"] = "auto",
         n_factors: int | Literal["auto"] = "auto",
+        members: int | Literal["auto"] = "auto",
         objective: Literal["auto", "likelihood", "multi-prediction", "exact"] = "auto",
         learning: Learning | None = None,
         unobserved: Literal["marginalize", "exclude"] = "marginalize",
-        weight_decay: float | Literal["auto"] = 1e-3,
-        learning_rate: float | Literal["auto"] = 1e-2,
+        weight_decay: float | Literal["auto"] = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         max_epochs: int | Literal["auto"] = "auto",
         max_time: float | None = None,
@@ -171,6 +173,7 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         self.schema = schema
         self.n_hidden = n_hidden
         self.n_factors = n_factors
+        self.members = members
         self.objective = objective
         self.learning = learning
         self.unobserved = unobserved
@@ -286,23 +289,42 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         weight = weights(schema, table, sample_weight)
         data = fitting.Data(schema, blocks, evidence, weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._population, self._training = None, None
         _, max_epochs = fitting.lengths(chosen, data)
+        n_members = population.count(self.get_params(deep=False), chosen, schema, table.n_rows)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
+            if n_members > 1:
+                return self._fit_population(chosen, table, data, n_members, seed, on_epoch)
             fitted, plan, tried, learned_from, self._unfinished = fitting.fit(chosen, data, seed, on_epoch)
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)
         self.sizes_tried_ = [each._asdict() for each in tried]
+        self._keep_table(table, data)
+        if plan.posterior_smoothing:
+            self.posteriors_ = self._smoothed(table, np.asarray(fitted.state.posteriors), learned_from)
+        return self
+
+    def _fit_population(
+        self, chosen: dict[str, Any], table: Table, data: fitting.Data, n: int, seed: int, on_epoch: monitor.Told
+    ) -> Self:
+        found = population.fit(chosen, table, data, n, seed, on_epoch)
+        monitor.warn(found.fitted)
+        self._adopt(data.schema, found.leader, "multi-prediction", found.fitted.history, found.fitted.converged)
+        self._population, self.sizes_tried_ = found.population, []
+        self._unfinished = None
+        self._keep_table(table, data)
+        return self
+
+    def _keep_table(self, table: Table, data: fitting.Data) -> None:
+        """What later tables are compared with."""
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
-        self.n_ratings_ = n_ratings(schema, blocks)
+        self.n_ratings_ = n_ratings(data.schema, data.blocks)
         if table.kind != "numpy":
             self.feature_names_in_ = np.asarray(table.names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.__dict__.pop("posteriors_", None)
-        if plan.posterior_smoothing:
-            self.posteriors_ = self._smoothed(table, np.asarray(fitted.state.posteriors), learned_from)
-        return self
 
     def _fitted_schema(self, table: Table) -> Schema:
         """The schema fitted to a table; refuses tables that no model can be fitted to."""
@@ -324,56 +346,6 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         every = self.transform(table)[:, : self.params_.n_hidden]
         every[learned_from] = posteriors
         return every
-
-    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
-        """Continue training with more rows: one pass over them at the full learning rate.
-
-        If the model is not fitted, the first call takes the schema, the labels and the scales of columns from its rows.
-        Later calls cannot change them.
-
-        Parameters
-        ----------
-        X : table
-            As in `fit`.
-        y : ignored
-            Exists for scikit-learn.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row.
-
-        Returns
-        -------
-        TBM
-            The fitted estimator.
-
-        Raises
-        ------
-        ThurboError
-            If the model was loaded from a file: files do not contain the state of training.
-        """
-        if getattr(self, "_training", None) is None:
-            if hasattr(self, "params_"):
-                raise ThurboError("a model from a file cannot go on learning; fit it again")
-            usual = {"max_epochs": self.max_epochs, "learning": self.learning}
-            plain = None if self.learning is None else replace(self.learning, posterior_smoothing=None)
-            try:
-                self.set_params(max_epochs=0, learning=plain).fit(X)
-            finally:
-                self.set_params(**usual)
-        return self._go_on(X, sample_weight)
-
-    def _go_on(self, X: Any, sample_weight: Any) -> Self:
-        asked, chosen = self._read(X), self._settings(self.schema_)
-        state, plan, seed = self._training
-        weight = weights(self.schema_, asked.table, sample_weight)
-        data = fitting.Data(self.schema_, asked.blocks, asked.evidence, weight)
-        fitted = fitting.go_on(chosen, data, state, plan, seed)
-        for name, more in n_ratings(self.schema_, asked.blocks).items():
-            self.n_ratings_[name] = self.n_ratings_[name] + more
-        self.__dict__.pop("posteriors_", None)  # those of other rows, under another model
-        monitor.warn(fitted)
-        self._adopt(self.schema_, fitted.params, plan.objective, self.history_ + fitted.history, fitted.converged)
-        self._training = (fitted.state, plan, seed)
-        return self
 
     def _settings(self, schema: Schema) -> dict[str, Any]:
         """All settings of a fit by name: the parameters, those of `learning`, and those that columns bring."""

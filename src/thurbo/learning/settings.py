@@ -37,12 +37,12 @@ CHOICES = {
     "optimizer": ("adam", "sgd"),
 }
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_temperatures": 1, "n_chains": 1, "batch_size": 1}
-SMALLEST |= {"max_epochs": 0}
+SMALLEST |= {"max_epochs": 0, "members": 1}
 # Each unit needs numbers for every site and for every row of a batch: of 100 sites and 500 rows, about 6 kB.
 LARGEST, BYTES_PER_UNIT = {"n_hidden": 10_000, "n_factors": 1_000}, 6_400
 NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight", "marginal_weight")
 MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
-MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight", "marginal_weight")
+MAY_BE_AUTO = ("n_hidden", "n_factors", "members", "batch_size", "max_epochs", "likelihood_weight", "marginal_weight")
 AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}
 # Settings that an objective does not have are at their defaults; tables have no list settings.
 DEFAULTS = {item.name: item.default for own in (Prediction, Likelihood) for item in fields(own)}

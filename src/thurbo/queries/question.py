@@ -18,7 +18,7 @@ from thurbo.columns.block import Block
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import LOG_LEAST_DENSITY, Distribution
 from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import Buckets, n_slots
+from thurbo.evidence.buckets import Buckets, Unobserved, n_slots
 from thurbo.queries import distributions
 from thurbo.queries.distributions import Function, Moments
 from thurbo.queries.features import How
@@ -84,18 +84,29 @@ class Question:
 
     def hide(self, masked: Mapping[str, np.ndarray]) -> Question:
         """The same table without the answers at the given lines of columns, [line] each."""
-        row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for name, lines in masked.items():
-            where, entries = self.schema.slices[name], self.blocks[name].entries
-            if entries is not None:
-                row.append(entries.row[lines])
-                slot.append(self.evidence.entry_slots(where.start)[lines])
-                continue
-            rows, own = np.flatnonzero(lines), self.evidence.shared[where]
-            row.append(np.repeat(rows, len(own)))
-            slot.append(np.tile(own, len(rows)))
-        rest = self.evidence.hide(np.concatenate(row), np.concatenate(slot), self.how.unobserved).on_host()
+        rest = without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved)
         return Question(self.params, self.schema, self.blocks, rest, self.how)
+
+
+def without(
+    schema: Schema,
+    blocks: Mapping[str, Block],
+    evidence: Buckets,
+    masked: Mapping[str, np.ndarray],
+    unobserved: Unobserved,
+) -> Buckets:
+    """Evidence without the answers at the given lines of columns, [line] each."""
+    row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for name, lines in masked.items():
+        where, entries = schema.slices[name], blocks[name].entries
+        if entries is not None:
+            row.append(entries.row[lines])
+            slot.append(evidence.entry_slots(where.start)[lines])
+            continue
+        rows, own = np.flatnonzero(lines), evidence.shared[where]
+        row.append(np.repeat(rows, len(own)))
+        slot.append(np.tile(own, len(rows)))
+    return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved).on_host()
 
 
 @dataclass
@@ -116,6 +127,11 @@ class Asked:
     def entry(self) -> np.ndarray:
         """Position of each line's item in the row's list, −1 if the row does not list it: [line]."""
         raise NotImplementedError
+
+    @property
+    def is_utility(self) -> bool:
+        """Whether the column's sites are utilities of its labels."""
+        return self.question.schema[self.name].family == "utility"
 
     @cached_property
     def _scale(self) -> float:
