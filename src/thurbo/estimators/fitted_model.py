@@ -165,6 +165,16 @@ class FittedModel:
                 read[id(view.schema_)] = view._read(asked.table, asked.given)
         return [(view, read[id(view.schema_)]) for view in self._views()]
 
+    @property
+    def members_(self) -> list[dict[str, Any]]:
+        """Settings, weight and held-out log-likelihood of each member, the leading one first; empty for one member."""
+        if self._population is None:
+            return []
+        return [
+            {**each.member._asdict(), "weight": each.weight, "held_out": each.held_out}
+            for each in self._population.members
+        ]
+
     def _views(self) -> list[Self]:
         """Each member as a model of its own; the model itself if it has one member."""
         if self._population is None:

@@ -46,10 +46,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     if model._population is not None:
         for number, each in enumerate(model._population.members):
             arrays |= {f"member{number}.{name}": array for name, array in _arrays(each.params).items()}
-        description["members"] = [
-            {**each.member._asdict(), "weight": each.weight, "held_out": each.held_out}
-            for each in model._population.members
-        ]
+        description["members"] = model.members_
         description["exponents"] = dict(model._population.exponents)
     store.save(path, arrays, description)
 

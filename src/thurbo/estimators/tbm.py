@@ -53,7 +53,14 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         Number K of binary hidden units, and number of Gaussian factors. More of them can describe more patterns and
         need more rows. "auto" makes short fits of several sizes and takes the one that best predicts masked cells of
         held-out rows (`sizes_tried_`). For fewer than 1,000 rows it uses a rule of thumb, without factors. If
-        `n_hidden` is a number, `n_factors="auto"` means no factors, as in the paper.
+        `n_hidden` is a number, `n_factors="auto"` means no factors, as in the paper. With several members, each has
+        its own sizes.
+    members : int or "auto", default="auto"
+        Number of models that are fitted together, with different seeds, sizes, weight decays and readings of ordered
+        levels. Some answers are held out from all of them and decide how much each counts. Predictions, imputations,
+        samples and scores average over members; `transform`, `segments` and the report show the leading one. "auto" is
+        6 for tables with at least 200 rows, and 1 if you choose `n_hidden`, `n_factors`, `objective`, `learning` or
+        `weight_decay`, or if the table has lists.
     objective : {"auto", "likelihood", "multi-prediction", "exact"}, default="auto"
         What training maximises. "exact": the likelihood, for few hidden units. "likelihood": the likelihood, estimated
         by sampling. "multi-prediction": the probability of masked cells, given the other cells of the row. "auto" is
@@ -65,10 +72,11 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     unobserved : {"marginalize", "exclude"}, default="marginalize"
         What a missing cell means. "marginalize": the cell has a value that we do not know. "exclude": the model of this
         row does not contain the cell. Tables with lists (`Ratings`) always use "exclude".
-    weight_decay : float or "auto", default=1e-3
+    weight_decay : float or "auto", default="auto"
         How strongly weights and loadings are pulled towards 0 in each step, relative to the learning rate. A larger
-        value can help if there are few rows, such as 0.1 for about 1,000 rows. "auto" is 1e-3.
-    learning_rate : float or "auto", default=1e-2
+        value can help if there are few rows, such as 0.1 for about 1,000 rows. "auto" is 1e-3 for one member; several
+        members have different values.
+    learning_rate : float or "auto", default="auto"
         Largest step size of training; it falls to zero in the second half. "auto" is 1e-2.
     batch_size : int or "auto", default="auto"
         Rows per gradient step. "auto" is 100 to 500, depending on the number of rows.
@@ -116,6 +124,9 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         False if training failed, was interrupted, or was stopped by `max_time` before the learning rate was zero.
     n_epochs_ : int
         Number of epochs.
+    members_ : list of dict
+        Settings of each member, the leading one first, with its weight and its log-likelihood per held-out answer.
+        Empty if there is one member.
     sizes_tried_ : list of dict
         The sizes that "auto" compared, best first.
     posteriors_ : ndarray of shape (n_rows, K)
