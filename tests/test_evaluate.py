@@ -169,10 +169,10 @@ def test_baselines_never_see_masked_answers(frame: pd.DataFrame, hidden: dict) -
     found = []
     for codes in (code, changed):
         weight = np.ones(len(frame))
-        rest, rng = model._question(model._read(frame)), np.random.RandomState(0)
-        trial = evaluate.ColumnTrial("trust", rest, hidden["trust"], weight, weight, features, rng)
+        rest = model._question(model._read(frame))
+        trial = evaluate.ColumnTrial("trust", rest, hidden["trust"], weight, features, ("logistic", "boosting"))
         found.append(label_rivals(trial, codes, chance))
-    for rival in ("_marginal", "_logistic"):
+    for rival in ("_marginal", "_logistic", "_boosting"):
         np.testing.assert_array_equal(found[0][rival], found[1][rival])
         np.testing.assert_allclose(found[0][rival].sum(axis=1), 1.0)
     for name, values in features.items():  # hidden cells are features that say nothing

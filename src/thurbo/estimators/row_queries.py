@@ -238,7 +238,8 @@ class RowQueries(CellQueries):
         asked, rng = self._read(X), check_random_state(random_state)
         weight = weights(self.schema_, asked.table, sample_weight, "ignore")
         question = self._question(asked, method)
-        return evaluate.evaluate(question, hide=hide, rng=rng, logistic=logistic, weight=weight)
+        chosen = ("logistic",) if logistic else ()
+        return evaluate.evaluate(question, hide=hide, rng=rng, baselines=chosen, weight=weight)
 
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.

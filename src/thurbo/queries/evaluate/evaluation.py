@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns.forms.scores import MEASURES, RIVALS, Tested
+from thurbo.columns.forms.scores import MEASURES, RIVALS, Tested, gains
 from thurbo.io import build
 
 _LABELS = ("accuracy", "log_score", "smae", "calibration_error")
 _NUMBERS = ("mae", "rmse", "log_score", "calibration_error")
 _OF_NUMBERS = ("number", "interval")
 _WORDS = {"log_score": "log score", "mae": "MAE", "smae": "SMAE", "rmse": "RMSE", "calibration_error": "calibration"}
-_RIVAL_WORDS = {"": "model", "_marginal": "shares", "_logistic": "logistic"}
-_RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge"}
+_RIVAL_WORDS = {"": "model", "_marginal": "shares", "_logistic": "logistic", "_boosting": "boosting"}
+_RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge", "_boosting": "boosting"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Evaluation:
     columns: list[dict[str, Any]]
     overall: dict[str, Any]
     untested: tuple[str, ...] = field(default=())
+    n_rows: int = 0
+    n_seen_rows: int = 0
 
     @property
     def frame(self) -> Any:
@@ -48,7 +50,7 @@ class Evaluation:
         data = {}
         for name in names:
             values = [record.get(name) for record in self.columns]
-            is_measure = name.startswith(MEASURES)
+            is_measure = name.startswith((*MEASURES, "gain"))
             data[name] = np.asarray(values, np.float64 if is_measure else None)
         return build.any_frame(data)
 
@@ -139,36 +141,21 @@ def _number(value: float | None, measure: str) -> str:
 
 def overall(tests: list[Tested], hide: float) -> dict[str, Any]:
     """Means over all masked answers, without the pairs of rankings, which are not single answers."""
-    cells = [test for test in tests if test.scores]
+    cells = [test for test in tests if test.score]
     labels = [test for test in cells if test.right]
-    n_labels = sum(test.record["n"] for test in labels)
-    total = sum(float(test.weight.sum()) for test in labels)
-    found: dict[str, Any] = {
-        "n_cells": sum(test.record["n"] for test in cells),
-        "n_labels": n_labels,
-        "n_numbers": sum(test.record["n"] for test in cells) - n_labels,
-        "share": float(hide),
-    }
+    n_cells, n_labels = (sum(len(test.row) for test in each) for each in (cells, labels))
+    found: dict[str, Any] = {"n_cells": n_cells, "n_labels": n_labels, "n_numbers": n_cells - n_labels}
+    found["share"] = float(hide)
     for rival in RIVALS:
-        right = [test.right[rival] for test in labels if rival in test.right]
-        complete = bool(labels) and len(right) == len(labels)
-        found[f"accuracy{rival}"] = float(sum(right) / total) if complete else None
+        found[f"accuracy{rival}"] = _mean(labels, "right", rival)
     for rival in RIVALS:
-        scores = [test.scores[rival] for test in cells if rival in test.scores]
-        whole = bool(cells) and len(scores) == len(cells)
-        found[f"log_score{rival}"] = _mean_and_error(scores, [test.weight for test in cells])[0] if whole else None
-    for rival in RIVALS[1:]:
-        known = [test for test in cells if rival in test.scores]
-        gains = [test.scores[""] - test.scores[rival] for test in known]
-        found[f"gain{rival}"], found[f"gain{rival}_se"] = _mean_and_error(gains, [test.weight for test in known])
-    return found
+        found[f"log_score{rival}"] = _mean(cells, "score", rival)
+    return found | gains(cells)
 
 
-def _mean_and_error(values: list[np.ndarray], weights: list[np.ndarray]) -> tuple[float | None, float | None]:
-    """Weighted mean of all values, and its standard error; None if there is no value."""
-    if not values:
-        return None, None
-    value, weight = np.concatenate(values), np.concatenate(weights)
-    weight = weight / weight.sum()
-    mean = float(value @ weight)
-    return mean, float(np.sqrt((weight**2) @ (value - mean) ** 2))
+def _mean(tests: list[Tested], part: str, rival: str) -> float | None:
+    """Weighted mean over all answers; None if one of the tests does not have it."""
+    if not tests or not all(rival in getattr(test, part) for test in tests):
+        return None
+    values = np.concatenate([getattr(test, part)[rival] for test in tests])
+    return float(np.average(values, weights=np.concatenate([test.weight for test in tests])))
