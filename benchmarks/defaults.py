@@ -3,11 +3,11 @@
     python -m benchmarks.defaults [--quick] [--tables a,b] [--seeds 3] [--cache DIR] [--baselines-only]
 
 A file is read by `tb.read` as it comes. 10 % of its answers are hidden, the model is fitted to what is left, and each
-hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. The baselines see the
-same cells: the shares of each column, logistic (ridge) regressions and gradient boosting of each column on all others.
-"log_score" is the mean over all hidden answers of all masks (nats); "difference" is that to the better of the two
-regressions, with a 95 % interval over respondents; a table is ahead or behind if that interval excludes zero. "ece" is
-the expected calibration error of binary and ordinal answers, and "ece_noise" what a perfectly calibrated model would
+hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. The baselines see
+the same cells: the shares of each column, logistic (ridge) regressions and gradient boosting of each column on all
+others. "log_score" is the mean over all hidden answers of all masks (nats); "difference" is that to the better of the
+two regressions, with a 95 % interval over respondents; a table is ahead or behind if that interval excludes zero. "ece"
+is the expected calibration error of binary and ordinal answers, and "ece_noise" what a perfectly calibrated model would
 have on as many answers. --quick takes one mask of the six small surveys. With --cache, predictions of the baselines are
 kept in files, so that later runs only fit the model. Data: $THURBO_DATA. The last line is JSON.
 """

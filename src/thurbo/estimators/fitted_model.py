@@ -52,6 +52,7 @@ class FittedModel:
     n_ratings_: dict[str, np.ndarray]
 
     _unfinished: Unfinished | None = None  # after a fit that was interrupted
+    _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see queries.seen
 
     def _finished(self) -> Self:
         """This model; raises KeyboardInterrupt if its fit was interrupted, so that work that needs it ends too."""

@@ -44,6 +44,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     kept = {name: value for name, value in params._asdict().items() if value is not None and name != "gauge"}
     arrays = {name: np.asarray(value) for name, value in kept.items()}
     arrays |= {name: np.asarray(value) for name, value in params.gauge._asdict().items()}
+    arrays["seen_rows"] = model._seen_rows
     store.save(path, arrays, description)
 
 
@@ -81,7 +82,7 @@ def load(cls: Any, path: str | PathLike[str]) -> Any:
 
 
 def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> Any:
-    schema = Schema.from_dict(description["schema"])
+    schema, seen_rows = Schema.from_dict(description["schema"]), _seen_rows(arrays.pop("seen_rows", None))
     chosen = dict(description["settings"])
     if chosen["learning"] is not None:
         chosen["learning"] = _restored(chosen["learning"], _LEARNING)
@@ -106,6 +107,7 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
     gauge = Gauge(device.pop("cuts"), device.pop("scale"))
     params = Params(gauge=gauge, **device)
     model._adopt(schema, params, description["objective"], description["history"], description["converged"])
+    model._seen_rows = seen_rows
     model.n_features_in_ = description["n_features_in"]
     model.frame_kind_ = description["frame_kind"]
     model.n_ratings_ = _counts(schema, description.get("n_ratings", {}))  # older files have none
@@ -129,6 +131,15 @@ def _check_values(arrays: dict[str, np.ndarray], n_cuts: np.ndarray) -> None:
         raise ValueError("a scale is not positive")
     if ((arrays["hidden_mean"] < 0) | (arrays["hidden_mean"] > 1)).any():
         raise ValueError("hidden_mean has numbers that are no probabilities")
+
+
+def _seen_rows(found: np.ndarray | None) -> np.ndarray:
+    """The numbers of the training rows; older files have none."""
+    if found is None:
+        return np.zeros(0, np.uint32)
+    if found.dtype != np.uint32 or found.ndim != 1:
+        raise ValueError("seen_rows is not a list of numbers of rows")
+    return found
 
 
 def _check_description(description: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from thurbo.io.table import Table, as_table
 from thurbo.learning import fit as fitting
 from thurbo.learning import monitor, settings
 from thurbo.learning.objective_settings import Learning
+from thurbo.queries import seen
 from thurbo.queries.rank import n_ratings
 from thurbo.schema import Schema
 from thurbo.schema.blocks import warn_of_swamped_columns
@@ -292,6 +293,7 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)
+        self._seen_rows = seen.of_training(blocks.values(), weight)
         self.sizes_tried_ = [each._asdict() for each in tried]
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
         self.n_ratings_ = n_ratings(schema, blocks)
@@ -373,6 +375,7 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         monitor.warn(fitted)
         self._adopt(self.schema_, fitted.params, plan.objective, self.history_ + fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)
+        self._seen_rows = np.union1d(self._seen_rows, seen.of_training(asked.blocks.values(), weight))
         return self
 
     def _settings(self, schema: Schema) -> dict[str, Any]:

@@ -204,6 +204,10 @@ class Form(ABC):
         """The lines to mask, given lines that were drawn at random, [line]."""
         return masked
 
+    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+        """Groups of lines that have to be masked together: [line] the number of its group, −1 if not in `lines`."""
+        return np.where(lines, np.arange(len(lines)), -1)
+
     @abstractmethod
     def test(self, column: Column, trial: Trial) -> list[Tested]:
         """Scores of the masked answers under the model and the baselines."""

@@ -95,12 +95,12 @@ def pooled(tests: Iterable[Tested]) -> list[Tested]:
 
 def _joined(group: list[Tested]) -> Tested:
     row, weight = (np.concatenate([getattr(test, name) for test in group]) for name in ("row", "weight"))
-    parts = {}
+    parts: list[ByRival] = []
     for name in Tested._fields[5:]:
         each: list[ByRival] = [getattr(test, name) for test in group]
         rivals = [rival for rival in each[0] if all(rival in values for values in each)]
-        parts[name] = {rival: np.concatenate([values[rival] for values in each]) for rival in rivals}
-    return group[0]._replace(row=row, weight=weight, **parts)
+        parts.append({rival: np.concatenate([values[rival] for values in each]) for rival in rivals})
+    return Tested(*group[0][:3], row, weight, *parts)
 
 
 def gains(tests: list[Tested]) -> dict[str, float | None]:

@@ -157,6 +157,20 @@ class OrderForm(ChoiceForm):
                 masked[own] = False
         return masked
 
+    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+        """In a list, random pairs of a row's entries, the last three together if their number is odd."""
+        if block.entries is None:
+            return super().together(column, block, lines, rng)
+        chosen = np.flatnonzero(lines)
+        order = chosen[np.lexsort((rng.random_sample(len(chosen)), block.entries.row[chosen]))]
+        row = block.entries.row[order]
+        count = np.bincount(row, minlength=block.n_rows)
+        place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+        pair = np.minimum(place // 2, np.maximum(count[row] // 2 - 1, 0))
+        group = np.full(len(lines), -1)
+        group[order] = np.where(count[row] > 1, row * (int(count.max(initial=0)) // 2 + 1) + pair, -1)
+        return group
+
     def test(self, column: Column, trial: Trial) -> list[Tested]:
         """The favourite, and every pair of ranked items; of lists, pairs of masked items."""
         if trial.block.entries is not None:

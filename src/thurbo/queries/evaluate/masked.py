@@ -28,6 +28,11 @@ from thurbo.schema import Schema
 BASELINES = ("logistic", "boosting")  # beside the marginal frequencies, which are always there
 
 
+def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
+    """The names of the regressions that are wanted."""
+    return tuple(name for name, wanted in zip(BASELINES, (logistic, boosting), strict=True) if wanted)
+
+
 def evaluate(
     question: Question,
     *,
@@ -35,16 +40,20 @@ def evaluate(
     rng: np.random.RandomState,
     baselines: Collection[str] = ("logistic",),
     weight: np.ndarray | None = None,
-    n_seen_rows: int = 0,
+    seen: np.ndarray | None = None,
 ) -> Evaluation:
-    """Mask a share of the answers, predict them, and compare by column and over all; rows are weighted."""
+    """Mask a share of the answers, predict them, and compare by column and over all; rows are weighted.
+
+    `seen` are the rows that equal a row of the training table, [row].
+    """
     schema = question.schema
     weight = np.ones(question.evidence.n_rows) if weight is None else weight
     masked = choose(schema, question.blocks, hide, rng, weight > 0)
     tests = score_masked(question, masked, weight, baselines)
     untested = tuple(name for name in schema.modelled if not masked[name].any())
-    records = [each.record for each in tests]
-    return Evaluation(records, overall(tests, hide), untested, len(weight), n_seen_rows)
+    rows = np.unique(np.concatenate([each.row for each in tests]))
+    n_seen = 0 if seen is None else int(seen[rows].sum())
+    return Evaluation([each.record for each in tests], overall(tests, hide), untested, len(rows), n_seen)
 
 
 def score_masked(
