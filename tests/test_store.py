@@ -102,7 +102,11 @@ def test_the_file_holds_no_rows_and_no_code(model: tb.TBM, frame: pd.DataFrame, 
     heights = np.sort(frame["height"].dropna().to_numpy())[1:-1]
     assert not any(repr(float(value)).encode() in content or struct.pack("<d", value) in content for value in heights)
     arrays, description = store.load(file)
-    assert set(arrays) == {"site_bias", "weights", "hidden_bias", "loadings", "hidden_mean", "cuts", "scale"}
+    params = {"site_bias", "weights", "hidden_bias", "loadings", "hidden_mean", "cuts", "scale"}
+    assert set(arrays) == {*params, "seen_rows"}
+    assert (
+        arrays["seen_rows"].dtype == np.uint32
+    )  # one number for a row, to recognise it: no answer can be read from it
     assert max(array.shape[0] for array in arrays.values()) == 4
     assert set(description) >= {"settings", "schema", "history"}
     # Of its size, twice the rows add nothing but further digits.

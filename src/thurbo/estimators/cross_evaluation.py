@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -20,6 +21,8 @@ from thurbo.queries.evaluate import baseline, withheld
 from thurbo.queries.evaluate import folds as folding
 from thurbo.queries.evaluate.evaluation import Evaluation, overall
 from thurbo.queries.evaluate.masked import chosen_baselines, score_masked
+
+_Groups = Mapping[str, np.ndarray]  # answers that are hidden together, by column: see `folding.answers`
 
 
 def evaluate(
@@ -57,18 +60,11 @@ def evaluate(
     repeats : int, default=1
         Number of random masks with `hide`.
     random_state : int, RandomState or None, default=None
-        Seed for the choice of hidden answers. With None, they differ between calls. The seed of the fits is that of the
-        model.
-    logistic : bool, default=True
-        Whether to fit the regressions.
-    boosting : bool, default=True
-        Whether to fit gradient boosting (trees of 8 leaves, learning rate 0.08, 20 to 100 rounds).
-    method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
-        How to compute predictions, as in `TBM.evaluate`.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weight of each row, as in `TBM.fit`. In rows of weight 0 nothing is hidden.
-    verbose : bool or "auto", default="auto"
-        Whether to show progress; "auto" does on a terminal.
+        Seed for the choice of hidden answers; the seed of the fits is that of the model.
+    logistic, boosting : bool, default=True
+        Whether to fit the regressions, and gradient boosting (trees of 8 leaves, rate 0.08, 20 to 100 rounds).
+    method, sample_weight, verbose
+        As in `TBM.evaluate`, `TBM.fit` and `TBM`. In rows of weight 0 nothing is hidden.
 
     Returns
     -------
@@ -95,29 +91,53 @@ def evaluate(
     folding.check(folds, hide, repeats)
     if not isinstance(model, TBM):
         raise ThurboError(f"model={model!r} is not a TBM; give for example tb.TBM(random_state=0)")
+    share, rng = 1.0 if hide is None else float(hide), check_random_state(random_state)
+    chosen = _Chosen(share, chosen_baselines(logistic, boosting), method, verbose)
+    return _evaluate(model, X, sample_weight, lambda groups: _masks(groups, folds, hide, repeats, rng), rng, chosen)
+
+
+class _Chosen(NamedTuple):
+    """How the fits are compared and shown."""
+
+    share: float  # of the answers that each fit hides; 1 for folds, which together hide all
+    baselines: tuple[str, ...]
+    method: str
+    verbose: Any
+
+
+def _masks(groups: _Groups, folds: int, hide: float | None, repeats: int, rng: np.random.RandomState) -> folding.Masks:
+    if hide is None:
+        return folding.in_folds(groups, int(folds), rng)
+    return folding.at_random(groups, float(hide), int(repeats), rng)
+
+
+def _evaluate(
+    model: TBM,
+    X: Any,
+    sample_weight: Any,
+    choose: Callable[[_Groups], folding.Masks],
+    rng: np.random.RandomState,
+    chosen: _Chosen,
+) -> Evaluation:
+    """Hide, fit and score, for every mask that `choose` gives."""
     _runtime.prepare()
-    table, rng = as_table(X), check_random_state(random_state)
+    table = as_table(X)
     schema = model._fitted_schema(table)
     table = withheld.with_lists(table, schema)
     blocks, weight = schema.compile(table), weights(schema, table, sample_weight)
     groups = folding.answers(table, schema, blocks, weight > 0, rng)
-    masks = (
-        folding.in_folds(groups, int(folds), rng)
-        if hide is None
-        else folding.at_random(groups, float(hide), int(repeats), rng)
-    )
-    tests, seconds, baselines = list[Tested](), list[float](), chosen_baselines(logistic, boosting)
-    with monitor.progress(len(masks), verbose) as tell:
+    masks, tests, seconds = choose(groups), list[Tested](), list[float]()
+    with monitor.progress(len(masks), chosen.verbose) as tell:
         for number, mask in enumerate(masks):
             tell(_standing(number, len(masks), tests))
             started = time.perf_counter()
             fitted = clone(model).set_params(schema=schema, checkpoint=None, verbose=False)
             fitted.fit(withheld.without(table, schema, blocks, mask), sample_weight=sample_weight)._finished()
             seconds.append(time.perf_counter() - started)
-            question = fitted._question(fitted._read(table), method)
-            tests += score_masked(question, mask, weight, baselines, baseline.FULL)
+            question = fitted._question(fitted._read(table), chosen.method)
+            tests += score_masked(question, mask, weight, chosen.baselines, baseline.FULL)
         tell(_standing(len(masks), len(masks), tests))
-    return _result(tests, masks, groups, hide, seconds)
+    return _result(tests, masks, groups, seconds, chosen.share)
 
 
 def _standing(done: int, of: int, tests: list[Tested]) -> dict[str, Any]:
@@ -128,11 +148,10 @@ def _standing(done: int, of: int, tests: list[Tested]) -> dict[str, Any]:
 
 
 def _result(
-    tests: list[Tested], masks: folding.Masks, groups: dict[str, np.ndarray], hide: float | None, seconds: list[float]
+    tests: list[Tested], masks: folding.Masks, groups: _Groups, seconds: list[float], share: float
 ) -> Evaluation:
     together = pooled(tests)
     untested = tuple(name for name in groups if not any(mask[name].any() for mask in masks))
     rows = np.unique(np.concatenate([test.row for test in together]))
-    found = overall(together, 1.0 if hide is None else float(hide))
-    records = [test.record for test in together]
+    records, found = [test.record for test in together], overall(together, share)
     return Evaluation(records, found, untested, len(rows), 0, tuple(masks), tuple(seconds))
