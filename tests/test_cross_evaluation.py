@@ -495,3 +495,20 @@ def test_a_row_without_weight_was_not_seen_and_more_rows_are_added(frame: pd.Dat
         n_rows = len(model._seen_rows)
         model.partial_fit(frame.iloc[3:30])
     assert len(model._seen_rows) > n_rows
+
+
+@pytest.mark.parametrize("array", [np.zeros(3), np.zeros((2, 2), np.uint32), np.zeros(3, np.int64)])
+def test_a_file_with_other_numbers_of_rows_is_refused(fitted: tb.TBM, array: np.ndarray, tmp_path: Any) -> None:
+    path = tmp_path / "m.thurbo"
+    changed = clone_with(fitted, array)
+    changed.save(path)
+    with pytest.raises(tb.NotTrusted, match="seen_rows"):
+        tb.TBM.load(path)
+
+
+def clone_with(model: tb.TBM, seen: np.ndarray) -> tb.TBM:
+    import copy
+
+    found = copy.copy(model)
+    found._seen_rows = seen
+    return found

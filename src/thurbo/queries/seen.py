@@ -1,7 +1,7 @@
-"""§6 Which rows a model was fitted to: a number of 32 bits for each row, from which no answer can be read.
+"""§6 Which rows a model was fitted to: a hash of 32 bits for each row.
 
-Equal rows have equal numbers, in any table and after saving and loading. Two different rows have the same number by
-chance once in four thousand million pairs. A row without an answer has none.
+Equal rows have equal numbers, in any table and after saving and loading; two different rows have the same number by
+chance once in four thousand million pairs. Answers are not stored, but whoever has a row can test whether it was there.
 """
 
 from __future__ import annotations
