@@ -426,3 +426,46 @@ def test_places_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "access", lambda *_: False)  # of root nothing else would be true
     with pytest.raises(ThurboError, match="no write permission"):
         write_atomically(tmp_path / "out", "x")
+
+
+def test_evaluate_fits_anew_without_a_model(
+    survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`thurbo evaluate DATA` is tb.evaluate of a model with every setting left alone."""
+    asked: dict[str, Any] = {}
+    known = survey.fitted.evaluate(survey.frame, hide=0.3, random_state=0, logistic=False)
+
+    def evaluate(model: tb.TBM, X: Any, **settings: Any) -> Any:
+        asked.update(settings, rows=len(X), left_alone=model.get_params(deep=False) | {"schema": None})
+        return known
+
+    monkeypatch.setattr(tb, "evaluate", evaluate, raising=False)
+    out = tmp_path / "out.csv"
+    words = ("--folds", "3", "--seed", "7", "--no-boosting", "-o", str(out))
+    status, said, err = run("evaluate", str(survey.data), *words, "-q", capsys=capsys)
+    assert (status, said, err) == (0, f"{known}\n", "")
+    assert asked.pop("left_alone") == tb.TBM(random_state=7).get_params(deep=False)
+    expected = {"folds": 3, "repeats": 1, "logistic": True, "boosting": False, "random_state": 7, "verbose": False}
+    assert asked == {**expected, "rows": len(survey.frame)}
+    assert len(pd.read_csv(out)) == len(known.columns)
+    status, _, err = run("evaluate", str(survey.data), "--hide", "0.2", "--repeats", "2", "-q", capsys=capsys)
+    assert (status, err) == (0, "")
+    assert (asked["hide"], asked["repeats"]) == (0.2, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("MODEL",), "is a model; give a table too"),
+        (("MODEL", "DATA", "--folds", "3"), "are for a fit anew"),
+        (("DATA", "--folds", "3", "--hide", "0.1"), "--folds and --hide cannot be combined"),
+        (("DATA", "--repeats", "3"), "--repeats needs --hide"),
+    ],
+)
+def test_evaluate_refuses_what_does_not_go_together(
+    survey: Survey, words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"MODEL": str(survey.model), "DATA": str(survey.data)}
+    status, out, err = run("evaluate", *(files.get(word, word) for word in words), "-q", capsys=capsys)
+    assert (status, out) == (2, "")
+    assert error in err

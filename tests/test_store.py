@@ -102,7 +102,10 @@ def test_the_file_holds_no_rows_and_no_code(model: tb.TBM, frame: pd.DataFrame, 
     heights = np.sort(frame["height"].dropna().to_numpy())[1:-1]
     assert not any(repr(float(value)).encode() in content or struct.pack("<d", value) in content for value in heights)
     arrays, description = store.load(file)
-    assert set(arrays) == {"site_bias", "weights", "hidden_bias", "loadings", "hidden_mean", "cuts", "scale"}
+    params = {"site_bias", "weights", "hidden_bias", "loadings", "hidden_mean", "cuts", "scale"}
+    assert set(arrays) == {*params, "seen_rows"}
+    seen = arrays.pop("seen_rows")  # a number of 32 bits for each row, by which it is recognised
+    assert (seen.dtype, seen.shape) == (np.uint32, (len(frame),))
     assert max(array.shape[0] for array in arrays.values()) == 4
     assert set(description) >= {"settings", "schema", "history"}
     # Of its size, twice the rows add nothing but further digits.
@@ -111,7 +114,7 @@ def test_the_file_holds_no_rows_and_no_code(model: tb.TBM, frame: pd.DataFrame, 
     twice.save(other)
     assert abs(len(other.read_bytes()) - len(content)) < 500
     length = struct.unpack("<Q", content[:8])[0]
-    assert set(json.loads(content[8 : 8 + length])) == set(arrays) | {"__metadata__"}  # safetensors: no pickle
+    assert set(json.loads(content[8 : 8 + length])) == {*arrays, "seen_rows", "__metadata__"}  # safetensors: no pickle
 
 
 def refused(path: Path) -> str:

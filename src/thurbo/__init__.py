@@ -13,6 +13,7 @@ _HOME = {
     "TBM": "thurbo.estimators.tbm",
     "TBMImputer": "thurbo.estimators.imputer",
     "masked_cell_scorer": "thurbo.estimators.scorer",
+    "evaluate": "thurbo.estimators.cross_evaluation",
     "choose_ordinals": "thurbo.estimators.ordinals",
     "Learning": "thurbo.learning.objective_settings",
     "Prediction": "thurbo.learning.objective_settings",
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
         SchemaWarning,
         ThurboError,
     )
+    from thurbo.estimators.cross_evaluation import evaluate
     from thurbo.estimators.imputer import TBMImputer
     from thurbo.estimators.ordinals import choose_ordinals
     from thurbo.estimators.scorer import masked_cell_scorer

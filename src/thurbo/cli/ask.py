@@ -244,12 +244,23 @@ def predict(
 
 @app.command()
 def evaluate(
-    model: options.Model,
-    data: options.Data,
-    hide: Annotated[float, typer.Option(help="Share of the answers to mask.")] = 0.1,
+    model: options.ModelOrData,
+    data: options.DataOfModel = None,
+    schema: options.SchemaFile = None,
+    missing: options.Missing = None,
+    folds: options.Folds = None,
+    hide: options.Hide = None,
+    repeats: options.Repeats = 1,
     regressions: Annotated[
         bool, typer.Option(help="Compare with a regression of each column on all others (slower).")
     ] = True,
+    boosting: Annotated[
+        bool | None,
+        typer.Option(
+            help="Compare with gradient boosting of each column (slower). By default only if the model is fitted anew.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the results as a table.", show_default=False)
     ] = None,
@@ -262,11 +273,33 @@ def evaluate(
     escape_formulas: options.EscapeFormulas = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Mask some answers, predict each from the rest of its row, and compare with baselines."""
+    """Hide some answers, predict each from the rest of its row, and compare with baselines.
+
+    With MODEL and DATA, the answers of other respondents than those of the fit are masked. With DATA alone, a model is
+    fitted anew for each of --folds parts of the answers, which are hidden before fitting; --hide with --repeats is
+    quicker. No model is saved.
+    """
     if output is not None:
         tables.check_output(output)
-    fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
-    found = fitted.evaluate(frame, hide=hide, random_state=seed, logistic=regressions)
+    names = long.LongNames(row, item, score, columns)
+    if data is None:
+        from thurbo.cli import refit
+
+        frame, types = refit.read(model, schema, missing, names)
+        chosen = {"folds": folds, "hide": hide, "repeats": repeats, "logistic": regressions, "boosting": boosting}
+        found = refit.evaluate(frame, types, seed, quiet, chosen)
+    else:
+        if schema is not None or missing is not None or folds is not None or repeats != 1:
+            problem = "--schema, --missing, --folds and --repeats are for a fit anew"
+            raise ThurboError(f"{problem}; leave them out, or give DATA without MODEL")
+        fitted, frame = _open(model, data, quiet, names)
+        found = fitted.evaluate(
+            frame,
+            hide=0.1 if hide is None else hide,
+            random_state=seed,
+            logistic=regressions,
+            boosting=bool(boosting),
+        )
     if output is not None:
         tables.write(found.frame, output, escape=escape_formulas)
     typer.echo(str(found))

@@ -79,6 +79,25 @@ Data = Annotated[
         show_default=False,
     ),
 ]
+ModelOrData = Annotated[
+    Path, typer.Argument(metavar="MODEL|DATA", help="A model file, or a table to fit anew.", show_default=False)
+]
+DataOfModel = Annotated[
+    Path | None, typer.Argument(metavar="DATA", help="After MODEL: a table of other respondents.", show_default=False)
+]
+Folds = Annotated[
+    int | None,
+    typer.Option(
+        min=2, help="Without MODEL: number of folds, each with a fit of its own; by default 5.", show_default=False
+    ),
+]
+Hide = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of the answers to mask; by default 0.1. Without MODEL: instead of --folds.", show_default=False
+    ),
+]
+Repeats = Annotated[int, typer.Option(min=1, help="Without MODEL: number of fits with --hide.")]
 Output = Annotated[
     Path,
     typer.Option("--output", "-o", help="File to write; the extension selects the format.", show_default=False),

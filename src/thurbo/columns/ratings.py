@@ -92,7 +92,7 @@ class Ratings(Column):
     decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: set by fit
     lowest: float | None = field(default=None, kw_only=True)
     highest: float | None = field(default=None, kw_only=True)
-    listed: bool = field(default=True, kw_only=True)  # orders of few items are stored as a table; set by fit
+    listed: bool | None = field(default=None, kw_only=True)  # orders of few items are stored as a table; set by fit
 
     def __repr__(self) -> str:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -134,7 +134,7 @@ class Ratings(Column):
 
     @property
     def is_listed(self) -> bool:
-        return self.listed
+        return self.listed is not False
 
     @property
     def learning_settings(self) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class Ratings(Column):
             location = float(numbers.mean()) if len(numbers) else 0.0
             fitted = replace(fitted, **self._precision.widened(numbers, numbers)._asdict())
             return replace(fitted, location=location, scale=float(numbers.std()) or 1.0 if len(numbers) else 1.0)
-        if by == "order":
+        if by == "order" and self.listed is None:
             return replace(fitted, listed=orders_are_listed(len(items), len(found.score), len(cells), usually=True))
         return fitted
 
@@ -267,7 +267,7 @@ class Ratings(Column):
         if self.by == "numbers":
             return self._numbers(np.asarray(score, np.float64), entries)
         tier = tiers(row, score)
-        if not self.listed:
+        if not self.is_listed:
             return Block.orders(to_table(entries, tier, len(self.items)), None, self.sites)
         return Block.orders(tier[:, None], None, self.sites, entries=entries)
 
@@ -329,7 +329,7 @@ class Ratings(Column):
         return code
 
     def silent(self, n_rows: int) -> Block:
-        if not self.listed:
+        if not self.is_listed:
             return super().silent(n_rows)
         code, none = np.zeros((0, 1), np.int32), Entries.none(n_rows)
         if self.by == "levels":

@@ -56,6 +56,7 @@ class FittedModel:
 
     _unfinished: Unfinished | None = None  # after a fit that was interrupted
     _population: Population | None = None  # if the fit has several members
+    _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see queries.seen
 
     def _finished(self) -> Self:
         """This model; raises KeyboardInterrupt if its fit was interrupted, so that work that needs it ends too."""

@@ -48,6 +48,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
             arrays |= {f"member{number}.{name}": array for name, array in _arrays(each.params).items()}
         description["members"] = model.members_
         description["exponents"] = dict(model._population.exponents)
+    arrays["seen_rows"] = model._seen_rows
     store.save(path, arrays, description)
 
 
@@ -90,7 +91,7 @@ def load(cls: Any, path: str | PathLike[str]) -> Any:
 
 
 def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> Any:
-    schema = Schema.from_dict(description["schema"])
+    schema, seen_rows = Schema.from_dict(description["schema"]), _seen_rows(arrays.pop("seen_rows", None))
     chosen = dict(description["settings"])
     if chosen["learning"] is not None:
         chosen["learning"] = _restored(chosen["learning"], _LEARNING)
@@ -102,6 +103,7 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
     if len(arrays) != len(own) * (1 + len(description.get("members", ()))):
         raise ValueError("it has arrays that no member has")
     model._adopt(schema, params, description["objective"], description["history"], description["converged"])
+    model._seen_rows = seen_rows
     model.n_features_in_ = description["n_features_in"]
     model.frame_kind_ = description["frame_kind"]
     model.n_ratings_ = _counts(schema, description.get("n_ratings", {}))  # older files have none
@@ -169,6 +171,15 @@ def _check_values(arrays: dict[str, np.ndarray], n_cuts: np.ndarray) -> None:
         raise ValueError("a scale is not positive")
     if ((arrays["hidden_mean"] < 0) | (arrays["hidden_mean"] > 1)).any():
         raise ValueError("hidden_mean has numbers that are no probabilities")
+
+
+def _seen_rows(found: np.ndarray | None) -> np.ndarray:
+    """The numbers of the training rows; older files have none."""
+    if found is None:
+        return np.zeros(0, np.uint32)
+    if found.dtype != np.uint32 or found.ndim != 1:
+        raise ValueError("seen_rows is not a list of numbers of rows")
+    return found
 
 
 def _check_description(description: dict[str, Any]) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
+
 from thurbo.errors import ThurboError
 from thurbo.estimators.fitted_model import FittedModel, weights
 from thurbo.learning import fit as fitting
 from thurbo.learning import monitor
+from thurbo.queries import seen
 from thurbo.queries.rank import n_ratings
 
 
@@ -69,4 +72,5 @@ class PartialFit(FittedModel):
         monitor.warn(fitted)
         self._adopt(self.schema_, fitted.params, plan.objective, self.history_ + fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)
+        self._seen_rows = np.union1d(self._seen_rows, seen.of_training(asked.blocks.values(), weight))
         return self

@@ -19,7 +19,7 @@ from thurbo.evidence.pack import Reading, pack
 from thurbo.io import build
 from thurbo.io.table import as_table
 from thurbo.learning import settings
-from thurbo.queries import diagnose, inequalities, predict, sample, score
+from thurbo.queries import diagnose, inequalities, predict, sample, score, seen
 from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
 from thurbo.queries.sample import Condition
@@ -214,15 +214,17 @@ class RowQueries(CellQueries):
         logistic: bool = True,
         method: str = "auto",
         *,
+        boosting: bool = False,
         sample_weight: Any = None,
     ) -> Evaluation:
-        """Predictive accuracy on masked answers, compared with two baselines.
+        """Predictive accuracy on masked answers, compared with baselines.
 
         A share of the answers of X is hidden ("masked"), and each is predicted from the rest of its row. The first
         baseline always predicts the frequencies of the column. The second is a regression of each column on all other
-        columns (logistic, or ridge for numbers). Both are fitted to the answers of X that are not hidden. If a
-        regression has more than 300 features, it uses their first 64 principal components. Give rows that were not used
-        in `fit`; otherwise the model has already seen the answers.
+        columns (logistic, or ridge for numbers), the third gradient boosting of each column on all others. They are
+        fitted to the answers of X that are not hidden. If a regression has more than 300 features, it uses their first
+        64 principal components. Give rows that were not used in `fit`; otherwise the model has already seen the
+        answers, and the result says so (`n_seen_rows`). `tb.evaluate` hides answers before it fits the model.
 
         Parameters
         ----------
@@ -234,6 +236,8 @@ class RowQueries(CellQueries):
             Seed for the choice of hidden answers. With None, they differ between calls.
         logistic : bool, default=True
             Whether to fit the regression baseline, which takes time.
+        boosting : bool, default=False
+            Whether to fit gradient boosting of each column, which takes more time.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
@@ -258,7 +262,9 @@ class RowQueries(CellQueries):
         asked, rng = self._read(X), check_random_state(random_state)
         weight = weights(self.schema_, asked.table, sample_weight, "ignore")
         question = self._question(asked, method)
-        return evaluate.evaluate(question, hide=hide, rng=rng, logistic=logistic, weight=weight)
+        chosen = evaluate.chosen_baselines(logistic, boosting)
+        is_seen = seen.are_seen(asked.blocks.values(), self._seen_rows)
+        return evaluate.evaluate(question, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
 
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.

@@ -31,6 +31,7 @@ from thurbo.io.table import Table, as_table
 from thurbo.learning import fit as fitting
 from thurbo.learning import monitor, settings
 from thurbo.learning.objective_settings import Learning
+from thurbo.queries import seen
 from thurbo.queries.rank import n_ratings
 from thurbo.schema import Schema
 from thurbo.schema.blocks import warn_of_swamped_columns
@@ -329,6 +330,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
 
     def _keep_table(self, table: Table, data: fitting.Data) -> None:
         """What later tables are compared with."""
+        self._seen_rows = seen.of_training(data.blocks.values(), data.weight)
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
         self.n_ratings_ = n_ratings(data.schema, data.blocks)
         if table.kind != "numpy":

@@ -80,6 +80,10 @@ class Trial(Protocol):
         """Lines whose answer is masked, [answer]."""
 
     @property
+    def row(self) -> NDArray[Any]:
+        """Row of each masked answer, [answer]."""
+
+    @property
     def ask(self) -> Ask:
         """The predictive distributions of the masked answers."""
 
@@ -88,6 +92,12 @@ class Trial(Protocol):
 
     def ridge(self, target: FloatArray, known: BoolArray) -> Normal | None:
         """Numbers of the masked lines by ridge regression on the other columns."""
+
+    def boosting(self, code: IntArray, n_labels: int) -> FloatArray | None:
+        """P(label) of the masked lines by gradient boosting on the other columns, [answer, label]."""
+
+    def boosted_numbers(self, target: FloatArray, known: BoolArray) -> Normal | None:
+        """Numbers of the masked lines by gradient boosting on the other columns."""
 
 
 class Start(NamedTuple):
@@ -193,6 +203,10 @@ class Form(ABC):
     def mask(self, column: Column, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
         """The lines to mask, given lines that were drawn at random, [line]."""
         return masked
+
+    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+        """Groups of lines that have to be masked together: [line] the number of its group, −1 if not in `lines`."""
+        return np.where(lines, np.arange(len(lines)), -1)
 
     @abstractmethod
     def test(self, column: Column, trial: Trial) -> list[Tested]:

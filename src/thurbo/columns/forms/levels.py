@@ -70,7 +70,7 @@ class LevelForm(Form):
         code = self.codes(column, trial.block)
         rivals = label_rivals(trial, code, self.probabilities(column, trial.ask))
         rows = trial.masked
-        return [tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows])]
+        return [tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows], trial.row)]
 
     def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         if block.entries is not None:
@@ -152,7 +152,7 @@ class OptionForm(LevelForm):
     def test(self, column: Column, trial: Trial) -> list[Tested]:
         """Each option of a masked row is an answer."""
         code, chance = trial.block.code, self.probabilities(column, trial.ask)
-        rows, parts, true, weight = trial.masked, [], [], []
+        rows, parts, true, weight, row = trial.masked, [], [], [], []
         for site in range(len(column.sites)):
             known = code[rows, site] >= 0
             both = np.stack([1.0 - chance[:, site], chance[:, site]], axis=1)
@@ -160,8 +160,10 @@ class OptionForm(LevelForm):
             parts.append({rival: values[known] for rival, values in rivals.items()})
             true.append(code[rows[known], site])
             weight.append(trial.weight[rows[known]])
+            row.append(trial.row[known])
         rivals = {rival: np.concatenate([part[rival] for part in parts]) for rival in parts[0]}
-        return [tested_labels(trial.name, column, "option", np.concatenate(true), rivals, np.concatenate(weight))]
+        flat = (np.concatenate(each) for each in (weight, row))
+        return [tested_labels(trial.name, column, "option", np.concatenate(true), rivals, *flat)]
 
     def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         return np.where(block.code < 0, 0.5, block.code) - 0.5, (block.code >= 0).any(axis=1) & shown
@@ -209,8 +211,8 @@ def label_rivals(trial: Trial, code: IntArray, chance: FloatArray) -> ByRival:
         by_item = shares_by_item(entries.site, shown, len(trial.block.sites), n_labels, trial.weight)
         usual = by_item[entries.site[trial.masked]]
     found = {"": chance, "_marginal": usual}
-    regression = trial.logistic(shown, n_labels)
-    return found if regression is None else {**found, "_logistic": regression}
+    regressions = {"_logistic": trial.logistic(shown, n_labels), "_boosting": trial.boosting(shown, n_labels)}
+    return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
 
 
 def central_levels(chances: FloatArray, level: float) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -29,7 +29,7 @@ from thurbo.columns.forms.form import (
 )
 from thurbo.columns.forms.levels import item_answers, item_profile, label_rivals, label_values
 from thurbo.columns.forms.marginals import Normal, log_between, middles, normal
-from thurbo.columns.forms.scores import LEAST_CHANCE, Tested, calibration_of_numbers, record, tested_labels
+from thurbo.columns.forms.scores import LEAST_CHANCE, ByRival, Tested, tested_labels
 
 Column = Any  # a measured column: it has to_user, limited, declared_range, as_columns and standard
 
@@ -136,12 +136,12 @@ class NumberForm(Form):
         known = shown & np.isfinite(lower) & np.isfinite(upper)
         target = np.zeros(len(known))
         target[known] = middles(lower[known], upper[known])
-        regression = trial.ridge(target, known)
-        return found if regression is None else {**found, "_logistic": regression}
+        regressions = {"_logistic": trial.ridge(target, known), "_boosting": trial.boosted_numbers(target, known)}
+        return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
 
     def _of_points(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         block, rows = trial.block, trial.masked[which]
-        weight, z = trial.weight[rows], block.lower[trial.masked, 0]
+        z = block.lower[trial.masked, 0]
         finite = np.where(np.isfinite(z), z, 0.0)
         log_density, below = trial.ask.density(finite)
         spread = trial.ask.number()
@@ -149,19 +149,18 @@ class NumberForm(Form):
         found = {"": Predicted(*(each[which] for each in model))}
         for rival, guess in guesses.items():
             found[rival] = _by_normal(column, Normal(*(each[which] for each in guess)), z[which])
-        truth, values = column.to_user(z[which]), {}
-        for rival, each in found.items():
-            values[f"mae{rival}"] = float(np.average(np.abs(each.median - truth), weights=weight))
-            values[f"rmse{rival}"] = float(np.sqrt(np.average((each.mean - truth) ** 2, weights=weight)))
-            values[f"calibration_error{rival}"] = calibration_of_numbers(each.below, weight)
-        scores = {rival: each.log_density + block.log_jacobian[rows] for rival, each in found.items()}
-        line = record(trial.name, column.kind, "number", len(rows), scores, values, weight)
-        return Tested(line, scores, {}, weight)
+        truth = column.to_user(z[which])
+        parts: dict[str, ByRival] = {
+            "score": {rival: each.log_density + block.log_jacobian[rows] for rival, each in found.items()},
+            "absolute": {rival: np.abs(each.median - truth) for rival, each in found.items()},
+            "squared": {rival: (each.mean - truth) ** 2 for rival, each in found.items()},
+            "below": {rival: each.below for rival, each in found.items()},
+        }
+        return Tested.of(trial.name, column, "number", trial.row[which], trial.weight[rows], **parts)
 
     def _of_intervals(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         """log P(lower ≤ number ≤ upper), either of which may be infinite."""
         block, rows = trial.block, trial.masked[which]
-        weight = trial.weight[rows]
         lower, upper = block.lower[trial.masked, 0], block.upper[trial.masked, 0]
         chances = {"": trial.ask.mass(lower, upper)[which]}
         for rival, guess in guesses.items():
@@ -171,8 +170,8 @@ class NumberForm(Form):
         scores = {
             rival: np.log(np.maximum(each, LEAST_CHANCE)) + block.log_jacobian[rows] for rival, each in chances.items()
         }
-        line = record(f"{trial.name}: intervals", column.kind, "interval", len(rows), scores, {}, weight)
-        return Tested(line, scores, {}, weight)
+        about, row, weight = f"{trial.name}: intervals", trial.row[which], trial.weight[rows]
+        return Tested.of(about, column, "interval", row, weight, score=scores)
 
     def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         middle, says = _middle(block)
@@ -246,7 +245,7 @@ class BandForm(NumberForm):
     def test(self, column: Column, trial: Trial) -> list[Tested]:
         code, rows = column.codes(trial.block), trial.masked
         rivals = label_rivals(trial, code, self.probabilities(column, trial.ask))
-        return [tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows])]
+        return [tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows], trial.row)]
 
     def answers(self, column: Column, name: str, block: Block) -> Answers:
         """Bands by name, which is more informative than a middle."""

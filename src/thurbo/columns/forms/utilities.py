@@ -28,7 +28,7 @@ from thurbo.columns.forms.form import (
 )
 from thurbo.columns.forms.levels import item_answers, item_profile, label_rivals, label_values, parts_of
 from thurbo.columns.forms.marginals import standing
-from thurbo.columns.forms.scores import LEAST_CHANCE, Tested, record, tested_labels
+from thurbo.columns.forms.scores import LEAST_CHANCE, Tested, tested_labels
 
 if TYPE_CHECKING:
     from thurbo.columns.column import Column
@@ -157,6 +157,20 @@ class OrderForm(ChoiceForm):
                 masked[own] = False
         return masked
 
+    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+        """In a list, random pairs of a row's entries, the last three together if their number is odd."""
+        if block.entries is None:
+            return super().together(column, block, lines, rng)
+        chosen = np.flatnonzero(lines)
+        order = chosen[np.lexsort((rng.random_sample(len(chosen)), block.entries.row[chosen]))]
+        row = block.entries.row[order]
+        count = np.bincount(row, minlength=block.n_rows)
+        place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+        pair = np.minimum(place // 2, np.maximum(count[row] // 2 - 1, 0))
+        group = np.full(len(lines), -1)
+        group[order] = np.where(count[row] > 1, row * (int(count.max(initial=0)) // 2 + 1) + pair, -1)
+        return group
+
     def test(self, column: Column, trial: Trial) -> list[Tested]:
         """The favourite, and every pair of ranked items; of lists, pairs of masked items."""
         if trial.block.entries is not None:
@@ -229,7 +243,8 @@ def _test_favourite(column: Column, trial: Trial, about: str, answer: str, chanc
     if not kept.any():
         return []
     rivals = {rival: values[kept] for rival, values in label_rivals(trial, code, chance).items()}
-    return [tested_labels(about, column, answer, code[rows][kept], rivals, trial.weight[rows][kept])]
+    weight, row = trial.weight[rows][kept], trial.row[kept]
+    return [tested_labels(about, column, answer, code[rows][kept], rivals, weight, row)]
 
 
 def _test_pairs(column: Column, trial: Trial, mean: FloatArray) -> Tested:
@@ -243,18 +258,14 @@ def _test_pairs(column: Column, trial: Trial, mean: FloatArray) -> Tested:
     regression = trial.ridge(np.where(block.tier >= 0, place, usual), shown)
     if regression is not None:
         rivals["_logistic"] = regression.mean
-    right, n_pairs, total = dict.fromkeys(rivals, 0.0), 0, 0.0
-    for number, tier in enumerate(block.tier[rows]):
-        better, worse = np.nonzero((tier[:, None] > tier[None, :]) & (tier[None, :] >= 0))
-        weight = trial.weight[rows[number]]
-        n_pairs, total = n_pairs + len(better), total + weight * len(better)
-        for rival, utility in rivals.items():
-            gap = utility[number, better] - utility[number, worse]
-            right[rival] += float(weight * ((gap > 0).sum() + 0.5 * (gap == 0).sum()))
-    found = {f"accuracy{rival}": hits / total for rival, hits in right.items()}
-    nothing = np.zeros(0)
-    line = record(f"{trial.name}: pairs", column.kind, "pair", n_pairs, {}, found, nothing)
-    return Tested(line, {}, {}, nothing)
+    tier = block.tier[rows]
+    number, better, worse = np.nonzero((tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0))
+    right = {}
+    for rival, utility in rivals.items():
+        gap = utility[number, better] - utility[number, worse]
+        right[rival] = (gap > 0) + 0.5 * (gap == 0)
+    weight = trial.weight[rows[number]]
+    return Tested.of(f"{trial.name}: pairs", column, "pair", trial.row[number], weight, right=right)
 
 
 def _pairs_of(row: NDArray[Any], tier: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -288,9 +299,8 @@ def _test_listed_pairs(column: Column, trial: Trial) -> list[Tested]:
     weight = trial.weight[lines][better]
     gaps = {"": gap, "_marginal": usual_gap}
     hits = {rival: (each > 0) + 0.5 * (each == 0) for rival, each in gaps.items()}
-    found = {f"accuracy{rival}": float(np.average(each, weights=weight)) for rival, each in hits.items()}
-    line = record(f"{trial.name}: pairs", column.kind, "pair", len(better), scores, found, weight)
-    return [Tested(line, scores, {rival: float(each @ weight) for rival, each in hits.items()}, weight)]
+    row = trial.row[better]
+    return [Tested.of(f"{trial.name}: pairs", column, "pair", row, weight, score=scores, right=hits)]
 
 
 def _item_standings(trial: Trial) -> tuple[FloatArray, float]:

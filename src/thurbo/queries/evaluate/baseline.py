@@ -1,26 +1,42 @@
-"""§6 The regression baselines of `evaluate`: logistic and ridge regression of one column on all others.
+"""§6 The baselines of `evaluate` that predict one column from all others: linear regressions and gradient boosting.
 
 The features are the other columns: indicators of labels, numbers in standard units, positions in orders, each with an
-indicator for missing cells. Rows with a masked answer are not used for fitting.
+indicator for missing cells. Rows with a masked answer are not used for fitting. Settings are chosen on a quarter of the
+rows, which is drawn with a fixed seed, so that the same cells always give the same predictions.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from thurbo.columns import Block, Column
 from thurbo.columns.forms.marginals import Normal, scaled, shares, spread
 
-MOST_ROWS = 5000
-MOST_NUMBERS = 2_000_000  # rows times features of one regression: limits the runtime for wide tables
-MOST_FEATURES, N_DIRECTIONS = 300, 64  # if there are more features, use their main directions
+
+class Limits(NamedTuple):
+    """Sizes of one regression: more rows are sampled, more features are replaced by their main directions."""
+
+    rows: int
+    numbers: int  # rows times features
+    features: int
+
+
+QUICK = Limits(5000, 2_000_000, 300)
+FULL = Limits(20_000, 10_000_000, 1000)  # for comparisons whose models are fitted to the same cells
+MOST_ROWS, MOST_NUMBERS, MOST_FEATURES = QUICK
+N_DIRECTIONS = 64
 FEWEST_ROWS = 500
+SPLIT_SEED = 0
 PENALTIES = (0.01, 0.1, 1.0)  # C of logistic regression; one is chosen on a quarter of the rows
 ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # of ridge regression; one is chosen by leave-one-out
 ITERATIONS = 60
+ROUNDS = (20, 40, 60, 80, 100)  # of boosting; one is chosen on a quarter of the rows
+BOOSTING = {"max_leaf_nodes": 8, "learning_rate": 0.08, "early_stopping": False, "random_state": SPLIT_SEED}
+FEWEST_BOOSTED = 40  # known rows; with fewer, boosting gives the marginal frequencies
 
 
 def features(column: Column, block: Block, shown: np.ndarray) -> np.ndarray:
@@ -29,19 +45,19 @@ def features(column: Column, block: Block, shown: np.ndarray) -> np.ndarray:
     return np.concatenate([np.where(says[:, None], values, 0.0), ~says[:, None]], axis=1).astype(np.float64)
 
 
-def some(rows: np.ndarray, n_features: int, rng: np.random.RandomState) -> np.ndarray:
+def some(rows: np.ndarray, n_features: int, rng: np.random.RandomState, limits: Limits = QUICK) -> np.ndarray:
     """A sample of the rows, so that the regression is fast."""
-    most = int(np.clip(MOST_NUMBERS // max(n_features, 1), FEWEST_ROWS, MOST_ROWS))
+    most = int(np.clip(limits.numbers // max(n_features, 1), FEWEST_ROWS, limits.rows))
     return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 
 
-def narrowed(inputs: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+def narrowed(inputs: np.ndarray, rng: np.random.RandomState, limits: Limits = QUICK) -> np.ndarray:
     """The features, or their main directions if there are very many: [row, feature]."""
-    if inputs.shape[1] <= MOST_FEATURES:
+    if inputs.shape[1] <= limits.features:
         return inputs
     from sklearn.utils.extmath import randomized_svd
 
-    few = np.sort(rng.choice(len(inputs), min(len(inputs), MOST_ROWS), replace=False))
+    few = np.sort(rng.choice(len(inputs), min(len(inputs), limits.rows), replace=False))
     middle, size = inputs[few].mean(axis=0), inputs[few].std(axis=0)
     unit = ((inputs - middle) / np.where(size > 1e-9, size, 1.0)).astype(np.float32)
     with _one_thread():
@@ -57,28 +73,40 @@ def logistic(
     n_labels: int,
     rng: np.random.RandomState,
     weight: np.ndarray | None = None,
+    limits: Limits = QUICK,
 ) -> np.ndarray:
     """P(label) of the rows `asked`, [asked, label], by multinomial logistic regression on the rows with code ≥ 0.
 
     A small share of the marginal frequencies is mixed in, as if each label had half an answer more.
     """
-    weight, inputs = np.ones(len(code)) if weight is None else weight, narrowed(inputs, rng)
-    rows = some(np.flatnonzero((code >= 0) & (weight > 0)), inputs.shape[1], rng)
+    weight, inputs = np.ones(len(code)) if weight is None else weight, narrowed(inputs, rng, limits)
+    rows = some(np.flatnonzero((code >= 0) & (weight > 0)), inputs.shape[1], rng, limits)
     base = shares(code[rows], n_labels, weight[rows])
-    found = np.tile(base, (len(asked), 1))
     if len(np.unique(code[rows])) < 2:
-        return found
-    order = rng.permutation(len(rows))
-    inner, outer = rows[order[len(rows) // 4 :]], rows[order[: len(rows) // 4]]
+        return np.tile(base, (len(asked), 1))
+    inner, outer = _split(rows, rng)
     penalty = PENALTIES[1]
     if len(outer) >= 10 and len(np.unique(code[inner])) > 1:
-        losses = []
-        for candidate in PENALTIES:
-            chance = _fit_logistic(inputs[inner], code[inner], scaled(weight[inner]), candidate, inputs[outer], base)
-            missed = -np.log(chance[np.arange(len(outer)), code[outer]])
-            losses.append(np.average(missed, weights=scaled(weight[outer])))
-        penalty = PENALTIES[int(np.argmin(losses))]
+        chances = (
+            _fit_logistic(inputs[inner], code[inner], scaled(weight[inner]), candidate, inputs[outer], base)
+            for candidate in PENALTIES
+        )
+        penalty = PENALTIES[_best(chances, _log_loss(code[outer], weight[outer]))]
     return _fit_logistic(inputs[rows], code[rows], scaled(weight[rows]), penalty, inputs[asked], base)
+
+
+def _split(rows: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """Three quarters of the rows to fit candidates, and a quarter to choose among them."""
+    order = rng.permutation(len(rows))
+    return rows[order[len(rows) // 4 :]], rows[order[: len(rows) // 4]]
+
+
+def _log_loss(code: np.ndarray, weight: np.ndarray) -> Callable[[np.ndarray], float]:
+    return lambda chance: -float(np.average(np.log(chance[np.arange(len(code)), code]), weights=scaled(weight)))
+
+
+def _best(candidates: Iterator[Any], loss: Callable[[Any], float]) -> int:
+    return int(np.argmin([loss(candidate) for candidate in candidates]))
 
 
 def _fit_logistic(
@@ -90,9 +118,14 @@ def _fit_logistic(
     with warnings.catch_warnings(), _one_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline needs few steps
         model = LogisticRegression(C=penalty, max_iter=ITERATIONS, tol=1e-3).fit(inputs, code, sample_weight=weight)
-    chance = np.zeros((len(asked), len(base)))
-    chance[:, model.classes_] = model.predict_proba(asked)
-    extra = 0.5 * len(base) / (len(code) + 0.5 * len(base))
+    return _smoothed(model.predict_proba(asked), model.classes_, len(code), base)
+
+
+def _smoothed(found: np.ndarray, classes: np.ndarray, n_rows: int, base: np.ndarray) -> np.ndarray:
+    """Predicted probabilities of the observed classes with a small share of the marginal frequencies mixed in."""
+    chance = np.zeros((len(found), len(base)))
+    chance[:, classes] = found
+    extra = 0.5 * len(base) / (n_rows + 0.5 * len(base))
     return (1.0 - extra) * chance + extra * base
 
 
@@ -110,6 +143,7 @@ def ridge(
     asked: np.ndarray,
     rng: np.random.RandomState,
     weight: np.ndarray | None = None,
+    limits: Limits = QUICK,
 ) -> Normal:
     """Targets [row] or [row, target] of the rows `asked` by ridge regression on the rows that are `known`.
 
@@ -117,8 +151,8 @@ def ridge(
     """
     from sklearn.linear_model import RidgeCV
 
-    weight, inputs = np.ones(len(known)) if weight is None else weight, narrowed(inputs, rng)
-    rows = some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng)
+    weight, inputs = np.ones(len(known)) if weight is None else weight, narrowed(inputs, rng, limits)
+    rows = some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng, limits)
     if len(rows) < 3:
         mean, deviation = spread(targets[rows])
         shape = (len(asked), *targets.shape[1:])
@@ -130,3 +164,75 @@ def ridge(
     deviation = np.maximum(np.sqrt(squared.mean(axis=0)), 1e-3)
     mean = model.predict(inputs[asked])
     return Normal(mean, np.broadcast_to(deviation, mean.shape))
+
+
+def boosting(
+    inputs: np.ndarray,
+    code: np.ndarray,
+    asked: np.ndarray,
+    n_labels: int,
+    rng: np.random.RandomState,
+    weight: np.ndarray | None = None,
+    limits: Limits = QUICK,
+) -> np.ndarray:
+    """P(label) of the rows `asked`, [asked, label], by gradient boosting of trees with 8 leaves; see `logistic`."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    weight, inputs = np.ones(len(code)) if weight is None else weight, narrowed(inputs, rng, limits)
+    rows = some(np.flatnonzero((code >= 0) & (weight > 0)), inputs.shape[1], rng, limits)
+    base = shares(code[rows], n_labels, weight[rows])
+    if len(rows) < FEWEST_BOOSTED or len(np.unique(code[rows])) < 2:
+        return np.tile(base, (len(asked), 1))
+    inner, outer = _split(rows, rng)
+
+    def fitted(where: np.ndarray, n_rounds: int) -> Any:
+        model = HistGradientBoostingClassifier(max_iter=n_rounds, **BOOSTING)
+        return model.fit(inputs[where], code[where], sample_weight=scaled(weight[where]))
+
+    with _one_thread():
+        n_rounds = ROUNDS[0]
+        if len(np.unique(code[inner])) > 1:
+            model = fitted(inner, ROUNDS[-1])
+            stages = _at_rounds(model.staged_predict_proba(inputs[outer]))
+            chances = (_smoothed(stage, model.classes_, len(inner), base) for stage in stages)
+            n_rounds = ROUNDS[_best(chances, _log_loss(code[outer], weight[outer]))]
+        model = fitted(rows, n_rounds)
+        return _smoothed(model.predict_proba(inputs[asked]), model.classes_, len(rows), base)
+
+
+def _at_rounds(stages: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+    """The predictions after so many rounds as are candidates."""
+    return (stage for number, stage in enumerate(stages, 1) if number in ROUNDS)
+
+
+def boosted_numbers(
+    inputs: np.ndarray,
+    target: np.ndarray,
+    known: np.ndarray,
+    asked: np.ndarray,
+    rng: np.random.RandomState,
+    weight: np.ndarray | None = None,
+    limits: Limits = QUICK,
+) -> Normal:
+    """Numbers [row] of the rows `asked` by gradient boosting; the standard deviation is that of the quarter kept."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    weight, inputs = np.ones(len(known)) if weight is None else weight, narrowed(inputs, rng, limits)
+    rows = some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng, limits)
+    if len(rows) < FEWEST_BOOSTED:
+        mean, deviation = spread(target[rows], weight[rows])
+        return Normal(np.full(len(asked), mean), np.full(len(asked), deviation))
+    inner, outer = _split(rows, rng)
+    importance = scaled(weight[outer])
+
+    def loss(stage: np.ndarray) -> float:
+        return float(np.average((stage - target[outer]) ** 2, weights=importance))
+
+    def fitted(where: np.ndarray, n_rounds: int) -> Any:
+        model = HistGradientBoostingRegressor(max_iter=n_rounds, **BOOSTING)
+        return model.fit(inputs[where], target[where], sample_weight=scaled(weight[where]))
+
+    with _one_thread():
+        losses = [loss(stage) for stage in _at_rounds(fitted(inner, ROUNDS[-1]).staged_predict(inputs[outer]))]
+        mean = fitted(rows, ROUNDS[int(np.argmin(losses))]).predict(inputs[asked])
+    return Normal(mean, np.full(len(asked), max(float(np.sqrt(min(losses))), 1e-3)))

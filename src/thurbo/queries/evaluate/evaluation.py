@@ -1,8 +1,8 @@
 """§6 The result of `evaluate`: predictive accuracy by column, as numbers and as a table of text.
 
 There is one record for each type of answer of a column. `accuracy`, `log_score`, `mae`, `smae`, `rmse` and
-`calibration_error` are those of the model; names with `_marginal` and `_logistic` are those of the two baselines.
-A measure that does not apply is None.
+`calibration_error` are those of the model; names with `_marginal`, `_logistic` and `_boosting` are those of the
+baselines, and `gain` with these endings is the difference of log scores. A measure that does not apply is None.
 """
 
 from __future__ import annotations
@@ -13,20 +13,26 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns.forms.scores import MEASURES, RIVALS, Tested
+from thurbo.columns.forms.scores import MEASURES, RIVALS, Tested, gains
 from thurbo.io import build
 
 _LABELS = ("accuracy", "log_score", "smae", "calibration_error")
 _NUMBERS = ("mae", "rmse", "log_score", "calibration_error")
+_RIVAL_GAINS = {"_marginal": "frequencies", "_logistic": "regression", "_boosting": "boosting"}
 _OF_NUMBERS = ("number", "interval")
 _WORDS = {"log_score": "log score", "mae": "MAE", "smae": "SMAE", "rmse": "RMSE", "calibration_error": "calibration"}
-_RIVAL_WORDS = {"": "model", "_marginal": "shares", "_logistic": "logistic"}
-_RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge"}
+_RIVAL_PHRASES = {
+    "_marginal": "the marginal frequencies",
+    "_logistic": "logistic regression",
+    "_boosting": "gradient boosting",
+}
+_RIVAL_WORDS = {"": "model", "_marginal": "shares", "_logistic": "logistic", "_boosting": "boosting"}
+_RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge", "_boosting": "boosting"}
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictive accuracy on masked answers, each predicted from the rest of its row; compared with two baselines.
+    """Predictive accuracy on masked answers, each predicted from the rest of its row; compared with baselines.
 
     `columns` has one record for each column (a ranking has one for its favourite and one for its pairs, a measured
     column one for numbers and one for intervals). `overall` has means over all masked answers. `untested` are the
@@ -34,12 +40,23 @@ class Evaluation:
     in the user's units for numbers, log probabilities for intervals; larger is better. MAE is that of the median (in
     levels for ordered labels), RMSE that of the mean. SMAE is the MAE divided by that of the marginal baseline.
     `calibration_error` compares predicted probabilities with observed frequencies: of the most probable label in ten
-    bins; of numbers at the inner edges of ten bins of probability.
+    bins; of numbers at the inner edges of ten bins of probability. `gain_marginal`, `gain_logistic` and
+    `gain_boosting` are mean differences of log scores, model − baseline, with a standard error (`_se`) and the ends of
+    a 95 % interval (`_low`, `_high`). The error is that of a mean over rows, since answers of one row depend on each
+    other; the intervals describe the choice of rows, not that of masks and seeds.
+
+    `n_rows` is the number of rows with a masked answer, and `n_seen_rows` how many of them equal a row that the model
+    was fitted to: results on these are too good. After `tb.evaluate`, `masks` has the hidden answers of each fit, by
+    column (one boolean for each row, or for each entry of a list), and `fit_seconds` the time of each fit.
     """
 
     columns: list[dict[str, Any]]
     overall: dict[str, Any]
     untested: tuple[str, ...] = field(default=())
+    n_rows: int = 0
+    n_seen_rows: int = 0
+    masks: tuple[dict[str, np.ndarray], ...] = field(default=(), compare=False, repr=False)
+    fit_seconds: tuple[float, ...] = field(default=(), compare=False)
 
     @property
     def frame(self) -> Any:
@@ -48,7 +65,7 @@ class Evaluation:
         data = {}
         for name in names:
             values = [record.get(name) for record in self.columns]
-            is_measure = name.startswith(MEASURES)
+            is_measure = name.startswith((*MEASURES, "gain"))
             data[name] = np.asarray(values, np.float64 if is_measure else None)
         return build.any_frame(data)
 
@@ -57,12 +74,26 @@ class Evaluation:
         """One sentence: how many columns the model predicts better than each baseline, by log score."""
         scored = [record for record in self.columns if record["log_score"] is not None]
         parts = []
-        for rival, words in (("_marginal", "the marginal frequencies"), ("_logistic", "logistic regression")):
+        for rival, words in _RIVAL_PHRASES.items():
             known = [record for record in scored if record[f"log_score{rival}"] is not None]
             if known:
                 better = sum(record["log_score"] > record[f"log_score{rival}"] for record in known)
                 parts.append(f"{better} of {len(known)} columns better than {words}")
-        return f"By log score, the model predicts {' and '.join(parts)}." if parts else "Only orders were tested."
+        said = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+        return f"By log score, the model predicts {said}." if parts else "Only orders were tested."
+
+    @property
+    def differences(self) -> list[str]:
+        """One sentence for each baseline: the mean difference of log scores over all answers, with its interval."""
+        found = []
+        for rival, words in _RIVAL_PHRASES.items():
+            low, high = (self.overall.get(f"gain{rival}{end}") for end in ("_low", "_high"))
+            if low is None or high is None:
+                continue
+            verdict = "better" if low > 0 else "worse" if high < 0 else "no clear difference"
+            gain = f"{self.overall[f'gain{rival}']:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"
+            found.append(f"Mean log score per answer, model − {words}: {gain}: {verdict}.")
+        return found
 
     def _sections(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """The tables: title, header, rows of text."""
@@ -88,14 +119,37 @@ class Evaluation:
                 numbers_ = [_number(record.get(f"{measure}{rival}"), measure) for measure, rival in wanted]
                 lines.append([about, f"{record['n']:,}", *numbers_])
             sections.append((title, header, lines))
-        return sections
+        return [*sections, *self._gains()]
+
+    def _gains(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        """The table of differences to the baselines, if there are any."""
+        scored = [record for record in self.columns if record["log_score"] is not None]
+        rivals = [rival for rival in RIVALS[1:] if any(record[f"gain{rival}"] is not None for record in scored)]
+        if not rivals:
+            return []
+        lines = [[r["column"], f"{r['n']:,}", *(_interval(r, rival) for rival in rivals)] for r in scored]
+        title = "Difference of log scores, model − baseline (95 % interval)"
+        return [(title, ["column", "n", *(_RIVAL_GAINS[rival] for rival in rivals)], lines)]
 
     def _heading(self) -> str:
-        o = self.overall
-        return f"{o['n_cells']:,} masked answers ({o['share']:.0%} of all answers), each predicted from its row"
+        n, share = self.overall["n_cells"], f"{self.overall['share']:.0%} of all answers"
+        what = "answers" if n else "pairs of items"  # partial rankings have only pairs
+        n = n or sum(record["n"] for record in self.columns)
+        if not self.masks:
+            return f"{n:,} masked {what} ({share}), each predicted from its row"
+        n_fits = len(self.masks)
+        how = f"in {n_fits} folds" if self.overall["share"] == 1.0 else f"{share} in each of {n_fits} fits"
+        how = f"{share}, one fit" if n_fits == 1 else how
+        return f"{n:,} {what} ({how}), hidden before fitting, each predicted from its row"
 
     def _closing(self) -> list[str]:
-        lines = [self.verdict]
+        lines = [self.verdict, *self.differences]
+        if self.n_seen_rows:
+            lines.append(
+                f"Caution: {self.n_seen_rows:,} of these {self.n_rows:,} rows equal rows that the model was fitted to, "
+                "so the model is likely to have seen their answers and its results are too good; give other rows, or "
+                "use tb.evaluate, which hides answers before fitting."
+            )
         if self.untested:
             lines.append(f"Not tested, since no answer was masked: {', '.join(self.untested)}.")
         return lines
@@ -124,6 +178,13 @@ class Evaluation:
         return "".join(parts + [f"<p>{escape(line)}</p>" for line in self._closing()])
 
 
+def _interval(record: dict[str, Any], rival: str) -> str:
+    gain, low, high = (record[f"gain{rival}{end}"] for end in ("", "_low", "_high"))
+    if gain is None:
+        return ""
+    return f"{gain:+.3f}" if low is None or high is None else f"{gain:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
 def _is_shown(measure: str, rival: str) -> bool:
     """Whether tables show a measure: calibration is that of the model only, and the SMAE of "_marginal" is 1."""
     return rival == "" or (measure != "calibration_error" and (measure, rival) != ("smae", "_marginal"))
@@ -139,36 +200,21 @@ def _number(value: float | None, measure: str) -> str:
 
 def overall(tests: list[Tested], hide: float) -> dict[str, Any]:
     """Means over all masked answers, without the pairs of rankings, which are not single answers."""
-    cells = [test for test in tests if test.scores]
+    cells = [test for test in tests if test.score]
     labels = [test for test in cells if test.right]
-    n_labels = sum(test.record["n"] for test in labels)
-    total = sum(float(test.weight.sum()) for test in labels)
-    found: dict[str, Any] = {
-        "n_cells": sum(test.record["n"] for test in cells),
-        "n_labels": n_labels,
-        "n_numbers": sum(test.record["n"] for test in cells) - n_labels,
-        "share": float(hide),
-    }
+    n_cells, n_labels = (sum(len(test.row) for test in each) for each in (cells, labels))
+    found: dict[str, Any] = {"n_cells": n_cells, "n_labels": n_labels, "n_numbers": n_cells - n_labels}
+    found["share"] = float(hide)
     for rival in RIVALS:
-        right = [test.right[rival] for test in labels if rival in test.right]
-        complete = bool(labels) and len(right) == len(labels)
-        found[f"accuracy{rival}"] = float(sum(right) / total) if complete else None
+        found[f"accuracy{rival}"] = _mean(labels, "right", rival)
     for rival in RIVALS:
-        scores = [test.scores[rival] for test in cells if rival in test.scores]
-        whole = bool(cells) and len(scores) == len(cells)
-        found[f"log_score{rival}"] = _mean_and_error(scores, [test.weight for test in cells])[0] if whole else None
-    for rival in RIVALS[1:]:
-        known = [test for test in cells if rival in test.scores]
-        gains = [test.scores[""] - test.scores[rival] for test in known]
-        found[f"gain{rival}"], found[f"gain{rival}_se"] = _mean_and_error(gains, [test.weight for test in known])
-    return found
+        found[f"log_score{rival}"] = _mean(cells, "score", rival)
+    return found | gains(cells)
 
 
-def _mean_and_error(values: list[np.ndarray], weights: list[np.ndarray]) -> tuple[float | None, float | None]:
-    """Weighted mean of all values, and its standard error; None if there is no value."""
-    if not values:
-        return None, None
-    value, weight = np.concatenate(values), np.concatenate(weights)
-    weight = weight / weight.sum()
-    mean = float(value @ weight)
-    return mean, float(np.sqrt((weight**2) @ (value - mean) ** 2))
+def _mean(tests: list[Tested], part: str, rival: str) -> float | None:
+    """Weighted mean over all answers; None if one of the tests does not have it."""
+    if not tests or not all(rival in getattr(test, part) for test in tests):
+        return None
+    values = np.concatenate([getattr(test, part)[rival] for test in tests])
+    return float(np.average(values, weights=np.concatenate([test.weight for test in tests])))

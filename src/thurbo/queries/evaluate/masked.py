@@ -1,12 +1,12 @@
 """§6 Predictive accuracy: some answers are masked, predicted from the rest of their rows, and compared with the truth.
 
 Whole answers are masked, as if the question had not been asked: all items of a ranking, but single entries of a list.
-Two baselines: the frequencies of the other answers, and a regression of each column on all others (`baseline`).
+Baselines: the frequencies of the other answers, and regressions of each column on all others (`baseline`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -18,11 +18,19 @@ from thurbo.columns.block import Block
 from thurbo.columns.forms import Ask, Lines
 from thurbo.columns.forms.form import line_weight
 from thurbo.columns.forms.marginals import Normal
+from thurbo.columns.forms.scores import Tested
 from thurbo.errors import ThurboError
 from thurbo.queries.evaluate import baseline
 from thurbo.queries.evaluate.evaluation import Evaluation, overall
 from thurbo.queries.question import Question
 from thurbo.schema import Schema
+
+BASELINES = ("logistic", "boosting")  # beside the marginal frequencies, which are always there
+
+
+def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
+    """The names of the regressions that are wanted."""
+    return tuple(name for name, wanted in zip(BASELINES, (logistic, boosting), strict=True) if wanted)
 
 
 def evaluate(
@@ -30,24 +38,42 @@ def evaluate(
     *,
     hide: Any,
     rng: np.random.RandomState,
-    logistic: bool = True,
+    baselines: Collection[str] = ("logistic",),
     weight: np.ndarray | None = None,
+    seen: np.ndarray | None = None,
 ) -> Evaluation:
-    """Mask a share of the answers, predict them, and compare by column and over all; rows are weighted."""
-    schema, blocks = question.schema, question.blocks
+    """Mask a share of the answers, predict them, and compare by column and over all; rows are weighted.
+
+    `seen` are the rows that equal a row of the training table, [row].
+    """
+    schema = question.schema
     weight = np.ones(question.evidence.n_rows) if weight is None else weight
-    masked = choose(schema, blocks, hide, rng, weight > 0)
-    features = None
-    if logistic:
+    masked = choose(schema, question.blocks, hide, rng, weight > 0)
+    tests = score_masked(question, masked, weight, baselines)
+    untested = tuple(name for name in schema.modelled if not masked[name].any())
+    rows = np.unique(np.concatenate([each.row for each in tests]))
+    n_seen = 0 if seen is None else int(seen[rows].sum())
+    return Evaluation([each.record for each in tests], overall(tests, hide), untested, len(rows), n_seen)
+
+
+def score_masked(
+    question: Question,
+    masked: Mapping[str, np.ndarray],
+    weight: np.ndarray,
+    baselines: Collection[str],
+    limits: baseline.Limits = baseline.QUICK,
+) -> list[Tested]:
+    """The scores of masked answers, lines of each column: the model predicts them from all that are not masked."""
+    schema, blocks, features = question.schema, question.blocks, None
+    if baselines:
         features = {name: baseline.features(schema[name], blocks[name], ~masked[name]) for name in schema.modelled}
-    rest = question.hide(masked)
-    tests = []
+    rest, tests = question.hide(masked), list[Tested]()
     for name in schema.modelled:
         if masked[name].any():
-            trial = ColumnTrial(name, rest, masked[name], line_weight(blocks[name], weight), weight, features, rng)
+            own = line_weight(blocks[name], weight)
+            trial = ColumnTrial(name, rest, masked[name], own, features, tuple(baselines), limits)
             tests += schema[name].form.test(schema[name], trial)
-    untested = tuple(name for name in schema.modelled if not masked[name].any())
-    return Evaluation([test.record for test in tests], overall(tests, hide), untested)
+    return tests
 
 
 def choose(
@@ -78,9 +104,9 @@ class ColumnTrial:
     rest: Question  # without the masked answers of any column
     is_masked: np.ndarray  # [line]
     weight: np.ndarray  # [line]
-    row_weight: np.ndarray
     features: dict[str, np.ndarray] | None  # of each column, without masked answers; None without regressions
-    rng: np.random.RandomState
+    baselines: tuple[str, ...] = ("logistic",)
+    limits: baseline.Limits = baseline.QUICK
 
     @property
     def block(self) -> Block:
@@ -91,13 +117,15 @@ class ColumnTrial:
         return np.flatnonzero(self.is_masked)
 
     @cached_property
+    def row(self) -> np.ndarray:
+        entries = self.block.entries
+        return self.masked if entries is None else entries.row[self.masked]
+
+    @cached_property
     def ask(self) -> Ask:
         entries = self.block.entries
-        if entries is None:
-            lines = Lines(self.masked, np.zeros(len(self.masked), np.int64))
-        else:
-            lines = Lines(entries.row[self.masked], entries.site[self.masked])
-        return self.rest.about(self.name, lines, own=False)
+        site = np.zeros(len(self.masked), np.int64) if entries is None else entries.site[self.masked]
+        return self.rest.about(self.name, Lines(self.row, site), own=False)
 
     @cached_property
     def _inputs(self) -> np.ndarray | None:
@@ -107,12 +135,21 @@ class ColumnTrial:
         others = [values for other, values in self.features.items() if other != self.name]
         return np.concatenate(others, axis=1) if others else None
 
-    def logistic(self, code: np.ndarray, n_labels: int) -> np.ndarray | None:
-        if self._inputs is None:
+    def _regress(self, kind: str, function: Any, *about: Any) -> Any:
+        """What a regression predicts; None if it is not wanted or not possible. A fixed seed splits the rows."""
+        if self._inputs is None or kind not in self.baselines:
             return None
-        return baseline.logistic(self._inputs, code, self.masked, n_labels, self.rng, self.weight)
+        rng = np.random.RandomState(baseline.SPLIT_SEED)
+        return function(self._inputs, *about, rng, self.weight, self.limits)
+
+    def logistic(self, code: np.ndarray, n_labels: int) -> np.ndarray | None:
+        return self._regress("logistic", baseline.logistic, code, self.masked, n_labels)
 
     def ridge(self, target: np.ndarray, known: np.ndarray) -> Normal | None:
-        if self._inputs is None:
-            return None
-        return baseline.ridge(self._inputs, target, known, self.masked, self.rng, self.weight)
+        return self._regress("logistic", baseline.ridge, target, known, self.masked)
+
+    def boosting(self, code: np.ndarray, n_labels: int) -> np.ndarray | None:
+        return self._regress("boosting", baseline.boosting, code, self.masked, n_labels)
+
+    def boosted_numbers(self, target: np.ndarray, known: np.ndarray) -> Normal | None:
+        return self._regress("boosting", baseline.boosted_numbers, target, known, self.masked)

@@ -1,0 +1,262 @@
+"""Every setting left alone: `TBM(random_state=seed)` on real surveys, against regressions and boosting per column.
+
+    python -m benchmarks.defaults [--quick] [--tables a,b] [--seeds 3] [--cache DIR] [--baselines-only]
+
+A file is read by `tb.read` as it comes. 10 % of its answers are hidden, the model is fitted to what is left, and each
+hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. The baselines see
+the same cells: the shares of each column, logistic (ridge) regressions and gradient boosting of each column on all
+others. "log_score" is the mean over all hidden answers of all masks (nats); "difference" is that to the better of the
+two regressions, with a 95 % interval over respondents; a table is ahead or behind if that interval excludes zero. "ece"
+is the expected calibration error of binary and ordinal answers, and "ece_noise" what a perfectly calibrated model would
+have on as many answers. --quick takes one mask of the six small surveys. With --cache, predictions of the baselines are
+kept in files, so that later runs only fit the model. Data: $THURBO_DATA. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import thurbo as tb
+from thurbo.columns.forms.form import line_weight
+from thurbo.columns.forms.marginals import Normal
+from thurbo.columns.forms.scores import Tested, calibration_of_labels, difference, pooled
+from thurbo.io.table import as_table
+from thurbo.queries.evaluate import baseline, masked, withheld
+from thurbo.queries.evaluate.evaluation import overall
+
+SHARE = 0.1
+RIVALS = {"marginal": "_marginal", "logistic": "_logistic", "boosting": "_boosting"}
+FILES = {
+    "starwars": "starwars/StarWars.csv",
+    "flying": "small-surveys/flying-etiquette.csv",
+    "comma": "small-surveys/comma-survey.csv",
+    "weather": "small-surveys/weather-check.csv",
+    "steak": "small-surveys/steak-risk-survey.csv",
+    "thanksgiving": "small-surveys/thanksgiving-2015.csv",
+    "gss": "gss-2014/GSS_2014_18var.csv",
+}
+SMALL = tuple(FILES)[:6]
+CALIBRATED = ("binary", "ordinal")  # kinds whose answers count in the calibration error
+N_SIMULATED = 200
+
+
+class Masked(NamedTuple):
+    """A table with hidden answers."""
+
+    name: str
+    seed: int
+    schema: tb.Schema  # as read: give it to TBM
+    shown: pd.DataFrame  # without the hidden answers: give it to fit
+    frame: pd.DataFrame  # as read
+    hidden: dict[str, np.ndarray]  # by column of the schema, [row] whether its answer is hidden
+    score: Callable[[tb.TBM], list[Tested]]  # of a model that was fitted to `shown`; baselines included
+
+    def figures(self, model: tb.TBM) -> dict[str, float]:
+        """Log scores of a fitted model and of the baselines, and the calibration error of the model."""
+        tests = self.score(model)
+        found = overall(tests, SHARE)
+        scores = {name: found[f"log_score{rival}"] for name, rival in RIVALS.items()}
+        return {"log_score": found["log_score"], **scores, "ece": calibration(tests)[0]}
+
+
+def masked_tables(names: Sequence[str] = SMALL, seed: int = 0, cache: Path | None = None) -> Iterator[Masked]:
+    """Tables as they are read, with a tenth of the answers hidden by a seed."""
+    for name in names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            frame, schema = tb.read(Path(os.environ["THURBO_DATA"]) / FILES[name])
+            yield hide(name, frame, schema, seed, cache)
+
+
+def hide(name: str, frame: pd.DataFrame, schema: tb.Schema, seed: int, cache: Path | None = None) -> Masked:
+    """A table with a tenth of its answers hidden, from a frame with its schema."""
+    table = as_table(frame)
+    fitted = schema.fit(table)
+    blocks = fitted.compile(table)
+    hidden = masked.choose(fitted, blocks, SHARE, np.random.RandomState(seed))
+    hidden = withheld.hideable(table, fitted, blocks, hidden)
+    emptied = withheld.empty_cells(table, fitted, blocks, hidden)
+    shown = frame.copy()
+    for column, rows in emptied.items():
+        shown[column] = shown[column].mask(rows)
+    shown.attrs = dict(frame.attrs)
+    path = None if cache is None else cache / f"{name}-{seed}-{_key(shown, hidden)}.npz"
+
+    def score(model: tb.TBM) -> list[Tested]:
+        return _tests(model, frame, hidden, path)
+
+    # Labels that only hidden answers have stay labels, as in a questionnaire.
+    return Masked(name, seed, fitted, shown, frame, hidden, score)
+
+
+def _key(shown: pd.DataFrame, hidden: Mapping[str, np.ndarray]) -> str:
+    """A name for what the baselines see."""
+    found = hashlib.sha256(pd.util.hash_pandas_object(shown.astype(str), index=False).to_numpy().tobytes())
+    for name, rows in hidden.items():
+        found.update(name.encode() + rows.tobytes())
+    return found.hexdigest()[:12]
+
+
+class Kept(masked.ColumnTrial):
+    """A column whose baselines are kept from an earlier run."""
+
+    store: dict[str, np.ndarray]
+    n_asked = 0
+
+    def _regress(self, kind: str, function: Any, *about: Any) -> Any:
+        self.n_asked += 1
+        key = f"{self.name}/{self.n_asked}/{kind}"
+        if key not in self.store:
+            found = super()._regress(kind, function, *about)
+            if found is None:
+                return None
+            self.store[key] = np.stack(found) if isinstance(found, Normal) else found
+        found = self.store[key]
+        return Normal(*found) if function in (baseline.ridge, baseline.boosted_numbers) else found
+
+
+def _tests(model: tb.TBM, frame: pd.DataFrame, hidden: Mapping[str, np.ndarray], path: Path | None) -> list[Tested]:
+    """Scores of the hidden answers by a fitted model and by the baselines, which are computed once for each mask."""
+    store: dict[str, np.ndarray] = {}
+    if path is not None and path.exists():
+        with np.load(path) as kept:
+            store = dict(kept)
+    n_kept = len(store)
+    question = model._question(model._read(frame))
+    schema, blocks = question.schema, question.blocks
+    features = {name: baseline.features(schema[name], blocks[name], ~hidden[name]) for name in schema.modelled}
+    rest, tests, weight = question.hide(hidden), list[Tested](), np.ones(len(frame))
+    for name in schema.modelled:
+        if hidden[name].any():
+            own = line_weight(blocks[name], weight)
+            trial = Kept(name, rest, hidden[name], own, features, masked.BASELINES, baseline.FULL)
+            trial.store = store
+            tests += schema[name].form.test(schema[name], trial)
+    if path is not None and len(store) > n_kept:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.npz")
+        np.savez_compressed(part, **store)
+        part.replace(path)
+    return tests
+
+
+def calibration(tests: Sequence[Tested]) -> tuple[float, float, int]:
+    """Calibration error of all binary and ordinal answers, that of a perfect model, and the number of answers."""
+    chosen = [test for test in tests if test.kind in CALIBRATED and test.confidence]
+    if not chosen:
+        return float("nan"), float("nan"), 0
+    sure, right = (np.concatenate([getattr(test, part)[""] for test in chosen]) for part in ("confidence", "right"))
+    rng = np.random.default_rng(0)
+    noise = [calibration_of_labels(sure, rng.random(len(sure)) < sure) for _ in range(N_SIMULATED)]
+    return calibration_of_labels(sure, right), float(np.mean(noise)), len(sure)
+
+
+def fit(one: Masked, **settings: Any) -> tuple[tb.TBM, float]:
+    """The model with every setting left alone, and the seconds of its fit."""
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = tb.TBM(one.schema, random_state=one.seed, verbose=False, **settings).fit(one.shown)
+    return model, time.perf_counter() - started
+
+
+def summary(by_seed: Sequence[Sequence[Tested]], seconds: Sequence[float]) -> dict[str, Any]:
+    """The figures of one table over its masks."""
+    tests = pooled(test for tests in by_seed for test in tests)
+    cells = [test for test in tests if test.score]
+    found = overall(tests, SHARE)
+    scores = {name: found[f"log_score{rival}"] for name, rival in RIVALS.items()}
+    better = max(("logistic", "boosting"), key=lambda name: scores[name])
+    gap = _difference(cells, RIVALS[better])
+    by_mask = [_difference([t for t in each if t.score], RIVALS[better])[0] for each in by_seed]
+    ece, noise, n_labels = calibration(tests)
+    return {
+        "log_score": found["log_score"],
+        "interval": _interval(cells),
+        **scores,
+        "tuned": None,
+        "ece": ece,
+        "ece_noise": noise,
+        "n_ece": n_labels,
+        "seconds": float(np.median(seconds)),
+        "n": found["n_cells"],
+        "better": better,
+        "difference": gap[0],
+        "difference_interval": [gap[2], gap[3]],
+        "difference_by_mask": by_mask,
+        "accuracy": found["accuracy"],
+        "verdict": "ahead" if gap[2] > 0 else "behind" if gap[3] < 0 else "level",
+    }
+
+
+def _difference(cells: Sequence[Tested], rival: str) -> Any:
+    parts = [[t.score[""] - t.score[rival] for t in cells], [t.weight for t in cells], [t.row for t in cells]]
+    return difference(*map(np.concatenate, parts))
+
+
+def _interval(cells: Sequence[Tested]) -> list[float]:
+    parts = [[t.score[""] for t in cells], [t.weight for t in cells], [t.row for t in cells]]
+    return list(difference(*map(np.concatenate, parts))[2:])
+
+
+def show(name: str, one: Mapping[str, Any]) -> None:
+    """One line of the table."""
+    scores = "".join(f"{one[each]:>10.4f}" for each in ("marginal", "logistic", "boosting", "log_score"))
+    low, high = one["difference_interval"]
+    gap = f"{one['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
+    calibrated = f"{one['ece']:.4f} ({one['ece_noise']:.4f})"
+    print(f"{name:<14}{one['n']:>8,}{scores}  {gap:<28}{one['verdict']:<8}{calibrated:<18}{one['seconds']:>7.1f}")
+
+
+def report(tables: Mapping[str, Mapping[str, Any]]) -> None:
+    """The table for people and the JSON line."""
+    header = "".join(f"{each:>10}" for each in ("shares", "logistic", "boosting", "TBM"))
+    print(f"\n{'':<14}{'n':>8}{header}  {'TBM - better':<28}{'':<8}{'ECE (noise)':<18}{'s':>7}")
+    for name, one in tables.items():
+        show(name, one)
+    verdicts = [one["verdict"] for one in tables.values()]
+    counts = {word: verdicts.count(word) for word in ("ahead", "level", "behind")}
+    gains = {
+        "mean_gain": float(np.mean([one["difference"] for one in tables.values()])),
+        "mean_gain_logistic": float(np.mean([one["log_score"] - one["logistic"] for one in tables.values()])),
+    }
+    print(json.dumps({"tables": tables, **counts, **gains}))
+
+
+def main() -> None:
+    """Print a table for people and one JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one mask of the six small surveys")
+    parser.add_argument("--tables", help=f"names, separated by commas: {', '.join(FILES)}")
+    parser.add_argument("--seeds", type=int, default=3, help="number of masks, each with a fit of its own")
+    parser.add_argument("--cache", type=Path, help="folder for the predictions of the baselines")
+    parser.add_argument("--baselines-only", action="store_true", help="a model that is not trained: fill the cache")
+    chosen = parser.parse_args()
+    names = chosen.tables.split(",") if chosen.tables else SMALL if chosen.quick else tuple(FILES)
+    settings = {"max_epochs": 0, "n_hidden": 1, "n_factors": 0} if chosen.baselines_only else {}
+    tables = {}
+    for name in names:
+        by_seed, seconds = [], []
+        for seed in range(1 if chosen.quick else chosen.seeds):
+            for one in masked_tables([name], seed, chosen.cache):
+                model, taken = fit(one, **settings)
+                by_seed.append(one.score(model))
+                seconds.append(taken)
+        tables[name] = summary(by_seed, seconds)
+        show(name, tables[name])
+    report(tables)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""§6 Evaluation that fits the model anew: answers are hidden before fitting, and baselines see the same cells."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from thurbo import _runtime
+from thurbo.columns.forms.scores import Tested, pooled
+from thurbo.errors import ThurboError
+from thurbo.estimators.fitted_model import weights
+from thurbo.estimators.tbm import TBM
+from thurbo.io.table import as_table
+from thurbo.learning import monitor
+from thurbo.queries.evaluate import baseline, withheld
+from thurbo.queries.evaluate import folds as folding
+from thurbo.queries.evaluate.evaluation import Evaluation, overall
+from thurbo.queries.evaluate.masked import chosen_baselines, score_masked
+
+_Groups = Mapping[str, np.ndarray]  # answers that are hidden together, by column: see `folding.answers`
+
+
+def evaluate(
+    model: TBM,
+    X: Any,
+    folds: int = 5,
+    *,
+    hide: float | None = None,
+    repeats: int = 1,
+    random_state: Any = None,
+    logistic: bool = True,
+    boosting: bool = True,
+    method: str = "auto",
+    sample_weight: Any = None,
+    verbose: bool | int | Literal["auto"] = "auto",
+) -> Evaluation:
+    """Predictive accuracy on answers that are hidden before the model is fitted, compared with baselines.
+
+    The answers of X are divided into folds at random. For each fold, a copy of the model is fitted to the table without
+    the answers of this fold, and predicts each of them from the other answers of its row. The baselines are fitted to
+    the same cells: the frequencies of each column, a regression of each column on all others (logistic, or ridge for
+    numbers), and gradient boosting of each column on all others. Types and labels of columns come from the whole table,
+    as they would from a questionnaire; everything else is learned without the hidden answers.
+
+    Parameters
+    ----------
+    model : TBM
+        A model with the settings to use, fitted or not. It does not change.
+    X : table
+        As in `TBM.fit`.
+    folds : int, default=5
+        Number of folds, each with a fit of its own. Every answer that can be scored is in exactly one fold.
+    hide : float, optional
+        Instead of folds, hide each answer with this probability: one fit for each of `repeats`.
+    repeats : int, default=1
+        Number of random masks with `hide`.
+    random_state : int, RandomState or None, default=None
+        Seed for the choice of hidden answers; the seed of the fits is that of the model.
+    logistic, boosting : bool, default=True
+        Whether to fit the regressions, and gradient boosting (trees of 8 leaves, rate 0.08, 20 to 100 rounds).
+    method, sample_weight, verbose
+        As in `TBM.evaluate`, `TBM.fit` and `TBM`. In rows of weight 0 nothing is hidden.
+
+    Returns
+    -------
+    Evaluation
+        Accuracy, log score, errors and calibration, for each column and overall. `gain_logistic` and the like are mean
+        differences of log scores, model − baseline, with 95 % intervals (`_low`, `_high`) that allow for several
+        answers of one row. `masks` has the hidden answers of each fit. Print it to see a table.
+
+    Notes
+    -----
+    Intervals describe the choice of rows, not that of folds and seeds. Baselines use at most 20,000 rows; beyond 1,000
+    features (indicators of labels, and of missing cells) their first 64 principal components. A question is not tested
+    if an empty cell is itself an answer ("not selected" of a single option).
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"a": [0, 1, 1, 0, 1, 0, 1, 1] * 3, "b": ["x", "y", "y", "x", "y", "x", None, "y"] * 3}
+    >>> model = tb.TBM({"a": tb.Binary(), "b": tb.Categorical()}, n_hidden=1, n_factors=0, max_epochs=2, random_state=0)
+    >>> found = tb.evaluate(model, table, folds=2, random_state=0, boosting=False)
+    >>> found.overall["n_cells"]
+    45
+    """
+    folding.check(folds, hide, repeats)
+    if not isinstance(model, TBM):
+        raise ThurboError(f"model={model!r} is not a TBM; give for example tb.TBM(random_state=0)")
+    share, rng = 1.0 if hide is None else float(hide), check_random_state(random_state)
+    chosen = _Chosen(share, chosen_baselines(logistic, boosting), method, verbose)
+    return _evaluate(model, X, sample_weight, lambda groups: _masks(groups, folds, hide, repeats, rng), rng, chosen)
+
+
+class _Chosen(NamedTuple):
+    """How the fits are compared and shown."""
+
+    share: float  # of the answers that each fit hides; 1 for folds, which together hide all
+    baselines: tuple[str, ...]
+    method: str
+    verbose: Any
+
+
+def _masks(groups: _Groups, folds: int, hide: float | None, repeats: int, rng: np.random.RandomState) -> folding.Masks:
+    if hide is None:
+        return folding.in_folds(groups, int(folds), rng)
+    return folding.at_random(groups, float(hide), int(repeats), rng)
+
+
+def _evaluate(
+    model: TBM,
+    X: Any,
+    sample_weight: Any,
+    choose: Callable[[_Groups], folding.Masks],
+    rng: np.random.RandomState,
+    chosen: _Chosen,
+) -> Evaluation:
+    """Hide, fit and score, for every mask that `choose` gives."""
+    _runtime.prepare()
+    table = as_table(X)
+    schema = model._fitted_schema(table)
+    table = withheld.with_lists(table, schema)
+    blocks, weight = schema.compile(table), weights(schema, table, sample_weight)
+    groups = folding.answers(table, schema, blocks, weight > 0, rng)
+    masks, tests, seconds = choose(groups), list[Tested](), list[float]()
+    with monitor.progress(len(masks), chosen.verbose) as tell:
+        for number, mask in enumerate(masks):
+            tell(_standing(number, len(masks), tests))
+            started = time.perf_counter()
+            fitted = clone(model).set_params(schema=schema, checkpoint=None, verbose=False)
+            fitted.fit(withheld.without(table, schema, blocks, mask), sample_weight=sample_weight)._finished()
+            seconds.append(time.perf_counter() - started)
+            question = fitted._question(fitted._read(table), chosen.method)
+            tests += score_masked(question, mask, weight, chosen.baselines, baseline.FULL)
+        tell(_standing(len(masks), len(masks), tests))
+    return _result(tests, masks, groups, seconds, chosen.share)
+
+
+def _standing(done: int, of: int, tests: list[Tested]) -> dict[str, Any]:
+    """A record of progress."""
+    score = overall(tests, 0.0)["log_score"]
+    figure = "" if score is None else f"mean log score per answer (nats): {score:.4f}"
+    return {"stage": "evaluating", "done": done, "of": of, "figure": figure}
+
+
+def _result(
+    tests: list[Tested], masks: folding.Masks, groups: _Groups, seconds: list[float], share: float
+) -> Evaluation:
+    together = pooled(tests)
+    untested = tuple(name for name in groups if not any(mask[name].any() for mask in masks))
+    rows = np.unique(np.concatenate([test.row for test in together]))
+    records, found = [test.record for test in together], overall(together, share)
+    return Evaluation(records, found, untested, len(rows), 0, tuple(masks), tuple(seconds))
