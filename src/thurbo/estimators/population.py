@@ -151,9 +151,8 @@ def _read(reading: str, table: Table, data: Data, masked: Mapping[str, np.ndarra
 
 
 def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> list[tuple[str, ColumnTrial]]:
-    rng = np.random.RandomState(0)
     return [
-        (name, ColumnTrial(name, question, own, line_weight(question.blocks[name], weight), weight, None, rng))
+        (name, ColumnTrial(name, question, own, line_weight(question.blocks[name], weight), None, ()))
         for name, own in masked.items()
         if own.any()
     ]
@@ -165,8 +164,8 @@ def _scores(question: Question, masked: Mapping[str, np.ndarray], weight: np.nda
     for name, trial in _trials(question, masked, weight):
         column = question.schema[name]
         for tested in column.form.test(column, trial):
-            if tested.record["answer"] in SCORED:
-                scores.append(tested.scores[""])
+            if tested.answer in SCORED:
+                scores.append(tested.score[""])
                 weights.append(tested.weight)
     return np.concatenate(scores), np.concatenate(weights)
 
@@ -187,8 +186,8 @@ def _exponents(
         for place, power in enumerate(POWERS):
             mixed.exponent = float(power)
             for tested in column.form.test(column, trial):
-                if tested.record["answer"] in SCORED:
-                    totals[kind][place] += tested.scores[""] @ tested.weight
+                if tested.answer in SCORED:
+                    totals[kind][place] += tested.score[""] @ tested.weight
                     counts[kind] += tested.weight.sum() / len(POWERS)
     prior = 0.5 * members.PRIOR_ANSWERS * np.log(POWERS) ** 2
     return {kind: float(POWERS[np.argmax(totals[kind] - prior)]) for kind in CALIBRATED if counts[kind]}
