@@ -51,6 +51,7 @@ class Column(ABC):
     family: ClassVar[Family]
     role: ClassVar[Role] = "answer"
     is_ranking: ClassVar[bool] = False
+    is_one_label: ClassVar[bool] = False  # whether an answer is one of `labels`, and can decide what is asked next
     registered: ClassVar[dict[str, type[Column]]] = {}  # every kind of column by its name
     mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
     words: ClassVar[tuple[str, ...]] = ("missing",)  # settings that are given as {value: text}
