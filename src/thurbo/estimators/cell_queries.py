@@ -16,7 +16,7 @@ from thurbo.errors import check_choice
 from thurbo.estimators.fitted_model import FittedModel, Given
 from thurbo.io import build
 from thurbo.queries import impute as draws
-from thurbo.queries import predict
+from thurbo.queries import not_asked, predict
 
 Statistic = Literal["auto", "mode", "median", "mean"]
 
@@ -284,10 +284,11 @@ class CellQueries(FittedModel, TransformerMixin):
         question = self._question(asked, method)
         gaps = draws.gaps(self.schema_, asked.table, asked.blocks, kinds)
         found = draws.guesses(question, gaps, statistic, how_sure=flag)
+        gaps = not_asked.settle(self.schema_, asked.table, gaps, kinds, found.cells, found.certainty)
         where = {name: missing for each in gaps.values() for name, missing in each.items()}
         predict.check_items(self.schema_, items)
         lists = draws.with_items(question, asked.table, items, statistic)
-        filled = build.replace(asked.table, found.cells, where, lists)
+        filled = build.replace(asked.table, {name: found.cells[name] for name in where}, where, lists)
         return build.with_columns(filled, draws.flags(asked.table.names, where, found.certainty)) if flag else filled
 
     def impute_draws(

@@ -104,8 +104,7 @@ class FittedModel:
         missing_columns: Literal["error", "ignore"] = "error",
         asked_about: Sequence[str] = (),
     ) -> tuple[dict[str, Block], Buckets]:
-        if given is not None and not isinstance(given, Mapping):
-            given = parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
+        given = None if given is None else self._conditions(given)
         for name in asked_about:
             if name in (given or ()):
                 remedy = "leave it out of given, or ask about another column"
@@ -114,6 +113,12 @@ class FittedModel:
         cuts = np.asarray(self.params_.gauge.cuts, np.float64)
         reading = packing.Reading(self.schema_.names, self.schema_.site_names, self.schema_.row_names(table), cuts)
         return blocks, packing.pack(blocks.values(), self._missing, reading=reading)
+
+    def _conditions(self, given: Given) -> Mapping[str, Any]:
+        """Conditions by column; texts such as "age >= 45" are read by the schema."""
+        if given is None or isinstance(given, Mapping):
+            return given or {}
+        return parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
 
     @property
     def _missing(self) -> Literal["marginalize", "exclude"]:

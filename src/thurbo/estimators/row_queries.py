@@ -23,6 +23,7 @@ from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
 from thurbo.queries.sample import Condition
 from thurbo.queries.segments import Segments, segments
+from thurbo.schema import routing
 
 
 class RowQueries(CellQueries):
@@ -78,6 +79,8 @@ class RowQueries(CellQueries):
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         predict.check_items(self.schema_, items)
+        if given is not None and self.schema_.skips:
+            given = routing.implied(self.schema_, self.schema_.skips, self._conditions(given))
         condition = self._one_row(given, items) if given is not None or self.schema_.listed else None
         spans = condition is not None and condition.evidence.spans_cells
         if method == "auto":

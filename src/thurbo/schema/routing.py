@@ -53,30 +53,39 @@ def not_asked(
     """Rows in which each question with a gate was not asked, [row].
 
     `imputed` are cells in the place of empty ones and where they are, by column of the table: an imputed answer of a
-    gate decides too, except where the row has an answer to one of the questions it decides about.
+    gate decides too, except where the row has an answer that it must have led to.
     """
+    answered = _answered(columns, skips, table)
+    led = dict(zip(skips, led_to(skips, answered), strict=True))
     found: dict[str, BoolArray] = {}
     for name, own in in_order(skips):
         out = np.zeros(table.n_rows, bool)
         for skip in own:
-            gate, asked_if = columns[skip.asked_if], skip.asked_if
-            if asked_if in table:
-                out |= says(gate, skip, table.cells(asked_if)) == NOT_ASKED
-            silent = unanswered(columns, table, asked_if)
-            if asked_if in found:
-                out |= silent & found[asked_if]
-            if imputed is not None and asked_if in imputed:
-                values, where = imputed[asked_if]
-                guess = Cells(asked_if, np.asarray(values), ~where, table.rows)
-                guessed = says(gate, skip, guess) == NOT_ASKED
-                out |= silent & guessed & ~any_answer(columns, skip, table)
+            gate, silent = skip.asked_if, ~answered[skip.asked_if]
+            if gate in table:
+                out |= says(columns[gate], skip, table.cells(gate)) == NOT_ASKED
+            if gate in found:
+                out |= silent & found[gate]
+            if imputed is not None and gate in imputed:
+                guess = Cells(gate, np.asarray(imputed[gate][0]), ~imputed[gate][1], table.rows)
+                out |= silent & ~led[skip] & (says(columns[gate], skip, guess) == NOT_ASKED)
         found[name] = out
     return found
 
 
-def any_answer(columns: Mapping[str, Column], skip: Skip, table: Table) -> BoolArray:
-    """Rows with an answer to at least one of the questions of a skip, [row]."""
-    return ~np.all([unanswered(columns, table, name) for name in skip.columns], axis=0)
+def led_to(skips: Sequence[Skip], answered: Mapping[str, BoolArray]) -> list[BoolArray]:
+    """Rows with an answer to a question of each skip, or to one that depends on these: their gate has led to them."""
+    reached = dict(answered)
+    for name, own in reversed(list(in_order(skips))):
+        for skip in own:
+            reached[skip.asked_if] = reached[skip.asked_if] | reached[name]
+    return [np.any([reached[name] for name in skip.columns], axis=0) for skip in skips]
+
+
+def _answered(columns: Mapping[str, Column], skips: Sequence[Skip], table: Table) -> dict[str, BoolArray]:
+    """Rows with an answer to each question that skips name, [row]."""
+    names = {name for skip in skips for name in (skip.asked_if, *skip.columns)}
+    return {name: ~unanswered(columns, table, name) for name in names}
 
 
 def not_applicable(columns: Mapping[str, Column], skips: Sequence[Skip], table: Table) -> dict[str, BoolArray]:
@@ -100,6 +109,18 @@ def implied(columns: Mapping[str, Column], skips: Sequence[Skip], given: Mapping
     return found
 
 
+def deduced(columns: Mapping[str, Column], skips: Sequence[Skip], table: Table) -> dict[str, tuple[Any, BoolArray]]:
+    """Gates without an answer in rows [row] with an answer that only one answer of the gate leads to, and that one."""
+    answered = _answered(columns, skips, table)
+    found: dict[str, tuple[Any, BoolArray]] = {}
+    for skip, led in zip(skips, led_to(skips, answered), strict=True):
+        if len(skip.values) == 1 and columns[skip.asked_if].sites:
+            rows = led & ~answered[skip.asked_if]
+            rows = rows | found[skip.asked_if][1] if skip.asked_if in found else rows
+            found[skip.asked_if] = skip.values[0], rows
+    return found
+
+
 def emptied(values: NDArray[Any], where: BoolArray) -> NDArray[Any]:
     """A copy of cells with some of them empty: NaN among numbers, None among others."""
     if not where.any():
@@ -109,4 +130,3 @@ def emptied(values: NDArray[Any], where: BoolArray) -> NDArray[Any]:
     found = values.astype(object)
     found[where] = None
     return found
-

@@ -183,7 +183,8 @@ class Schema(Sites):
         Returns
         -------
         Schema
-            One entry per question; `reasons` says why, `skips` which questions are not asked of everyone. Print it to check it, and correct it with
+            One entry per question; `reasons` says why, and `skips` which questions are not asked of everyone. Print it
+            to check it, and correct it with
             `schema | {"name": tb.Ordinal([...])}`.
 
         Examples

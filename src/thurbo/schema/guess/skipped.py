@@ -1,8 +1,8 @@
 """Find questions that are asked only after certain answers to another question, from where answers are missing.
 
 Idea: after some answers of a gate nearly nobody has an answer, and after its other answers many have. An answer counts
-as such only if so many missing cells are improbable by chance (a hypergeometric tail, corrected for all pairs tried), so
-that cells missing at random, or together because people drop out, are not taken for routing.
+as such only if so many missing cells are improbable by chance (a hypergeometric tail, corrected for all pairs tried).
+So cells that are missing at random, or together because people drop out, are not taken for routing.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ from math import exp, lgamma
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thurbo.columns import Column
-from thurbo.columns.cells import BoolArray, FloatArray, IntArray, is_label
+from thurbo.columns.cells import BoolArray, IntArray, is_label
 from thurbo.errors import SchemaError
 from thurbo.io.table import Table
 from thurbo.schema.routing import unanswered
 from thurbo.schema.skips import Skip, meanings
 
-NOT_ASKED = 0.9  # least share of missing cells among rows that were not asked: a few answer anyway
+EXCEPTIONS = 0.05  # largest share of rows that were not asked and answered anyway, and one row more
 ASKED = 0.6  # largest share of missing cells among rows that were asked
 ERROR = 0.01  # probability of a skip in a table where missing cells do not depend on answers
 SURE = 20.0  # a rare answer belongs to those that lead past the question if that is so many times more likely
-RARE, NEARLY = 20, 0.75  # rows of a rare answer, and its least share of missing cells
 MOST_LABELS = 50  # of a gate
 SAMPLE = 5000  # largest number of rows used
+
+
+Counts = NDArray[np.integer[Any]]  # [answer]
 
 
 class Gate(NamedTuple):
@@ -78,22 +81,25 @@ def find(gates: Mapping[str, Gate], missing: Mapping[str, BoolArray], order: Seq
     rows = np.random.default_rng(0).permutation(n_rows)[:SAMPLE]
     patterns, number = np.unique(np.stack([missing[name][rows] for name in missing]), axis=0, return_inverse=True)
     n_tests = len(patterns) * sum(len(gate.labels) for gate in gates.values())
-    found = {name: _decides(gate.which[rows], len(gate.labels), patterns, n_tests) for name, gate in gates.items()}
+    cells, found = patterns.astype(np.float32), {}
+    for name, gate in gates.items():
+        which = gate.which[rows]
+        found[name] = _decides(np.where(which < 0, len(gate.labels), which), len(gate.labels), cells, n_tests)
     place = {name: at for at, name in enumerate(order)}
     chosen: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name, pattern in zip(missing, number.ravel().tolist(), strict=True):
-        own = {gate: each[pattern] for gate, each in found.items() if gate != name and pattern in each}
+        own = {other: each[pattern] for other, each in found.items() if other != name and pattern in each}
         # Gates before the question first, then those that explain its gaps best.
-        for gate in sorted(own, key=lambda each: (place[each] > place[name], own[each].cost, place[each])):
-            if not _depends(gate, name, chosen):
-                chosen[name] = gate, own[gate].asked
-                break
+        ranked = sorted((place[other] > place[name], each.cost, place[other], other) for other, each in own.items())
+        first = next((other for *_, other in ranked if not _depends(other, name, chosen)), None)
+        if first is not None:
+            chosen[name] = first, own[first].asked
     blocks: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for name, key in chosen.items():
         blocks.setdefault(key, []).append(name)
     return tuple(
-        Skip(tuple(names), gate, tuple(gates[gate].labels[at] for at in asked))
-        for (gate, asked), names in blocks.items()
+        Skip(tuple(names), gate_name, tuple(gates[gate_name].labels[at] for at in asked))
+        for (gate_name, asked), names in blocks.items()
     )
 
 
@@ -104,28 +110,30 @@ def _depends(gate: str, name: str, chosen: Mapping[str, tuple[str, Any]]) -> boo
     return gate == name
 
 
-def _decides(which: IntArray, n_labels: int, patterns: BoolArray, n_tests: int) -> dict[int, Found]:
+def _decides(which: Counts, n_labels: int, patterns: NDArray[np.float32], n_tests: int) -> dict[int, Found]:
     """The patterns of missing cells [pattern, row] that the answers of a gate decide."""
-    answered = which >= 0
-    n = np.bincount(which[answered], minlength=n_labels)
-    one_hot = np.eye(n_labels, dtype=np.float32)[which[answered]]
-    counts = np.rint(patterns[:, answered].astype(np.float32) @ one_hot).astype(np.int64)  # missing cells by answer
-    share = counts / np.maximum(n, 1)
-    found = {}
-    for place in np.flatnonzero(((share >= NOT_ASKED) & (n > 0)).any(axis=1)):
-        past = _past(n, counts[place], share[place], n_tests)
+    # Rows without an answer of the gate are the last group.
+    n_all = np.bincount(which, minlength=n_labels + 1)
+    counts = np.rint(patterns @ np.eye(n_labels + 1, dtype=np.float32)[which]).astype(np.int64)
+    n, found = n_all[:-1], {}
+    for place in np.flatnonzero((_nearly_all(n, counts[:, :-1]) & (n > 0)).any(axis=1)):
+        m = counts[place, :-1]
+        past = _past(n, m, n_tests)
         rest = (n > 0) & ~past
-        if past.any() and rest.any() and counts[place][rest].sum() <= ASKED * n[rest].sum():
-            # Rows without an answer of the gate are a group of their own.
-            m = [*counts[place], int(patterns[place][~answered].sum())]
-            cost = _cost(np.asarray([*n, (~answered).sum()]), np.asarray(m), len(which))
-            found[int(place)] = Found(tuple(np.flatnonzero(~past).tolist()), cost)
+        if past.any() and rest.any() and m[rest].sum() <= ASKED * n[rest].sum():
+            asked = tuple(np.flatnonzero(~past).tolist())
+            found[int(place)] = Found(asked, _cost(n_all, counts[place], len(which)))
     return found
 
 
-def _past(n: IntArray, m: IntArray, share: FloatArray, n_tests: int) -> BoolArray:
+def _nearly_all(n: Counts, m: Counts) -> BoolArray:
+    """Whether nearly all of n rows are missing."""
+    return n - m <= EXCEPTIONS * n + 1
+
+
+def _past(n: Counts, m: Counts, n_tests: int) -> BoolArray:
     """Answers of a gate after which a question is not asked: [answer], by rows `n` and missing cells `m` of each."""
-    likely = (share >= NOT_ASKED) & (n > 0)
+    likely = _nearly_all(n, m) & (m > n / 2)
     n_rest, m_rest = int(n[~likely].sum()), int(m[~likely].sum())
     if not n_rest or m_rest > ASKED * n_rest:
         return np.zeros(len(n), bool)
@@ -135,8 +143,7 @@ def _past(n: IntArray, m: IntArray, share: FloatArray, n_tests: int) -> BoolArra
         return sure
     out, asked = (m[sure].sum() + 0.5) / (n[sure].sum() + 1), (m_rest + 0.5) / (n_rest + 1)
     ratio = m * np.log(out / asked) + (n - m) * np.log((1 - out) / (1 - asked))
-    enough = likely | ((n <= RARE) & (share >= NEARLY))
-    return sure | (enough & (n > 0) & (ratio > np.log(SURE)))
+    return sure | (likely & (ratio > np.log(SURE)))
 
 
 def _tail(m: int, n: int, m_rest: int, n_rest: int) -> float:
@@ -150,7 +157,7 @@ def _tail(m: int, n: int, m_rest: int, n_rest: int) -> float:
     return sum(exp(log_choose(n, k) + log_choose(n_rest, gone - k) - whole) for k in range(m, min(n, gone) + 1))
 
 
-def _cost(n: IntArray, m: IntArray, n_rows: int) -> float:
+def _cost(n: Counts, m: Counts, n_rows: int) -> float:
     """Nats that the gaps of a question cost given the answers of a gate, with a penalty for many answers."""
     p = np.clip(m / np.maximum(n, 1), 1e-12, 1 - 1e-12)
     return float(-(m * np.log(p) + (n - m) * np.log1p(-p)).sum() + 0.5 * (n > 0).sum() * np.log(n_rows))
