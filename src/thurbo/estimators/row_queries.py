@@ -64,6 +64,7 @@ class RowQueries(CellQueries):
         table
             New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). If the
             model was fitted with weights, the new rows already follow the weighted data, so they have no weights.
+            Questions that a row would not have been asked (`schema_.skips`) are empty.
 
         Examples
         --------

@@ -107,7 +107,7 @@ def _data(
     answers: Sequence[Answers], n_rows: int, weight: FloatArray | None, missing: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Any]:
     """Figures of each column; a question that was not asked is not missing."""
-    columns = []
+    columns: list[dict[str, Any]] = []
     for column in answers:
         not_asked = min(missing.get(column.name, {}).get(NOT_APPLICABLE, 0.0), column.share_missing)
         seen, many = column.values[column.observed], not column.exclusive and column.labels
@@ -135,11 +135,11 @@ def _data(
         else:
             record["quantiles"] = [_plain(q) for q in _quantiles(seen, rows, (0.05, 0.25, 0.5, 0.75, 0.95))]
         columns.append(record)
-    shares = {
+    means = {
         key: float(np.mean([column[key] for column in columns])) if columns else 0.0
         for key in ("share_missing", "share_not_applicable")
     }
-    return {"n_rows": n_rows, "n_columns": len(answers), **shares, "columns": columns}
+    return {"n_rows": n_rows, "n_columns": len(answers), **means, "columns": columns}
 
 
 def _count(holds: np.ndarray[Any, Any], weight: FloatArray | None) -> float:
