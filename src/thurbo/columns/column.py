@@ -32,7 +32,7 @@ from thurbo.errors import SchemaError
 if TYPE_CHECKING:
     from thurbo.columns.forms import Form
 
-Role = Literal["answer", "id", "weight", "ignored"]
+Role = Literal["answer", "id", "weight", "ignored", "pattern"]
 Measure = Literal["nominal", "ordinal", "scale", ""]
 
 
@@ -132,6 +132,10 @@ class Column(ABC):
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
         """Latent values as the columns of the table that `source_columns` names, each in its own coding."""
         return {name: self.decode(x, cuts, scale)}
+
+    def from_answers(self, answered: Mapping[str, BoolArray], some: BoolArray) -> Block:
+        """The block of a column without cells of its own, derived from which questions are answered."""
+        raise NotImplementedError(f"a column of kind {self.kind} has cells")
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
         """Predicted values of items as cells, in the listed layout: one cell for each of the `n_rows` rows."""

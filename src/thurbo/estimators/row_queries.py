@@ -96,7 +96,7 @@ class RowQueries(CellQueries):
 
     def _one_row(self, given: Given, items: Any) -> Condition:
         """The evidence of one row that says nothing but `given`, with the items to draw in its lists."""
-        nobody = as_table({self.schema_.source_columns[self.schema_.modelled[0]][0]: [None]})
+        nobody = as_table({" ": [None]})  # one row, without any column of the schema
         blocks, evidence = self._pack(nobody, given, missing_columns="ignore")
         if not self.schema_.listed:
             return Condition(blocks, evidence.replaced(lambda one: one._replace(present=None)))
