@@ -38,9 +38,9 @@ def test_questions_that_are_missing_together_are_a_block() -> None:
 
 def test_blocks_of_the_bundled_survey() -> None:
     frame, schema = tb.datasets.load_starwars(everything=True)
-    block, person = missing_together(schema.fit(frame), as_table(frame))
-    assert {"fan", "seen", "films", "Yoda", "knows_expanded_universe"} <= set(block)
-    assert {"gender", "age", "education", "region"} <= set(person)
+    blocks = missing_together(schema.fit(frame), as_table(frame))
+    assert {"fan", "seen", "films", "Yoda", "knows_expanded_universe"} <= set(blocks[0])
+    assert blocks[-1] == ("fan_star_trek", "gender", "age", "region")
 
 
 def test_having_answered_is_derived_from_the_other_columns() -> None:
@@ -68,10 +68,23 @@ def test_what_is_derived_is_no_question(tmp_path: Path) -> None:
     assert tb.Schema.from_toml(tmp_path / "schema.toml") == schema
 
 
+SMALL: dict[str, Any] = {"n_hidden": 2, "n_factors": 0, "max_epochs": 2, "random_state": 0, "verbose": False}
+
+
 @pytest.fixture(scope="module")
 def model() -> tb.TBM:
-    schema = with_answered(_schema(), as_table(_table()))
-    return tb.TBM(schema, n_hidden=2, n_factors=0, max_epochs=2, random_state=0, verbose=False).fit(_table())
+    return tb.TBM(_schema(), missing="informative", **SMALL).fit(_table())
+
+
+def test_the_parameter_decides(model: tb.TBM, tmp_path: Path) -> None:
+    assert model.schema_ == with_answered(_schema(), as_table(_table()))
+    model.save(tmp_path / "m.thurbo")
+    loaded = tb.TBM.load(tmp_path / "m.thurbo")
+    assert (loaded.missing, loaded.schema_) == ("informative", model.schema_)
+    assert np.allclose(loaded.predict_proba(_table(), "d"), model.predict_proba(_table(), "d"))
+    assert tb.TBM(_schema(), **{**SMALL, "max_epochs": 0}).fit(_table()).schema_ == _schema()
+    with pytest.raises(tb.ThurboError, match="missing='mnar' is not one of"):
+        tb.TBM(_schema(), missing="mnar").fit(_table())  # type: ignore[arg-type]
 
 
 def test_queries_speak_of_questions_only(model: tb.TBM) -> None:

@@ -33,6 +33,7 @@ from thurbo.learning.objective_settings import Learning
 from thurbo.queries.rank import n_ratings
 from thurbo.schema import Schema
 from thurbo.schema.blocks import warn_of_swamped_columns
+from thurbo.schema.missing_together import with_answered
 
 
 class TBM(ItemQueries, RowQueries, BaseEstimator):
@@ -64,6 +65,9 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
     unobserved : {"marginalize", "exclude"}, default="marginalize"
         What a missing cell means. "marginalize": the cell has a value that we do not know. "exclude": the model of this
         row does not contain the cell. Tables with lists (`Ratings`) always use "exclude".
+    missing : {"auto", "ignorable", "informative"}, default="auto"
+        "informative": which blocks of questions a row has answered is evidence about its other answers, for questions
+        that are missing together. "ignorable": only the answers are. "auto" is "ignorable".
     weight_decay : float or "auto", default=1e-3
         How strongly weights and loadings are pulled towards 0 in each step, relative to the learning rate. A larger
         value can help if there are few rows, such as 0.1 for about 1,000 rows. "auto" is 1e-3.
@@ -74,10 +78,9 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
     max_epochs : int or "auto", default="auto"
         Number of passes over the data. "auto" makes about 3,000 steps, in at least 20 and at most 300 passes.
     max_time : float, optional
-        Limit for `fit`, in seconds. Training stops after the epoch in which this time is reached. It keeps the best
-        parameters if rows are held out, otherwise the last. After half of the time, the learning rate begins to fall,
-        so that it reaches zero in time. If it does not reach zero, `fit` warns and `converged_` is False. With a time
-        limit, results depend on the speed of the machine.
+        Limit for `fit`, in seconds: it stops after the epoch that reaches it, with the best parameters if rows are held
+        out, otherwise the last. After half of the time, the learning rate begins to fall, to reach zero in time; if it
+        does not, `fit` warns and `converged_` is False. Results then depend on the speed of the machine.
     checkpoint : path, optional
         File in which `fit` saves its progress. If the file exists, `fit` continues from there and reaches the same
         parameters as without an interruption.
@@ -159,6 +162,7 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         objective: Literal["auto", "likelihood", "multi-prediction", "exact"] = "auto",
         learning: Learning | None = None,
         unobserved: Literal["marginalize", "exclude"] = "marginalize",
+        missing: Literal["auto", "ignorable", "informative"] = "auto",
         weight_decay: float | Literal["auto"] = 1e-3,
         learning_rate: float | Literal["auto"] = 1e-2,
         batch_size: int | Literal["auto"] = "auto",
@@ -174,6 +178,7 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         self.objective = objective
         self.learning = learning
         self.unobserved = unobserved
+        self.missing = missing
         self.weight_decay = weight_decay
         self.learning_rate = learning_rate
         self.batch_size = batch_size
@@ -315,7 +320,7 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         schema = self._schema(table).fit(table)
         if schema.n_sites == 0:
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
-        return schema
+        return with_answered(schema, table) if self.missing == "informative" else schema
 
     def _smoothed(self, table: Table, posteriors: np.ndarray, learned_from: np.ndarray) -> np.ndarray:
         """Smoothed posteriors of all rows; held-out rows have none, so theirs are inferred."""
