@@ -109,8 +109,7 @@ class FittedModel:
         missing_columns: Literal["error", "ignore"] = "error",
         asked_about: Sequence[str] = (),
     ) -> tuple[dict[str, Block], Buckets]:
-        if given is not None and not isinstance(given, Mapping):
-            given = parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
+        given = None if given is None else self._conditions(given)
         for name in asked_about:
             if name in (given or ()):
                 remedy = "leave it out of given, or ask about another column"
@@ -119,6 +118,12 @@ class FittedModel:
         cuts = np.asarray(self.params_.gauge.cuts, np.float64)
         reading = packing.Reading(self.schema_.names, self.schema_.site_names, self.schema_.row_names(table), cuts)
         return blocks, packing.pack(blocks.values(), self._missing, reading=reading)
+
+    def _conditions(self, given: Given) -> Mapping[str, Any]:
+        """Conditions by column; texts such as "age >= 45" are read by the schema."""
+        if given is None or isinstance(given, Mapping):
+            return given or {}
+        return parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
 
     @property
     def _missing(self) -> Literal["marginalize", "exclude"]:
@@ -158,13 +163,13 @@ class FittedModel:
             return own
         return self._population.question(own, [view._question(read, method) for view, read in self._asked_of(asked)])
 
-    def _asked_of(self, asked: Asked) -> list[tuple[Self, Asked]]:
+    def _asked_of(self, asked: Asked, generative: bool = False) -> list[tuple[Self, Asked]]:
         """Each member, and the table as it reads it."""
-        read = {id(self.schema_): asked}
-        for view in self._views():
+        read, views = {id(self.schema_): asked}, self._views(generative)
+        for view in views:
             if id(view.schema_) not in read:
                 read[id(view.schema_)] = view._read(asked.table, asked.given)
-        return [(view, read[id(view.schema_)]) for view in self._views()]
+        return [(view, read[id(view.schema_)]) for view in views]
 
     @property
     def members_(self) -> list[dict[str, Any]]:
@@ -176,12 +181,15 @@ class FittedModel:
             for each in self._population.members
         ]
 
-    def _views(self) -> list[Self]:
-        """Each member as a model of its own; the model itself if it has one member."""
+    def _views(self, generative: bool = False) -> list[Self]:
+        """Each member as a model of its own; the model itself if it has one member.
+
+        `generative` members are models of the answers only, not of which questions were answered.
+        """
         if self._population is None:
             return [self]
         views = []
-        for each in self._population.members:
+        for each in self._population.generative if generative else self._population.members:
             view = copy(self)
             view._population, view.schema_, view.params_ = None, each.schema, each.params
             views.append(view)

@@ -48,6 +48,9 @@ def save(model: Any, path: str | PathLike[str]) -> None:
             arrays |= {f"member{number}.{name}": array for name, array in _arrays(each.params).items()}
         description["members"] = model.members_
         description["exponents"] = dict(model._population.exponents)
+        informed = [each.schema for each in model._population.members if each.member.reading == "given, missing"]
+        informed += [each.schema for each in model._population.members if each.member.is_informed]
+        description["informed"] = informed[0].to_dict() if informed else None
     arrays["seen_rows"] = model._seen_rows
     store.save(path, arrays, description)
 
@@ -140,7 +143,10 @@ def _population(
     """The members, if the model has several."""
     if "members" not in description:
         return None
-    found, readings = [], {"given": schema, "utilities": population.read_as(schema, "utilities")}
+    found = []
+    informed = schema if description["informed"] is None else Schema.from_dict(description["informed"])
+    readings = {"given": schema, "utilities": population.read_as(schema, "utilities"), "given, missing": informed}
+    readings["utilities, missing"] = population.read_as(informed, "utilities")
     for number, state in enumerate(description["members"]):
         own, weight, held_out = dict(state), float(state["weight"]), float(state["held_out"])
         member = Member(*(own[name] for name in Member._fields))

@@ -23,7 +23,9 @@ from thurbo.queries.mixture import MixedAsk, Mixture, family
 from thurbo.queries.question import Question, without
 from thurbo.rbm import Params
 from thurbo.schema import Schema
+from thurbo.schema.missing_together import with_answered
 
+SAME = 0.5  # share of rows missing in both questions of a block, among those missing in one
 POWERS = np.exp(np.linspace(-0.5, 0.5, 21))  # of probabilities, from which calibration chooses
 CALIBRATED = ("levels", "utility")
 SCORED = ("label", "option", "favourite", "number", "interval")  # kinds of answers that weigh the members
@@ -49,6 +51,16 @@ class Population:
     @property
     def weights(self) -> np.ndarray:
         return np.asarray([each.weight for each in self.members])
+
+    @property
+    def generative(self) -> tuple[FittedMember, ...]:
+        """Members that are models of the answers only: rows are drawn and scored by these."""
+        return tuple(each for each in self.members if not each.member.is_informed)
+
+    @property
+    def generative_weights(self) -> np.ndarray:
+        found = np.asarray([each.weight for each in self.generative])
+        return found / found.sum()
 
     def question(self, own: Question, questions: list[Question]) -> Mixture:
         """The question of the leading member's table, put to all members."""
@@ -90,17 +102,19 @@ def fit(
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> Outcome:
     """Train the members without some answers, and weigh them by these answers."""
-    rng = np.random.RandomState(seed)
-    has_levels = bool(data.schema.with_ordered_levels)
-    wanted = members.population(n, data.evidence.n_rows)
-    wanted = wanted if has_levels else [each._replace(reading="given") for each in wanted]
+    rng, missing = np.random.RandomState(seed), chosen["missing"]
+    informed = with_answered(data.schema, table, SAME, alone=True) if missing == "auto" else data.schema
+    has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
+    wanted = members.population(n, data.evidence.n_rows, *has)
     n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
     share = min(members.SHARE_HELD_OUT, members.MOST_HELD_OUT / max(n_answers, 1))
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
     how = How(method="mean-field", n_steps=settings.PREDICTION_STEPS, unobserved=chosen["unobserved"])
     readings = {"given", *(each.reading for each in wanted)}
-    read = {reading: _read(reading, table, data, masked, chosen["unobserved"]) for reading in readings}
+    schemas = {reading: read_as(informed if "missing" in reading else data.schema, reading) for reading in readings}
+    schemas["given"] = data.schema
+    read = {each: _read(schemas[each], table, data, masked, chosen["unobserved"]) for each in readings}
     to_train = {reading: Data(own.schema, own.blocks, own.evidence, data.weight) for reading, own in read.items()}
     trained = members.train(chosen, to_train, wanted, seed, on_epoch)
     size = max(each.n_hidden for each in wanted), max(each.n_factors for each in wanted)
@@ -132,7 +146,7 @@ def fit(
 
 def read_as(schema: Schema, reading: str) -> Schema:
     """The schema as a member reads it."""
-    return schema if reading == "given" else schema.read_ordinals("utilities")
+    return schema.read_ordinals("utilities") if reading.startswith("utilities") else schema
 
 
 def column_answers(data: Data, name: str) -> np.ndarray:
@@ -140,10 +154,9 @@ def column_answers(data: Data, name: str) -> np.ndarray:
     return column.form.scorable(column, data.blocks[name])
 
 
-def _read(reading: str, table: Table, data: Data, masked: Mapping[str, np.ndarray], unobserved: Any) -> _Read:
-    schema, blocks, evidence = data.schema, dict(data.blocks), data.evidence
-    if reading != "given":
-        schema = read_as(schema, reading)
+def _read(schema: Schema, table: Table, data: Data, masked: Mapping[str, np.ndarray], unobserved: Any) -> _Read:
+    blocks, evidence = dict(data.blocks), data.evidence
+    if schema is not data.schema:
         blocks = schema.compile(table)
         names = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
         evidence = packing.pack(blocks.values(), unobserved, reading=names, most_widths=0)

@@ -24,6 +24,7 @@ from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
 from thurbo.queries.sample import Condition
 from thurbo.queries.segments import Segments, segments
+from thurbo.schema import routing
 
 
 class RowQueries(CellQueries):
@@ -64,6 +65,7 @@ class RowQueries(CellQueries):
         table
             New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). If the
             model was fitted with weights, the new rows already follow the weighted data, so they have no weights.
+            Questions that a row would not have been asked (`schema_.skips`) are empty.
 
         Examples
         --------
@@ -79,6 +81,8 @@ class RowQueries(CellQueries):
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         predict.check_items(self.schema_, items)
+        if given is not None and self.schema_.skips:
+            given = routing.implied(self.schema_, self.schema_.skips, self._conditions(given))
         condition = self._one_row(given, items) if given is not None or self.schema_.listed else None
         spans = condition is not None and condition.evidence.spans_cells
         if method == "auto":
@@ -89,8 +93,8 @@ class RowQueries(CellQueries):
         if self._population is None:
             return build.frame(self.frame_kind_, self._new_rows(int(n), condition, method, seed))
         rng, parts = np.random.default_rng(seed), []
-        counts = rng.multinomial(int(n), self._population.weights)
-        for place, (view, count) in enumerate(zip(self._views(), counts.tolist(), strict=True)):
+        counts = rng.multinomial(int(n), self._population.generative_weights)
+        for place, (view, count) in enumerate(zip(self._views(generative=True), counts.tolist(), strict=True)):
             own = None if condition is None else view._one_row(given, items)
             if count or not parts:
                 parts.append(view._new_rows(count, own, method, seed + place))
@@ -106,7 +110,7 @@ class RowQueries(CellQueries):
 
     def _one_row(self, given: Given, items: Any) -> Condition:
         """The evidence of one row that says nothing but `given`, with the items to draw in its lists."""
-        nobody = as_table({self.schema_.source_columns[self.schema_.modelled[0]][0]: [None]})
+        nobody = as_table({" ": [None]})  # one row, without any column of the schema
         blocks, evidence = self._pack(nobody, given, missing_columns="ignore")
         if not self.schema_.listed:
             return Condition(blocks, evidence.replaced(lambda one: one._replace(present=None)))
@@ -176,8 +180,8 @@ class RowQueries(CellQueries):
 
     def _log_probability(self, asked: Asked, method: str = "auto") -> tuple[np.ndarray, np.ndarray]:
         if self._population is not None:
-            found = [view._log_probability(own, method) for view, own in self._asked_of(asked)]
-            logs = np.stack([each[0] for each in found]) + np.log(self._population.weights)[:, None]
+            found = [view._log_probability(own, method) for view, own in self._asked_of(asked, generative=True)]
+            logs = np.stack([each[0] for each in found]) + np.log(self._population.generative_weights)[:, None]
             value = logsumexp(logs, axis=0)
             errors = np.exp(logs - value) * np.stack([each[1] for each in found])
             return value, np.sqrt((errors**2).sum(axis=0))

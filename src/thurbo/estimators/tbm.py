@@ -35,6 +35,7 @@ from thurbo.queries import seen
 from thurbo.queries.rank import n_ratings
 from thurbo.schema import Schema
 from thurbo.schema.blocks import warn_of_swamped_columns
+from thurbo.schema.missing_together import with_answered
 
 
 class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
@@ -73,6 +74,10 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     unobserved : {"marginalize", "exclude"}, default="marginalize"
         What a missing cell means. "marginalize": the cell has a value that we do not know. "exclude": the model of this
         row does not contain the cell. Tables with lists (`Ratings`) always use "exclude".
+    missing : {"auto", "ignorable", "informative"}, default="auto"
+        "informative": which blocks of questions a row has answered is evidence about its other answers, for questions
+        that are missing together. "ignorable": only the answers are. With several members, "auto" fits some of them in
+        each way, and held-out answers decide how much they count; a single member is "ignorable".
     weight_decay : float or "auto", default="auto"
         How strongly weights and loadings are pulled towards 0 in each step, relative to the learning rate. A larger
         value can help if there are few rows, such as 0.1 for about 1,000 rows. "auto" is 1e-3 for one member; several
@@ -84,10 +89,9 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     max_epochs : int or "auto", default="auto"
         Number of passes over the data. "auto" makes about 3,000 steps, in at least 20 and at most 300 passes.
     max_time : float, optional
-        Limit for `fit`, in seconds. Training stops after the epoch in which this time is reached. It keeps the best
-        parameters if rows are held out, otherwise the last. After half of the time, the learning rate begins to fall,
-        so that it reaches zero in time. If it does not reach zero, `fit` warns and `converged_` is False. With a time
-        limit, results depend on the speed of the machine.
+        Limit for `fit`, in seconds: it stops after the epoch that reaches it, with the best parameters if rows are held
+        out, otherwise the last. After half of the time, the learning rate begins to fall, to reach zero in time; if it
+        does not, `fit` warns and `converged_` is False. Results then depend on the speed of the machine.
     checkpoint : path, optional
         File in which `fit` saves its progress. If the file exists, `fit` continues from there and reaches the same
         parameters as without an interruption.
@@ -173,6 +177,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         objective: Literal["auto", "likelihood", "multi-prediction", "exact"] = "auto",
         learning: Learning | None = None,
         unobserved: Literal["marginalize", "exclude"] = "marginalize",
+        missing: Literal["auto", "ignorable", "informative"] = "auto",
         weight_decay: float | Literal["auto"] = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
@@ -189,6 +194,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         self.objective = objective
         self.learning = learning
         self.unobserved = unobserved
+        self.missing = missing
         self.weight_decay = weight_decay
         self.learning_rate = learning_rate
         self.batch_size = batch_size
@@ -350,7 +356,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         schema = self._schema(table).fit(table)
         if schema.n_sites == 0:
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
-        return schema
+        return with_answered(schema, table) if self.missing == "informative" else schema
 
     def _smoothed(self, table: Table, posteriors: np.ndarray, learned_from: np.ndarray) -> np.ndarray:
         """Smoothed posteriors of all rows; held-out rows have none, so theirs are inferred."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ from thurbo.learning.sizes import cut
 from thurbo.learning.start import fold
 from thurbo.rbm import Params
 
-Reading = Literal["given", "utilities"]
+Reading = Literal["given", "utilities", "given, missing", "utilities, missing"]
 LEAST_ROWS = 200  # rows below which "auto" is one member
 SHARE_HELD_OUT, MOST_HELD_OUT = 0.08, 50_000  # of the answers
 PRIOR_ANSWERS = 10.0  # answers by which weights are pulled to equal ones
@@ -41,31 +41,42 @@ class Member(NamedTuple):
     reading: Reading = "given"
 
     @property
+    def is_informed(self) -> bool:
+        """Whether missing answers are evidence."""
+        return self.reading.endswith("missing")
+
+    @property
     def text(self) -> str:
         """The settings in words."""
-        sizes = f"{self.n_hidden} hidden units, {self.n_factors} factors"
-        return f"{sizes}, weight decay {self.weight_decay:g}" + ", a utility for each level" * (self.reading != "given")
+        found = f"{self.n_hidden} hidden units, {self.n_factors} factors, weight decay {self.weight_decay:g}"
+        found += ", a utility for each level" * self.reading.startswith("utilities")
+        return found + ", missing answers as evidence" * self.is_informed
 
 
 # Chosen on other answers of seven surveys than those of benchmarks: three of these are as good as twenty.
 USUAL = (
     Member(20, 10, 0.03),
     Member(10, 5, 0.3, "utilities"),
-    Member(20, 10, 0.1, "utilities"),
-    Member(10, 5, 1.0),
+    Member(20, 10, 0.1, "utilities, missing"),
+    Member(10, 5, 0.3, "given, missing"),
 )
 UPDATES, EPOCHS, LEARNING_RATE = 1000, (20, 100), 0.02  # of each member
 USUAL_ROWS = 1000
 
 
-def population(n: int, n_rows: int) -> list[Member]:
-    """The settings of `n` members; more rows allow larger models with less decay."""
+def population(n: int, n_rows: int, has_levels: bool, has_gaps: bool) -> list[Member]:
+    """The settings of `n` members; more rows allow larger models with less decay.
+
+    Without ordered levels, or without patterns of missing answers, the readings that differ in them are one.
+    """
     grow = max(1.0, (n_rows / USUAL_ROWS) ** 0.5)
     found = []
     for place in range(n):
         usual = USUAL[place % len(USUAL)]
         n_hidden, n_factors = (round(grow * each) for each in (usual.n_hidden, usual.n_factors))
-        found.append(Member(n_hidden, n_factors, usual.weight_decay / grow**0.5, usual.reading))
+        reading = usual.reading if has_levels else usual.reading.replace("utilities", "given")
+        reading = reading if has_gaps else reading.removesuffix(", missing")
+        found.append(Member(n_hidden, n_factors, usual.weight_decay / grow**0.5, cast(Reading, reading)))
     return found
 
 

@@ -30,6 +30,7 @@ AUTO_MARGINAL_WEIGHT = 0.3
 MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units; a factor counts as five (its quadrature nodes)
 CHOICES = {
     "unobserved": ("marginalize", "exclude"),
+    "missing": ("auto", "ignorable", "informative"),
     "objective": ("auto", "likelihood", "multi-prediction", "exact"),
     "positive_phase": ("auto", "mean-field", "gibbs"),
     "negative_phase": ("auto", "persistent", "contrastive", "tempered"),

@@ -67,6 +67,12 @@ class Question:
 
         return Known(*self.evidence.by_chunks(chunk))
 
+    def signals(self, name: str) -> np.ndarray:
+        """Slots that only say whether this one question was answered: no evidence about its answer."""
+        columns = [other for other, column in self.schema.items() if column.about_alone == name]
+        sites = [self.evidence.shared[self.schema.slices[other]] for other in columns]
+        return np.concatenate([np.zeros(0, np.int64), *sites]).astype(np.int64)
+
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Asked:
         """The answers of a column: of all rows, or of some lines. With `own` its own cell is part of the evidence."""
         column = self.schema[name]
@@ -209,7 +215,7 @@ class _SharedAsked(Asked):
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and deviation of x at all sites of the column, by mean-field: [row, site] each."""
         where = self.question.schema.slices[self.name]
-        if not self.own and self.question.known is not None:
+        if not self.own and not len(self._signals) and self.question.known is not None:
             slots, known = self.question.evidence.shared[where], self.question.known
             return known.mean[self.lines.row][:, slots], known.deviation[self.lines.row][:, slots]
         sites: Any = np.arange(where.start, where.stop, dtype=np.int32)
@@ -234,7 +240,12 @@ class _SharedAsked(Asked):
         mask = np.zeros(n_slots(rows), bool)
         if self.own:
             mask[self.question.evidence.shared[self.question.schema.slices[self.name]]] = True
+        mask[self._signals] = True
         return mask
+
+    @cached_property
+    def _signals(self) -> np.ndarray:
+        return self.question.signals(self.name)
 
     def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
         how, rowwise = self.question.how, tuple(map(np.asarray, rowwise))
