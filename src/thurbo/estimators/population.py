@@ -105,7 +105,7 @@ def fit(
     rng, missing = np.random.RandomState(seed), chosen["missing"]
     informed = with_answered(data.schema, table, SAME, alone=True) if missing == "auto" else data.schema
     has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
-    wanted = members.population(n, data.evidence.n_rows, *has)
+    wanted = members.population(chosen, n, data.evidence.n_rows, *has)
     n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
     share = min(members.SHARE_HELD_OUT, members.MOST_HELD_OUT / max(n_answers, 1))
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)

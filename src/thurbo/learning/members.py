@@ -64,8 +64,8 @@ UPDATES, EPOCHS, LEARNING_RATE = 1000, (20, 100), 0.02  # of each member
 USUAL_ROWS = 1000
 
 
-def population(n: int, n_rows: int, has_levels: bool, has_gaps: bool) -> list[Member]:
-    """The settings of `n` members; more rows allow larger models with less decay.
+def population(chosen: Mapping[str, Any], n: int, n_rows: int, has_levels: bool, has_gaps: bool) -> list[Member]:
+    """The settings of `n` members; more rows allow larger models with less decay. What the user chose is kept.
 
     Without ordered levels, or without patterns of missing answers, the readings that differ in them are one.
     """
@@ -74,9 +74,14 @@ def population(n: int, n_rows: int, has_levels: bool, has_gaps: bool) -> list[Me
     for place in range(n):
         usual = USUAL[place % len(USUAL)]
         n_hidden, n_factors = (round(grow * each) for each in (usual.n_hidden, usual.n_factors))
+        if chosen["n_hidden"] != "auto":
+            n_hidden, n_factors = int(chosen["n_hidden"]), 0
+        if chosen["n_factors"] != "auto":
+            n_factors = int(chosen["n_factors"])
+        decay = usual.weight_decay / grow**0.5 if chosen["weight_decay_is_auto"] else float(chosen["weight_decay"])
         reading = usual.reading if has_levels else usual.reading.replace("utilities", "given")
         reading = reading if has_gaps else reading.removesuffix(", missing")
-        found.append(Member(n_hidden, n_factors, usual.weight_decay / grow**0.5, cast(Reading, reading)))
+        found.append(Member(n_hidden, n_factors, decay, cast(Reading, reading)))
     return found
 
 
@@ -86,7 +91,7 @@ def length(chosen: Mapping[str, Any], data: Data) -> course.Length:
     cells = batch_size * (data.evidence.n_cells // data.evidence.n_rows)
     if chosen["max_epochs"] == "auto":
         max_epochs = int(np.clip(UPDATES // data.evidence.n_batches(cells), *EPOCHS))
-    rate = LEARNING_RATE if chosen["rate_is_auto"] else float(chosen["learning_rate"])
+    rate = LEARNING_RATE if chosen["learning_rate_is_auto"] else float(chosen["learning_rate"])
     return course.Length(cells, max_epochs, rate)
 
 
