@@ -35,8 +35,8 @@ class Answered(Binary):
     columns: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
-    def about_alone(self) -> str:
-        return self.columns[0] if len(self.columns) == 1 else ""
+    def patterned(self) -> tuple[str, ...]:
+        return self.columns
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         return ()

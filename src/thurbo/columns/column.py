@@ -48,9 +48,7 @@ class Column(ABC):
     """
 
     kind: ClassVar[str]
-    about_alone: ClassVar[Any] = (
-        ""  # the one question that this column says to be answered or not, if it is no question itself
-    )
+    patterned: ClassVar[Any] = ()  # the questions of a column that says whether they were answered
     family: ClassVar[Family]
     role: ClassVar[Role] = "answer"
     is_ranking: ClassVar[bool] = False

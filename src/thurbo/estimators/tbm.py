@@ -61,7 +61,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         Number of models that are fitted together, with different seeds, sizes, weight decays and readings of ordered
         levels. Some answers are held out from all of them and decide how much each counts. Predictions, imputations,
         samples and scores average over members; `transform`, `segments` and the report show the leading one. "auto" is
-        6 for tables with at least 200 rows, and 1 if you choose `n_hidden`, `n_factors`, `objective`, `learning` or
+        4 for tables with at least 200 rows, and 1 if you choose `n_hidden`, `n_factors`, `objective`, `learning` or
         `weight_decay`, or if the table has lists.
     objective : {"auto", "likelihood", "multi-prediction", "exact"}, default="auto"
         What training maximises. "exact": the likelihood, for few hidden units. "likelihood": the likelihood, estimated

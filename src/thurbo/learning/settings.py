@@ -59,9 +59,7 @@ def flat(parameters: Settings) -> dict[str, Any]:
         raise ThurboError(f"learning={learning!r} is not one of None, {kinds}")
     found = {**DEFAULTS, **{name: value for name, value in parameters.items() if name != "learning"}}
     found["objective_is_auto"] = objective == "auto"
-    found["rate_is_auto"], found["decay_is_auto"] = (
-        found[name] == "auto" for name in ("learning_rate", "weight_decay")
-    )
+    found |= {f"{name}_is_auto": found[name] == "auto" for name in ("learning_rate", "weight_decay")}
     if learning is not None:
         implied = OBJECTIVE_OF[type(learning)]
         if "auto" not in (objective, implied) and objective != implied:

@@ -69,7 +69,7 @@ class Question:
 
     def signals(self, name: str) -> np.ndarray:
         """Slots that only say whether this one question was answered: no evidence about its answer."""
-        columns = [other for other, column in self.schema.items() if column.about_alone == name]
+        columns = [other for other, column in self.schema.items() if column.patterned == (name,)]
         sites = [self.evidence.shared[self.schema.slices[other]] for other in columns]
         return np.concatenate([np.zeros(0, np.int64), *sites]).astype(np.int64)
 
@@ -101,7 +101,15 @@ def without(
     masked: Mapping[str, np.ndarray],
     unobserved: Unobserved,
 ) -> Buckets:
-    """Evidence without the answers at the given lines of columns, [line] each."""
+    """Evidence without the answers at the given lines of columns, [line] each.
+
+    Nor does it say that questions were answered if all their answers are among these.
+    """
+    masked = dict(masked)
+    for name, column in schema.items():
+        if column.patterned:
+            kept = [blocks[q].answered & ~masked.get(q, False) for q in column.patterned if q in blocks]
+            masked[name] = (blocks[name].code[:, 0] == 1) & ~np.any(kept, axis=0)
     row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for name, lines in masked.items():
         where, entries = schema.slices[name], blocks[name].entries
