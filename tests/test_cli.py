@@ -34,7 +34,8 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
     return stop.value.code, captured.out, captured.err
 
 
-COMMANDS = ("check", "fit", "transform", "rank", "impute", "score", "predict", "evaluate", "sample", "report", "demo")
+COMMANDS = ("check", "fit", "transform", "rank", "impute", "score", "predict", "evaluate")
+COMMANDS += ("segments", "sample", "report", "demo")
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("-h",), (), *((name, "--help") for name in COMMANDS)])
@@ -333,6 +334,15 @@ def test_evaluate_prints_its_table(survey: Survey, tmp_path: Path, capsys: pytes
     found, out = ask(survey, "evaluate", "--hide", "0.3", to=tmp_path / "out.csv", capsys=capsys)
     assert found["column"].tolist() == ["age", "fan", "trust"]
     assert str(survey.fitted.evaluate(survey.frame, hide=0.3, random_state=0)) == out.rstrip("\n")
+
+
+def test_segments_are_printed_and_written(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, out = ask(survey, "segments", "-n", "2", to=tmp_path / "out.csv", capsys=capsys)
+    expected = survey.fitted.segments(survey.frame, n=2, random_state=0)
+    assert found["segment"].tolist() == expected.labels.tolist()
+    assert str(expected) == out.rstrip("\n")
+    assert out.splitlines()[1] == expected.verdict  # whether they stand apart comes first
+    assert "stand apart" in expected.verdict
 
 
 def test_report_is_one_page(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
