@@ -145,9 +145,11 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     assert stop.value.code == 0
     lines = progress.getvalue().splitlines()  # on standard error, which is no terminal: no bar
     assert lines[0].endswith(" fitting 0/2 starting")
-    assert " fitting 2/2 " in lines[-1]
-    assert "mean log-likelihood per answer (nats): " in lines[-1]
-    assert ", held out: " in lines[-1]
+    assert " fitting 2/2 " in lines[-2]
+    assert "mean log-likelihood per answer (nats): " in lines[-2]
+    assert ", held out: " in lines[-2]
+    assert lines[-1].startswith("thurbo: warning: 2 epochs are too few to tell whether the objective has settled")
+    assert lines[-1].endswith("--epochs 16 or above")  # in the words of the command line
     read, _ = tb.read(home / "survey.sav")
     return Survey(home / "survey.sav", home / "m.thurbo", tb.TBM.load(home / "m.thurbo"), read, said.getvalue())
 

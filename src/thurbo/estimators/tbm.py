@@ -27,8 +27,8 @@ from thurbo.estimators.row_queries import RowQueries
 from thurbo.evidence import pack as packing
 from thurbo.io.long import looks_long
 from thurbo.io.table import Table, as_table
+from thurbo.learning import clock, monitor, settings
 from thurbo.learning import fit as fitting
-from thurbo.learning import monitor, settings
 from thurbo.learning.objective_settings import Learning
 from thurbo.queries.rank import n_ratings
 from thurbo.schema import Schema
@@ -112,9 +112,12 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
     objective_ : str
         The objective that was maximised.
     converged_ : bool
-        False if training failed, was interrupted, or was stopped by `max_time` before the learning rate was zero.
+        Whether the objective has settled: the last doubling of the epochs at the full learning rate raised it by less
+        than 0.01 nats per answer, within its noise. False also if training failed, was interrupted or stopped early.
     n_epochs_ : int
         Number of epochs.
+    time_spent_ : dict
+        Seconds of "reading", "choosing sizes", "compiling" and "training", and the whole time of `fit` ("total").
     sizes_tried_ : list of dict
         The sizes that "auto" compared, best first.
     posteriors_ : ndarray of shape (n_rows, K)
@@ -262,8 +265,8 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If training failed, was interrupted or was stopped by `max_time`, or if some hidden units stay always on or
-            always off.
+            If training failed, was interrupted or was stopped by `max_time`, if the objective has not settled
+            (`converged_`), or if some hidden units stay always on or always off.
 
         Examples
         --------
@@ -274,6 +277,7 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         >>> model.site_names_
         ['a', 'b.x', 'b.y', 'b.z']
         """
+        timer = clock.Clock()
         settings.flat(self.get_params(deep=False))  # refuses bad values before any work
         _runtime.prepare()
         table = as_table(X)
@@ -288,10 +292,10 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         _, max_epochs = fitting.lengths(chosen, data)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
-            fitted, plan, tried, learned_from, self._unfinished = fitting.fit(chosen, data, seed, on_epoch)
+            fitted, plan, tried, learned_from, self._unfinished = fitting.fit(chosen, data, seed, timer.watch(on_epoch))
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
-        self._training = (fitted.state, plan, seed)
+        self._training, self.time_spent_ = (fitted.state, plan, seed), timer.spent()
         self.sizes_tried_ = [each._asdict() for each in tried]
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
         self.n_ratings_ = n_ratings(schema, blocks)

@@ -11,6 +11,7 @@ from typing import Any
 
 from thurbo.errors import ThurboError
 from thurbo.report.missing import missing_words
+from thurbo.report.times import time_words
 from thurbo.report.units import percent
 from thurbo.schema.question_texts import shortened
 
@@ -56,6 +57,7 @@ def render(summary: Mapping[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
     )
     plain = {"percent": percent, "number": number, "thousands": thousands, "signed": signed, "missing": missing_words}
+    plain["duration"] = time_words
     texts = summary["texts"]
     environment.filters.update(
         plain,

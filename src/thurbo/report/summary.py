@@ -218,7 +218,8 @@ def _fit(model: Any) -> dict[str, Any]:
         "n_hidden": int(n_hidden),
         "n_sites": int(n_sites),
         "n_epochs": int(model.n_epochs_),
-        "seconds": _seconds(model.history_),
+        "time": (spent := {stage: _plain(seconds) for stage, seconds in model.time_spent_.items()}),
+        "seconds": spent.get("total", _seconds(model.history_)),
         "converged": bool(model.converged_),
         "n_factors": int(np.shape(model.loadings_)[1]),
         "unobserved": str(model.unobserved),
@@ -226,7 +227,7 @@ def _fit(model: Any) -> dict[str, Any]:
 
 
 def _seconds(history: Sequence[Mapping[str, Any]]) -> float | None:
-    """Duration of the fit in seconds, from its last record."""
+    """Duration of training in seconds, from its last record, where the whole time is not known."""
     return _plain(history[-1]["seconds"]) if history and "seconds" in history[-1] else None
 
 
