@@ -175,6 +175,19 @@ def test_a_cloud_has_no_segments_that_stand_apart(planted: Planted) -> None:
         assert ONE_CLOUD in odd.verdict
 
 
+def test_groups_that_are_divided_at_random_are_not_said_to_be_a_cloud(planted: Planted) -> None:
+    """Eight groups at the corners of a cube, in five segments: each has a gap, but five could be others."""
+    rng = np.random.default_rng(0)
+    points = rng.integers(0, 2, (300, 3)) + 0.08 * rng.normal(size=(300, 3))
+    found = divided(planted, points, 5)
+    assert found.silhouette > found.reference_silhouette
+    assert found.gaps.any()
+    assert found.agreement < 0.8
+    assert "bootstrap samples give other segments" in found.verdict
+    assert "cloud" not in found.verdict
+    assert divided(planted, points, 8).stand_apart
+
+
 def test_a_group_beside_a_cloud_that_is_cut_is_told_apart(planted: Planted) -> None:
     points = np.where(planted.group[:, None] == 0, [20.0, 0.0], [0.0, 0.0])
     points = points + np.random.default_rng(0).normal(size=(300, 2)) * [0.3, 1.0]

@@ -111,17 +111,20 @@ class Segments:
             between = "there are few rows between them, and bootstrap samples give the same segments"
             return f"These {self.n} segments stand apart: {between}."
         some = np.flatnonzero(self.gaps) + 1
-        if len(some) and self.agreement >= STABLE and self.silhouette > self.reference_silhouette:
-            which = f"segment{'s' * (len(some) > 1)} {', '.join(map(str, some))}"
-            whole = f"These {self.n} segments do not all stand apart: only {which} "
-            return (
-                whole
-                + f"{'have' if len(some) > 1 else 'has'} a gap to the others; the rest are cuts through one cloud."
+        is_stable, has_groups = self.agreement >= STABLE, len(some) > 0 and self.silhouette > self.reference_silhouette
+        elsewhere = "so other divisions are equally good"
+        if has_groups and is_stable:
+            which = f"segments {', '.join(map(str, some))} have" if len(some) > 1 else f"segment {some[0]} has"
+            why = f"do not all stand apart: only {which} a gap to the others; the rest are cuts through one cloud."
+        elif has_groups:
+            why = f"do not stand apart: bootstrap samples give other segments, {elsewhere}. "
+            why += "There may be groups, but not these."
+        else:
+            why = (
+                "do not stand apart: the rows form one cloud, and the segments are cuts through it. Bootstrap samples "
             )
-        cuts = "do not stand apart: the rows form one cloud, and the segments are cuts through it."
-        same = "Bootstrap samples are cut at the same places." if self.agreement >= STABLE else ""
-        same = same or "Bootstrap samples are cut at other places, so other divisions are equally good."
-        return f"These {self.n} segments {cuts} {same}"
+            why += "are cut at the same places." if is_stable else f"are cut at other places, {elsewhere}."
+        return f"These {self.n} segments {why}"
 
     def _heading(self) -> str:
         many = "1 segment" if self.n == 1 else f"{self.n} segments"
