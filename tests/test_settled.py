@@ -20,9 +20,10 @@ def history(values: Any, name: str = "objective") -> list[dict[str, Any]]:
 
 
 def curve(n: int, slowness: float, noise: float = 0.0, seed: int = 0) -> np.ndarray:
-    """An objective that nears −0.9 from −1.1; then the learning rate falls, which makes the second half flat."""
-    epoch = np.minimum(np.arange(1, n + 1), n // 2)
-    return -0.9 - 0.2 * np.exp(-epoch / slowness) + noise * np.random.default_rng(seed).normal(size=n)
+    """An objective that nears −0.9 from −1.1 at a rate that falls to zero in the second half."""
+    epoch = np.arange(1, n + 1)
+    trained = np.cumsum(np.minimum(1.0, 2 * (1 - epoch / n)))
+    return -0.9 - 0.2 * np.exp(-trained / slowness) + noise * np.random.default_rng(seed).normal(size=n)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])
@@ -32,6 +33,18 @@ def test_curves_that_settle_and_curves_that_rise(noise: float) -> None:
     assert why is not None
     assert "the objective had not settled after 200 epochs: the last doubling of training raised it by 0.0" in why
     assert why.endswith("for example max_epochs=400")
+
+
+def test_a_fit_that_settles_while_the_rate_falls_has_settled() -> None:
+    values = curve(20, 4)
+    assert values[9] - values[4] > 0.03  # at the full rate it was still rising
+    assert unsettled(history(values), 10) is None
+
+
+def test_a_last_step_up_at_low_rates_is_usual() -> None:
+    """Without the noise of large steps the objective is a little higher; at the full rate it had long settled."""
+    values = curve(200, 10)
+    assert unsettled(history(values + 0.02 * (np.arange(200) > 150)), 100) is None
 
 
 def test_noise_alone_is_no_rise() -> None:

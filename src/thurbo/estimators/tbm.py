@@ -112,8 +112,8 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
     objective_ : str
         The objective that was maximised.
     converged_ : bool
-        Whether the objective has settled: the last doubling of the epochs at the full learning rate raised it by less
-        than 0.01 nats per answer, within its noise. False also if training failed, was interrupted or stopped early.
+        Whether the objective has settled: in the end it rises by less than 0.01 nats per answer beyond its noise (see
+        "Learning" in the docs). False also if training failed, was interrupted or stopped early.
     n_epochs_ : int
         Number of epochs.
     time_spent_ : dict
