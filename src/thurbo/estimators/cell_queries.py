@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from thurbo.errors import check_choice
 from thurbo.estimators.fitted_model import Asked, FittedModel, Given
 from thurbo.io import build
+from thurbo.learning import monitor
 from thurbo.queries import impute as draws
 from thurbo.queries import not_asked, predict
 
@@ -180,7 +181,8 @@ class CellQueries(FittedModel, TransformerMixin):
         """Predict each cell from all other cells of its row, also of questions that the row was not asked.
 
         Numbers get the decimals of their column, and stay within the range that was observed in training; a "mean" is
-        not rounded.
+        not rounded. A category that joins several answers ("other (12 more)") is never predicted; the most probable of
+        the others is. For several columns, progress is shown as in `fit` (`verbose`).
 
         Parameters
         ----------
@@ -220,7 +222,8 @@ class CellQueries(FittedModel, TransformerMixin):
         asked = self._read(X, given, asked_about=named)
         predict.check_items(self.schema_, items)
         names = self.schema_.modelled if columns is None else named
-        found = predict.table(self._question(asked, method), names, statistic, items)
+        with monitor.progress(len(names), self.verbose if len(names) > 1 else False, predict.STAGE) as on_column:
+            found = predict.table(self._question(asked, method), names, statistic, items, on_column)
         owner = asked.table.owner  # a long table is answered with the names of its rows
         return build.like(asked.table, found if owner is None else {owner: asked.table.rows, **found})
 

@@ -50,6 +50,7 @@ class FittedModel:
     objective_: str
     history_: list[dict[str, Any]]
     converged_: bool
+    time_spent_: dict[str, float]
     n_features_in_: int
     frame_kind_: str
     n_ratings_: dict[str, np.ndarray]
@@ -71,7 +72,7 @@ class FittedModel:
         _runtime.prepare()
         self.schema_, self.params_ = schema, params
         self.objective_, self.history_, self.converged_ = objective, history, converged
-        self.n_epochs_ = len(history)
+        self.n_epochs_, self.time_spent_ = len(history), {}
         self.site_names_ = list(schema.site_names)
         self.weights_ = np.asarray(params.weights)
         self.loadings_ = np.asarray(params.loadings)

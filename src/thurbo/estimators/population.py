@@ -139,9 +139,14 @@ def fit(
     asked = [questions[p] for p in kept]
     exponents = _exponents(asked, np.asarray([each.weight for each in fitted]), masked, data.weight)
     fits = [each.fitted for each in trained]
-    problem = next((each.problem for each in fits if each.problem), None)
-    leader = fits[lead]._replace(problem=problem, converged=all(each.converged for each in fits))
+    problem = next((found for each in fits if (found := _problem(each))), None)
+    leader = fits[lead]._replace(problem=problem, converged=problem is None)
     return Outcome(Population(fitted, exponents), members.active(found[lead][1], found[lead][0]), leader)
+
+
+def _problem(fitted: course.Fitted) -> str | None:
+    """Why a member should not be trusted; that its short training has not settled is no reason: weights know it."""
+    return None if fitted.history and fitted.history[-1].get("settled") is False else fitted.problem
 
 
 def read_as(schema: Schema, reading: str) -> Schema:

@@ -23,6 +23,7 @@ from thurbo.queries import diagnose, inequalities, predict, sample, score, seen
 from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
 from thurbo.queries.sample import Condition
+from thurbo.queries.scaling import scaled
 from thurbo.queries.segments import Segments, segments
 from thurbo.schema import routing
 
@@ -273,7 +274,9 @@ class RowQueries(CellQueries):
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.
 
-        The segments are clusters of k-means on the features of `transform` (log-odds, standardised).
+        The segments are clusters of k-means on the hidden units (log-odds) and factors of `transform`; each counts by
+        how much of it the answers determine. Rows without groups can be divided too: the result says in its first
+        lines whether the segments stand apart.
 
         Parameters
         ----------
@@ -303,7 +306,8 @@ class RowQueries(CellQueries):
         asked, features = self._read(X), self.transform(X, output="log_odds")
         own = self.schema_.weights(asked.table, missing_columns="ignore")
         weight = settings.row_weights(sample_weight, asked.table.n_rows) * (1.0 if own is None else own)
-        return segments(self.schema_, asked.blocks, features, weight, n, check_random_state(random_state))
+        points = scaled(features, self.params_.n_hidden, weight)
+        return segments(self.schema_, asked.blocks, points, weight, n, check_random_state(random_state))
 
     def log_partition(self) -> tuple[float, float]:
         """Logarithm of the normalising constant Z of the model (the partition function), including (N/2) log 2π.
