@@ -127,12 +127,17 @@ class FittedModel:
         A model that is small enough to enumerate answers every query by its exact joint distribution.
         """
         predicts = self.objective_ == "multi-prediction" and not self.schema_.listed
-        return predicts and not score.is_exact(self.params_)
+        return predicts and self.method_ != "exact"
+
+    @property
+    def method_(self) -> Literal["exact", "mean-field"]:
+        """What `method="auto"` means in predictions of this model."""
+        return "exact" if score.is_exact(self.params_, self.objective_ == "multi-prediction") else "mean-field"
 
     def _how(self, method: str) -> How:
         check_choice("method", method, METHODS)
         if method == "auto":
-            method = "exact" if score.is_exact(self.params_) else "mean-field"
+            method = self.method_
         n_hidden, n_factors = self.params_.n_hidden, self.params_.n_factors
         if method == "exact" and not settings.can_enumerate(n_hidden, n_factors, "method"):
             raise ThurboError(
