@@ -1,4 +1,4 @@
-"""log P(e) beyond enumeration: annealed importance sampling against the sum over all states, where errors are largest."""
+"""log P(e) beyond enumeration: annealed importance sampling against the sum over all states."""
 
 from functools import partial
 

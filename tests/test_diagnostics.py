@@ -258,7 +258,7 @@ def test_scores_by_every_method(gentle):
 
 
 def test_scores_that_cannot_be_had(gentle):
-    with pytest.raises(tb.ThurboError, match="method='guess' is not one of auto, exact, annealed, importance, conservative"):
+    with pytest.raises(tb.ThurboError, match="method='guess' is not one of auto, exact, annealed, importance"):
         gentle.score_samples(table(), method="guess")
     excluding = untrained(GENTLE, unobserved="exclude")
     with pytest.raises(tb.ThurboError, match=r'every row has a model of its own; use method="annealed", or fit with'):

@@ -111,6 +111,8 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         One record per epoch: objective, gradient norm, seconds, held-out score, and "event" if something happened.
     objective_ : str
         The objective that was maximised.
+    method_ : {"exact", "mean-field"}
+        What "auto" means in predictions and `transform` of this model; `check_method` measures the error of the second.
     converged_ : bool
         False if training failed, was interrupted, or was stopped by `max_time` before the learning rate was zero.
     n_epochs_ : int

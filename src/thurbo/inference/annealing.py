@@ -21,9 +21,7 @@ from thurbo.inference.likelihood import log_mean_exp
 from thurbo.inference.meanfield import MeanField
 from thurbo.rbm import Params
 
-LEAST_CHANCE = (
-    0.45  # of either value of a hidden unit at the start: at 0.3, some chains stay where mean-field was wrong
-)
+LEAST_CHANCE = 0.45  # of either value of a hidden unit at the start; at 0.3, some chains stay where mean-field errs
 WIDER = 1.5  # variance of the factors there, relative to mean-field
 KEPT = 0.8  # how much of the factors a move keeps
 SWEEPS, MOST_MOVES = 80, 2000  # moves of each hidden unit; limit for all units together

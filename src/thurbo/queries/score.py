@@ -169,8 +169,8 @@ def score(
     """log P(e) of every row in standard units, and its standard error: 0 if it is exact.
 
     `n_draws` is the number of samples of the hidden layer, for each row or, by "conservative", for all of them; by
-    "annealed" it is the number of chains, by "sequential" that of orders. `how` has the mean-field steps of training by prediction. Linear
-    inequalities add the error of their own probabilities, which enumeration of h does not remove.
+    "annealed" it is the number of chains, by "sequential" that of orders. `how` has the mean-field steps of training by
+    prediction. Linear inequalities add the error of their own probabilities, which enumeration of h does not remove.
     """
     value, error = _score(params, evidence, method, n_draws, seed, how or How())
     if evidence.is_estimated:
