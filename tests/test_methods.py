@@ -9,7 +9,7 @@ import pytest
 
 import thurbo as tb
 from thurbo.constraints import Gauge
-from thurbo.queries import score
+from thurbo.queries import methods, score
 from thurbo.rbm import Params
 
 NUMBERS, CHOICES = ("a", "b", "c"), ("u", "v", "w")
@@ -64,7 +64,7 @@ def drawn(model: tb.TBM, n_rows: int) -> pd.DataFrame:
 def test_intervals_of_auto_hold_what_they_say(n_hidden: int, n_factors: int) -> None:
     model = given_model(n_hidden, n_factors)
     assert model.method_ == "exact"
-    frame = drawn(model, 1024)
+    frame = drawn(model, 512)
     ends = model.predict_interval(frame, "a", level=0.9)
     held = np.mean((frame["a"] >= ends[:, 0]) & (frame["a"] <= ends[:, 1]))
     assert abs(held - 0.9) < 4.3 * np.sqrt(0.09 / len(frame))
@@ -108,12 +108,14 @@ def test_the_error_of_mean_field_is_that_against_enumeration() -> None:
     assert "predict_interval" in found._repr_html_()
 
 
-def test_beyond_enumeration_long_chains_are_the_reference() -> None:
+@pytest.mark.slow  # compiles every query twice, since the seed of a chain is part of its program
+def test_beyond_enumeration_long_chains_are_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "GIBBS_DRAWS", 300)
     model = given_model(2, 3)
     found = model.check_method(drawn(model, 6), rows=2, random_state=0)
     assert (found.method, found.reference, len(found.rows)) == ("mean-field", "gibbs", 2)
     assert "transform: factors" in [each.query for each in found.differences]
-    assert all(0 < each.reference_error < 0.1 for each in found.differences)
+    assert all(0 < each.reference_error < 0.2 for each in found.differences)
     assert all(each.mean <= each.largest for each in found.differences)
     assert "reference known to" in str(found)
 

@@ -140,10 +140,7 @@ def with_columns(table: Any, columns: Mapping[str, NDArray[Any]]) -> Any:
 def with_method(table: Any, method: str) -> Any:
     """The same table, with the method that computed it in `attrs["thurbo_method"]` of a pandas frame."""
     if library_of(table) == "pandas":
-        table.attrs = {
-            **table.attrs,
-            "thurbo_method": method,
-        }  # a dict of its own: the user's frame may share the old one
+        table.attrs = {**table.attrs, "thurbo_method": method}  # a new dict: the user's frame may share the old one
     return table
 
 
