@@ -168,6 +168,7 @@ def test_fit_says_what_it_learned_and_leaves_one_file(survey: Survey) -> None:
     assert lines["rows"] == "60"
     assert lines["columns"] == "3 of 4 modelled, 3 sites"
     assert lines["model"] == "2 hidden units, objective exact, missing cells marginalized"
+    assert lines["predictions"] == "exact"
     history = survey.fitted.history_
     assert lines["objective"] == f"{history[-1]['objective']:.4f} nats per answer"
     watched = max(record["held_out"] for record in history if "held_out" in record)
@@ -240,7 +241,7 @@ def test_scores_are_averaged_by_weight(survey: Survey, tmp_path: Path, capsys: p
     status, out, err = run("score", *files, "--quiet", capsys=capsys)
     expected = survey.fitted.score_samples(survey.frame)[:20].mean()
     assert (status, err) == (0, "")
-    assert out == f"weighted mean log-likelihood of 60 rows: {expected:.4f} nats\n"
+    assert out == f"weighted mean log-likelihood of 60 rows: {expected:.4f} nats (exact)\n"
     assert len(tb.read(tmp_path / "out.csv")[0]) == 60
 
 
@@ -335,7 +336,8 @@ def test_sample_draws_as_python_does_by_default(
 def test_evaluate_prints_its_table(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found, out = ask(survey, "evaluate", "--hide", "0.3", to=tmp_path / "out.csv", capsys=capsys)
     assert found["column"].tolist() == ["age", "fan", "trust"]
-    assert str(survey.fitted.evaluate(survey.frame, hide=0.3, random_state=0)) == out.rstrip("\n")
+    table = str(survey.fitted.evaluate(survey.frame, hide=0.3, random_state=0))
+    assert out == f"{table}\nmethod of predictions: exact\n"
 
 
 def test_segments_are_printed_and_written(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

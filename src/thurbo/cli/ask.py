@@ -199,7 +199,8 @@ def score(
     tables.write(rows.about(fitted.schema_, frame, found), output, escape=escape_formulas)
     weight = fitted.schema_.weights(frame, missing_columns="ignore")
     what = f"log-likelihood of {counted(len(value), 'row')}"
-    typer.echo(f"{rows.mean_in_words(value, weight, what)} nats")
+    known = f"mean standard error {error.mean():.4f}" if error.any() else "exact"
+    typer.echo(f"{rows.mean_in_words(value, weight, what)} nats ({known})")
 
 
 @app.command()
@@ -336,6 +337,7 @@ def segments(
     if output is not None:
         tables.write(rows.about(fitted.schema_, frame, {"segment": found.labels}), output, escape=escape_formulas)
     typer.echo(str(found))
+    typer.echo(f"method of predictions: {fitted.method_}")
 
 
 @app.command()

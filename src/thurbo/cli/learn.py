@@ -189,6 +189,7 @@ def _summary(model: Any, frame: Any, output: Path) -> list[str]:
         f"rows        {n_rows:,}",
         f"columns     {len(schema.modelled)} of {len(schema)} modelled, {schema.n_sites} sites",
         f"model       {units}, objective {model.objective_}, missing cells {missing}d",
+        f"predictions {'exact' if model.method_ == 'exact' else 'approximate (mean-field)'}",
         f"objective   {history[-1]['objective']:.4f} nats per answer" if history else "objective   none",
         f"held out    {max(held_out):.4f} nats per answer" if held_out else "held out    no rows (see --hold-out)",
         f"time        {time_words(model.time_spent_)}, {counted(len(history), 'epoch')}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -19,7 +20,11 @@ from thurbo.evidence.pack import Reading, pack
 from thurbo.io import build
 from thurbo.io.table import as_table
 from thurbo.learning import settings
+<<<<<<< HEAD
 from thurbo.queries import diagnose, inequalities, predict, sample, score, seen
+=======
+from thurbo.queries import diagnose, inequalities, methods, predict, sample, score
+>>>>>>> methods
 from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
 from thurbo.queries.sample import Condition
@@ -64,9 +69,15 @@ class RowQueries(CellQueries):
         Returns
         -------
         table
+<<<<<<< HEAD
             New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). If the
             model was fitted with weights, the new rows already follow the weighted data, so they have no weights.
             Questions that a row would not have been asked (`schema_.skips`) are empty.
+=======
+            New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). A
+            pandas frame has the method that was used in `attrs["thurbo_method"]`. If the model was fitted with weights,
+            the new rows already follow the weighted data, so they have no weights.
+>>>>>>> methods
 
         Examples
         --------
@@ -88,6 +99,7 @@ class RowQueries(CellQueries):
         spans = condition is not None and condition.evidence.spans_cells
         if method == "auto":
             method = "sequential" if self._is_by_prediction and not spans else "gibbs"
+<<<<<<< HEAD
         if method == "sequential" and (self.schema_.listed or spans):
             what = "lists" if self.schema_.listed else "inequalities between columns"
             raise ThurboError(f'method="sequential" has no {what}; use method="gibbs"')
@@ -108,6 +120,16 @@ class RowQueries(CellQueries):
         if method == "sequential":
             return sample.sequential_table(key, *asked, self._how("mean-field"))
         return sample.table(key, *asked, method)
+=======
+        key, asked = jax.random.key(seed), (self.params_, self.schema_, condition, int(n))
+        if method != "sequential":
+            return build.with_method(build.frame(self.frame_kind_, sample.table(key, *asked, method)), method)
+        if self.schema_.listed or spans:
+            what = "lists" if self.schema_.listed else "inequalities between columns"
+            raise ThurboError(f'method="sequential" has no {what}; use method="gibbs"')
+        drawn = build.frame(self.frame_kind_, sample.sequential_table(key, *asked, self._how("mean-field")))
+        return build.with_method(drawn, method)
+>>>>>>> methods
 
     def _one_row(self, given: Given, items: Any) -> Condition:
         """The evidence of one row that says nothing but `given`, with the items to draw in its lists."""
@@ -156,14 +178,16 @@ class RowQueries(CellQueries):
             Rows with all columns of the fitted schema; cells can be missing.
         return_se : bool, default=False
             Also return standard errors; they are 0 if the value is exact.
-        method : {"auto", "sequential", "exact", "importance", "conservative"}, default="auto"
-            "sequential" is the chain rule: the cells of a row one after another, each given the cells before it,
-            averaged over random orders of the cells; its standard error is that of this average. "exact" sums over all
-            states of the hidden units. "importance" is importance sampling; it also estimates the normalising
-            constant. "conservative" averages over samples of the model (A.2.4 of the paper); it needs no
-            normalising constant and is too low on average. "auto" is "exact" for up to 12 hidden units (a factor counts
-            as five). For larger models it is "sequential" if they were trained by prediction
-            (`objective_ == "multi-prediction"`), since only these probabilities were trained, and "importance" if not.
+        method : {"auto", "exact", "sequential", "annealed", "importance", "conservative"}, default="auto"
+            "exact" sums over all states of the hidden units. "sequential" is the chain rule: the cells of a row one
+            after another, each given the cells before it, averaged over random orders of the cells; its standard error
+            is that of this average. "annealed" is annealed importance sampling of the row and of the normalising
+            constant; its standard errors can be trusted. "importance" is simple importance sampling: about 30 times
+            as fast, but too low for rows that are unusual for the model, and its standard errors do not show it.
+            "conservative" averages over samples of the model (A.2.4 of the paper); it is too low on average.
+            "auto" is "exact" if the model is small enough (`method_`). For larger models it is "sequential" if they
+            were trained by prediction (`objective_ == "multi-prediction"`), since only these probabilities were
+            trained, and "annealed" if not, or if the model has lists.
 
         Returns
         -------
@@ -192,7 +216,7 @@ class RowQueries(CellQueries):
         return value + sum(block.sum_in_row(block.log_jacobian) for block in asked.blocks.values()), error
 
     def score(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of the rows, in nats: the mean of `score_samples`.
+        """Mean log-likelihood of the rows, in nats: the mean of `score_samples` with `method="auto"`.
 
         Parameters
         ----------
@@ -245,8 +269,9 @@ class RowQueries(CellQueries):
             Whether to fit gradient boosting of each column, which takes more time.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
-            five) and "mean-field" otherwise.
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
         sample_weight : array-like of shape (n_rows,), optional
             Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
             In rows of weight 0 nothing is hidden.
@@ -274,9 +299,14 @@ class RowQueries(CellQueries):
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.
 
+<<<<<<< HEAD
         The segments are clusters of k-means on the hidden units (log-odds) and factors of `transform`; each counts by
         how much of it the answers determine. Rows without groups can be divided too: the result says in its first
         lines whether the segments stand apart.
+=======
+        The segments are clusters of k-means on the features of `transform` (log-odds, standardised), which are exact
+        for small models and otherwise approximate (`method_`, `check_method`).
+>>>>>>> methods
 
         Parameters
         ----------
@@ -319,6 +349,42 @@ class RowQueries(CellQueries):
         """
         check_is_fitted(self, "params_")
         return score.log_partition(self.params_)
+
+    def check_method(self, X: Any, rows: Any = 8, random_state: Any = None) -> methods.MethodCheck:
+        """How large is the error of the method that "auto" uses? Compare it with a better method for some rows.
+
+        Large models predict by an approximation, "mean-field" (`method_`). It is compared with "exact" if the model has
+        up to 16 hidden units (a factor counts as five), and otherwise with Gibbs chains of 2,000 draws. A model that
+        was trained by prediction has learned to predict by this approximation, so a difference does not mean that
+        predictions are worse: use `evaluate` for that. Lists are compared in `transform` only.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        rows : int or list of int, default=8
+            Number of rows to choose at random, or the positions of the rows.
+        random_state : int, RandomState or None, default=None
+            Seed for the choice of rows.
+
+        Returns
+        -------
+        MethodCheck
+            The method, and largest and mean difference in `transform`, `predict_proba` and `predict_interval`. Print it
+            to see a table.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> print(model.check_method(table))
+        method  exact: sums over all states of the hidden units, so there is no error to check
+        """
+        asked = self._read(X)
+        chosen = diagnose.chosen_rows(rows, asked.table.n_rows, check_random_state(random_state))
+        question = self._question(asked)
+        some = replace(question, evidence=question.evidence.rows(chosen))
+        return methods.check(some, np.asarray(asked.table.rows)[chosen], score.can_enumerate(self.params_))
 
     def diagnostics(
         self, X: Any, n_chains: int = 4, n_draws: int = 200, rows: Any = 16, random_state: Any = None

@@ -125,6 +125,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         One record per epoch: objective, gradient norm, seconds, held-out score, and "event" if something happened.
     objective_ : str
         The objective that was maximised.
+    method_ : {"exact", "mean-field"}
+        What "auto" means in predictions and `transform` of this model; `check_method` measures the error of the second.
     converged_ : bool
         Whether the objective has settled: in the end it rises by less than 0.01 nats per answer beyond its noise (see
         "Learning" in the docs). False also if training failed, was interrupted or stopped early. With several

@@ -226,6 +226,7 @@ def _fit(model: Any) -> dict[str, Any]:
     n_sites, n_hidden = np.shape(model.weights_)
     return {
         "objective": _OBJECTIVES.get(model.objective_, str(model.objective_)),
+        "method": str(model.method_),
         "n_hidden": int(n_hidden),
         "n_sites": int(n_sites),
         "n_epochs": int(model.n_epochs_),
