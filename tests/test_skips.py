@@ -356,14 +356,17 @@ def test_an_empty_cell_of_a_sample_is_null_in_polars() -> None:
 
 
 def test_the_report_keeps_apart_what_was_not_asked(model: tb.TBM, survey: Any) -> None:
-    found = report.summary(model, survey)
+    found = report.summary(model, survey, colour_by=["fan", "gender"])
     fan = next(each for each in found["data"]["columns"] if each["name"] == "fan")
     not_asked = float((survey["fan"].isna() & (survey[SEEN] == "No")).mean())
     assert fan["share_not_applicable"] == pytest.approx(not_asked)
     assert fan["share_missing"] == pytest.approx(survey["fan"].isna().mean() - not_asked)
     assert found["data"]["missing"]["fan"]["not applicable"] == pytest.approx(not_asked)
     assert found["data"]["share_missing"] < found["data"]["share_not_applicable"]
+    n_not_asked = int((survey["fan"].isna() & (survey[SEEN] == "No")).sum())
+    assert [each["n_not_asked"] for each in found["map"]["colourings"]] == [n_not_asked, 0]
     page = report.render(found)
+    assert f"not asked <small>{n_not_asked}</small>" in page
     assert "the question was not asked" in page
     assert "asked only if seen_any = Yes" in page
 
