@@ -14,6 +14,7 @@ from typing import Any, Literal
 from thurbo.columns import Binary, Categorical, Column, Ignore, MultiSelect, Ordinal, Ranking
 from thurbo.errors import ThurboError
 from thurbo.schema import Schema
+from thurbo.schema.skips import Skip
 
 FILMS = (
     "The Phantom Menace",
@@ -187,7 +188,15 @@ def _schema() -> Schema:
         "education": Ordinal(EDUCATIONS),
         "region": Ignore("nine unordered regions; use everything=True"),
     }
-    return Schema({name: known.get(name, yes_or_no) for name in _NAMES}, titles=_titles(_NAMES))
+    return _routed({name: known.get(name, yes_or_no) for name in _NAMES})
+
+
+def _routed(columns: dict[str, Column]) -> Schema:
+    """The schema with the routing of the questionnaire: who has seen no film was asked little else."""
+    apart = ("seen_any", "fan_expanded_universe", "fan_star_trek", *_PEOPLE)
+    asked = [name for name, column in columns.items() if column.role == "answer" and name not in apart]
+    more = Skip(("fan_expanded_universe",), "knows_expanded_universe", ("Yes",))
+    return Schema(columns, titles=_titles(columns), skips=[Skip(tuple(asked), "seen_any", ("Yes",)), more])
 
 
 def _everything() -> Schema:
@@ -200,8 +209,7 @@ def _everything() -> Schema:
             known["films"] = Ranking(ranks=dict(zip(FILMS, _RANK, strict=True)))
         elif name not in _SEEN + _RANK:
             known[name] = column
-    known |= {"shot_first": Categorical(SHOT_FIRST), "region": Categorical(REGIONS)}
-    return Schema(known, titles=_titles(known))
+    return _routed({**known, "shot_first": Categorical(SHOT_FIRST), "region": Categorical(REGIONS)})
 
 
 def _titles(names: Iterable[str]) -> dict[str, str]:

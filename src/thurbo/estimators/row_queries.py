@@ -20,11 +20,7 @@ from thurbo.evidence.pack import Reading, pack
 from thurbo.io import build
 from thurbo.io.table import as_table
 from thurbo.learning import settings
-<<<<<<< HEAD
-from thurbo.queries import diagnose, inequalities, predict, sample, score, seen
-=======
-from thurbo.queries import diagnose, inequalities, methods, predict, sample, score
->>>>>>> methods
+from thurbo.queries import diagnose, inequalities, methods, predict, sample, score, seen
 from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
 from thurbo.queries.sample import Condition
@@ -69,15 +65,10 @@ class RowQueries(CellQueries):
         Returns
         -------
         table
-<<<<<<< HEAD
-            New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). If the
-            model was fitted with weights, the new rows already follow the weighted data, so they have no weights.
-            Questions that a row would not have been asked (`schema_.skips`) are empty.
-=======
             New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). A
             pandas frame has the method that was used in `attrs["thurbo_method"]`. If the model was fitted with weights,
-            the new rows already follow the weighted data, so they have no weights.
->>>>>>> methods
+            the new rows already follow the weighted data, so they have no weights. Questions that a row would not have
+            been asked (`schema_.skips`) are empty.
 
         Examples
         --------
@@ -99,12 +90,12 @@ class RowQueries(CellQueries):
         spans = condition is not None and condition.evidence.spans_cells
         if method == "auto":
             method = "sequential" if self._is_by_prediction and not spans else "gibbs"
-<<<<<<< HEAD
         if method == "sequential" and (self.schema_.listed or spans):
             what = "lists" if self.schema_.listed else "inequalities between columns"
             raise ThurboError(f'method="sequential" has no {what}; use method="gibbs"')
         if self._population is None:
-            return build.frame(self.frame_kind_, self._new_rows(int(n), condition, method, seed))
+            found = self._new_rows(int(n), condition, method, seed)
+            return build.with_method(build.frame(self.frame_kind_, found), method)
         rng, parts = np.random.default_rng(seed), []
         counts = rng.multinomial(int(n), self._population.generative_weights)
         for place, (view, count) in enumerate(zip(self._views(generative=True), counts.tolist(), strict=True)):
@@ -112,7 +103,8 @@ class RowQueries(CellQueries):
             if count or not parts:
                 parts.append(view._new_rows(count, own, method, seed + place))
         order = rng.permutation(int(n))
-        return build.frame(self.frame_kind_, {c: np.concatenate([part[c] for part in parts])[order] for c in parts[0]})
+        found = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+        return build.with_method(build.frame(self.frame_kind_, found), method)
 
     def _new_rows(self, n: int, condition: Condition | None, method: str, seed: int) -> dict[str, np.ndarray]:
         """Columns of new rows by one member."""
@@ -120,16 +112,6 @@ class RowQueries(CellQueries):
         if method == "sequential":
             return sample.sequential_table(key, *asked, self._how("mean-field"))
         return sample.table(key, *asked, method)
-=======
-        key, asked = jax.random.key(seed), (self.params_, self.schema_, condition, int(n))
-        if method != "sequential":
-            return build.with_method(build.frame(self.frame_kind_, sample.table(key, *asked, method)), method)
-        if self.schema_.listed or spans:
-            what = "lists" if self.schema_.listed else "inequalities between columns"
-            raise ThurboError(f'method="sequential" has no {what}; use method="gibbs"')
-        drawn = build.frame(self.frame_kind_, sample.sequential_table(key, *asked, self._how("mean-field")))
-        return build.with_method(drawn, method)
->>>>>>> methods
 
     def _one_row(self, given: Given, items: Any) -> Condition:
         """The evidence of one row that says nothing but `given`, with the items to draw in its lists."""
@@ -299,14 +281,10 @@ class RowQueries(CellQueries):
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.
 
-<<<<<<< HEAD
         The segments are clusters of k-means on the hidden units (log-odds) and factors of `transform`; each counts by
-        how much of it the answers determine. Rows without groups can be divided too: the result says in its first
-        lines whether the segments stand apart.
-=======
-        The segments are clusters of k-means on the features of `transform` (log-odds, standardised), which are exact
-        for small models and otherwise approximate (`method_`, `check_method`).
->>>>>>> methods
+        how much of it the answers determine. Features are exact for small models and otherwise approximate (`method_`,
+        `check_method`). Rows without groups can be divided too: the result says in its first lines whether the segments
+        stand apart.
 
         Parameters
         ----------

@@ -150,7 +150,8 @@ def _map_picture(layout: Mapping[str, Any]) -> dict[str, Any]:
                 "column": colouring["column"],
                 "layers": layers,
                 "missing": _dots(missing),
-                "n_missing": len(missing),
+                "n_missing": len(missing) - colouring["n_not_asked"],
+                "n_not_asked": colouring["n_not_asked"],
             }
         )
     size = max(5.0, min(16.0, 320 / max(len(points), 1) ** 0.5))

@@ -23,7 +23,7 @@ from thurbo.report.missing import missing_kinds
 from thurbo.report.responses import Answers, FloatArray, read_answers
 from thurbo.report.units import describe_units, percent
 from thurbo.schema.question_texts import question_texts
-from thurbo.schema.routing import NOT_APPLICABLE
+from thurbo.schema.routing import NOT_APPLICABLE, not_applicable
 
 # Names of the objectives in the report.
 _OBJECTIVES = {
@@ -99,7 +99,14 @@ def summary(
         "fit": _fit(model),
         "history": _history(model.history_),
         "units": units,
-        "map": _map(scaled(log_odds, on.shape[1], weight), on, chosen, seed, max_points),
+        "map": _map(
+            scaled(log_odds, on.shape[1], weight),
+            on,
+            chosen,
+            _not_asked(answers, model.schema_, source_table),
+            seed,
+            max_points,
+        ),
         "segments": _segments(model.segments(X, random_state=seed)),
         "texts": texts,
         "held_out": dict(held_out) if held_out is not None else None,
@@ -291,9 +298,22 @@ def _most_different(answers: Sequence[Answers], units: Sequence[Mapping[str, Any
     return [by_name[name] for name in sorted(score, key=lambda name: -score[name])[:most]]
 
 
-def _map(points: FloatArray, on: FloatArray, columns: Sequence[Answers], seed: int, max_points: int) -> dict[str, Any]:
+def _not_asked(answers: Sequence[Answers], schema: Any, source: Table) -> dict[str, np.ndarray[Any, Any]]:
+    """Rows without an answer because the question was not asked, by the name of the question and of its parts."""
+    found = not_applicable(schema, schema.skips, source)
+    return {each.name: found[own.name] for own in answers if own.name in found for each in (own, *own.parts)}
+
+
+def _map(
+    points: FloatArray,
+    on: FloatArray,
+    columns: Sequence[Answers],
+    not_asked: Mapping[str, np.ndarray[Any, Any]],
+    seed: int,
+    max_points: int,
+) -> dict[str, Any]:
     n_rows = len(points)
-    rows = np.arange(n_rows)
+    rows, nobody = np.arange(n_rows), np.zeros(n_rows, bool)
     if n_rows > max_points:
         rows = np.sort(np.random.default_rng(seed).choice(n_rows, max_points, replace=False))
     plane, method = embed(points[rows], seed)
@@ -303,7 +323,10 @@ def _map(points: FloatArray, on: FloatArray, columns: Sequence[Answers], seed: i
         "n_points": len(rows),
         "x": np.round(plane[:, 0], 4).tolist(),
         "y": np.round(plane[:, 1], 4).tolist(),
-        "colourings": [_colouring(column, rows) for column in columns],
+        "colourings": [
+            {**_colouring(column, rows), "n_not_asked": int(not_asked.get(column.name, nobody)[rows].sum())}
+            for column in columns
+        ],
         # Column k is the probability that unit k + 1 of "units" is on, for each point.
         "on": np.round(on[rows], 2).tolist(),
     }
