@@ -139,7 +139,7 @@ def fit(
     asked = [questions[p] for p in kept]
     exponents = _exponents(asked, np.asarray([each.weight for each in fitted]), masked, data.weight)
     fits = [each.fitted for each in trained]
-    problem = next((found for each in fits if (found := _problem(each))), None)
+    problem = next((text for each in fits if (text := _problem(each))), None)
     leader = fits[lead]._replace(problem=problem, converged=problem is None)
     return Outcome(Population(fitted, exponents), members.active(found[lead][1], found[lead][0]), leader)
 

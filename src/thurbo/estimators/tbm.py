@@ -342,8 +342,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     ) -> Self:
         found = population.fit(chosen, table, data, n, seed, timer.watch(on_epoch))
         monitor.warn(found.fitted)
-        self._adopt(data.schema, found.leader, "multi-prediction", found.fitted.history, found.fitted.converged)
         self._population, self.sizes_tried_ = found.population, []
+        self._adopt(data.schema, found.leader, "multi-prediction", found.fitted.history, found.fitted.converged)
         self._unfinished, self.time_spent_ = None, timer.spent()
         self._keep_table(table, data)
         return self
