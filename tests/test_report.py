@@ -35,7 +35,7 @@ class FakeModel:
         self.loadings_ = np.zeros((len(weights), 0))
         self.site_names_ = list(schema.site_names)
         self.history_ = [{"epoch": e, "objective": -2.0 + 1.0 / e, "seconds": 0.1 * e} for e in range(1, 21)]
-        self.objective_, self.converged_, self.n_epochs_ = "multi-prediction", True, 20
+        self.objective_, self.converged_, self.n_epochs_, self.method_ = "multi-prediction", True, 20, "exact"
         self.time_spent_ = {"reading": 0.5, "compiling": 2.5, "training": 2.0, "total": 5.0}
 
     def transform(self, table: Any, output: str = "probability") -> np.ndarray:

@@ -278,8 +278,7 @@ class CellQueries(FittedModel, TransformerMixin):
         Returns
         -------
         table
-            A copy of X, in the same library (pandas, polars, ...). A pandas frame has the method that was used in
-            `attrs["thurbo_method"]`.
+            A copy of X, in the same library. A pandas frame has the method in `attrs["thurbo_method"]`.
 
         Raises
         ------
@@ -294,8 +293,7 @@ class CellQueries(FittedModel, TransformerMixin):
         >>> any(cell is None for cells in full.values() for cell in cells)
         False
         """
-        asked = self._read(X)
-        kinds = draws.kinds_named(self.schema_, fill)
+        asked, kinds = self._read(X), draws.kinds_named(self.schema_, fill)
         question = self._question(asked, method)
         gaps = draws.gaps(self.schema_, asked.table, asked.blocks, kinds)
         found = draws.guesses(question, gaps, statistic, how_sure=flag)
@@ -304,9 +302,8 @@ class CellQueries(FittedModel, TransformerMixin):
         predict.check_items(self.schema_, items)
         lists = draws.with_items(question, asked.table, items, statistic)
         filled = build.replace(asked.table, {name: found.cells[name] for name in where}, where, lists)
-        if flag:
-            filled = build.with_columns(filled, draws.flags(asked.table.names, where, found.certainty))
-        return build.with_method(filled, question.how.method)
+        sure = draws.flags(asked.table.names, where, found.certainty) if flag else {}
+        return build.with_method(build.with_columns(filled, sure) if flag else filled, question.how.method)
 
     def impute_draws(
         self,

@@ -95,16 +95,23 @@ class RowQueries(CellQueries):
             raise ThurboError(f'method="sequential" has no {what}; use method="gibbs"')
         if self._population is None:
             found = self._new_rows(int(n), condition, method, seed)
-            return build.with_method(build.frame(self.frame_kind_, found), method)
-        rng, parts = np.random.default_rng(seed), []
-        counts = rng.multinomial(int(n), self._population.generative_weights)
-        for place, (view, count) in enumerate(zip(self._views(generative=True), counts.tolist(), strict=True)):
-            own = None if condition is None else view._one_row(given, items)
-            if count or not parts:
-                parts.append(view._new_rows(count, own, method, seed + place))
-        order = rng.permutation(int(n))
-        found = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+        else:
+            found = self._rows_of_members(int(n), None if condition is None else (given, items), method, seed)
         return build.with_method(build.frame(self.frame_kind_, found), method)
+
+    def _rows_of_members(
+        self, n: int, given: tuple[Given, Any] | None, method: str, seed: int
+    ) -> dict[str, np.ndarray]:
+        """Columns of new rows, each by one member, in proportion to the weights of members."""
+        assert self._population is not None
+        rng, parts = np.random.default_rng(seed), list[dict[str, np.ndarray]]()
+        counts = rng.multinomial(n, self._population.generative_weights).tolist()
+        for place, (view, count) in enumerate(zip(self._views(generative=True), counts, strict=True)):
+            if count or not parts:
+                own = None if given is None else view._one_row(*given)
+                parts.append(view._new_rows(count, own, method, seed + place))
+        order = rng.permutation(n)
+        return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
 
     def _new_rows(self, n: int, condition: Condition | None, method: str, seed: int) -> dict[str, np.ndarray]:
         """Columns of new rows by one member."""

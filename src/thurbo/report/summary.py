@@ -80,13 +80,7 @@ def summary(
     """
     source_table = as_table(X)
     answers = read_answers(model.schema_, source_table)
-    asked = None if colour_by is None else _named(answers, colour_by)
-    log_odds = np.asarray(model.transform(X, output="log_odds"), float)
-    on = expit(log_odds[:, : model.weights_.shape[1]])
     weight = _weights(model.schema_, source_table)
-    texts, sites = _texts(answers, model.schema_), list(model.site_names_)
-    units = describe_units(answers, on, np.asarray(model.weights_, float), sites, rows=weight, texts=texts)
-    chosen = _most_different(answers, units) if asked is None else asked
     missing = missing_kinds(model.schema_, source_table)
     data = _data(answers, source_table.n_rows, weight, missing) | _schema(model.schema_, source_table)
     return {
@@ -98,20 +92,31 @@ def summary(
         "data": {**data, "missing": missing},
         "fit": _fit(model),
         "history": _history(model.history_),
-        "units": units,
-        "map": _map(
-            scaled(log_odds, on.shape[1], weight),
-            on,
-            chosen,
-            _not_asked(answers, model.schema_, source_table),
-            seed,
-            max_points,
-        ),
+        **_structure(model, source_table, answers, weight, colour_by, seed, max_points),
         "segments": _segments(model.segments(X, random_state=seed)),
-        "texts": texts,
         "held_out": dict(held_out) if held_out is not None else None,
         "what_if": [dict(each) for each in what_if],
     }
+
+
+def _structure(
+    model: Any,
+    source: Table,
+    answers: Sequence[Answers],
+    weight: FloatArray | None,
+    colour_by: Sequence[str] | None,
+    seed: int,
+    max_points: int,
+) -> dict[str, Any]:
+    """Hidden units, the map, and the texts of questions."""
+    asked = None if colour_by is None else _named(answers, colour_by)
+    log_odds = np.asarray(model.transform(source, output="log_odds"), float)
+    on = expit(log_odds[:, : model.weights_.shape[1]])
+    texts, sites = _texts(answers, model.schema_), list(model.site_names_)
+    units = describe_units(answers, on, np.asarray(model.weights_, float), sites, rows=weight, texts=texts)
+    chosen = _most_different(answers, units) if asked is None else asked
+    points, not_asked = scaled(log_odds, on.shape[1], weight), _not_asked(answers, model.schema_, source)
+    return {"units": units, "map": _map(points, on, chosen, not_asked, seed, max_points), "texts": texts}
 
 
 def _data(
