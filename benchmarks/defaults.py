@@ -48,6 +48,7 @@ FILES = {
 }
 SMALL = tuple(FILES)[:6]
 CALIBRATED = ("binary", "ordinal")  # kinds whose answers count in the calibration error
+NUMBERS = (baseline.ridge, baseline.boosted_numbers)  # what they give is a normal distribution
 N_SIMULATED = 200
 
 
@@ -123,7 +124,7 @@ class Kept(masked.ColumnTrial):
                 return None
             self.store[key] = np.stack(found) if isinstance(found, Normal) else found
         found = self.store[key]
-        return Normal(*found) if function in (baseline.ridge, baseline.boosted_numbers) else found
+        return Normal(*found) if function in NUMBERS else found
 
 
 def _tests(model: tb.TBM, frame: pd.DataFrame, hidden: Mapping[str, np.ndarray], path: Path | None) -> list[Tested]:
