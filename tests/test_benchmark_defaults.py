@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import defaults
+from benchmarks import defaults, defaults_tasks
 
 import thurbo as tb
 from thurbo.columns.forms import scores
@@ -103,3 +103,25 @@ def test_calibration_is_that_of_all_binary_and_ordinal_answers() -> None:
     assert n == 40_000
     assert error == pytest.approx(0.05, abs=0.01)
     assert noise < 0.005
+
+
+def test_only_some_columns_are_scored_and_baselines_can_be_left_out(
+    frame: pd.DataFrame, schema: tb.Schema, model: tb.TBM
+) -> None:
+    mask = {name: np.arange(len(frame)) % 7 == 0 for name in schema}
+    one = defaults.hide("made", frame, schema, 0, mask=mask, scored=["fan", "age"], baselines=())
+    for name in schema:
+        np.testing.assert_array_equal(one.hidden[name], mask[name] & frame[name].notna())
+    found = defaults.summary([one.score(model)], [1.0])
+    assert found["logistic"] is None
+    assert "verdict" not in found
+    assert set(found["by_kind"]) == {"binary", "continuous"}
+    assert found["n"] == sum(one.hidden[name].sum() for name in ("fan", "age"))
+    assert defaults.calibration([]) == (None, None, 0)
+
+
+def test_tasks_are_summed_up_over_seeds() -> None:
+    found = defaults.task_summary("ml-1m", [defaults_tasks.Found(0.79, 10.0), defaults_tasks.Found(0.80, 30.0)])
+    assert (found["value"], found["seconds"], found["measure"]) == (pytest.approx(0.795), 20.0, "NDCG@5")
+    assert found["larger_is_better"]
+    assert not defaults_tasks.TASKS["mnist"].larger_is_better
