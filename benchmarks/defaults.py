@@ -36,12 +36,14 @@ import thurbo as tb
 from benchmarks import afrobarometer
 from benchmarks.defaults_tasks import TASKS
 from benchmarks.defaults_tasks import summary as task_summary
+from thurbo.columns.block import Block
 from thurbo.columns.forms.form import line_weight
 from thurbo.columns.forms.marginals import Normal
 from thurbo.columns.forms.scores import Tested, calibration_of_labels, difference, pooled
 from thurbo.io.table import as_table
 from thurbo.queries.evaluate import baseline, masked, withheld
 from thurbo.queries.evaluate.evaluation import overall
+from thurbo.queries.question import Question
 
 SHARE = 0.1
 RIVALS = {"marginal": "_marginal", "logistic": "_logistic", "boosting": "_boosting"}
@@ -141,7 +143,8 @@ def hide(
     wanted = tuple(hidden) if scored is None else tuple(scored)
 
     def score(model: tb.TBM) -> list[Tested]:
-        return _tests(model, frame, hidden, wanted, baselines, path)
+        rest, blocks = model._question(model._read(shown)), model.schema_.compile(frame)
+        return _tests(rest, blocks, hidden, wanted, baselines, path)
 
     return Masked(name, seed, fitted, shown, frame, hidden, score)
 
@@ -173,8 +176,8 @@ class Kept(masked.ColumnTrial):
 
 
 def _tests(
-    model: tb.TBM,
-    frame: pd.DataFrame,
+    rest: Question,
+    blocks: Mapping[str, Block],
     hidden: Mapping[str, np.ndarray],
     scored: Sequence[str],
     baselines: tuple[str, ...],
@@ -186,14 +189,12 @@ def _tests(
         with np.load(path) as kept:
             store = dict(kept)
     n_kept = len(store)
-    question = model._question(model._read(frame))
-    schema, blocks = question.schema, question.blocks
+    schema, tests = rest.schema, list[Tested]()
     features = {name: baseline.features(schema[name], blocks[name], ~hidden[name]) for name in hidden}
-    rest, tests, weight = question.hide(hidden), list[Tested](), np.ones(len(frame))
     for name in scored:
         if hidden[name].any():
-            own = line_weight(blocks[name], weight)
-            trial = Kept(name, rest, hidden[name], own, features, baselines, LIMITS)
+            weight = line_weight(blocks[name], np.ones(rest.evidence.n_rows))
+            trial = Kept(name, rest, blocks[name], hidden[name], weight, features, baselines, LIMITS)
             trial.store = store
             tests += schema[name].form.test(schema[name], trial)
     if path is not None and len(store) > n_kept:

@@ -132,10 +132,12 @@ def _evaluate(
             tell(_standing(number, len(masks), tests))
             started = time.perf_counter()
             fitted = clone(model).set_params(schema=schema, checkpoint=None, verbose=False)
-            fitted.fit(withheld.without(table, schema, blocks, mask), sample_weight=sample_weight)._finished()
+            shown = withheld.without(table, schema, blocks, mask)
+            fitted.fit(shown, sample_weight=sample_weight)._finished()
             seconds.append(time.perf_counter() - started)
-            question = fitted._question(fitted._read(table), chosen.method)
-            tests += score_masked(question, mask, weight, chosen.baselines, baseline.FULL)
+            # The table without the hidden answers is also what predictions are made from.
+            rest, whole = fitted._question(fitted._read(shown), chosen.method), fitted.schema_.compile(table)
+            tests += score_masked(rest, whole, mask, weight, chosen.baselines, baseline.FULL)
         tell(_standing(len(masks), len(masks), tests))
     return _result(tests, masks, groups, seconds, chosen.share)
 
