@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from thurbo.columns import (
+    Answered,
     Banded,
     Binary,
     Block,
@@ -142,6 +143,7 @@ CASES = [
         "yess",
         ('"yess"', '"No"', '"Yes"'),
     ),
+    Case("answered", Answered(columns=["a", "b"]), [True, None, False], (0.0,), (False, True), "maybe", ('"maybe"',)),
     Case("named true", Binary(true="a"), ["a", "b", None], (-2.0,), ("b", "a"), "c", ('"c"',)),
     Case("zero and one", Binary(), [0, 1, None], (0.0,), (0, 1), 2, ("2",)),
     Case("only one value", Binary(), ["YES", None], (0.0,), ("NO", "YES"), "no", ('"no"',)),

@@ -367,7 +367,7 @@ def test_kinds_of_missing_are_told_apart_and_what_is_left_out_is_named() -> None
         "age": tb.Continuous(),
         "who": tb.Ignore("a name"),
     }
-    schema = tb.Schema(columns).fit(table)
+    schema = tb.Schema(columns, skips=[]).fit(table)
     found = summary(FakeModel(schema, np.zeros((n, 1)), np.ones((2, 1))), table)
     assert found["data"]["missing"]["trust"] == {"Refused": 0.25}
     assert found["data"]["missing"]["age"] == {"no answer": 0.5}

@@ -35,7 +35,7 @@ def chosen(**parameters: Any) -> dict[str, Any]:
 def test_there_are_few_parameters() -> None:
     names = list(inspect.signature(tb.TBM).parameters)
     assert len(names) <= 16
-    assert names[:5] == ["schema", "n_hidden", "n_factors", "objective", "learning"]
+    assert names[:6] == ["schema", "n_hidden", "n_factors", "members", "objective", "learning"]
     for old in ("hiding", "likelihood_weight", "item_decay", "validation_fraction"):
         with pytest.raises(TypeError, match=old):
             tb.TBM(**{old: 1})
@@ -74,7 +74,7 @@ def test_the_share_of_likelihood_depends_on_who_chose_prediction() -> None:
 
 def test_auto_is_the_default_value() -> None:
     assert settings.plan(chosen(weight_decay="auto"), 4, 0) == settings.plan(chosen(), 4, 0)
-    assert chosen(learning_rate="auto")["learning_rate"] == tb.TBM().learning_rate
+    assert chosen(learning_rate="auto")["learning_rate"] == chosen()["learning_rate"] == settings.AUTO["learning_rate"]
     for name, value in [("learning_rate", "fast"), ("weight_decay", -1.0), ("max_time", 0), ("max_time", "auto")]:
         with pytest.raises(tb.ThurboError, match=f"{name}={value!r} is not a number"):
             chosen(**{name: value})

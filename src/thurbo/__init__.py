@@ -20,6 +20,7 @@ _HOME = {
     "Likelihood": "thurbo.learning.objective_settings",
     "Exact": "thurbo.learning.objective_settings",
     "Schema": "thurbo.schema",
+    "Skip": "thurbo.schema.skips",
     "read": "thurbo.schema.survey",
     "write": "thurbo.schema.survey",
     "from_long": "thurbo.io.long",
@@ -109,6 +110,7 @@ if TYPE_CHECKING:
     from thurbo.learning.objective_settings import Exact, Learning, Likelihood, Prediction
     from thurbo.schema import Schema
     from thurbo.schema.preferences import read_preferences, write_preferences
+    from thurbo.schema.skips import Skip
     from thurbo.schema.survey import read, write
 
 

@@ -116,8 +116,8 @@ def impute(
         list[str] | None,
         typer.Option(
             "--fill",
-            help="Also impute this kind of declared missing value, such as refused; all for every kind. "
-            "May be repeated.",
+            help='Also impute this kind of missing answer, such as refused, or "not applicable" for questions that '
+            "were not asked; all for every kind. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -140,9 +140,9 @@ def impute(
 ) -> None:
     """Write the table with its empty cells imputed; all other cells stay as they are in the file, byte for byte.
 
-    Declared missing values ("refused", "not applicable") and n/a are kept; --fill imputes them too. --flag adds two
-    columns for each column with imputed cells: NAME_imputed (true or false) and NAME_probability, the probability of
-    the imputed answer; for a number NAME_margin, half of the width of its 90 % interval.
+    Declared missing values ("refused"), n/a and questions that were not asked are kept; --fill imputes them too. --flag
+    adds two columns for each column with imputed cells: NAME_imputed (true or false) and NAME_probability, the
+    probability of the imputed answer; for a number NAME_margin, half of the width of its 90 % interval.
 
     A long table stays long: the items of --item-list are added to each row that lacks them, column "filled" marks the
     new lines, and the columns of the second table repeat on each line.

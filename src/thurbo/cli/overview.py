@@ -19,7 +19,7 @@ from thurbo.cli.problems import MOST
 from thurbo.io.in_toml import in_toml
 
 MOST_SHOWN = 50  # problems to print with the details
-_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES = 12, 8, 8, 4  # lines of each part
+_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES, _MOST_SKIPS = 10, 7, 7, 4, 3  # lines of each part
 _NAME, _ONE_OF_MANY = 44, 28  # characters of a name, alone and beside others
 _GUESS = "a guess"
 
@@ -33,6 +33,7 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
     lines = [f"{data}: {sizes}", "", _modelled(schema)]
     codes = [f'"{text}" in {counted(n, "column")}' for text, n in _codes(schema, source)]
     lines += _part("Counted as missing", codes, _MOST_CODES, ", ")
+    lines += _part("Not asked of everyone; not imputed where not asked", _skips(schema), _MOST_SKIPS)
     lines += _part("To check", _doubts(schema), _MOST_DOUBTS)
     advice = 'Categories without a known order; if one has an order, write kind = "ordinal" and levels = [...]'
     lines += _part(advice, [_unordered(schema)], 1)
@@ -79,9 +80,17 @@ def _codes(schema: Any, source: Any) -> list[tuple[str, int]]:
     """Values that count as missing and occur, with the number of columns that have them."""
     from thurbo.report.missing import NOTHING, missing_kinds
 
-    kinds = missing_kinds(schema, source)
+    kinds = missing_kinds(schema.with_skips([]), source)  # what was not asked has no code
     names = (kind for name, each in kinds.items() if schema[name].role == "answer" for kind in each if kind != NOTHING)
     return Counter(names).most_common()
+
+
+def _skips(schema: Any) -> list[str]:
+    """Blocks of questions that are not asked of everyone."""
+    return [
+        f"{_names(list(skip.columns))}: {skip.condition.replace(skip.asked_if, _shortened(skip.asked_if, _NAME))}"
+        for skip in schema.skips
+    ]
 
 
 def _doubts(schema: Any) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from thurbo.columns.answered import Answered
 from thurbo.columns.banded import Banded
 from thurbo.columns.binary import Binary
 from thurbo.columns.block import Block, Entries, LinearRow
@@ -34,6 +35,7 @@ KINDS: dict[str, type[Column]] = Column.registered  # by name; a new type regist
 
 __all__ = [
     "KINDS",
+    "Answered",
     "Banded",
     "Binary",
     "Block",

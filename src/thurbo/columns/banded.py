@@ -68,6 +68,7 @@ class Banded(LabelledColumn, MeasuredColumn):
     """
 
     kind: ClassVar[str] = "banded"
+    is_one_label: ClassVar[bool] = True
     mappings: ClassVar[tuple[str, ...]] = ("bands",)
     bands: Mapping[Any, tuple[float | None, float | None]] | None = (
         None  # stored as pairs, so that the column is immutable

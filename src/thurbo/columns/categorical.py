@@ -67,6 +67,7 @@ class Categorical(UtilityColumn):
     """
 
     kind: ClassVar[str] = "categorical"
+    is_one_label: ClassVar[bool] = True
     one: ClassVar[str] = "category"
     many: ClassVar[str] = "categories"
     categories: tuple[Any, ...] | None = None

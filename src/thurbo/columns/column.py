@@ -32,7 +32,7 @@ from thurbo.errors import SchemaError
 if TYPE_CHECKING:
     from thurbo.columns.forms import Form
 
-Role = Literal["answer", "id", "weight", "ignored"]
+Role = Literal["answer", "id", "weight", "ignored", "pattern"]
 Measure = Literal["nominal", "ordinal", "scale", ""]
 
 
@@ -48,9 +48,11 @@ class Column(ABC):
     """
 
     kind: ClassVar[str]
+    patterned: ClassVar[Any] = ()  # the questions of a column that says whether they were answered
     family: ClassVar[Family]
     role: ClassVar[Role] = "answer"
     is_ranking: ClassVar[bool] = False
+    is_one_label: ClassVar[bool] = False  # whether an answer is one of `labels`, and can decide what is asked next
     registered: ClassVar[dict[str, type[Column]]] = {}  # every kind of column by its name
     mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
     words: ClassVar[tuple[str, ...]] = ("missing",)  # settings that are given as {value: text}
@@ -131,6 +133,10 @@ class Column(ABC):
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
         """Latent values as the columns of the table that `source_columns` names, each in its own coding."""
         return {name: self.decode(x, cuts, scale)}
+
+    def from_answers(self, answered: Mapping[str, BoolArray], some: BoolArray) -> Block:
+        """The block of a column without cells of its own, derived from which questions are answered."""
+        raise NotImplementedError(f"a column of kind {self.kind} has cells")
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
         """Predicted values of items as cells, in the listed layout: one cell for each of the `n_rows` rows."""

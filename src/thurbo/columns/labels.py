@@ -74,6 +74,7 @@ class LevelColumn(LabelledColumn):
     """A cell that is one of a few labels: label l means that x is between cuts l − 1 and l, Eq. (7)."""
 
     family: ClassVar[Family] = "levels"
+    is_one_label: ClassVar[bool] = True
 
     @property
     def form(self) -> Form:

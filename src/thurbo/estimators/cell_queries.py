@@ -5,7 +5,7 @@ Each method turns the table into evidence, asks `queries`, and gives the answer 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import TransformerMixin, clone
@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thurbo.errors import check_choice
-from thurbo.estimators.fitted_model import FittedModel, Given
+from thurbo.estimators.fitted_model import Asked, FittedModel, Given
 from thurbo.io import build
 from thurbo.queries import impute as draws
-from thurbo.queries import predict
+from thurbo.queries import not_asked, predict
 
 Statistic = Literal["auto", "mode", "median", "mean"]
 
@@ -74,7 +74,8 @@ class CellQueries(FittedModel, TransformerMixin):
         """Probability of each possible answer, given all other cells of the row.
 
         The cell of `column` itself is not used; it can be missing, but X must have the column. The result for a row
-        does not depend on the other rows.
+        does not depend on the other rows. If the row was not asked this question (`schema_.skips`), the result is for
+        the case that it had been.
 
         Parameters
         ----------
@@ -176,7 +177,7 @@ class CellQueries(FittedModel, TransformerMixin):
         method: str = "auto",
         items: Any = None,
     ) -> Any:
-        """Predict each cell from all other cells of its row.
+        """Predict each cell from all other cells of its row, also of questions that the row was not asked.
 
         Numbers get the decimals of their column, and stay within the range that was observed in training; a "mean" is
         not rounded.
@@ -235,9 +236,10 @@ class CellQueries(FittedModel, TransformerMixin):
         """Fill in empty cells; all other cells do not change.
 
         Values that are declared missing (`missing={9: "Refused"}`) are answers of another kind and stay, unless `fill`
-        names them. Numbers get the decimals of the column, and stay within the range that was observed in training. If
-        an answer uses several columns of the table (a ranking, a multiple choice), it is filled in only where all of
-        them are empty.
+        names them. So do empty cells of questions that the row was not asked (`schema_.skips`): a question with "asked
+        only if" is filled in only if its gate, given or imputed, leads to it. Numbers get the decimals of the column,
+        and stay within the range that was observed in training. If an answer uses several columns of the table (a
+        ranking, a multiple choice), it is filled in only where all of them are empty.
 
         Parameters
         ----------
@@ -254,7 +256,8 @@ class CellQueries(FittedModel, TransformerMixin):
             For lists (`Ratings`) and orders in one cell, items that are added in each row that lacks them;
             `{column: items}` if there are several lists. By default lists do not change.
         fill : str or list of str, optional
-            Kinds of declared missing values to fill in too, by their names: `fill="Refused"`; "all" for all of them.
+            Kinds of missing answers to fill in too, by their names: `fill="Refused"`, or "not applicable" for questions
+            that were not asked; "all" for all of them.
         flag : bool, default=False
             Add columns that say which cells were imputed and how sure they are, beside each column `name` with imputed
             cells: `name_imputed` (true or false) and `name_probability`, the probability of the imputed label (of
@@ -284,10 +287,11 @@ class CellQueries(FittedModel, TransformerMixin):
         question = self._question(asked, method)
         gaps = draws.gaps(self.schema_, asked.table, asked.blocks, kinds)
         found = draws.guesses(question, gaps, statistic, how_sure=flag)
+        gaps = not_asked.settle(self.schema_, asked.table, gaps, kinds, found.cells, found.certainty)
         where = {name: missing for each in gaps.values() for name, missing in each.items()}
         predict.check_items(self.schema_, items)
         lists = draws.with_items(question, asked.table, items, statistic)
-        filled = build.replace(asked.table, found.cells, where, lists)
+        filled = build.replace(asked.table, {name: found.cells[name] for name in where}, where, lists)
         return build.with_columns(filled, draws.flags(asked.table.names, where, found.certainty)) if flag else filled
 
     def impute_draws(
@@ -303,7 +307,8 @@ class CellQueries(FittedModel, TransformerMixin):
         """Multiple imputation: several completed tables, in which missing cells are drawn at random.
 
         All empty cells of a row are drawn together, so that they fit each other. Other cells do not change. An
-        interval, a band or a censored number is an observed cell too; so is a declared missing value.
+        interval, a band or a censored number is an observed cell too; so is a declared missing value. Questions that
+        the row was not asked stay empty, as in `impute`; if the gate is drawn, its answer can differ between tables.
 
         Parameters
         ----------
@@ -348,8 +353,21 @@ class CellQueries(FittedModel, TransformerMixin):
                 sizes = {"n_hidden": self.params_.n_hidden, "n_factors": self.params_.n_factors}
                 model = clone(self).set_params(schema=self.schema_, random_state=share.seed, verbose=False, **sizes)
                 rows = model.fit(asked.table, sample_weight=share.weight)._finished()._read(asked.table)
-            cell_by_cell = method == "auto" and model._is_by_prediction and items is None
-            own = "sequential" if cell_by_cell and not rows.evidence.spans_cells else method
-            question = model._question(rows, "mean-field" if own == "sequential" else "auto")
-            completed += draws.complete(question, asked.table, share, own, items, kinds)
+            for member, own_rows, own_share in model._shares(rows, share):
+                cell_by_cell = method == "auto" and member._is_by_prediction and items is None
+                own = "sequential" if cell_by_cell and not own_rows.evidence.spans_cells else method
+                question = member._question(own_rows, "mean-field" if own == "sequential" else "auto")
+                completed += draws.complete(question, asked.table, own_share, own, items, kinds)
         return completed
+
+    def _shares(self, rows: Asked, share: draws.Share) -> list[tuple[Self, Asked, draws.Share]]:
+        """Members and the draws that come from each: whole tables, in proportion to the weights of members."""
+        if self._population is None:
+            return [(self, rows, share)]
+        rng = np.random.default_rng(share.seed)
+        counts = rng.multinomial(share.n, self._population.generative_weights).tolist()
+        found = []
+        for place, ((view, own), n) in enumerate(zip(self._asked_of(rows, generative=True), counts, strict=True)):
+            if n:
+                found.append((view, own, share._replace(n=n, seed=(share.seed + place) % 2**31)))
+        return found

@@ -122,7 +122,8 @@ def _evaluate(
     """Hide, fit and score, for every mask that `choose` gives."""
     _runtime.prepare()
     table = as_table(X)
-    schema = model._fitted_schema(table)
+    # Types and labels; which blocks of questions have answers is part of each fit.
+    schema = clone(model).set_params(schema=model._schema(table), missing="ignorable")._fitted_schema(table)
     table = withheld.with_lists(table, schema)
     blocks, weight = schema.compile(table), weights(schema, table, sample_weight)
     groups = folding.answers(table, schema, blocks, weight > 0, rng)

@@ -6,6 +6,7 @@ A query reads a table by the fitted schema (`_read`), chooses how to compute (`_
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from thurbo import _runtime
 from thurbo.columns import Block
 from thurbo.columns.statements import parse_conditions
 from thurbo.errors import SchemaError, ThurboError, check_choice
+from thurbo.estimators.population import Population
 from thurbo.evidence import pack as packing
 from thurbo.evidence.buckets import Buckets
 from thurbo.io.table import Table, as_table
@@ -36,6 +38,7 @@ class Asked(NamedTuple):
     table: Table
     blocks: dict[str, Block]
     evidence: Buckets
+    given: Given = None
 
 
 class FittedModel:
@@ -52,6 +55,7 @@ class FittedModel:
     n_ratings_: dict[str, np.ndarray]
 
     _unfinished: Unfinished | None = None  # after a fit that was interrupted
+    _population: Population | None = None  # if the fit has several members
     _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see queries.seen
 
     def _finished(self) -> Self:
@@ -96,7 +100,7 @@ class FittedModel:
             table = as_table(X, names=getattr(self, "feature_names_in_", None))
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
-        return Asked(table, *self._pack(table, given, asked_about=asked_about))
+        return Asked(table, *self._pack(table, given, asked_about=asked_about), given)
 
     def _pack(
         self,
@@ -105,8 +109,7 @@ class FittedModel:
         missing_columns: Literal["error", "ignore"] = "error",
         asked_about: Sequence[str] = (),
     ) -> tuple[dict[str, Block], Buckets]:
-        if given is not None and not isinstance(given, Mapping):
-            given = parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
+        given = None if given is None else self._conditions(given)
         for name in asked_about:
             if name in (given or ()):
                 remedy = "leave it out of given, or ask about another column"
@@ -115,6 +118,12 @@ class FittedModel:
         cuts = np.asarray(self.params_.gauge.cuts, np.float64)
         reading = packing.Reading(self.schema_.names, self.schema_.site_names, self.schema_.row_names(table), cuts)
         return blocks, packing.pack(blocks.values(), self._missing, reading=reading)
+
+    def _conditions(self, given: Given) -> Mapping[str, Any]:
+        """Conditions by column; texts such as "age >= 45" are read by the schema."""
+        if given is None or isinstance(given, Mapping):
+            return given or {}
+        return parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
 
     @property
     def _missing(self) -> Literal["marginalize", "exclude"]:
@@ -128,12 +137,12 @@ class FittedModel:
         A model that is small enough to enumerate answers every query by its exact joint distribution.
         """
         predicts = self.objective_ == "multi-prediction" and not self.schema_.listed
-        return predicts and not score.is_exact(self.params_)
+        return predicts and (self._population is not None or not score.is_exact(self.params_))
 
     def _how(self, method: str) -> How:
         check_choice("method", method, METHODS)
         if method == "auto":
-            method = "exact" if score.is_exact(self.params_) else "mean-field"
+            method = "exact" if self._population is None and score.is_exact(self.params_) else "mean-field"
         n_hidden, n_factors = self.params_.n_hidden, self.params_.n_factors
         if method == "exact" and not settings.can_enumerate(n_hidden, n_factors, "method"):
             raise ThurboError(
@@ -148,8 +157,43 @@ class FittedModel:
         return evidence.by_chunks(lambda rows: features(self.params_, rows, how))
 
     def _question(self, asked: Asked, method: str = "auto") -> Question:
-        """A table put to the model."""
-        return Question(self.params_, self.schema_, asked.blocks, asked.evidence.on_host(), self._how(method))
+        """A table put to the model, or to all its members."""
+        own = Question(self.params_, self.schema_, asked.blocks, asked.evidence.on_host(), self._how(method))
+        if self._population is None:
+            return own
+        return self._population.question(own, [view._question(read, method) for view, read in self._asked_of(asked)])
+
+    def _asked_of(self, asked: Asked, generative: bool = False) -> list[tuple[Self, Asked]]:
+        """Each member, and the table as it reads it."""
+        read, views = {id(self.schema_): asked}, self._views(generative)
+        for view in views:
+            if id(view.schema_) not in read:
+                read[id(view.schema_)] = view._read(asked.table, asked.given)
+        return [(view, read[id(view.schema_)]) for view in views]
+
+    @property
+    def members_(self) -> list[dict[str, Any]]:
+        """Settings, weight and held-out log-likelihood of each member, the leading one first; empty for one member."""
+        if self._population is None:
+            return []
+        return [
+            {**each.member._asdict(), "weight": each.weight, "held_out": each.held_out}
+            for each in self._population.members
+        ]
+
+    def _views(self, generative: bool = False) -> list[Self]:
+        """Each member as a model of its own; the model itself if it has one member.
+
+        `generative` members are models of the answers only, not of which questions were answered.
+        """
+        if self._population is None:
+            return [self]
+        views = []
+        for each in self._population.generative if generative else self._population.members:
+            view = copy(self)
+            view._population, view.schema_, view.params_ = None, each.schema, each.params
+            views.append(view)
+        return views
 
 
 def weights(

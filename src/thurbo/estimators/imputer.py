@@ -33,7 +33,8 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     statistic : {"auto", "mode", "median", "mean"}, default="auto"
         Which value is filled in, as in `TBM.impute`.
     fill : str or list of str, default=()
-        Kinds of declared missing values that are filled in too, as in `TBM.impute`; "all" for all of them.
+        Kinds of missing answers that are filled in too, as in `TBM.impute`; "not applicable" for questions that were
+        not asked, which stay empty by default; "all" for all of them.
     schema, n_hidden, ...
         All parameters of `TBM`, with the same names and defaults.
 

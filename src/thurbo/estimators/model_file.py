@@ -12,8 +12,10 @@ import numpy as np
 from thurbo.columns.cells import plain
 from thurbo.constraints import Gauge
 from thurbo.errors import NotTrusted
+from thurbo.estimators import population
 from thurbo.io import store
 from thurbo.learning.masking import Cells, Neighbours, Rectangles
+from thurbo.learning.members import Member
 from thurbo.learning.objective_settings import OBJECTIVE_OF
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -40,12 +42,22 @@ def save(model: Any, path: str | PathLike[str]) -> None:
         "n_ratings": {name: counts.tolist() for name, counts in model.n_ratings_.items()},
         "feature_names_in": None if not hasattr(model, "feature_names_in_") else list(model.feature_names_in_),
     }
-    params = model.params_
-    kept = {name: value for name, value in params._asdict().items() if value is not None and name != "gauge"}
-    arrays = {name: np.asarray(value) for name, value in kept.items()}
-    arrays |= {name: np.asarray(value) for name, value in params.gauge._asdict().items()}
+    arrays = _arrays(model.params_)
+    if model._population is not None:
+        for number, each in enumerate(model._population.members):
+            arrays |= {f"member{number}.{name}": array for name, array in _arrays(each.params).items()}
+        description["members"] = model.members_
+        description["exponents"] = dict(model._population.exponents)
+        informed = [each.schema for each in model._population.members if each.member.reading == "given, missing"]
+        informed += [each.schema for each in model._population.members if each.member.is_informed]
+        description["informed"] = informed[0].to_dict() if informed else None
     arrays["seen_rows"] = model._seen_rows
     store.save(path, arrays, description)
+
+
+def _arrays(params: Params) -> dict[str, np.ndarray]:
+    kept = {name: value for name, value in params._asdict().items() if value is not None and name != "gauge"}
+    return {name: np.asarray(value) for name, value in (kept | params.gauge._asdict()).items()}
 
 
 def _described(value: Any) -> dict[str, Any]:
@@ -87,6 +99,24 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
     if chosen["learning"] is not None:
         chosen["learning"] = _restored(chosen["learning"], _LEARNING)
     model = cls(schema, **chosen)
+    own = {name: array for name, array in arrays.items() if "." not in name}
+    params = _params(own, schema)
+    _check_description(description)
+    model._population = _population(arrays, description, schema)
+    if len(arrays) != len(own) * (1 + len(description.get("members", ()))):
+        raise ValueError("it has arrays that no member has")
+    model._adopt(schema, params, description["objective"], description["history"], description["converged"])
+    model._seen_rows = seen_rows
+    model.n_features_in_ = description["n_features_in"]
+    model.frame_kind_ = description["frame_kind"]
+    model.n_ratings_ = _counts(schema, description.get("n_ratings", {}))  # older files have none
+    if description["feature_names_in"] is not None:
+        model.feature_names_in_ = np.asarray(description["feature_names_in"], object)
+    return model
+
+
+def _params(arrays: dict[str, np.ndarray], schema: Schema) -> Params:
+    """Checked parameters of one member."""
     sites, hidden = (schema.n_sites,), arrays["hidden_bias"].shape
     shapes = {
         "site_bias": sites,
@@ -102,18 +132,34 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
     if {name: array.shape for name, array in arrays.items()} != shapes:
         raise ValueError("its arrays do not fit its schema")
     _check_values(arrays, schema.n_cuts)
-    _check_description(description)
     device = {name: jnp.asarray(value) for name, value in arrays.items()}
     gauge = Gauge(device.pop("cuts"), device.pop("scale"))
-    params = Params(gauge=gauge, **device)
-    model._adopt(schema, params, description["objective"], description["history"], description["converged"])
-    model._seen_rows = seen_rows
-    model.n_features_in_ = description["n_features_in"]
-    model.frame_kind_ = description["frame_kind"]
-    model.n_ratings_ = _counts(schema, description.get("n_ratings", {}))  # older files have none
-    if description["feature_names_in"] is not None:
-        model.feature_names_in_ = np.asarray(description["feature_names_in"], object)
-    return model
+    return Params(gauge=gauge, **device)
+
+
+def _population(
+    arrays: dict[str, np.ndarray], description: dict[str, Any], schema: Schema
+) -> population.Population | None:
+    """The members, if the model has several."""
+    if "members" not in description:
+        return None
+    found = []
+    informed = schema if description["informed"] is None else Schema.from_dict(description["informed"])
+    readings = {"given": schema, "utilities": population.read_as(schema, "utilities"), "given, missing": informed}
+    readings["utilities, missing"] = population.read_as(informed, "utilities")
+    for number, state in enumerate(description["members"]):
+        own, weight, held_out = dict(state), float(state["weight"]), float(state["held_out"])
+        member = Member(*(own[name] for name in Member._fields))
+        prefix = f"member{number}."
+        kept = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        read = readings[member.reading]
+        found.append(population.FittedMember(member, read, _params(kept, read), weight, held_out))
+    weights = np.asarray([each.weight for each in found])
+    exponents = {str(name): float(value) for name, value in description["exponents"].items()}
+    numbers = np.concatenate([weights, list(exponents.values())])
+    if not (np.isfinite(numbers).all() and (numbers > 0).all() and abs(weights.sum() - 1) < 1e-3):
+        raise ValueError("the weights of its members are not positive numbers that sum to one")
+    return population.Population(tuple(found), exponents)
 
 
 def _check_values(arrays: dict[str, np.ndarray], n_cuts: np.ndarray) -> None:

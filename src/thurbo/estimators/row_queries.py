@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +24,7 @@ from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
 from thurbo.queries.sample import Condition
 from thurbo.queries.segments import Segments, segments
+from thurbo.schema import routing
 
 
 class RowQueries(CellQueries):
@@ -63,6 +65,7 @@ class RowQueries(CellQueries):
         table
             New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). If the
             model was fitted with weights, the new rows already follow the weighted data, so they have no weights.
+            Questions that a row would not have been asked (`schema_.skips`) are empty.
 
         Examples
         --------
@@ -78,21 +81,36 @@ class RowQueries(CellQueries):
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         predict.check_items(self.schema_, items)
+        if given is not None and self.schema_.skips:
+            given = routing.implied(self.schema_, self.schema_.skips, self._conditions(given))
         condition = self._one_row(given, items) if given is not None or self.schema_.listed else None
         spans = condition is not None and condition.evidence.spans_cells
         if method == "auto":
             method = "sequential" if self._is_by_prediction and not spans else "gibbs"
-        key, asked = jax.random.key(seed), (self.params_, self.schema_, condition, int(n))
-        if method != "sequential":
-            return build.frame(self.frame_kind_, sample.table(key, *asked, method))
-        if self.schema_.listed or spans:
+        if method == "sequential" and (self.schema_.listed or spans):
             what = "lists" if self.schema_.listed else "inequalities between columns"
             raise ThurboError(f'method="sequential" has no {what}; use method="gibbs"')
-        return build.frame(self.frame_kind_, sample.sequential_table(key, *asked, self._how("mean-field")))
+        if self._population is None:
+            return build.frame(self.frame_kind_, self._new_rows(int(n), condition, method, seed))
+        rng, parts = np.random.default_rng(seed), []
+        counts = rng.multinomial(int(n), self._population.generative_weights)
+        for place, (view, count) in enumerate(zip(self._views(generative=True), counts.tolist(), strict=True)):
+            own = None if condition is None else view._one_row(given, items)
+            if count or not parts:
+                parts.append(view._new_rows(count, own, method, seed + place))
+        order = rng.permutation(int(n))
+        return build.frame(self.frame_kind_, {c: np.concatenate([part[c] for part in parts])[order] for c in parts[0]})
+
+    def _new_rows(self, n: int, condition: Condition | None, method: str, seed: int) -> dict[str, np.ndarray]:
+        """Columns of new rows by one member."""
+        key, asked = jax.random.key(seed % 2**31), (self.params_, self.schema_, condition, n)
+        if method == "sequential":
+            return sample.sequential_table(key, *asked, self._how("mean-field"))
+        return sample.table(key, *asked, method)
 
     def _one_row(self, given: Given, items: Any) -> Condition:
         """The evidence of one row that says nothing but `given`, with the items to draw in its lists."""
-        nobody = as_table({self.schema_.source_columns[self.schema_.modelled[0]][0]: [None]})
+        nobody = as_table({" ": [None]})  # one row, without any column of the schema
         blocks, evidence = self._pack(nobody, given, missing_columns="ignore")
         if not self.schema_.listed:
             return Condition(blocks, evidence.replaced(lambda one: one._replace(present=None)))
@@ -161,6 +179,12 @@ class RowQueries(CellQueries):
         return (value, error) if return_se else value
 
     def _log_probability(self, asked: Asked, method: str = "auto") -> tuple[np.ndarray, np.ndarray]:
+        if self._population is not None:
+            found = [view._log_probability(own, method) for view, own in self._asked_of(asked, generative=True)]
+            logs = np.stack([each[0] for each in found]) + np.log(self._population.generative_weights)[:, None]
+            value = logsumexp(logs, axis=0)
+            errors = np.exp(logs - value) * np.stack([each[1] for each in found])
+            return value, np.sqrt((errors**2).sum(axis=0))
         if method == "auto" and self._is_by_prediction and not asked.evidence.spans_cells:
             method = "sequential"
         value, error = score.score(self.params_, asked.evidence, method, how=self._how("mean-field"))

@@ -20,9 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from thurbo import _runtime
 from thurbo.columns import Column
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
-from thurbo.estimators import model_file
+from thurbo.estimators import model_file, population
 from thurbo.estimators.fitted_model import weights
 from thurbo.estimators.item_queries import ItemQueries
+from thurbo.estimators.partial_fit import PartialFit
 from thurbo.estimators.row_queries import RowQueries
 from thurbo.evidence import pack as packing
 from thurbo.io.long import looks_long
@@ -34,9 +35,10 @@ from thurbo.queries import seen
 from thurbo.queries.rank import n_ratings
 from thurbo.schema import Schema
 from thurbo.schema.blocks import warn_of_swamped_columns
+from thurbo.schema.missing_together import with_answered
 
 
-class TBM(ItemQueries, RowQueries, BaseEstimator):
+class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     """Thurstonian Boltzmann machine: one model of all columns of a table; any cell can be missing.
 
     Fit it to a table. Then predict, impute, sample, segment or rank with the same model.
@@ -53,7 +55,14 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         Number K of binary hidden units, and number of Gaussian factors. More of them can describe more patterns and
         need more rows. "auto" makes short fits of several sizes and takes the one that best predicts masked cells of
         held-out rows (`sizes_tried_`). For fewer than 1,000 rows it uses a rule of thumb, without factors. If
-        `n_hidden` is a number, `n_factors="auto"` means no factors, as in the paper.
+        `n_hidden` is a number, `n_factors="auto"` means no factors, as in the paper. With several members, each has
+        its own sizes.
+    members : int or "auto", default="auto"
+        Number of models that are fitted together, with different seeds, sizes, weight decays and readings of ordered
+        levels. Some answers are held out from all of them and decide how much each counts. Predictions, imputations,
+        samples and scores average over members; `transform`, `segments` and the report show the leading one. "auto" is
+        4 for tables with at least 200 rows, and 1 if you choose `n_hidden`, `n_factors`, `objective`, `learning` or
+        `weight_decay`, or if the table has lists.
     objective : {"auto", "likelihood", "multi-prediction", "exact"}, default="auto"
         What training maximises. "exact": the likelihood, for few hidden units. "likelihood": the likelihood, estimated
         by sampling. "multi-prediction": the probability of masked cells, given the other cells of the row. "auto" is
@@ -65,20 +74,24 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
     unobserved : {"marginalize", "exclude"}, default="marginalize"
         What a missing cell means. "marginalize": the cell has a value that we do not know. "exclude": the model of this
         row does not contain the cell. Tables with lists (`Ratings`) always use "exclude".
-    weight_decay : float or "auto", default=1e-3
+    missing : {"auto", "ignorable", "informative"}, default="auto"
+        "informative": which blocks of questions a row has answered is evidence about its other answers, for questions
+        that are missing together. "ignorable": only the answers are. With several members, "auto" fits some of them in
+        each way, and held-out answers decide how much they count; a single member is "ignorable".
+    weight_decay : float or "auto", default="auto"
         How strongly weights and loadings are pulled towards 0 in each step, relative to the learning rate. A larger
-        value can help if there are few rows, such as 0.1 for about 1,000 rows. "auto" is 1e-3.
-    learning_rate : float or "auto", default=1e-2
+        value can help if there are few rows, such as 0.1 for about 1,000 rows. "auto" is 1e-3 for one member; several
+        members have different values.
+    learning_rate : float or "auto", default="auto"
         Largest step size of training; it falls to zero in the second half. "auto" is 1e-2.
     batch_size : int or "auto", default="auto"
         Rows per gradient step. "auto" is 100 to 500, depending on the number of rows.
     max_epochs : int or "auto", default="auto"
         Number of passes over the data. "auto" makes about 3,000 steps, in at least 20 and at most 300 passes.
     max_time : float, optional
-        Limit for `fit`, in seconds. Training stops after the epoch in which this time is reached. It keeps the best
-        parameters if rows are held out, otherwise the last. After half of the time, the learning rate begins to fall,
-        so that it reaches zero in time. If it does not reach zero, `fit` warns and `converged_` is False. With a time
-        limit, results depend on the speed of the machine.
+        Limit for `fit`, in seconds: it stops after the epoch that reaches it, with the best parameters if rows are held
+        out, otherwise the last. After half of the time, the learning rate begins to fall, to reach zero in time; if it
+        does not, `fit` warns and `converged_` is False. Results then depend on the speed of the machine.
     checkpoint : path, optional
         File in which `fit` saves its progress. If the file exists, `fit` continues from there and reaches the same
         parameters as without an interruption.
@@ -116,6 +129,9 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         False if training failed, was interrupted, or was stopped by `max_time` before the learning rate was zero.
     n_epochs_ : int
         Number of epochs.
+    members_ : list of dict
+        Settings of each member, the leading one first, with its weight and its log-likelihood per held-out answer.
+        Empty if there is one member.
     sizes_tried_ : list of dict
         The sizes that "auto" compared, best first.
     posteriors_ : ndarray of shape (n_rows, K)
@@ -157,11 +173,13 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         *,
         n_hidden: int | Literal["auto"] = "auto",
         n_factors: int | Literal["auto"] = "auto",
+        members: int | Literal["auto"] = "auto",
         objective: Literal["auto", "likelihood", "multi-prediction", "exact"] = "auto",
         learning: Learning | None = None,
         unobserved: Literal["marginalize", "exclude"] = "marginalize",
-        weight_decay: float | Literal["auto"] = 1e-3,
-        learning_rate: float | Literal["auto"] = 1e-2,
+        missing: Literal["auto", "ignorable", "informative"] = "auto",
+        weight_decay: float | Literal["auto"] = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         max_epochs: int | Literal["auto"] = "auto",
         max_time: float | None = None,
@@ -172,9 +190,11 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         self.schema = schema
         self.n_hidden = n_hidden
         self.n_factors = n_factors
+        self.members = members
         self.objective = objective
         self.learning = learning
         self.unobserved = unobserved
+        self.missing = missing
         self.weight_decay = weight_decay
         self.learning_rate = learning_rate
         self.batch_size = batch_size
@@ -287,24 +307,43 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         weight = weights(schema, table, sample_weight)
         data = fitting.Data(schema, blocks, evidence, weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._population, self._training = None, None
         _, max_epochs = fitting.lengths(chosen, data)
+        n_members = population.count(self.get_params(deep=False), chosen, schema, table.n_rows)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
+            if n_members > 1:
+                return self._fit_population(chosen, table, data, n_members, seed, on_epoch)
             fitted, plan, tried, learned_from, self._unfinished = fitting.fit(chosen, data, seed, on_epoch)
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)
-        self._seen_rows = seen.of_training(blocks.values(), weight)
         self.sizes_tried_ = [each._asdict() for each in tried]
+        self._keep_table(table, data)
+        if plan.posterior_smoothing:
+            self.posteriors_ = self._smoothed(table, np.asarray(fitted.state.posteriors), learned_from)
+        return self
+
+    def _fit_population(
+        self, chosen: dict[str, Any], table: Table, data: fitting.Data, n: int, seed: int, on_epoch: monitor.Told
+    ) -> Self:
+        found = population.fit(chosen, table, data, n, seed, on_epoch)
+        monitor.warn(found.fitted)
+        self._adopt(data.schema, found.leader, "multi-prediction", found.fitted.history, found.fitted.converged)
+        self._population, self.sizes_tried_ = found.population, []
+        self._unfinished = None
+        self._keep_table(table, data)
+        return self
+
+    def _keep_table(self, table: Table, data: fitting.Data) -> None:
+        """What later tables are compared with."""
+        self._seen_rows = seen.of_training(data.blocks.values(), data.weight)
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
-        self.n_ratings_ = n_ratings(schema, blocks)
+        self.n_ratings_ = n_ratings(data.schema, data.blocks)
         if table.kind != "numpy":
             self.feature_names_in_ = np.asarray(table.names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.__dict__.pop("posteriors_", None)
-        if plan.posterior_smoothing:
-            self.posteriors_ = self._smoothed(table, np.asarray(fitted.state.posteriors), learned_from)
-        return self
 
     def _fitted_schema(self, table: Table) -> Schema:
         """The schema fitted to a table; refuses tables that no model can be fitted to."""
@@ -317,7 +356,7 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         schema = self._schema(table).fit(table)
         if schema.n_sites == 0:
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
-        return schema
+        return with_answered(schema, table) if self.missing == "informative" else schema
 
     def _smoothed(self, table: Table, posteriors: np.ndarray, learned_from: np.ndarray) -> np.ndarray:
         """Smoothed posteriors of all rows; held-out rows have none, so theirs are inferred."""
@@ -326,57 +365,6 @@ class TBM(ItemQueries, RowQueries, BaseEstimator):
         every = self.transform(table)[:, : self.params_.n_hidden]
         every[learned_from] = posteriors
         return every
-
-    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
-        """Continue training with more rows: one pass over them at the full learning rate.
-
-        If the model is not fitted, the first call takes the schema, the labels and the scales of columns from its rows.
-        Later calls cannot change them.
-
-        Parameters
-        ----------
-        X : table
-            As in `fit`.
-        y : ignored
-            Exists for scikit-learn.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row.
-
-        Returns
-        -------
-        TBM
-            The fitted estimator.
-
-        Raises
-        ------
-        ThurboError
-            If the model was loaded from a file: files do not contain the state of training.
-        """
-        if getattr(self, "_training", None) is None:
-            if hasattr(self, "params_"):
-                raise ThurboError("a model from a file cannot go on learning; fit it again")
-            usual = {"max_epochs": self.max_epochs, "learning": self.learning}
-            plain = None if self.learning is None else replace(self.learning, posterior_smoothing=None)
-            try:
-                self.set_params(max_epochs=0, learning=plain).fit(X)
-            finally:
-                self.set_params(**usual)
-        return self._go_on(X, sample_weight)
-
-    def _go_on(self, X: Any, sample_weight: Any) -> Self:
-        asked, chosen = self._read(X), self._settings(self.schema_)
-        state, plan, seed = self._training
-        weight = weights(self.schema_, asked.table, sample_weight)
-        data = fitting.Data(self.schema_, asked.blocks, asked.evidence, weight)
-        fitted = fitting.go_on(chosen, data, state, plan, seed)
-        for name, more in n_ratings(self.schema_, asked.blocks).items():
-            self.n_ratings_[name] = self.n_ratings_[name] + more
-        self.__dict__.pop("posteriors_", None)  # those of other rows, under another model
-        monitor.warn(fitted)
-        self._adopt(self.schema_, fitted.params, plan.objective, self.history_ + fitted.history, fitted.converged)
-        self._training = (fitted.state, plan, seed)
-        self._seen_rows = np.union1d(self._seen_rows, seen.of_training(asked.blocks.values(), weight))
-        return self
 
     def _settings(self, schema: Schema) -> dict[str, Any]:
         """All settings of a fit by name: the parameters, those of `learning`, and those that columns bring."""

@@ -83,6 +83,13 @@ def _holds_lists(values: NDArray[Any]) -> bool:
     return values.dtype.kind == "O" and any(isinstance(cell, list) for cell in values)
 
 
+def _as_list(library: str, values: NDArray[Any]) -> Any:
+    """Cells as a list where the library would not understand the array: lists, and NaN for an empty number."""
+    if values.dtype.kind == "f" and library != "pandas" and np.isnan(values).any():
+        return [None if np.isnan(value) else value for value in values.tolist()]
+    return values.tolist() if _holds_lists(values) or (library != "pandas" and values.dtype.kind == "O") else values
+
+
 def frame(library: Any, data: Mapping[str, NDArray[Any]]) -> Any:
     """A new table in a library given by name (see `library_of`); rows are numbered from 0."""
     import narwhals as nw
@@ -90,7 +97,7 @@ def frame(library: Any, data: Mapping[str, NDArray[Any]]) -> Any:
     if library in {"pandas", "polars", "pyarrow"}:
         data = {name: list_cells(library, values) for name, values in data.items()}
         # A list of lists gets the library's own list type; an array of lists would stay dtype object.
-        columns = {name: values.tolist() if _holds_lists(values) else values for name, values in data.items()}
+        columns = {name: _as_list(library, values) for name, values in data.items()}
         return nw.from_dict(columns, backend=library).to_native()
     return like({} if library == "dict" else np.empty((0, 0)), data)
 

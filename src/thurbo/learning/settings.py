@@ -30,6 +30,7 @@ AUTO_MARGINAL_WEIGHT = 0.3
 MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units; a factor counts as five (its quadrature nodes)
 CHOICES = {
     "unobserved": ("marginalize", "exclude"),
+    "missing": ("auto", "ignorable", "informative"),
     "objective": ("auto", "likelihood", "multi-prediction", "exact"),
     "positive_phase": ("auto", "mean-field", "gibbs"),
     "negative_phase": ("auto", "persistent", "contrastive", "tempered"),
@@ -37,12 +38,12 @@ CHOICES = {
     "optimizer": ("adam", "sgd"),
 }
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_temperatures": 1, "n_chains": 1, "batch_size": 1}
-SMALLEST |= {"max_epochs": 0}
+SMALLEST |= {"max_epochs": 0, "members": 1}
 # Each unit needs numbers for every site and for every row of a batch: of 100 sites and 500 rows, about 6 kB.
 LARGEST, BYTES_PER_UNIT = {"n_hidden": 10_000, "n_factors": 1_000}, 6_400
 NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight", "marginal_weight")
 MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
-MAY_BE_AUTO = ("n_hidden", "n_factors", "batch_size", "max_epochs", "likelihood_weight", "marginal_weight")
+MAY_BE_AUTO = ("n_hidden", "n_factors", "members", "batch_size", "max_epochs", "likelihood_weight", "marginal_weight")
 AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}
 # Settings that an objective does not have are at their defaults; tables have no list settings.
 DEFAULTS = {item.name: item.default for own in (Prediction, Likelihood) for item in fields(own)}
@@ -58,6 +59,7 @@ def flat(parameters: Settings) -> dict[str, Any]:
         raise ThurboError(f"learning={learning!r} is not one of None, {kinds}")
     found = {**DEFAULTS, **{name: value for name, value in parameters.items() if name != "learning"}}
     found["objective_is_auto"] = objective == "auto"
+    found |= {f"{name}_is_auto": found[name] == "auto" for name in ("learning_rate", "weight_decay")}
     if learning is not None:
         implied = OBJECTIVE_OF[type(learning)]
         if "auto" not in (objective, implied) and objective != implied:

@@ -82,7 +82,7 @@ def search(
     at, first, last = jax.device_put([np.asarray(value, weight.dtype) for value in (rate, NEVER, 2 * NEVER)])
     n_batches = -(-len(seen) // BATCH)
     cells = BATCH * -(-shown.evidence.n_cells // len(seen))
-    running = {size: _cut(state, layout, *size) for size in sizes}
+    running = {size: cut(state, layout, *size) for size in sizes}
     results: dict[tuple[int, int], Tried] = {}
     done, of = 0, _n_fits(len(sizes))
     on_step({"stage": STAGE, "done": 0, "of": of, "figure": f"{len(sizes)} of them, compiling"})
@@ -118,7 +118,7 @@ def _n_fits(n_sizes: int) -> int:
     return total
 
 
-def _cut(state: TrainState, layout: Layout, n_hidden: int, n_factors: int) -> tuple[TrainState, Layout]:
+def cut(state: TrainState, layout: Layout, n_hidden: int, n_factors: int) -> tuple[TrainState, Layout]:
     """The same initial state with fewer active units."""
     start = state.learnable
     units = np.arange(start.weights.shape[1]) < n_hidden

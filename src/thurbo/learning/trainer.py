@@ -200,6 +200,11 @@ def update(
     grad = _held_fixed(grad, layout, plan)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes counts and floats
         direction, optimiser = _optimiser(plan).update(grad, state.optimiser, state.learnable)
+    if layout.decay is not None:
+        direction = direction._replace(
+            weights=direction.weights + layout.decay * state.learnable.weights,
+            loadings=direction.loadings + layout.decay * state.learnable.loadings,
+        )
     learnable = jax.tree.map(lambda p, d: p - rate * d, state.learnable, direction)
     if plan.max_norm is not None:
         norm = jnp.sqrt((learnable.weights**2).sum(axis=0, keepdims=True))

@@ -30,10 +30,11 @@ from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
 from thurbo.io import build
 from thurbo.io.table import Table
-from thurbo.queries import added_items, given_items, predict, score, sequential
+from thurbo.queries import added_items, given_items, not_asked, predict, score, sequential
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
+from thurbo.schema.routing import NOT_APPLICABLE
 
 # Names of kinds: every declared missing value, empty cells, and "n/a" in a text file, which may have none.
 ALL, ALWAYS_KNOWN = "all", ("all", "no answer", "n/a")
@@ -58,6 +59,8 @@ def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
         for value, name in column.declared_missing:
             known.setdefault(name.casefold(), set()).add(name)
             known.setdefault(str(value).casefold(), set()).add(name)
+    if schema.skips:  # empty cells of questions that were not asked
+        known.setdefault(NOT_APPLICABLE, set()).add(NOT_APPLICABLE)
     every = {name for names in known.values() for name in names}
     found: set[str] = set()
     for each in (fill,) if isinstance(fill, (str, int, float)) else fill or ():
@@ -73,7 +76,8 @@ def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
 
 def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: frozenset[str] = frozenset()) -> Gaps:
     """Cells of a table that are to be imputed, for every question that has any: empty cells, and cells with a declared
-    missing value of one of the given kinds. Other declared values ("refused", "not applicable") are kept.
+    missing value of one of the given kinds. Other declared values ("refused", "not applicable") are kept, and so are
+    empty cells of questions that were not asked, unless "not applicable" is one of the kinds.
 
     An answer in several columns (a ranking, options) is a gap if all of them are. An answer that is known as an
     interval (by its ends, its band or as censored) is not a gap. A list has no gaps: items are added only if they are
@@ -90,7 +94,7 @@ def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: froze
         gone = column.gaps(name, gone, ~blocks[name].answered & ~np.any(kept, axis=0))
         if any(missing.any() for missing in gone.values()):
             found[name] = gone
-    return found
+    return not_asked.applicable(schema, table, found, kinds)
 
 
 class Guessed(NamedTuple):
@@ -217,14 +221,15 @@ def complete(
         return [build.replace(table, {}) for _ in range(share.n)]
     rng, tiled = np.random.default_rng(share.seed), np.tile(rows, share.n)
     if method == "sequential":
-        x = sequential.draw(rng, params, schema, question.blocks, _open_rows(open_cells), question.how, tiled)
+        routed = NOT_APPLICABLE not in kinds
+        x = sequential.draw(rng, params, schema, question.blocks, _open_rows(open_cells), question.how, tiled, routed)
         drawn = Drawn(x, np.zeros((len(tiled), 0)), np.zeros((len(tiled), 0)))
     else:
         drawn = latent(jax.random.key(share.seed), params, evidence.on_host().rows(tiled), exact)
     completed = []
     for number in range(share.n):
         own = Drawn(*(leaf.reshape(share.n, len(rows), -1)[number] for leaf in drawn))
-        completed.append(_completed(question, table, rows, own, open_cells, lists, items, rng))
+        completed.append(_completed(question, table, rows, own, open_cells, kinds, lists, items, rng))
     return completed
 
 
@@ -239,6 +244,7 @@ def _completed(
     rows: np.ndarray,
     drawn: Drawn,
     open_cells: Gaps,
+    kinds: frozenset[str],
     lists: list[str],
     items: Any,
     rng: np.random.Generator,
@@ -253,8 +259,10 @@ def _completed(
         where = schema.slices[name]
         x = drawn.x[:, question.evidence.shared[where]]
         cells |= schema[name].decode_columns(name, x, cuts[where], scale[where])
-    filled = {source: missing for gone in open_cells.values() for source, missing in gone.items()}
-    found = {source: cells[source][place] for source in filled}
+    found = {source: cells[source][place] for gone in open_cells.values() for source in gone}
+    left = not_asked.settle(schema, table, open_cells, kinds, found, {})
+    filled = {source: missing for gone in left.values() for source, missing in gone.items()}
+    found = {source: found[source] for source in filled}
     lists_found = added_items.in_orders(question, table, items, drawn.x)
     for name in lists:
         column, lines, where = schema[name], predict.lines_of(question, name, items), schema.slices[name]

@@ -18,7 +18,7 @@ from thurbo.columns.block import Block
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import LOG_LEAST_DENSITY, Distribution
 from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import Buckets, n_slots
+from thurbo.evidence.buckets import Buckets, Unobserved, n_slots
 from thurbo.queries import distributions
 from thurbo.queries.distributions import Function, Moments
 from thurbo.queries.features import How
@@ -67,6 +67,12 @@ class Question:
 
         return Known(*self.evidence.by_chunks(chunk))
 
+    def signals(self, name: str) -> np.ndarray:
+        """Slots that only say whether this one question was answered: no evidence about its answer."""
+        columns = [other for other, column in self.schema.items() if column.patterned == (name,)]
+        sites = [self.evidence.shared[self.schema.slices[other]] for other in columns]
+        return np.concatenate([np.zeros(0, np.int64), *sites]).astype(np.int64)
+
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Asked:
         """The answers of a column: of all rows, or of some lines. With `own` its own cell is part of the evidence."""
         column = self.schema[name]
@@ -84,18 +90,37 @@ class Question:
 
     def hide(self, masked: Mapping[str, np.ndarray]) -> Question:
         """The same table without the answers at the given lines of columns, [line] each."""
-        row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for name, lines in masked.items():
-            where, entries = self.schema.slices[name], self.blocks[name].entries
-            if entries is not None:
-                row.append(entries.row[lines])
-                slot.append(self.evidence.entry_slots(where.start)[lines])
-                continue
-            rows, own = np.flatnonzero(lines), self.evidence.shared[where]
-            row.append(np.repeat(rows, len(own)))
-            slot.append(np.tile(own, len(rows)))
-        rest = self.evidence.hide(np.concatenate(row), np.concatenate(slot), self.how.unobserved).on_host()
+        rest = without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved)
         return Question(self.params, self.schema, self.blocks, rest, self.how)
+
+
+def without(
+    schema: Schema,
+    blocks: Mapping[str, Block],
+    evidence: Buckets,
+    masked: Mapping[str, np.ndarray],
+    unobserved: Unobserved,
+) -> Buckets:
+    """Evidence without the answers at the given lines of columns, [line] each.
+
+    Nor does it say that questions were answered if all their answers are among these.
+    """
+    masked = dict(masked)
+    for name, column in schema.items():
+        if column.patterned:
+            kept = [blocks[q].answered & ~masked.get(q, False) for q in column.patterned if q in blocks]
+            masked[name] = (blocks[name].code[:, 0] == 1) & ~np.any(kept, axis=0)
+    row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for name, lines in masked.items():
+        where, entries = schema.slices[name], blocks[name].entries
+        if entries is not None:
+            row.append(entries.row[lines])
+            slot.append(evidence.entry_slots(where.start)[lines])
+            continue
+        rows, own = np.flatnonzero(lines), evidence.shared[where]
+        row.append(np.repeat(rows, len(own)))
+        slot.append(np.tile(own, len(rows)))
+    return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved).on_host()
 
 
 @dataclass
@@ -116,6 +141,11 @@ class Asked:
     def entry(self) -> np.ndarray:
         """Position of each line's item in the row's list, −1 if the row does not list it: [line]."""
         raise NotImplementedError
+
+    @property
+    def is_utility(self) -> bool:
+        """Whether the column's sites are utilities of its labels."""
+        return self.question.schema[self.name].family == "utility"
 
     @cached_property
     def _scale(self) -> float:
@@ -193,7 +223,7 @@ class _SharedAsked(Asked):
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and deviation of x at all sites of the column, by mean-field: [row, site] each."""
         where = self.question.schema.slices[self.name]
-        if not self.own and self.question.known is not None:
+        if not self.own and not len(self._signals) and self.question.known is not None:
             slots, known = self.question.evidence.shared[where], self.question.known
             return known.mean[self.lines.row][:, slots], known.deviation[self.lines.row][:, slots]
         sites: Any = np.arange(where.start, where.stop, dtype=np.int32)
@@ -218,7 +248,12 @@ class _SharedAsked(Asked):
         mask = np.zeros(n_slots(rows), bool)
         if self.own:
             mask[self.question.evidence.shared[self.question.schema.slices[self.name]]] = True
+        mask[self._signals] = True
         return mask
+
+    @cached_property
+    def _signals(self) -> np.ndarray:
+        return self.question.signals(self.name)
 
     def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
         how, rowwise = self.question.how, tuple(map(np.asarray, rowwise))

@@ -24,7 +24,7 @@ from thurbo.evidence.buckets import Buckets
 from thurbo.inference import gibbs, modes
 from thurbo.inference.likelihood import hidden_states
 from thurbo.io.table import as_table
-from thurbo.queries import predict, sequential
+from thurbo.queries import not_asked, predict, sequential
 from thurbo.queries.features import How
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -109,16 +109,22 @@ def sequential_table(
     told: dict[str, np.ndarray] = {}
     if given is not None:
         x = draw_given(key, params, given.evidence.on_host().buckets[0], n_rows)
-        some = [name for name in schema.modelled if given.blocks[name].answered.any()]
-        told = predict.from_latent(schema, params, x, given.evidence.shared, some)
+        told = predict.from_latent(schema, params, x, given.evidence.shared, _named(schema, given))
     seed = np.asarray(jax.random.key_data(key)).astype(np.uint32)
     nobody = {schema.source_columns[schema.modelled[0]][0]: np.full(n_rows, None, object)}
     blocks = schema.compile(as_table(told or nobody), missing_columns="ignore")
-    missing = {name: ~blocks[name].answered for name in schema.modelled}
+    out = not_asked.known(schema, told or nobody)
+    missing = {name: ~blocks[name].answered & ~out.get(name, False) for name in schema.modelled}
     x = sequential.draw(np.random.default_rng(seed), params, schema, blocks, missing, how)
     found = predict.from_latent(schema, params, x, np.arange(schema.n_sites)) | told
+    found = not_asked.emptied(schema, found, _named(schema, given))
     order = [source for name in schema.modelled for source in schema.source_columns[name]]
     return {name: found[name] for name in order if name in found}
+
+
+def _named(schema: Schema, given: Condition | None) -> list[str]:
+    """Columns that conditions speak of."""
+    return [] if given is None else [name for name in schema.modelled if given.blocks[name].answered.any()]
 
 
 def table(
@@ -144,6 +150,7 @@ def table(
         rows, values = np.repeat(np.arange(n_rows), len(slots)), x[:, slots].reshape(-1)
         said = column.form.from_latent(column, values, sites, cuts[where], scale[where])
         found[name] = column.list_cells(rows, sites, said, n_rows)
+    found = not_asked.emptied(schema, found, _named(schema, condition))
     order = [source for name in schema.modelled for source in schema.source_columns[name]]
     return {name: found[name] for name in order if name in found}
 

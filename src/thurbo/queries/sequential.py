@@ -19,6 +19,7 @@ from thurbo.evidence.pack import pack
 from thurbo.io.table import as_table
 from thurbo.queries import distributions
 from thurbo.queries.features import How
+from thurbo.queries.not_asked import Routes
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -33,12 +34,14 @@ def draw(
     missing: Mapping[str, np.ndarray],
     how: How,
     rows: np.ndarray | None = None,
+    routed: bool = True,
 ) -> np.ndarray:
     """Latent values x [row, site] that decode to the missing cells; other sites are zero.
 
     `blocks` say what is known of each row; `missing` are the rows [row] of each column to draw. With `rows`, these
     rows are drawn, in that order, some of them several times. Columns are shared by all rows, and no inequality
-    involves several of them.
+    involves several of them. With `routed`, gates are drawn before the questions that they decide about, and cells of
+    questions that the row is then not asked are not drawn.
     """
     rows = np.arange(next(iter(blocks.values())).n_rows) if rows is None else rows
     missing = {name: gone[rows] for name, gone in missing.items() if gone[rows].any()}
@@ -53,17 +56,24 @@ def draw(
     cells = _cells(schema, known, names)
     for cell in cells:
         _tell(known, schema, params, cell, np.asarray([n_rows]), whole[-1:])
-    order = np.where(np.stack([missing[cell.name] for cell in cells], axis=1), rng.random((n_rows, len(cells))), np.inf)
+    routes = Routes(schema, params, blocks, rows) if routed else None
+    chance = rng.random((n_rows, len(cells)))
+    if routes is not None:
+        chance += [routes.depth.get(cell.name, 0) for cell in cells]
+    order = np.where(np.stack([missing[cell.name] for cell in cells], axis=1), chance, np.inf)
     turn = np.argsort(order, axis=1, kind="stable")  # the cells of each row in its own order
     n_missing = np.isfinite(order).sum(axis=1)
     for step in range(int(n_missing.max())):
         mean, deviation = _moments(params, schema, known, how)
         drawn = mean[:-1] + deviation[:-1] * rng.standard_normal((n_rows, schema.n_sites))
         for place, cell in enumerate(cells):
-            now = np.flatnonzero((turn[:, step] == place) & (step < n_missing))
+            asked = True if routes is None else routes.left(cell.name, n_rows)
+            now = np.flatnonzero((turn[:, step] == place) & (step < n_missing) & asked)
             if len(now):
                 x[now, cell.sites] = drawn[now, cell.sites]
                 _tell(known, schema, params, cell, now, drawn[now])
+                if routes is not None:
+                    routes.tell(cell.name, now, drawn[now])
     return x
 
 

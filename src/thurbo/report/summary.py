@@ -21,6 +21,7 @@ from thurbo.report.embedding import embed
 from thurbo.report.missing import missing_kinds
 from thurbo.report.responses import Answers, FloatArray, read_answers
 from thurbo.report.units import describe_units, percent
+from thurbo.schema.routing import NOT_APPLICABLE
 
 # Names of the objectives in the report.
 _OBJECTIVES = {
@@ -84,13 +85,15 @@ def summary(
     weight = None if weight is None else weight / weight.mean()
     units = describe_units(answers, on, np.asarray(model.weights_, float), list(model.site_names_), rows=weight)
     chosen = _most_different(answers, units) if asked is None else asked
+    missing = missing_kinds(model.schema_, source_table)
+    data = _data(answers, source_table.n_rows, weight, missing) | _schema(model.schema_, source_table)
     return {
         "title": title,
         "rows_are": rows_are,
         "columns_are": columns_are,
         "source": source,
         "thurbo_version": __version__,
-        "data": _data(answers, source_table.n_rows, weight) | _schema(model.schema_, source_table),
+        "data": {**data, "missing": missing},
         "fit": _fit(model),
         "history": _history(model.history_),
         "units": units,
@@ -100,9 +103,13 @@ def summary(
     }
 
 
-def _data(answers: Sequence[Answers], n_rows: int, weight: FloatArray | None) -> dict[str, Any]:
-    columns = []
+def _data(
+    answers: Sequence[Answers], n_rows: int, weight: FloatArray | None, missing: Mapping[str, Mapping[str, float]]
+) -> dict[str, Any]:
+    """Figures of each column; a question that was not asked is not missing."""
+    columns: list[dict[str, Any]] = []
     for column in answers:
+        not_asked = min(missing.get(column.name, {}).get(NOT_APPLICABLE, 0.0), column.share_missing)
         seen, many = column.values[column.observed], not column.exclusive and column.labels
         rows = None if weight is None else weight[column.observed]
         parts = column.parts if column.labels else ()
@@ -111,7 +118,8 @@ def _data(answers: Sequence[Answers], n_rows: int, weight: FloatArray | None) ->
             "name": column.name,
             "kind": column.kind,
             "description": column.description,
-            "share_missing": column.share_missing,
+            "share_missing": column.share_missing - not_asked,
+            "share_not_applicable": not_asked,
             "labels": labels,
             "share_interval": column.share_interval,
         }
@@ -127,8 +135,11 @@ def _data(answers: Sequence[Answers], n_rows: int, weight: FloatArray | None) ->
         else:
             record["quantiles"] = [_plain(q) for q in _quantiles(seen, rows, (0.05, 0.25, 0.5, 0.75, 0.95))]
         columns.append(record)
-    missing = float(np.mean([c.share_missing for c in answers])) if answers else 0.0
-    return {"n_rows": n_rows, "n_columns": len(answers), "share_missing": missing, "columns": columns}
+    means = {
+        key: float(np.mean([column[key] for column in columns])) if columns else 0.0
+        for key in ("share_missing", "share_not_applicable")
+    }
+    return {"n_rows": n_rows, "n_columns": len(answers), **means, "columns": columns}
 
 
 def _count(holds: np.ndarray[Any, Any], weight: FloatArray | None) -> float:
@@ -156,7 +167,7 @@ def _quantiles(values: FloatArray, weight: FloatArray | None, levels: Sequence[f
 
 
 def _schema(schema: Any, source: Table) -> dict[str, Any]:
-    """Columns outside the model, reasons, titles, and shares of missing cells by kind."""
+    """Columns outside the model, reasons, titles, and questions that are not asked of everyone."""
     left_out = [
         {"name": name, "kind": column.kind, "description": column.describe()}
         for name, column in schema.items()
@@ -165,8 +176,8 @@ def _schema(schema: Any, source: Table) -> dict[str, Any]:
     reasons = {name: why for name, why in schema.reasons.items() if name in schema.modelled}
     titles = {name: title for name, title in schema.titles.items() if title != name}
     weighted_by = next((name for name, column in schema.items() if column.role == "weight" and name in source), None)
-    found = {"left_out": left_out, "reasons": reasons, "titles": titles, "weighted_by": weighted_by}
-    return {**found, "missing": missing_kinds(schema, source)}
+    skips = [{"columns": list(skip.columns), "condition": skip.condition} for skip in schema.skips]
+    return {"left_out": left_out, "reasons": reasons, "titles": titles, "weighted_by": weighted_by, "skips": skips}
 
 
 def _shares_in_words(labels: Sequence[str], shares: Sequence[float], most: int) -> str:

@@ -51,6 +51,14 @@ def compile_table(
             block = _not_too_far(block, name, None if name in given else source.rows)
         linear = tuple(_standard(columns, row, source.rows[row.row], name, homes) for row in block.linear)
         blocks[name] = replace(block, linear=linear) if linear else block
+    patterns = [name for name, column in columns.items() if column.role == "pattern"]
+    if patterns:
+        told = [
+            name for name in columns if name in given or any(e in source for e in columns[name].source_columns(name))
+        ]
+        answered = {name: blocks[name].answered for name in told}
+        some = np.any([*answered.values(), np.zeros(source.n_rows, bool)], axis=0)
+        blocks |= {name: columns[name].from_answers(answered, some) for name in patterns}
     return blocks
 
 

@@ -6,30 +6,34 @@ Guarantees that all text from the user is escaped in HTML.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from thurbo.columns import Column
+from thurbo.schema.skips import Skip
 
 HEADER = ("column", "type", "meaning of a cell", "reason")
 _MOST_CHARACTERS = 72
 
 
-def as_text(columns: Mapping[str, Column], reasons: Mapping[str, str]) -> str:
-    """The table as text; without the last column if there are no reasons."""
+def as_text(columns: Mapping[str, Column], reasons: Mapping[str, str], skips: Sequence[Skip] = ()) -> str:
+    """The table as text; without the last column if there are no reasons. Skips stand below."""
     lines = [tuple(_shortened(text) for text in line) for line in [HEADER, *_lines(columns, reasons)]]
     if not reasons:
         lines = [line[:3] for line in lines]
     widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     padded = ("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-    return "\n".join(padded)
+    return "\n".join([*padded, *(["", *map(str, skips)] if skips else [])])
 
 
-def as_html(columns: Mapping[str, Column], reasons: Mapping[str, str], titles: Mapping[str, str]) -> str:
-    """The table as HTML, with the title of each question below its name."""
+def as_html(
+    columns: Mapping[str, Column], reasons: Mapping[str, str], titles: Mapping[str, str], skips: Sequence[Skip] = ()
+) -> str:
+    """The table as HTML, with the title of each question below its name. Skips stand below."""
     header = "".join(f"<th>{text}</th>" for text in HEADER)
     body = "".join(f"<tr>{''.join(_html_cells(line, titles))}</tr>" for line in _lines(columns, reasons))
-    return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
+    below = f"<ul>{''.join(f'<li>{escape(str(skip))}</li>' for skip in skips)}</ul>" if skips else ""
+    return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
 def _lines(columns: Mapping[str, Column], reasons: Mapping[str, str]) -> list[tuple[str, str, str, str]]:

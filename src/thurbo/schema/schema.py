@@ -6,7 +6,7 @@ Guarantees one order of sites everywhere, and a TOML file that people can read, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal
 
@@ -22,7 +22,10 @@ from thurbo.io.table import as_table
 from thurbo.schema.blocks import MissingColumns, cells_of, compile_table, with_row_names
 from thurbo.schema.display import as_html, as_text
 from thurbo.schema.guess.infer import infer
+from thurbo.schema.guess.skipped import find_skips
 from thurbo.schema.sites import Sites
+from thurbo.schema.skips import Skip, checked, read_skips
+from thurbo.schema.skips import kept as still
 from thurbo.schema.toml import read_toml, with_scales, write_toml
 
 
@@ -40,12 +43,15 @@ class Schema(Sites):
         Why each type was chosen; `infer` fills this in.
     titles : mapping of str to str, optional
         Text of each question, such as the variable label in an SPSS file.
+    skips : sequence of Skip, optional
+        Which questions are asked only after certain answers to another one. By default `infer` and `fit` find them in
+        the table; [] means that there are none.
 
     Raises
     ------
     SchemaError
-        If an entry is not a column, if two questions read the same column of the table, or if there are two `Id` or
-        two `Weight` columns.
+        If an entry is not a column, if two questions read the same column of the table, if there are two `Id` or two
+        `Weight` columns, or if a skip names something that the schema does not have.
 
     Examples
     --------
@@ -65,6 +71,7 @@ class Schema(Sites):
         *,
         reasons: Mapping[str, str] | None = None,
         titles: Mapping[str, str] | None = None,
+        skips: Sequence[Skip] | None = None,
     ):
         for name, column in columns.items():
             check_column(name, column)
@@ -73,6 +80,7 @@ class Schema(Sites):
         self._titles = {name: title for name, title in (titles or {}).items() if title}
         _check_sources(self._columns)
         _check_roles(self._columns)
+        self._skips = None if skips is None else checked(skips, self._columns)  # None: not looked for
 
     def __getitem__(self, name: str) -> Column:
         try:
@@ -94,7 +102,7 @@ class Schema(Sites):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
             return NotImplemented
-        return list(self.items()) == list(other.items())
+        return list(self.items()) == list(other.items()) and self.skips == other.skips
 
     def __hash__(self) -> int:
         return hash(tuple(self._columns.items()))
@@ -102,16 +110,23 @@ class Schema(Sites):
     def __or__(self, other: Mapping[str, Column]) -> Schema:
         """A copy with some columns added or replaced."""
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
-        return Schema({**self._columns, **other}, reasons=kept, titles=self._titles)
+        columns = {**self._columns, **other}
+        skips = None if self._skips is None else still(self._skips, columns)
+        return Schema(columns, reasons=kept, titles=self._titles, skips=skips)
+
+    def _with(self, columns: Mapping[str, Column], skips: Sequence[Skip] | None = None) -> Schema:
+        """A copy with other columns of the same names, and with other skips if they are given."""
+        skips = self._skips if skips is None else skips
+        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips)
 
     def __str__(self) -> str:
-        return as_text(self._columns, self._reasons)
+        return as_text(self._columns, self._reasons, self.skips)
 
     def __repr__(self) -> str:
         return f"Schema of {len(self)} columns, {self.n_sites} sites\n{self}"
 
     def _repr_html_(self) -> str:
-        return as_html(self._columns, self._reasons, self._titles)
+        return as_html(self._columns, self._reasons, self._titles, self.skips)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -128,6 +143,32 @@ class Schema(Sites):
         """Text of each question, where the file has one."""
         return dict(self._titles)
 
+    @property
+    def skips(self) -> tuple[Skip, ...]:
+        """Blocks of questions that are asked only after certain answers to another question, found or declared."""
+        return self._skips or ()
+
+    def with_skips(self, skips: Sequence[Skip]) -> Schema:
+        """A copy with other skips: a list of `Skip`, or [] for none.
+
+        Parameters
+        ----------
+        skips : sequence of Skip
+            They replace those that the schema has.
+
+        Returns
+        -------
+        Schema
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"seen_any": tb.Binary(true="Yes"), "fan": tb.Binary(true="Yes")})
+        >>> print(schema.with_skips([tb.Skip(["fan"], "seen_any", ["Yes"])]).skips[0])
+        fan: asked only if seen_any = Yes
+        """
+        return self._with(self._columns, skips)
+
     @classmethod
     def infer(cls, frame: Any, *, missing: Mapping[Any, str] | Iterable[Any] = ()) -> Schema:
         """Detect the type of each column, with a reason for every choice.
@@ -142,7 +183,8 @@ class Schema(Sites):
         Returns
         -------
         Schema
-            One entry per question; `reasons` says why. Print it to check it, and correct it with
+            One entry per question; `reasons` says why, and `skips` which questions are not asked of everyone. Print it
+            to check it, and correct it with
             `schema | {"name": tb.Ordinal([...])}`.
 
         Examples
@@ -161,7 +203,8 @@ class Schema(Sites):
         lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
         reasons = {**found.reasons, **dict.fromkeys(lists, "each row lists few of many items")}
         if source.owner is None:
-            return cls({**found.columns, **lists}, reasons=reasons, titles=found.titles)
+            columns = {**found.columns, **lists}
+            return cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
@@ -194,7 +237,7 @@ class Schema(Sites):
             for name, column in self._columns.items()
         }
         warn_of_many_levels(fitted)
-        return Schema(fitted, reasons=self._reasons, titles=self._titles)
+        return self._with(fitted, find_skips(fitted, source) if self._skips is None else None)
 
     def read_ordinals(self, by: Literal["utilities", "cuts"], columns: Iterable[str] | None = None) -> Schema:
         """A copy with ordered levels modelled in one of two ways.
@@ -228,7 +271,7 @@ class Schema(Sites):
                 remedy = f"remove it from columns; columns with ordered levels: {listing(levels) or 'none'}"
                 raise SchemaError(problem, column=name, remedy=remedy)
         changed = {name: change(column) if name in asked else column for name, column in self._columns.items()}
-        return Schema(changed, reasons=self._reasons, titles=self._titles)
+        return self._with(changed)
 
     @property
     def with_ordered_levels(self) -> list[str]:
@@ -291,12 +334,13 @@ class Schema(Sites):
         return compile_table(self._columns, source, missing_columns, given)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON or TOML: {"columns": {name: {"kind": ..., ..., "why": reason}}}."""
+        """Plain values for JSON or TOML: {"skips": [...], "columns": {name: {"kind": ..., ..., "why": reason}}}."""
         columns = {}
         for name, column in self._columns.items():
             notes = {"title": self._titles.get(name), "why": self._reasons.get(name)}
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
-        return {"columns": columns}
+        skips = {} if self._skips is None else {"skips": [skip.to_dict() for skip in self._skips]}
+        return {**skips, "columns": columns}
 
     def with_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Schema:
         """A copy with values that mean "no answer" declared in every column that does not list them as answers.
@@ -317,7 +361,7 @@ class Schema(Sites):
         ((-9, '-9'),)
         """
         columns = {name: column.with_missing(missing) for name, column in self._columns.items()}
-        return Schema(columns, reasons=self._reasons, titles=self._titles)
+        return self._with(columns)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
@@ -336,7 +380,8 @@ class Schema(Sites):
                 columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in ("why", "title")})
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
-        found = cls(columns, reasons=reasons, titles=titles)
+        skips = read_skips(state["skips"]) if "skips" in state else None
+        found = cls(columns, reasons=reasons, titles=titles, skips=skips)
         return found.with_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:

@@ -21,7 +21,12 @@ class Sites(Mapping[str, Column]):
 
     @property
     def modelled(self) -> tuple[str, ...]:
-        """Names of the columns that are part of the model: those with sites."""
+        """Names of the questions that are part of the model: columns with sites that have cells in the table."""
+        return tuple(name for name, column in self.items() if column.sites and column.role != "pattern")
+
+    @property
+    def with_sites(self) -> tuple[str, ...]:
+        """Names of all columns with sites: questions, and which blocks of them have answers."""
         return tuple(name for name, column in self.items() if column.sites)
 
     @property

@@ -23,6 +23,10 @@ from thurbo.io.in_toml import in_toml
 def write_toml(state: Mapping[str, Any], path: str | PathLike[str]) -> None:
     """Write the dictionary of a schema, one TOML table per column."""
     lines = ["# thurbo schema: one table per column, in order"]
+    if "skips" in state and not state["skips"]:
+        lines += ["skips = []  # no question depends on the answer to another one"]
+    for skip in state.get("skips", ()):
+        lines += ["", "[[skips]]", *(f"{key} = {_value(value)}" for key, value in skip.items())]
     for name, entry in state["columns"].items():
         lines += ["", f"[columns.{_value(name)}]"]
         lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]

@@ -1,0 +1,207 @@
+"""§5, §6 A fit of several members: held-out answers, training, weights, calibration, and questions to all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thurbo.columns import Block
+from thurbo.columns.forms.form import line_weight
+from thurbo.evidence import pack as packing
+from thurbo.evidence.buckets import Buckets
+from thurbo.io.table import Table
+from thurbo.learning import course, members, settings
+from thurbo.learning.fit import Data
+from thurbo.learning.members import Member
+from thurbo.queries.evaluate import masked as masking
+from thurbo.queries.evaluate.masked import ColumnTrial
+from thurbo.queries.features import How
+from thurbo.queries.mixture import MixedAsk, Mixture, family
+from thurbo.queries.question import Question, without
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+from thurbo.schema.missing_together import with_answered
+
+SAME = 0.5  # share of rows missing in both questions of a block, among those missing in one
+POWERS = np.exp(np.linspace(-0.5, 0.5, 21))  # of probabilities, from which calibration chooses
+CALIBRATED = ("levels", "utility")
+SCORED = ("label", "option", "favourite", "number", "interval")  # kinds of answers that weigh the members
+
+
+class FittedMember(NamedTuple):
+    """One member: its settings, how it reads the table, its parameters (unused units included) and its weight."""
+
+    member: Member
+    schema: Schema
+    params: Params
+    weight: float
+    held_out: float  # log-likelihood per held-out answer
+
+
+@dataclass(frozen=True)
+class Population:
+    """The members of a fitted model; the first one leads."""
+
+    members: tuple[FittedMember, ...]
+    exponents: Mapping[str, float]
+
+    @property
+    def weights(self) -> np.ndarray:
+        return np.asarray([each.weight for each in self.members])
+
+    @property
+    def generative(self) -> tuple[FittedMember, ...]:
+        """Members that are models of the answers only: rows are drawn and scored by these."""
+        return tuple(each for each in self.members if not each.member.is_informed)
+
+    @property
+    def generative_weights(self) -> np.ndarray:
+        found = np.asarray([each.weight for each in self.generative])
+        return found / found.sum()
+
+    def question(self, own: Question, questions: list[Question]) -> Mixture:
+        """The question of the leading member's table, put to all members."""
+        parts = (own.params, own.schema, own.blocks, own.evidence, own.how)
+        return Mixture(*parts, tuple(questions), self.weights, self.exponents)
+
+
+class Outcome(NamedTuple):
+    """A fitted population and the fit of its leading member."""
+
+    population: Population
+    leader: Params
+    fitted: course.Fitted
+
+
+class _Read(NamedTuple):
+    schema: Schema
+    blocks: dict[str, Block]
+    evidence: Buckets  # without the held-out answers
+
+
+def count(parameters: Mapping[str, Any], chosen: Mapping[str, Any], schema: Schema, n_rows: int) -> int:
+    """How many members to fit: "auto" is one if anything about the model was chosen by the user."""
+    asked = parameters["members"]
+    if asked != "auto":
+        return int(asked)
+    is_free = all(parameters[name] == "auto" for name in ("n_hidden", "n_factors", "objective", "weight_decay"))
+    is_plain = parameters["learning"] is None and parameters["max_epochs"] != 0 and not schema.listed
+    is_plain = is_plain and chosen["unobserved"] == "marginalize"
+    return len(members.USUAL) if is_free and is_plain and n_rows >= members.LEAST_ROWS else 1
+
+
+def fit(
+    chosen: Mapping[str, Any],
+    table: Table,
+    data: Data,
+    n: int,
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None],
+) -> Outcome:
+    """Train the members without some answers, and weigh them by these answers."""
+    rng, missing = np.random.RandomState(seed), chosen["missing"]
+    informed = with_answered(data.schema, table, SAME, alone=True) if missing == "auto" else data.schema
+    has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
+    wanted = members.population(chosen, n, data.evidence.n_rows, *has)
+    n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
+    share = min(members.SHARE_HELD_OUT, members.MOST_HELD_OUT / max(n_answers, 1))
+    masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
+    chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
+    how = How(method="mean-field", n_steps=settings.PREDICTION_STEPS, unobserved=chosen["unobserved"])
+    readings = {"given", *(each.reading for each in wanted)}
+    schemas = {reading: read_as(informed if "missing" in reading else data.schema, reading) for reading in readings}
+    schemas["given"] = data.schema
+    read = {each: _read(schemas[each], table, data, masked, chosen["unobserved"]) for each in readings}
+    to_train = {reading: Data(own.schema, own.blocks, own.evidence, data.weight) for reading, own in read.items()}
+    trained = members.train(chosen, to_train, wanted, seed, on_epoch)
+    size = max(each.n_hidden for each in wanted), max(each.n_factors for each in wanted)
+    alone = Member(0, 0, 0.0)
+    found = [(each.member, each.params) for each in trained]
+    found.append((alone, members.independent(chosen, to_train["given"], size)))
+    questions = [Question(params, *read[member.reading], how) for member, params in found]
+    scores = [_scores(question, masked, data.weight) for question in questions]
+    answer_weight = scores[0][1]
+    logs = np.stack([each[0] for each in scores])
+    weight = members.stack(logs, answer_weight)
+    lead = max(
+        (place for place, (member, _) in enumerate(found) if member.reading == "given" and member.n_hidden > 0),
+        key=lambda place: weight[place],
+    )
+    kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
+    weight = weight / weight[kept].sum()
+    means = logs @ answer_weight / answer_weight.sum()
+    fitted = tuple(
+        FittedMember(found[p][0], questions[p].schema, found[p][1], float(weight[p]), float(means[p])) for p in kept
+    )
+    asked = [questions[p] for p in kept]
+    exponents = _exponents(asked, np.asarray([each.weight for each in fitted]), masked, data.weight)
+    fits = [each.fitted for each in trained]
+    problem = next((each.problem for each in fits if each.problem), None)
+    leader = fits[lead]._replace(problem=problem, converged=all(each.converged for each in fits))
+    return Outcome(Population(fitted, exponents), members.active(found[lead][1], found[lead][0]), leader)
+
+
+def read_as(schema: Schema, reading: str) -> Schema:
+    """The schema as a member reads it."""
+    return schema.read_ordinals("utilities") if reading.startswith("utilities") else schema
+
+
+def column_answers(data: Data, name: str) -> np.ndarray:
+    column = data.schema[name]
+    return column.form.scorable(column, data.blocks[name])
+
+
+def _read(schema: Schema, table: Table, data: Data, masked: Mapping[str, np.ndarray], unobserved: Any) -> _Read:
+    blocks, evidence = dict(data.blocks), data.evidence
+    if schema is not data.schema:
+        blocks = schema.compile(table)
+        names = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
+        evidence = packing.pack(blocks.values(), unobserved, reading=names, most_widths=0)
+    return _Read(schema, blocks, without(schema, blocks, evidence.on_host(), masked, unobserved))
+
+
+def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> list[tuple[str, ColumnTrial]]:
+    found = []
+    for name, own in masked.items():
+        if own.any():
+            block = question.blocks[name]
+            found.append((name, ColumnTrial(name, question, block, own, line_weight(block, weight), None, ())))
+    return found
+
+
+def _scores(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log score of each held-out answer by one member, and its weight; pairs of ranked items do not count."""
+    scores, weights = [], []
+    for name, trial in _trials(question, masked, weight):
+        column = question.schema[name]
+        for tested in column.form.test(column, trial):
+            if tested.answer in SCORED:
+                scores.append(tested.score[""])
+                weights.append(tested.weight)
+    return np.concatenate(scores), np.concatenate(weights)
+
+
+def _exponents(
+    questions: list[Question], weights: np.ndarray, masked: Mapping[str, np.ndarray], weight: np.ndarray
+) -> dict[str, float]:
+    """The power of the mixed probabilities that predicts held-out answers best, by family of columns."""
+    totals = {kind: np.zeros(len(POWERS)) for kind in CALIBRATED}
+    counts = dict.fromkeys(CALIBRATED, 0.0)
+    for name, trial in _trials(questions[0], masked, weight):
+        column, kind = questions[0].schema[name], family(questions[0], name)
+        if kind not in totals:
+            continue
+        lines = trial.ask.lines
+        mixed = MixedAsk([each.about(name, lines, own=False) for each in questions], weights)
+        trial.__dict__["ask"] = mixed
+        for place, power in enumerate(POWERS):
+            mixed.exponent = float(power)
+            for tested in column.form.test(column, trial):
+                if tested.answer in SCORED:
+                    totals[kind][place] += tested.score[""] @ tested.weight
+                    counts[kind] += tested.weight.sum() / len(POWERS)
+    prior = 0.5 * members.PRIOR_ANSWERS * np.log(POWERS) ** 2
+    return {kind: float(POWERS[np.argmax(totals[kind] - prior)]) for kind in CALIBRATED if counts[kind]}

@@ -1,0 +1,105 @@
+"""§4.3 Predictive distributions of several members: weighted means of those of each, calibrated on held-out answers.
+
+`Mixture` is a `Question` that asks every member. Forms see one distribution, so that no form knows about members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from thurbo.columns.forms import Lines
+from thurbo.columns.forms.number import Distribution
+from thurbo.queries.question import GRID_POINTS, Asked, Question
+
+
+@dataclass(frozen=True)
+class Mixture(Question):
+    """The question of the leading member, whose schema and cells count, and those of all members with their weights."""
+
+    questions: tuple[Question, ...] = ()
+    weights: np.ndarray = field(default_factory=lambda: np.ones(1))
+    exponents: Mapping[str, float] = field(default_factory=dict)  # calibration by family of columns
+
+    def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Any:
+        asks = [each.about(name, lines, own) for each in self.questions]
+        return MixedAsk(asks, self.weights, self.exponents.get(family(self, name), 1.0))
+
+    def hide(self, masked: Mapping[str, np.ndarray]) -> Mixture:
+        rest = super().hide(masked)
+        questions = tuple(each.hide(masked) for each in self.questions)
+        parts = (rest.params, rest.schema, rest.blocks, rest.evidence, rest.how)
+        return Mixture(*parts, questions, self.weights, self.exponents)
+
+
+def family(question: Question, name: str) -> str:
+    """The columns of a schema that are calibrated together."""
+    column = question.schema[name]
+    return "listed" if column.is_listed else column.family
+
+
+class MixedAsk:
+    """The answers of one column by all members: see `columns.forms.Ask`."""
+
+    def __init__(self, asks: Sequence[Asked], weights: np.ndarray, exponent: float = 1.0):
+        self.asks, self.weights, self.exponent = asks, weights, exponent
+        self._levels: dict[tuple[int, int], np.ndarray] = {}
+
+    @property
+    def lines(self) -> Lines:
+        return self.asks[0].lines
+
+    @property
+    def entry(self) -> np.ndarray:
+        return self.asks[0].entry
+
+    def _mean(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        return np.asarray(sum(weight * part for weight, part in zip(self.weights, parts, strict=True)))
+
+    def _calibrated(self, chance: np.ndarray) -> np.ndarray:
+        raised = np.maximum(chance, 1e-30) ** self.exponent
+        return raised / raised.sum(axis=1, keepdims=True)
+
+    def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
+        """Members may have a utility for each level: then the probability that it is the largest."""
+        if (n_levels, site) not in self._levels:
+            parts = [each.largest()[0] if each.is_utility else each.levels(n_levels, site) for each in self.asks]
+            self._levels[n_levels, site] = self._mean(parts)
+        return self._calibrated(self._levels[n_levels, site])
+
+    def below(self, z: np.ndarray) -> np.ndarray:
+        return self._mean([each.below(z) for each in self.asks])
+
+    def number(self) -> Distribution:
+        own = [each.number() for each in self.asks]
+        grid = np.linspace(min(each.grid[0] for each in own), max(each.grid[-1] for each in own), GRID_POINTS)
+        mean = self._mean([each.mean for each in own])
+        return Distribution(mean, grid, np.maximum.accumulate(self.below(grid), axis=1))
+
+    def density(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        own = [each.density(z) for each in self.asks]
+        logs = np.stack([each[0] for each in own])
+        return logsumexp(logs, axis=0, b=self.weights[:, None]), self._mean([each[1] for each in own])
+
+    def mass(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        return self._mean([each.mass(lower, upper) for each in self.asks])
+
+    def utility(self) -> tuple[np.ndarray, np.ndarray]:
+        own = [each.utility() for each in self.asks]
+        mean = self._mean([each[0] for each in own])
+        second = self._mean([each[1] ** 2 + each[0] ** 2 for each in own])
+        return mean, np.sqrt(np.maximum(second - mean**2, 1e-12))
+
+    @cached_property
+    def _largest(self) -> tuple[np.ndarray, np.ndarray]:
+        own = [each.largest() for each in self.asks]
+        return self._mean([each[0] for each in own]), self._mean([each[1] for each in own])
+
+    def largest(self) -> tuple[np.ndarray, np.ndarray]:
+        chance, mean = self._largest
+        return self._calibrated(chance), mean

@@ -1,0 +1,160 @@
+"""§5: several members in one fit: their weights, what queries answer, and files."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+import thurbo as tb
+from thurbo.errors import ThurboError
+from thurbo.estimators import population
+from thurbo.learning import members
+
+N = 240
+SCHEMA = {
+    "fan": tb.Binary(true="yes"),
+    "trust": tb.Ordinal(["low", "mid", "high"]),
+    "party": tb.Categorical(["a", "b", "c"]),
+    "age": tb.Continuous(),
+}
+
+
+@cache
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    group = rng.random(N) < 0.5
+    shift = np.where(group, 1.2, -1.2)
+    x = rng.normal(size=(N, 3)) + shift[:, None]
+    utility = rng.normal(size=(N, 3)) + shift[:, None] * [1.0, 0.0, -1.0]
+    found = pd.DataFrame(
+        {
+            "fan": np.where(x[:, 0] > 0, "yes", "no"),
+            "trust": np.asarray(["low", "mid", "high"])[np.searchsorted([-1.0, 1.0], x[:, 1])],
+            "party": np.asarray(["a", "b", "c"])[utility.argmax(axis=1)],
+            "age": 40 + 8 * x[:, 2],
+        }
+    )
+    return found.mask(rng.random(found.shape) < 0.1)
+
+
+@cache
+def fitted() -> tb.TBM:
+    model = tb.TBM(SCHEMA, members=3, max_epochs=15, learning_rate=0.03, random_state=0, verbose=False)
+    return model.fit(frame())
+
+
+def test_weights_are_those_of_the_best_mixture() -> None:
+    rng = np.random.default_rng(1)
+    log_p = np.log(rng.dirichlet([1, 1, 1, 1], size=500).T * [[1.0], [0.8], [0.5], [1.2]])
+    weight = rng.integers(1, 4, 500).astype(float)
+    found = members.stack(log_p, weight)
+
+    def loss(free: np.ndarray) -> float:
+        share = softmax(np.append(free, 0.0))
+        prior = members.PRIOR_ANSWERS / 4 * np.log(share).sum()
+        return -float(weight @ logsumexp(log_p, axis=0, b=share[:, None])) - prior
+
+    best = minimize(loss, np.zeros(3), tol=1e-10)
+    np.testing.assert_allclose(found, softmax(np.append(best.x, 0.0)), atol=2e-3)
+    assert found.sum() == pytest.approx(1)
+
+
+def test_a_member_that_knows_nothing_counts_little() -> None:
+    log_p = np.log(np.stack([np.full(400, 0.7), np.full(400, 0.3), np.full(400, 0.01)]))
+    assert members.stack(log_p, np.ones(400))[0] > 0.97
+
+
+def test_probabilities_are_weighted_means_of_the_members() -> None:
+    model = fitted()
+    assert model._population is not None
+    weights, exponents = model._population.weights, model._population.exponents
+    assert weights.sum() == pytest.approx(1)
+    for name, family in (("fan", "levels"), ("trust", "levels"), ("party", "utility")):
+        parts = np.stack([view.predict_proba(frame(), name, method="mean-field") for view in model._views()])
+        raised = np.tensordot(weights, parts, 1) ** exponents[family]
+        expected = raised / raised.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.predict_proba(frame(), name), expected, atol=1e-6)
+    readings = {each.member.reading for each in model._population.members}
+    assert readings <= {"given", "utilities", "given, missing", "utilities, missing"}
+
+
+def test_numbers_are_mixtures() -> None:
+    model = fitted()
+    assert model._population is not None
+    means = [view.predict(frame(), "age", statistic="mean")["age"] for view in model._views()]
+    np.testing.assert_allclose(
+        model.predict(frame(), "age", statistic="mean")["age"],
+        sum(w * mean for w, mean in zip(model._population.weights, means, strict=True)),
+        rtol=1e-4,
+    )
+    ends = model.predict_interval(frame(), "age", level=0.8)
+    known = frame()["age"].notna()
+    inside = (ends[known, 0] < frame()["age"][known]) & (frame()["age"][known] < ends[known, 1])
+    assert 0.7 < inside.mean() < 0.95
+
+
+def test_rows_are_scored_by_the_mixture() -> None:
+    model = fitted()
+    assert model._population is not None
+    few = frame()[:5]
+    parts = np.stack([view.score_samples(few, method="sequential") for view in model._views(generative=True)])
+    value, error = model.score_samples(few, return_se=True)
+    np.testing.assert_allclose(
+        value, logsumexp(parts, axis=0, b=model._population.generative_weights[:, None]), rtol=1e-6
+    )
+    assert (error >= 0).all()
+
+
+def test_every_query_answers() -> None:
+    model, data = fitted(), frame()
+    assert model.transform(data).shape == (N, model.params_.n_hidden + model.params_.n_factors)
+    filled = model.impute(data)
+    assert filled.notna().all().all()
+    pd.testing.assert_frame_equal(filled.where(data.notna()), data.where(data.notna()))
+    drawn = model.impute_draws(data, 4, random_state=0)
+    assert len(drawn) == 4
+    assert all(each.notna().all().all() for each in drawn)
+    new = model.sample(300, random_state=1)
+    assert len(new) == 300
+    assert abs((new["fan"] == "yes").mean() - (data["fan"].dropna() == "yes").mean()) < 0.15
+    assert (model.sample(20, given="fan = yes", random_state=0)["fan"] == "yes").all()
+    found = model.evaluate(data, random_state=0, logistic=False).overall
+    assert found["log_score"] > found["log_score_marginal"]
+
+
+def test_a_file_has_all_members(tmp_path: object) -> None:
+    model = fitted()
+    path = f"{tmp_path}/m.thurbo"
+    model.save(path)
+    again = tb.TBM.load(path)
+    for name in ("trust", "party"):
+        np.testing.assert_array_equal(again.predict_proba(frame(), name), model.predict_proba(frame(), name))
+    np.testing.assert_array_equal(again.transform(frame()), model.transform(frame()))
+
+
+def test_the_same_seed_gives_the_same_members() -> None:
+    again = tb.TBM(SCHEMA, **{k: v for k, v in fitted().get_params(deep=False).items() if k != "schema"}).fit(frame())
+    np.testing.assert_array_equal(again.predict_proba(frame(), "party"), fitted().predict_proba(frame(), "party"))
+
+
+def test_more_training_needs_one_member() -> None:
+    with pytest.raises(ThurboError, match="members=1"):
+        fitted().partial_fit(frame())
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "many"])
+def test_bad_numbers_are_refused(bad: object) -> None:
+    with pytest.raises(ThurboError, match="members="):
+        tb.TBM(SCHEMA, members=bad).fit(frame())  # type: ignore[arg-type]
+
+
+def test_one_member_if_anything_is_chosen() -> None:
+    for chosen in ({"n_hidden": 2}, {"objective": "likelihood"}, {"weight_decay": 0.1}, {"max_epochs": 0}):
+        model = tb.TBM(SCHEMA, **chosen)
+        settings = model._settings(tb.Schema(SCHEMA))
+        assert population.count(model.get_params(deep=False), settings, tb.Schema(SCHEMA), 10_000) == 1
