@@ -1,15 +1,20 @@
 """Every setting left alone: `TBM(random_state=seed)` on real surveys, against regressions and boosting per column.
 
-    python -m benchmarks.defaults [--quick] [--tables a,b] [--seeds 3] [--cache DIR] [--baselines-only]
+    python -m benchmarks.defaults [--quick] [--tables a,b] [--seeds 3] [--cache DIR] [--tuned] [--baselines-only]
 
 A file is read by `tb.read` as it comes. 10 % of its answers are hidden, the model is fitted to what is left, and each
 hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. The baselines see
 the same cells: the shares of each column, logistic (ridge) regressions and gradient boosting of each column on all
-others. "log_score" is the mean over all hidden answers of all masks (nats); "difference" is that to the better of the
-two regressions, with a 95 % interval over respondents; a table is ahead or behind if that interval excludes zero. "ece"
-is the expected calibration error of binary and ordinal answers, and "ece_noise" what a perfectly calibrated model would
-have on as many answers. --quick takes one mask of the six small surveys. With --cache, predictions of the baselines are
-kept in files, so that later runs only fit the model. Data: $THURBO_DATA. The last line is JSON.
+others. "log_score" is the mean over all hidden answers of all masks (nats), "interval" its 95 % interval over
+respondents; "difference" is that to the better of the two regressions, with its interval; a table is ahead or behind if
+that interval excludes zero. These counts and the mean gains are those of the six small surveys and GSS. "ece" is the
+expected calibration error of binary and ordinal answers, and "ece_noise" what a perfectly calibrated model would have
+on as many answers. With --tuned, "tuned" is the log score of 10 hidden units and 5 factors with a weight decay of 0.2.
+
+r4 (described by its schema file) and r4-raw (as read) are 6,000 respondents of the Afrobarometer, of which 30 columns
+are scored; r4-whole is all of it with the mask of `benchmarks.survey`, without baselines. Other tasks have measures of
+their own (`defaults_tasks`). --quick takes one mask of the six small surveys. With --cache, predictions of the
+baselines are kept in files, so that later runs only fit the model. Data: $THURBO_DATA. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -28,12 +33,17 @@ import numpy as np
 import pandas as pd
 
 import thurbo as tb
+from benchmarks import afrobarometer
+from benchmarks.defaults_tasks import TASKS
+from benchmarks.defaults_tasks import summary as task_summary
+from thurbo.columns.block import Block
 from thurbo.columns.forms.form import line_weight
 from thurbo.columns.forms.marginals import Normal
 from thurbo.columns.forms.scores import Tested, calibration_of_labels, difference, pooled
 from thurbo.io.table import as_table
 from thurbo.queries.evaluate import baseline, masked, withheld
 from thurbo.queries.evaluate.evaluation import overall
+from thurbo.queries.question import Question
 
 SHARE = 0.1
 RIVALS = {"marginal": "_marginal", "logistic": "_logistic", "boosting": "_boosting"}
@@ -47,7 +57,12 @@ FILES = {
     "gss": "gss-2014/GSS_2014_18var.csv",
 }
 SMALL = tuple(FILES)[:6]
+R4 = ("r4", "r4-raw", "r4-whole")
+N_R4_ROWS, N_R4_COLUMNS = 6000, 30
+LIMITS = baseline.Limits(20_000, 50_000_000, 5000)  # regressions on all features of the Afrobarometer
+TUNED: dict[str, Any] = {"n_hidden": 10, "n_factors": 5, "weight_decay": 0.2}
 CALIBRATED = ("binary", "ordinal")  # kinds whose answers count in the calibration error
+NUMBERS = (baseline.ridge, baseline.boosted_numbers)  # what they give is a normal distribution
 N_SIMULATED = 200
 
 
@@ -75,28 +90,62 @@ def masked_tables(names: Sequence[str] = SMALL, seed: int = 0, cache: Path | Non
     for name in names:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            frame, schema = tb.read(Path(os.environ["THURBO_DATA"]) / FILES[name])
-            yield hide(name, frame, schema, seed, cache)
+            if name in R4:
+                yield _afrobarometer(name, seed, cache)
+            else:
+                frame, schema = tb.read(Path(os.environ["THURBO_DATA"]) / FILES[name])
+                yield hide(name, frame, schema, seed, cache)
 
 
-def hide(name: str, frame: pd.DataFrame, schema: tb.Schema, seed: int, cache: Path | None = None) -> Masked:
-    """A table with a tenth of its answers hidden, from a frame with its schema."""
+def _afrobarometer(name: str, seed: int, cache: Path | None) -> Masked:
+    """Some rows and columns of the survey, or all with the mask that other figures have."""
+    if name == "r4-raw":
+        frame, schema = tb.read(afrobarometer.folder() / "afrobarometer_r4.zsav")
+    else:
+        survey = afrobarometer.load()
+        frame, schema = survey.frame, tb.Schema({q["name"]: afrobarometer.column(q) for q in survey.questions})
+        if name == "r4-whole":
+            mask = dict(zip(frame, survey.mask.T, strict=True))
+            return hide(name, frame, schema, seed, cache, mask, baselines=())
+    rows = np.sort(np.random.RandomState(0).permutation(len(frame))[:N_R4_ROWS])
+    few = frame.iloc[rows].reset_index(drop=True)
+    few.attrs = dict(frame.attrs)
+    columns = np.random.RandomState(1).permutation(schema.modelled)[:N_R4_COLUMNS].tolist()
+    return hide(name, few, schema, seed, cache, scored=columns)
+
+
+def hide(
+    name: str,
+    frame: pd.DataFrame,
+    schema: tb.Schema,
+    seed: int,
+    cache: Path | None = None,
+    mask: Mapping[str, np.ndarray] | None = None,
+    scored: Sequence[str] | None = None,
+    baselines: tuple[str, ...] = masked.BASELINES,
+) -> Masked:
+    """A table with a tenth of its answers hidden, or those of a mask, from a frame with its schema.
+
+    Only the columns `scored` are predicted, by default all.
+    """
     table = as_table(frame)
-    fitted = schema.fit(table)
+    fitted = schema.fit(table)  # labels that only hidden answers have stay labels, as in a questionnaire
     blocks = fitted.compile(table)
     hidden = masked.choose(fitted, blocks, SHARE, np.random.RandomState(seed))
+    if mask is not None:
+        hidden = {each: mask[each] & fitted[each].form.scorable(fitted[each], blocks[each]) for each in hidden}
     hidden = withheld.hideable(table, fitted, blocks, hidden)
-    emptied = withheld.empty_cells(table, fitted, blocks, hidden)
     shown = frame.copy()
-    for column, rows in emptied.items():
+    for column, rows in withheld.empty_cells(table, fitted, blocks, hidden).items():
         shown[column] = shown[column].mask(rows)
     shown.attrs = dict(frame.attrs)
-    path = None if cache is None else cache / f"{name}-{seed}-{_key(shown, hidden)}.npz"
+    path = None if cache is None or not baselines else cache / f"{name}-{seed}-{_key(shown, hidden)}.npz"
+    wanted = tuple(hidden) if scored is None else tuple(scored)
 
     def score(model: tb.TBM) -> list[Tested]:
-        return _tests(model, frame, hidden, path)
+        rest, blocks = model._question(model._read(shown)), model.schema_.compile(frame)
+        return _tests(rest, blocks, hidden, wanted, baselines, path)
 
-    # Labels that only hidden answers have stay labels, as in a questionnaire.
     return Masked(name, seed, fitted, shown, frame, hidden, score)
 
 
@@ -123,24 +172,29 @@ class Kept(masked.ColumnTrial):
                 return None
             self.store[key] = np.stack(found) if isinstance(found, Normal) else found
         found = self.store[key]
-        return Normal(*found) if function in (baseline.ridge, baseline.boosted_numbers) else found
+        return Normal(*found) if function in NUMBERS else found
 
 
-def _tests(model: tb.TBM, frame: pd.DataFrame, hidden: Mapping[str, np.ndarray], path: Path | None) -> list[Tested]:
+def _tests(
+    rest: Question,
+    blocks: Mapping[str, Block],
+    hidden: Mapping[str, np.ndarray],
+    scored: Sequence[str],
+    baselines: tuple[str, ...],
+    path: Path | None,
+) -> list[Tested]:
     """Scores of the hidden answers by a fitted model and by the baselines, which are computed once for each mask."""
     store: dict[str, np.ndarray] = {}
     if path is not None and path.exists():
         with np.load(path) as kept:
             store = dict(kept)
     n_kept = len(store)
-    question = model._question(model._read(frame))
-    schema, blocks = question.schema, question.blocks
-    features = {name: baseline.features(schema[name], blocks[name], ~hidden[name]) for name in schema.modelled}
-    rest, tests, weight = question.hide(hidden), list[Tested](), np.ones(len(frame))
-    for name in schema.modelled:
+    schema, tests = rest.schema, list[Tested]()
+    features = {name: baseline.features(schema[name], blocks[name], ~hidden[name]) for name in hidden}
+    for name in scored:
         if hidden[name].any():
-            own = line_weight(blocks[name], weight)
-            trial = Kept(name, rest, hidden[name], own, features, masked.BASELINES, baseline.FULL)
+            weight = line_weight(blocks[name], np.ones(rest.evidence.n_rows))
+            trial = Kept(name, rest, blocks[name], hidden[name], weight, features, baselines, LIMITS)
             trial.store = store
             tests += schema[name].form.test(schema[name], trial)
     if path is not None and len(store) > n_kept:
@@ -151,11 +205,11 @@ def _tests(model: tb.TBM, frame: pd.DataFrame, hidden: Mapping[str, np.ndarray],
     return tests
 
 
-def calibration(tests: Sequence[Tested]) -> tuple[float, float, int]:
+def calibration(tests: Sequence[Tested]) -> tuple[float | None, float | None, int]:
     """Calibration error of all binary and ordinal answers, that of a perfect model, and the number of answers."""
     chosen = [test for test in tests if test.kind in CALIBRATED and test.confidence]
     if not chosen:
-        return float("nan"), float("nan"), 0
+        return None, None, 0
     sure, right = (np.concatenate([getattr(test, part)[""] for test in chosen]) for part in ("confidence", "right"))
     rng = np.random.default_rng(0)
     noise = [calibration_of_labels(sure, rng.random(len(sure)) < sure) for _ in range(N_SIMULATED)]
@@ -171,32 +225,52 @@ def fit(one: Masked, **settings: Any) -> tuple[tb.TBM, float]:
     return model, time.perf_counter() - started
 
 
-def summary(by_seed: Sequence[Sequence[Tested]], seconds: Sequence[float]) -> dict[str, Any]:
+def summary(
+    by_seed: Sequence[Sequence[Tested]], seconds: Sequence[float], tuned: Sequence[Sequence[Tested]] = ()
+) -> dict[str, Any]:
     """The figures of one table over its masks."""
     tests = pooled(test for tests in by_seed for test in tests)
-    cells = [test for test in tests if test.score]
-    found = overall(tests, SHARE)
-    scores = {name: found[f"log_score{rival}"] for name, rival in RIVALS.items()}
-    better = max(("logistic", "boosting"), key=lambda name: scores[name])
-    gap = _difference(cells, RIVALS[better])
-    by_mask = [_difference([t for t in each if t.score], RIVALS[better])[0] for each in by_seed]
+    cells, found = [test for test in tests if test.score], overall(tests, SHARE)
+    best = overall(pooled(test for tests in tuned for test in tests), SHARE) if tuned else None
     ece, noise, n_labels = calibration(tests)
     return {
         "log_score": found["log_score"],
         "interval": _interval(cells),
-        **scores,
-        "tuned": None,
+        **{name: found[f"log_score{rival}"] for name, rival in RIVALS.items()},
+        "tuned": None if best is None else best["log_score"],
         "ece": ece,
         "ece_noise": noise,
         "n_ece": n_labels,
         "seconds": float(np.median(seconds)),
         "n": found["n_cells"],
-        "better": better,
-        "difference": gap[0],
-        "difference_interval": [gap[2], gap[3]],
-        "difference_by_mask": by_mask,
         "accuracy": found["accuracy"],
-        "verdict": "ahead" if gap[2] > 0 else "behind" if gap[3] < 0 else "level",
+        "by_kind": _by_kind(cells),
+        **_compared(by_seed, cells, found),
+    }
+
+
+def _compared(by_seed: Sequence[Sequence[Tested]], cells: Sequence[Tested], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The difference to the better regression; nothing without regressions."""
+    rivals = [name for name in ("logistic", "boosting") if found[f"log_score{RIVALS[name]}"] is not None]
+    if not rivals:
+        return {}
+    better = max(rivals, key=lambda name: found[f"log_score{RIVALS[name]}"])
+    gap = _difference(cells, RIVALS[better])
+    by_mask = [_difference([t for t in each if t.score], RIVALS[better]).mean for each in by_seed]
+    return {
+        "better": better,
+        "difference": gap.mean,
+        "difference_interval": [gap.low, gap.high],
+        "difference_by_mask": by_mask,
+        "verdict": "ahead" if gap.low > 0 else "behind" if gap.high < 0 else "level",
+    }
+
+
+def _by_kind(cells: Sequence[Tested]) -> dict[str, float]:
+    """Log score of each kind of column."""
+    kinds = dict.fromkeys(test.kind for test in cells)
+    return {
+        kind: float(np.concatenate([test.score[""] for test in cells if test.kind == kind]).mean()) for kind in kinds
     }
 
 
@@ -212,48 +286,67 @@ def _interval(cells: Sequence[Tested]) -> list[float]:
 
 def show(name: str, one: Mapping[str, Any]) -> None:
     """One line of the table."""
-    scores = "".join(f"{one[each]:>10.4f}" for each in ("marginal", "logistic", "boosting", "log_score"))
-    low, high = one["difference_interval"]
-    gap = f"{one['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
-    calibrated = f"{one['ece']:.4f} ({one['ece_noise']:.4f})"
-    print(f"{name:<14}{one['n']:>8,}{scores}  {gap:<28}{one['verdict']:<8}{calibrated:<18}{one['seconds']:>7.1f}")
+    if "measure" in one:
+        print(f"{name:<18}{one['measure']}: {one['value']:.4f}{one['seconds']:>10.1f} s", flush=True)
+        return
+    columns = (one[each] for each in ("marginal", "logistic", "boosting", "log_score"))
+    scores = "".join(f"{'':>10}" if each is None else f"{each:>10.4f}" for each in columns)
+    low, high = one.get("difference_interval", (0.0, 0.0))
+    gap = f"{one['difference']:+.4f} [{low:+.4f}, {high:+.4f}]" if "difference" in one else ""
+    calibrated = f"{one['ece']:.4f} ({one['ece_noise']:.4f})" if one["n_ece"] else ""
+    line = f"{name:<18}{one['n']:>8,}{scores}  {gap:<28}{one.get('verdict', ''):<8}{calibrated:<18}"
+    print(f"{line}{one['seconds']:>7.1f}", flush=True)
 
 
 def report(tables: Mapping[str, Mapping[str, Any]]) -> None:
     """The table for people and the JSON line."""
     header = "".join(f"{each:>10}" for each in ("shares", "logistic", "boosting", "TBM"))
-    print(f"\n{'':<14}{'n':>8}{header}  {'TBM - better':<28}{'':<8}{'ECE (noise)':<18}{'s':>7}")
+    print(f"\n{'':<18}{'n':>8}{header}  {'TBM - better':<28}{'':<8}{'ECE (noise)':<18}{'s':>7}")
     for name, one in tables.items():
         show(name, one)
-    verdicts = [one["verdict"] for one in tables.values()]
-    counts = {word: verdicts.count(word) for word in ("ahead", "level", "behind")}
-    gains = {
-        "mean_gain": float(np.mean([one["difference"] for one in tables.values()])),
-        "mean_gain_logistic": float(np.mean([one["log_score"] - one["logistic"] for one in tables.values()])),
-    }
-    print(json.dumps({"tables": tables, **counts, **gains}))
+    counted = [one for name, one in tables.items() if name not in R4 and "verdict" in one]
+    verdicts = [one["verdict"] for one in counted]
+    found: dict[str, Any] = {word: verdicts.count(word) for word in ("ahead", "level", "behind")}
+    if counted:
+        found["mean_gain"] = float(np.mean([one["difference"] for one in counted]))
+        found["mean_gain_logistic"] = float(np.mean([one["log_score"] - one["logistic"] for one in counted]))
+    print(json.dumps({"tables": tables, **found}))
+
+
+def measure(name: str, seeds: Sequence[int], cache: Path | None, with_tuned: bool, **settings: Any) -> dict[str, Any]:
+    """The figures of one table or task."""
+    if name in TASKS:
+        return task_summary(name, [TASKS[name].run(seed, None) for seed in seeds])
+    by_seed, seconds, tuned = [], [], []
+    for seed in seeds:
+        for one in masked_tables([name], seed, cache):
+            model, taken = fit(one, **settings)
+            by_seed.append(one.score(model))
+            seconds.append(taken)
+            if with_tuned:
+                tuned.append(one.score(fit(one, **TUNED)[0]))
+    return summary(by_seed, seconds, tuned)
 
 
 def main() -> None:
     """Print a table for people and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one mask of the six small surveys")
-    parser.add_argument("--tables", help=f"names, separated by commas: {', '.join(FILES)}")
+    parser.add_argument("--tables", help=f"names, separated by commas: {', '.join((*FILES, *R4, *TASKS))}")
     parser.add_argument("--seeds", type=int, default=3, help="number of masks, each with a fit of its own")
     parser.add_argument("--cache", type=Path, help="folder for the predictions of the baselines")
+    parser.add_argument("--tuned", action="store_true", help=f"also fit {TUNED}")
     parser.add_argument("--baselines-only", action="store_true", help="a model that is not trained: fill the cache")
     chosen = parser.parse_args()
-    names = chosen.tables.split(",") if chosen.tables else SMALL if chosen.quick else tuple(FILES)
-    settings = {"max_epochs": 0, "n_hidden": 1, "n_factors": 0} if chosen.baselines_only else {}
-    tables = {}
+    every = (*FILES, *R4, *TASKS)
+    names = chosen.tables.split(",") if chosen.tables else SMALL if chosen.quick else every
     for name in names:
-        by_seed, seconds = [], []
-        for seed in range(1 if chosen.quick else chosen.seeds):
-            for one in masked_tables([name], seed, chosen.cache):
-                model, taken = fit(one, **settings)
-                by_seed.append(one.score(model))
-                seconds.append(taken)
-        tables[name] = summary(by_seed, seconds)
+        if name not in every:
+            parser.error(f"there is no table {name!r}; there are {', '.join(every)}")
+    settings = {"max_epochs": 0, "n_hidden": 1, "n_factors": 0} if chosen.baselines_only else {}
+    seeds, tables = range(1 if chosen.quick else chosen.seeds), dict[str, dict[str, Any]]()
+    for name in names:
+        tables[name] = measure(name, seeds, chosen.cache, chosen.tuned, **settings)
         show(name, tables[name])
     report(tables)
 

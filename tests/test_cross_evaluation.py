@@ -361,6 +361,19 @@ def test_only_models_are_evaluated(frame: pd.DataFrame) -> None:
         tb.evaluate(LogisticRegression(), frame)  # type: ignore[arg-type]
 
 
+def test_which_questions_have_answers_is_learned_without_the_hidden_ones(frame: pd.DataFrame) -> None:
+    """Each fit finds anew which blocks are missing together; the columns of the table are tested, and nothing else."""
+    silent = frame.assign(party=frame["party"].mask(frame["trust"].isna() | (np.arange(150) < 60)))
+    silent["trust"] = silent["trust"].mask(silent["party"].isna())
+    model = tb.TBM(types(), missing="informative", **{**SETTINGS, "max_epochs": 0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tb.ConvergenceWarning)
+        found = tb.evaluate(model, silent, hide=0.2, random_state=0, logistic=False, boosting=False)
+    assert [record["column"] for record in found.columns] == ["member", "trust", "party", "media"]
+    assert set(found.masks[0]) == set(frame)
+    assert not hasattr(model, "schema_")
+
+
 # ---- the result
 
 

@@ -170,7 +170,9 @@ def test_baselines_never_see_masked_answers(frame: pd.DataFrame, hidden: dict) -
     for codes in (code, changed):
         weight = np.ones(len(frame))
         rest = model._question(model._read(frame))
-        trial = evaluate.ColumnTrial("trust", rest, hidden["trust"], weight, features, ("logistic", "boosting"))
+        trial = evaluate.ColumnTrial(
+            "trust", rest, rest.blocks["trust"], hidden["trust"], weight, features, ("logistic", "boosting")
+        )
         found.append(label_rivals(trial, codes, chance))
     for rival in ("_marginal", "_logistic", "_boosting"):
         np.testing.assert_array_equal(found[0][rival], found[1][rival])
@@ -390,3 +392,15 @@ def test_regressions_on_very_many_features_keep_what_they_say():
     asked = np.arange(300, 400)
     chance = baseline.logistic(inputs, np.where(np.arange(400) < 300, side, -1), asked, 2, rng)
     assert (chance.argmax(axis=1) == side[asked]).mean() > 0.95
+
+
+def test_predictions_are_made_from_a_table_without_the_masked_answers(
+    model: tb.TBM, frame: pd.DataFrame, hidden: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that is derived from a table, such as which questions were answered, knows of a masked answer."""
+    read, tables = tb.TBM._read, []
+    monkeypatch.setattr(tb.TBM, "_read", lambda self, X, *more: tables.append(X) or read(self, X, *more))
+    model.evaluate(frame, hide=HIDE, random_state=0, logistic=False)
+    assert len(tables) == 2  # the answers to compare with, and what the model is asked about
+    for name, rows in hidden.items():
+        np.testing.assert_array_equal(tables[1].cells(name).missing, frame[name].isna() | rows)

@@ -22,7 +22,13 @@ SHORTER = {
         "frame, schema = tb.datasets.load_starwars(); frame = test = frame[:90]"
     ),
 }
-PAGES = ("README.md", "docs/quickstart.md", "docs/saving.md", pytest.param("docs/rankings.md", marks=pytest.mark.slow))
+PAGES = (
+    "README.md",
+    "docs/quickstart.md",
+    "docs/saving.md",
+    pytest.param("docs/rankings.md", marks=pytest.mark.slow),
+    pytest.param("docs/evaluation.md", marks=pytest.mark.slow),
+)
 
 
 def code(page: str) -> str:

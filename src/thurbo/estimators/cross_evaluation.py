@@ -122,7 +122,8 @@ def _evaluate(
     """Hide, fit and score, for every mask that `choose` gives."""
     _runtime.prepare()
     table = as_table(X)
-    schema = model._fitted_schema(table)
+    # Types and labels; which blocks of questions have answers is part of each fit.
+    schema = clone(model).set_params(schema=model._schema(table), missing="ignorable")._fitted_schema(table)
     table = withheld.with_lists(table, schema)
     blocks, weight = schema.compile(table), weights(schema, table, sample_weight)
     groups = folding.answers(table, schema, blocks, weight > 0, rng)
@@ -132,10 +133,12 @@ def _evaluate(
             tell(_standing(number, len(masks), tests))
             started = time.perf_counter()
             fitted = clone(model).set_params(schema=schema, checkpoint=None, verbose=False)
-            fitted.fit(withheld.without(table, schema, blocks, mask), sample_weight=sample_weight)._finished()
+            shown = withheld.without(table, schema, blocks, mask)
+            fitted.fit(shown, sample_weight=sample_weight)._finished()
             seconds.append(time.perf_counter() - started)
-            question = fitted._question(fitted._read(table), chosen.method)
-            tests += score_masked(question, mask, weight, chosen.baselines, baseline.FULL)
+            # The table without the hidden answers is also what predictions are made from.
+            rest, whole = fitted._question(fitted._read(shown), chosen.method), fitted.schema_.compile(table)
+            tests += score_masked(rest, whole, mask, weight, chosen.baselines, baseline.FULL)
         tell(_standing(len(masks), len(masks), tests))
     return _result(tests, masks, groups, seconds, chosen.share)
 

@@ -169,11 +169,12 @@ def _read(schema: Schema, table: Table, data: Data, masked: Mapping[str, np.ndar
 
 
 def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> list[tuple[str, ColumnTrial]]:
-    return [
-        (name, ColumnTrial(name, question, own, line_weight(question.blocks[name], weight), None, ()))
-        for name, own in masked.items()
-        if own.any()
-    ]
+    found = []
+    for name, own in masked.items():
+        if own.any():
+            block = question.blocks[name]
+            found.append((name, ColumnTrial(name, question, block, own, line_weight(block, weight), None, ())))
+    return found
 
 
 def _scores(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -280,10 +280,12 @@ class RowQueries(CellQueries):
         """
         asked, rng = self._read(X), check_random_state(random_state)
         weight = weights(self.schema_, asked.table, sample_weight, "ignore")
-        question = self._question(asked, method)
+        read = evaluate.Asked(
+            asked.table, self.schema_, asked.blocks, lambda shown: self._question(self._read(shown), method)
+        )
         chosen = evaluate.chosen_baselines(logistic, boosting)
         is_seen = seen.are_seen(asked.blocks.values(), self._seen_rows)
-        return evaluate.evaluate(question, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
+        return evaluate.evaluate(read, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
 
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.

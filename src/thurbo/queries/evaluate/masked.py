@@ -6,11 +6,11 @@ Baselines: the frequencies of the other answers, and regressions of each column 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,22 @@ from thurbo.columns.forms.form import line_weight
 from thurbo.columns.forms.marginals import Normal
 from thurbo.columns.forms.scores import Tested
 from thurbo.errors import ThurboError
-from thurbo.queries.evaluate import baseline
+from thurbo.io.table import Table
+from thurbo.queries.evaluate import baseline, withheld
 from thurbo.queries.evaluate.evaluation import Evaluation, overall
 from thurbo.queries.question import Question
 from thurbo.schema import Schema
 
 BASELINES = ("logistic", "boosting")  # beside the marginal frequencies, which are always there
+
+
+class Asked(NamedTuple):
+    """A table whose answers are predicted: what its cells say, and how a table is put to the model."""
+
+    table: Table
+    schema: Schema
+    blocks: Mapping[str, Block]
+    read: Callable[[Table], Question]
 
 
 def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
@@ -34,7 +44,7 @@ def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
 
 
 def evaluate(
-    question: Question,
+    asked: Asked,
     *,
     hide: Any,
     rng: np.random.RandomState,
@@ -46,32 +56,46 @@ def evaluate(
 
     `seen` are the rows that equal a row of the training table, [row].
     """
-    schema = question.schema
-    weight = np.ones(question.evidence.n_rows) if weight is None else weight
-    masked = choose(schema, question.blocks, hide, rng, weight > 0)
-    tests = score_masked(question, masked, weight, baselines)
+    schema, blocks = asked.schema, asked.blocks
+    weight = np.ones(asked.table.n_rows) if weight is None else weight
+    masked = choose(schema, blocks, hide, rng, weight > 0)
+    tests = score_masked(_rest(asked, masked), blocks, masked, weight, baselines)
     untested = tuple(name for name in schema.modelled if not masked[name].any())
     rows = np.unique(np.concatenate([each.row for each in tests]))
     n_seen = 0 if seen is None else int(seen[rows].sum())
     return Evaluation([each.record for each in tests], overall(tests, hide), untested, len(rows), n_seen)
 
 
+def _rest(asked: Asked, masked: Mapping[str, np.ndarray]) -> Question:
+    """The table without the masked answers, put to the model: nothing in it was derived from them.
+
+    Where an empty cell is an answer, and in cells that hold a list, the evidence of the answer is removed instead.
+    """
+    table, blocks = withheld.with_lists(asked.table, asked.schema), asked.blocks
+    in_cells = {name: lines for name, lines in masked.items() if blocks[name].entries is None or name in table.lists}
+    rest = asked.read(withheld.without(table, asked.schema, blocks, in_cells))
+    return rest.hide({name: lines for name, lines in masked.items() if name not in table.lists})
+
+
 def score_masked(
-    question: Question,
+    rest: Question,
+    blocks: Mapping[str, Block],
     masked: Mapping[str, np.ndarray],
     weight: np.ndarray,
     baselines: Collection[str],
     limits: baseline.Limits = baseline.QUICK,
 ) -> list[Tested]:
-    """The scores of masked answers, lines of each column: the model predicts them from all that are not masked."""
-    schema, blocks, features = question.schema, question.blocks, None
+    """The scores of masked answers, lines of each column.
+
+    `rest` is the table without them, put to the model; `blocks` are those of the whole table.
+    """
+    schema, features, tests = rest.schema, None, list[Tested]()
     if baselines:
         features = {name: baseline.features(schema[name], blocks[name], ~masked[name]) for name in schema.modelled}
-    rest, tests = question.hide(masked), list[Tested]()
     for name in schema.modelled:
         if masked[name].any():
             own = line_weight(blocks[name], weight)
-            trial = ColumnTrial(name, rest, masked[name], own, features, tuple(baselines), limits)
+            trial = ColumnTrial(name, rest, blocks[name], masked[name], own, features, tuple(baselines), limits)
             tests += schema[name].form.test(schema[name], trial)
     return tests
 
@@ -101,16 +125,13 @@ class ColumnTrial:
     """One column with some answers masked: see `columns.forms.Trial`."""
 
     name: str
-    rest: Question  # without the masked answers of any column
+    rest: Question  # the table without the masked answers of any column
+    block: Block  # of the whole table
     is_masked: np.ndarray  # [line]
     weight: np.ndarray  # [line]
     features: dict[str, np.ndarray] | None  # of each column, without masked answers; None without regressions
     baselines: tuple[str, ...] = ("logistic",)
     limits: baseline.Limits = baseline.QUICK
-
-    @property
-    def block(self) -> Block:
-        return self.rest.blocks[self.name]
 
     @cached_property
     def masked(self) -> np.ndarray:

@@ -1,0 +1,127 @@
+"""The benchmark of default settings on a small made table: what it hides, what it keeps, what it reports."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmarks import defaults, defaults_tasks
+
+import thurbo as tb
+from thurbo.columns.forms import scores
+from thurbo.queries.evaluate import baseline
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    trait = rng.normal(size=120)
+    found = pd.DataFrame({
+        "fan": np.where(trait + rng.normal(size=120) > 0, "yes", "no"),
+        "trust": np.asarray(["none", "some", "a lot"])[np.digitize(trait + rng.normal(size=120), [-0.5, 0.5])],
+        "age": np.round(40 + 10 * trait + 5 * rng.normal(size=120)),
+    })  # fmt: skip
+    return found.mask(rng.random(found.shape) < 0.05)
+
+
+@pytest.fixture(scope="module")
+def schema() -> tb.Schema:
+    columns = {"fan": tb.Binary(true="yes"), "trust": tb.Ordinal(["none", "some", "a lot"]), "age": tb.Continuous()}
+    return tb.Schema(columns)
+
+
+@pytest.fixture(scope="module")
+def model(frame: pd.DataFrame, schema: tb.Schema) -> tb.TBM:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one = defaults.hide("made", frame, schema, 0)
+        settings: dict[str, Any] = {"n_hidden": 1, "n_factors": 0, "max_epochs": 0}
+        return defaults.fit(one, **settings)[0]
+
+
+def test_hidden_answers_are_not_shown(frame: pd.DataFrame, schema: tb.Schema) -> None:
+    one, other = (defaults.hide("made", frame, schema, seed) for seed in (0, 1))
+    for name, rows in one.hidden.items():
+        assert 0 < rows.sum() < 30
+        assert one.shown[name][rows].isna().all()
+        assert frame[name][rows].notna().all()
+        pd.testing.assert_series_equal(one.shown[name][~rows], frame[name][~rows])
+    assert any((one.hidden[name] != other.hidden[name]).any() for name in one.hidden)
+
+
+def test_baselines_are_kept(
+    frame: pd.DataFrame, schema: tb.Schema, model: tb.TBM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run gives the same figures without fitting a regression; another mask has another file."""
+    first = defaults.hide("made", frame, schema, 0, tmp_path).figures(model)
+    assert len(list(tmp_path.iterdir())) == 1
+    for name in ("logistic", "ridge", "boosting", "boosted_numbers"):
+        monkeypatch.setattr(baseline, name, lambda *_: pytest.fail("fitted again"))
+    monkeypatch.setattr(defaults, "NUMBERS", (baseline.ridge, baseline.boosted_numbers))
+    assert defaults.hide("made", frame, schema, 0, tmp_path).figures(model) == pytest.approx(first)
+    assert set(first) == {"log_score", "marginal", "logistic", "boosting", "ece"}
+    with pytest.raises(pytest.fail.Exception, match="fitted again"):
+        defaults.hide("made", frame, schema, 1, tmp_path).figures(model)
+
+
+def test_the_report_counts_verdicts(
+    frame: pd.DataFrame, schema: tb.Schema, model: tb.TBM, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tests = defaults.hide("made", frame, schema, 0, tmp_path).score(model)
+    found = defaults.summary([tests, tests], [1.0, 3.0])
+    assert found["seconds"] == 2.0
+    assert found["difference"] == pytest.approx(found["log_score"] - max(found["logistic"], found["boosting"]))
+    assert found["difference_by_mask"] == pytest.approx([found["difference"]] * 2)
+    low, high = found["difference_interval"]
+    assert found["verdict"] == ("ahead" if low > 0 else "behind" if high < 0 else "level")
+    defaults.report({"made": found})
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last["ahead"] + last["level"] + last["behind"] == 1
+    assert last["mean_gain"] == pytest.approx(found["difference"])
+    wanted = {"log_score", "interval", "logistic", "boosting", "marginal", "tuned", "ece", "seconds"}
+    assert wanted <= set(last["tables"]["made"])
+
+
+def test_calibration_is_that_of_all_binary_and_ordinal_answers() -> None:
+    rng = np.random.default_rng(0)
+
+    def made(kind: str, sure: np.ndarray, right: np.ndarray) -> scores.Tested:
+        column: Any = type("Column", (), {"kind": kind})
+        row = np.arange(len(sure))
+        return scores.Tested.of("q", column, "label", row, np.ones(len(sure)), confidence={"": sure}, right={"": right})
+
+    sure = rng.uniform(0.4, 1.0, 20_000)
+    honest = made("binary", sure, (rng.random(20_000) < sure).astype(float))
+    boastful = made("ordinal", np.full(20_000, 0.9), np.ones(20_000))
+    ignored = made("continuous", np.full(9, 0.9), np.zeros(9))
+    error, noise, n = defaults.calibration([honest, boastful, ignored])
+    assert n == 40_000
+    assert error == pytest.approx(0.05, abs=0.01)
+    assert noise < 0.005
+
+
+def test_only_some_columns_are_scored_and_baselines_can_be_left_out(
+    frame: pd.DataFrame, schema: tb.Schema, model: tb.TBM
+) -> None:
+    mask = {name: np.arange(len(frame)) % 7 == 0 for name in schema}
+    one = defaults.hide("made", frame, schema, 0, mask=mask, scored=["fan", "age"], baselines=())
+    for name in schema:
+        np.testing.assert_array_equal(one.hidden[name], mask[name] & frame[name].notna())
+    found = defaults.summary([one.score(model)], [1.0])
+    assert found["logistic"] is None
+    assert "verdict" not in found
+    assert set(found["by_kind"]) == {"binary", "continuous"}
+    assert found["n"] == sum(one.hidden[name].sum() for name in ("fan", "age"))
+    assert defaults.calibration([]) == (None, None, 0)
+
+
+def test_tasks_are_summed_up_over_seeds() -> None:
+    found = defaults.task_summary("ml-1m", [defaults_tasks.Found(0.79, 10.0), defaults_tasks.Found(0.80, 30.0)])
+    assert (found["value"], found["seconds"], found["measure"]) == (pytest.approx(0.795), 20.0, "NDCG@5")
+    assert found["larger_is_better"]
+    assert not defaults_tasks.TASKS["mnist"].larger_is_better
