@@ -1,6 +1,6 @@
 """Blocks of questions that are missing together, and a schema in which having answered a block is evidence.
 
-Idea: questions belong together if nearly the same rows have no answer to them (skipped pages, drop-out, routing).
+Idea: questions belong together if largely the same rows have no answer to them (skipped pages, drop-out, routing).
 Guarantees that the added columns are no questions: queries neither predict, impute nor sample them.
 """
 
@@ -14,12 +14,12 @@ from thurbo.io.table import Table
 from thurbo.schema.routing import unanswered
 from thurbo.schema.schema import Schema
 
-SAME = 0.8  # least share of rows missing in both among those missing in one
+SAME = 0.5  # least share of rows missing in both among those missing in one; single answers are missing as well
 LEAST = 0.02  # smallest share of rows with an answer, and without one
 
 
 def missing_together(columns: Mapping[str, Column], table: Table) -> list[tuple[str, ...]]:
-    """Blocks of at least two questions to which nearly the same rows have no answer, in order of the columns."""
+    """Blocks of at least two questions to which largely the same rows have no answer, in order of the columns."""
     blocks: list[tuple[list[str], BoolArray]] = []
     for name, column in columns.items():
         if column.role != "answer" or column.is_listed or not column.sites:
