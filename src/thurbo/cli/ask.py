@@ -304,6 +304,8 @@ def evaluate(
     if output is not None:
         tables.write(found.frame, output, escape=escape_formulas)
     typer.echo(str(found))
+    if data is not None:
+        typer.echo(f"method of predictions: {fitted.method_}")
 
 
 @app.command()
@@ -337,7 +339,6 @@ def segments(
     if output is not None:
         tables.write(rows.about(fitted.schema_, frame, {"segment": found.labels}), output, escape=escape_formulas)
     typer.echo(str(found))
-    typer.echo(f"method of predictions: {fitted.method_}")
 
 
 @app.command()

@@ -25,7 +25,6 @@ from thurbo.rbm import Params
 from thurbo.schema import Schema
 from thurbo.schema.missing_together import with_answered
 
-SAME = 0.5  # share of rows missing in both questions of a block, among those missing in one
 POWERS = np.exp(np.linspace(-0.5, 0.5, 21))  # of probabilities, from which calibration chooses
 CALIBRATED = ("levels", "utility")
 SCORED = ("label", "option", "favourite", "number", "interval")  # kinds of answers that weigh the members
@@ -103,7 +102,7 @@ def fit(
 ) -> Outcome:
     """Train the members without some answers, and weigh them by these answers."""
     rng, missing = np.random.RandomState(seed), chosen["missing"]
-    informed = with_answered(data.schema, table, SAME, alone=True) if missing == "auto" else data.schema
+    informed = with_answered(data.schema, table, alone=True) if missing == "auto" else data.schema
     has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
     wanted = members.population(chosen, n, data.evidence.n_rows, *has)
     n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
