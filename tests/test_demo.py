@@ -44,11 +44,10 @@ def run(page: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
 def test_the_demo_tells_its_story(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Without the film ranking, which takes most of the compiling; nothing is gained by compiling beside.
+    # Without the film ranking, which takes most of the compiling.
     monkeypatch.setattr(datasets, "load_starwars", lambda everything: load_starwars(everything=False))
     monkeypatch.setattr(demo, "WHAT_IF", demo.WHAT_IF[:1])
     monkeypatch.setattr(demo, "COLOUR_BY", ("fan", "age"))
-    monkeypatch.setattr(demo, "HEAD_START", 1e6)
     out, _ = run(tmp_path / "report.html", capsys)
     assert "1,186 respondents, 29 questions" in out
 

@@ -104,7 +104,7 @@ def test_the_fit_is_told(example: dict[str, Any]) -> None:
     expected = {"n_hidden": 3, "n_sites": 6, "n_epochs": 20, "seconds": 5.0, "converged": True}
     expected["time"] = {"reading": 0.5, "compiling": 2.5, "training": 2.0, "total": 5.0}
     assert "<dd>5.0 s (reading 0.5, compiling 2.5, training 2.0)</dd>" in render(example)
-    expected |= {"n_factors": 0, "unobserved": "marginalize"}
+    expected |= {"n_factors": 0, "unobserved": "marginalize", "method": "exact"}
     assert example["fit"] == {"objective": "multi-prediction", **expected}
 
 

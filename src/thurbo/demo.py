@@ -1,18 +1,15 @@
 """The demo: a complete analysis of a real survey, from the table to the report.
 
 Load the bundled Star Wars survey, mask a tenth of its answers, fit, compare the predictions with baselines, describe
-the hidden units, predict under conditions, impute one respondent's missing answers, write the report. While training
-compiles on one core, the functions of the queries are compiled on another.
+the hidden units, predict under conditions, impute one respondent's missing answers, write the report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,10 +18,6 @@ from thurbo.io.files import destination, write_atomically
 TITLE = "Star Wars survey: 1,186 respondents"
 SOURCE = "FiveThirtyEight, Star Wars survey (2014), licensed CC BY 4.0; column names shortened."
 SHARE_MASKED = 0.1
-HEAD_START = 6.0  # seconds before the functions of the queries are compiled in the background
-# Prediction computes the exact probability of a ranking, the expensive step, once per row; enumeration would do it for
-# every hidden state.
-LIKELIHOOD_WEIGHT = 0.1
 # Columns that colour the map.
 COLOUR_BY = ("fan", "seen: The Phantom Menace", "Jar Jar Binks", "Darth Vader", "gender", "age", "films", "shot_first")
 # Column, answer, and conditions to compare.
@@ -49,30 +42,29 @@ class Found(NamedTuple):
 
 def run(
     *,
-    n_hidden: int = 6,
-    max_epochs: int = 30,
+    n_hidden: int | Literal["auto"] = "auto",
+    max_epochs: int | Literal["auto"] = "auto",
     seed: int = 0,
     output: str | PathLike[str] = "report.html",
     progress: Callable[[str], None] | None = None,
 ) -> Found:
-    """Fit the survey, evaluate the model and write the report to `output`; `progress` is called at each stage."""
+    """Fit the survey with every default, evaluate the model and write the report to `output`.
+
+    `progress` is called at each stage.
+    """
     destination(output)  # raises before any work if the file cannot be written
     from thurbo import report
     from thurbo.datasets import load_starwars
     from thurbo.estimators.tbm import TBM
-    from thurbo.learning.objective_settings import Prediction
 
     say = progress or (lambda message: None)
     say("Reading the survey")
     frame, schema = load_starwars(everything=True)
     shown = mask(frame, schema, seed)
-    say(f"Fitting {n_hidden} hidden units to {len(frame):,} respondents")
-    learning = Prediction(likelihood_weight=LIKELIHOOD_WEIGHT)
-    chosen: dict[str, Any] = {"n_hidden": n_hidden, "random_state": seed, "learning": learning}
-    model = TBM(schema, max_epochs=max_epochs, verbose=progress is not None, **chosen)
-    with _in_background(lambda: _questions(TBM(schema, max_epochs=0, verbose=False, **chosen).fit(shown), frame, seed)):
-        model.fit(shown)._finished()
-        say("Predicting the masked answers")
+    say(f"Fitting {len(frame):,} respondents")
+    chosen: dict[str, Any] = {"n_hidden": n_hidden, "max_epochs": max_epochs, "random_state": seed}
+    model = TBM(schema, verbose=progress is not None, **chosen).fit(shown)._finished()
+    say("Predicting the masked answers")
     held_out, what_if, respondent = _questions(model, frame, seed, logistic=True)
     say("Drawing the map")
     summary = report.summary(
@@ -91,33 +83,10 @@ def run(
     return Found(summary, respondent, page)
 
 
-@contextmanager
-def _in_background(work: Callable[[], Any]) -> Iterator[None]:
-    """Run `work` in a background thread, only to compile its functions; waits for it at the end."""
-    done = Event()
-
-    def run() -> None:
-        if not done.wait(HEAD_START):
-            with suppress(Exception):  # errors will appear again in the foreground
-                work()
-
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 def _questions(model: Any, frame: Any, seed: int, logistic: bool = False) -> tuple[dict[str, Any], list[Any], Any]:
     """All queries of the demo: masked answers, predictions under conditions, one respondent's missing answers."""
-    # Multi-prediction trains with mean-field inference, which is also fast.
-    found = model.evaluate(frame, hide=SHARE_MASKED, random_state=seed, logistic=logistic, method="mean-field")
-    asked = found.overall | {"columns": found.columns}, ask(model, frame, WHAT_IF), impute_one(model, frame)
-    if not logistic:
-        model.transform(frame)
-    return asked
+    found = model.evaluate(frame, hide=SHARE_MASKED, random_state=seed, logistic=logistic)
+    return found.overall | {"columns": found.columns}, ask(model, frame, WHAT_IF), impute_one(model, frame)
 
 
 def mask(frame: Any, schema: Any, seed: int) -> Any:
@@ -167,7 +136,7 @@ def impute_one(model: Any, frame: Any, most: int = 5) -> dict[str, Any]:
     rows = frame.iloc[places[:100]]
     answers = []
     for name in (name for name, gap in zip(names, gaps[place], strict=True) if gap):
-        probability = np.asarray(model.predict_proba(rows, name, method="mean-field"), float)[0]
+        probability = np.asarray(model.predict_proba(rows, name), float)[0]
         best = int(probability.argmax())
         label = str(schema[name].labels[best])
         answers.append({"column": name, "answer": label, "probability": float(probability[best])})
@@ -186,7 +155,7 @@ def print_results(found: Found) -> None:
         console.print(Text(text, style="bold" if heading else ""))
 
 
-def as_lines(found: Found, most_units: int = 5) -> list[str]:
+def as_lines(found: Found, most_units: int = 6) -> list[str]:
     """The results as lines of text."""
     from thurbo.report.units import percent
 
@@ -201,7 +170,8 @@ def as_lines(found: Found, most_units: int = 5) -> list[str]:
         "",
         "Hidden units with the largest differences: answers with the unit on and off",
     ]
-    for unit in sorted(s["units"], key=lambda unit: -unit["strength"])[:most_units]:
+    different = [unit for unit in s["units"] if unit["like"] is None]  # not nearly the same as a stronger one
+    for unit in sorted(different, key=lambda unit: -unit["strength"])[:most_units]:
         lines.append(f"  Unit {unit['unit']}, on in {percent(unit['share'])}. {unit['words']}.")
         largest = sorted(unit["up"] + unit["down"], key=lambda e: -abs(e["standardised"]))
         lines += [f"      {effect['words']}" for effect in largest[:3]]

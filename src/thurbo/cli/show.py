@@ -59,8 +59,10 @@ def report(
 @app.command()
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
-    hidden: Annotated[int, typer.Option(min=1, help="Number of hidden units.")] = 6,
-    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the data.")] = 30,
+    hidden: Annotated[
+        int | None, typer.Option(min=1, help="Number of hidden units; by default four models are averaged.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Number of passes over the data.")] = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
@@ -68,5 +70,6 @@ def demo(
     """Fit the bundled Star Wars survey, print the results, and write a report page."""
     from thurbo import demo as survey
 
-    found = survey.run(n_hidden=hidden, max_epochs=epochs, seed=seed, output=output, progress=None if quiet else say)
+    chosen = {"n_hidden": hidden or "auto", "max_epochs": epochs or "auto"}
+    found = survey.run(**chosen, seed=seed, output=output, progress=None if quiet else say)  # type: ignore[arg-type]
     survey.print_results(found)

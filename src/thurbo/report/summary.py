@@ -165,11 +165,15 @@ def _weights(schema: Any, source: Table) -> FloatArray | None:
 
 
 def _texts(answers: Sequence[Answers], schema: Any) -> dict[str, dict[str, str]]:
-    """The text of every column and of every part of a question, short and in full, by name."""
+    """The text of every column and of every part of a question, short and in full, by name.
+
+    The short text of a part has the name of the column: a label needs the room.
+    """
     own = {name: text._asdict() for name, text in question_texts(schema.names, schema.titles).items()}
     parts = {
         part.name: {
-            key: f"{text}: {part.name.removeprefix(f'{column.name}: ')}" for key, text in own[column.name].items()
+            key: part.name if key == "short" else f"{text}: {part.name.removeprefix(f'{column.name}: ')}"
+            for key, text in own[column.name].items()
         }
         for column in answers
         for part in column.parts

@@ -17,6 +17,8 @@ from thurbo.report.responses import Answers, FloatArray
 _FEWEST = 5.0
 # Smallest reported difference, in standard deviations.
 _SMALLEST = 0.1
+# Correlation from which two units are said to be alike.
+_ALIKE = 0.8
 
 
 class Contrast(NamedTuple):
@@ -51,7 +53,7 @@ def describe_units(
     place = {str(site): row for row, site in enumerate(site_names)}
     contrasts = [found for line in lines if (found := _contrast(line, on, rows)) is not None]
     standardised = np.array([found.standardised for found in contrasts]).reshape(len(contrasts), on.shape[1])
-    units = []
+    units: list[dict[str, Any]] = []
     for k in range(on.shape[1]):
         size = np.nan_to_num(standardised[:, k])
         order = [int(i) for i in np.argsort(-np.abs(size), kind="stable") if abs(size[i]) >= _SMALLEST]
@@ -71,7 +73,27 @@ def describe_units(
                 ],
             }
         )
+    for unit, other in zip(units, _alike(on, rows, [unit["strength"] for unit in units]), strict=True):
+        unit["like"] = other
     return sorted(units, key=lambda unit: -unit["share"])
+
+
+def _alike(on: FloatArray, rows: FloatArray, strength: Sequence[float]) -> list[int | None]:
+    """For each unit, the number of a stronger one that is nearly the same for all rows; None if there is none."""
+    n_units, found = on.shape[1], list[int | None]([None] * on.shape[1])
+    if n_units < 2 or len(on) < 2:
+        return found
+    spread = np.maximum(
+        np.sqrt(np.average((on - np.average(on, axis=0, weights=rows)) ** 2, axis=0, weights=rows)), 1e-9
+    )
+    centred = (on - np.average(on, axis=0, weights=rows)) / spread
+    correlation = np.abs((centred * rows[:, None]).T @ centred / rows.sum())
+    kept: list[int] = []
+    for k in np.argsort(-np.asarray(strength), kind="stable").tolist():
+        found[k] = next((other + 1 for other in kept if correlation[k, other] >= _ALIKE), None)
+        if found[k] is None:
+            kept.append(k)
+    return found
 
 
 def _contrast(line: Answers, on: FloatArray, rows: FloatArray) -> Contrast | None:
