@@ -33,6 +33,7 @@ class FakeModel:
         self.site_names_ = list(schema.site_names)
         self.history_ = [{"epoch": e, "objective": -2.0 + 1.0 / e, "seconds": 0.1 * e} for e in range(1, 21)]
         self.objective_, self.converged_, self.n_epochs_ = "multi-prediction", True, 20
+        self.method_ = "mean-field"
 
     def transform(self, table: Any, output: str = "probability") -> np.ndarray:
         return self._log_odds if output == "log_odds" else 1 / (1 + np.exp(-self._log_odds))
@@ -92,7 +93,7 @@ def test_the_summary_counts_the_data(example: dict[str, Any]) -> None:
 def test_the_fit_is_told(example: dict[str, Any]) -> None:
     expected = {"n_hidden": 3, "n_sites": 6, "n_epochs": 20, "seconds": 2.0, "converged": True}
     expected |= {"n_factors": 0, "unobserved": "marginalize"}
-    assert example["fit"] == {"objective": "multi-prediction", **expected}
+    assert example["fit"] == {"objective": "multi-prediction", "method": "mean-field", **expected}
 
 
 def test_differences_are_weighted_by_the_posterior() -> None:
