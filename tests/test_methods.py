@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
+from tests.small import make_params
 from thurbo.constraints import Gauge
 from thurbo.queries import methods, score
 from thurbo.rbm import Params
@@ -71,14 +72,16 @@ def test_intervals_of_auto_hold_what_they_say(n_hidden: int, n_factors: int) -> 
 
 
 def test_the_limit_of_auto_is_a_cost_and_depends_on_the_model_alone() -> None:
-    assert given_model(15, 0).method_ == "exact"  # 6 · 2^15 < 2^18
-    assert given_model(16, 0).method_ == "mean-field"
+    exact = {(12, 500): True, (13, 40): True, (13, 41): False, (14, 2): False}
+    for (n_hidden, n_sites), expected in exact.items():
+        assert score.is_exact(make_params(n_sites=n_sites, n_hidden=n_hidden)) == expected
     assert given_model(0, 3).method_ == "mean-field"  # quadrature has at most two factors
     # Models that were trained by prediction learn with mean-field.
     assert given_model(12, 0, "multi-prediction").method_ == "exact"
     assert given_model(13, 0, "multi-prediction").method_ == "mean-field"
-    assert score.can_enumerate(given_model(16, 0).params_)
-    assert not score.can_enumerate(given_model(17, 0).params_)
+    assert given_model(13, 0).method_ == "exact"
+    assert score.can_enumerate(make_params(n_hidden=16))
+    assert not score.can_enumerate(make_params(n_hidden=17))
 
 
 def test_nothing_to_check_in_an_exact_model() -> None:

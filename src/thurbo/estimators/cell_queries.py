@@ -91,7 +91,7 @@ class CellQueries(FittedModel, TransformerMixin):
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
-            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
             "mean-field", whose error `check_method` measures.
         items : list, optional
             For a list (`Ratings` by levels or order), the items that you ask about. For levels, the result has shape
@@ -150,7 +150,7 @@ class CellQueries(FittedModel, TransformerMixin):
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
-            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
             "mean-field", whose error `check_method` measures.
         items : list, optional
             For a list (`Ratings`), the items that you ask about. The result has shape (n_rows, n_items, 2).
@@ -203,7 +203,7 @@ class CellQueries(FittedModel, TransformerMixin):
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
-            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
             "mean-field", whose error `check_method` measures.
         items : list or dict of lists, optional
             For lists (`Ratings`), the items that you ask about; `{column: items}` if there are several lists. By
@@ -261,7 +261,7 @@ class CellQueries(FittedModel, TransformerMixin):
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
-            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
             "mean-field", whose error `check_method` measures.
         items : list or dict of lists, optional
             For lists (`Ratings`) and orders in one cell, items that are added in each row that lacks them;

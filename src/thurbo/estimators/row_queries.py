@@ -259,7 +259,7 @@ class RowQueries(CellQueries):
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
-            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
             "mean-field", whose error `check_method` measures.
         sample_weight : array-like of shape (n_rows,), optional
             Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.

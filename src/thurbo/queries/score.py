@@ -38,8 +38,8 @@ from thurbo.rbm import LOG_2PI, Params
 METHODS = ("auto", "exact", "annealed", "importance", "conservative", "sequential")
 
 EXACT_HIDDEN = 12  # "auto" always enumerates so many; a factor counts as five hidden units, its quadrature nodes
-MOST_EXACT = 16  # for "exact", which is slower, and for "auto" in tables with few sites:
-EXACT_COST = 1 << 18  # most states times sites for "auto" beyond EXACT_HIDDEN, as much as 12 units cost with 64 sites
+NARROW = 40  # sites up to which it enumerates one unit more; each unit doubles time and memory (3 GB for 14 units)
+MOST_EXACT = 16  # for "exact", which is slower
 EXACT_PARTITION = 20
 N_ORDERS, MOST_PASSES = 16, 512  # "sequential": random orders of the cells, fewer if there are many cells
 CHAINS, DRAWS = 32, 1000  # for each row: "annealed", "importance"
@@ -55,10 +55,9 @@ def is_exact(params: Params, by_prediction: bool = False) -> bool:
 
     Models that were trained by prediction learn with the approximation, so only those that are small change to "exact".
     """
+    is_narrow = params.site_bias.shape[0] <= NARROW and not by_prediction
     size = params.n_hidden + 5 * params.n_factors
-    if params.n_factors > MAX_QUADRATURE_FACTORS or size > MOST_EXACT:
-        return False
-    return size <= EXACT_HIDDEN or (not by_prediction and params.site_bias.shape[0] << size <= EXACT_COST)
+    return can_enumerate(params) and size <= EXACT_HIDDEN + is_narrow
 
 
 def can_enumerate(params: Params) -> bool:
