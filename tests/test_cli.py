@@ -34,7 +34,8 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
     return stop.value.code, captured.out, captured.err
 
 
-COMMANDS = ("check", "fit", "transform", "rank", "impute", "score", "predict", "evaluate", "sample", "report", "demo")
+COMMANDS = ("check", "fit", "transform", "rank", "impute", "score", "predict", "evaluate")
+COMMANDS += ("segments", "sample", "report", "demo")
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("-h",), (), *((name, "--help") for name in COMMANDS)])
@@ -144,9 +145,11 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     assert stop.value.code == 0
     lines = progress.getvalue().splitlines()  # on standard error, which is no terminal: no bar
     assert lines[0].endswith(" fitting 0/2 starting")
-    assert " fitting 2/2 " in lines[-1]
-    assert "mean log-likelihood per answer (nats): " in lines[-1]
-    assert ", held out: " in lines[-1]
+    assert " fitting 2/2 " in lines[-2]
+    assert "mean log-likelihood per answer (nats): " in lines[-2]
+    assert ", held out: " in lines[-2]
+    assert lines[-1].startswith("thurbo: warning: 2 epochs are too few to tell whether the objective has settled")
+    assert lines[-1].endswith("--epochs 16 or above")  # in the words of the command line
     read, _ = tb.read(home / "survey.sav")
     return Survey(home / "survey.sav", home / "m.thurbo", tb.TBM.load(home / "m.thurbo"), read, said.getvalue())
 
@@ -165,6 +168,7 @@ def test_fit_says_what_it_learned_and_leaves_one_file(survey: Survey) -> None:
     assert lines["rows"] == "60"
     assert lines["columns"] == "3 of 4 modelled, 3 sites"
     assert lines["model"] == "2 hidden units, objective exact, missing cells marginalized"
+    assert lines["predictions"] == "exact"
     history = survey.fitted.history_
     assert lines["objective"] == f"{history[-1]['objective']:.4f} nats per answer"
     watched = max(record["held_out"] for record in history if "held_out" in record)
@@ -237,7 +241,7 @@ def test_scores_are_averaged_by_weight(survey: Survey, tmp_path: Path, capsys: p
     status, out, err = run("score", *files, "--quiet", capsys=capsys)
     expected = survey.fitted.score_samples(survey.frame)[:20].mean()
     assert (status, err) == (0, "")
-    assert out == f"weighted mean log-likelihood of 60 rows: {expected:.4f} nats\n"
+    assert out == f"weighted mean log-likelihood of 60 rows: {expected:.4f} nats (exact)\n"
     assert len(tb.read(tmp_path / "out.csv")[0]) == 60
 
 
@@ -332,7 +336,17 @@ def test_sample_draws_as_python_does_by_default(
 def test_evaluate_prints_its_table(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found, out = ask(survey, "evaluate", "--hide", "0.3", to=tmp_path / "out.csv", capsys=capsys)
     assert found["column"].tolist() == ["age", "fan", "trust"]
-    assert str(survey.fitted.evaluate(survey.frame, hide=0.3, random_state=0)) == out.rstrip("\n")
+    table = str(survey.fitted.evaluate(survey.frame, hide=0.3, random_state=0))
+    assert out == f"{table}\nmethod of predictions: exact\n"
+
+
+def test_segments_are_printed_and_written(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, out = ask(survey, "segments", "-n", "2", to=tmp_path / "out.csv", capsys=capsys)
+    expected = survey.fitted.segments(survey.frame, n=2, random_state=0)
+    assert found["segment"].tolist() == expected.labels.tolist()
+    assert str(expected) == out.rstrip("\n")
+    assert out.splitlines()[1] == expected.verdict  # whether they stand apart comes first
+    assert "stand apart" in expected.verdict
 
 
 def test_report_is_one_page(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

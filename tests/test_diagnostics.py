@@ -247,7 +247,7 @@ def test_scores_by_every_method(gentle):
     exact, none = gentle.score_samples(frame, return_se=True, method="exact")
     assert np.array_equal(exact, gentle.score_samples(frame))
     assert not none.any()
-    for method in ("importance", "conservative"):
+    for method in ("annealed", "importance", "conservative"):
         value, error = gentle.score_samples(frame, return_se=True, method=method)
         silent = error < 1e-6  # a row that says nothing has probability one
         np.testing.assert_allclose(value[silent], exact[silent], atol=1e-5)
@@ -258,8 +258,8 @@ def test_scores_by_every_method(gentle):
 
 
 def test_scores_that_cannot_be_had(gentle):
-    with pytest.raises(tb.ThurboError, match="method='guess' is not one of auto, exact, importance, conservative"):
+    with pytest.raises(tb.ThurboError, match="method='guess' is not one of auto, exact, annealed, importance"):
         gentle.score_samples(table(), method="guess")
     excluding = untrained(GENTLE, unobserved="exclude")
-    with pytest.raises(tb.ThurboError, match=r'every row has a model of its own; use method="importance", or fit with'):
+    with pytest.raises(tb.ThurboError, match=r'every row has a model of its own; use method="annealed", or fit with'):
         excluding.score_samples(table(), method="conservative")

@@ -569,7 +569,8 @@ def test_fitted_attributes(model: tb.TBM, excluding: tb.TBM) -> None:
     assert model.n_features_in_ == 5
     assert model.feature_names_in_.tolist() == list(NAMES)
     assert model.site_names_ == list(NAMES)
-    assert (model.objective_, model.converged_, model.n_epochs_) == ("exact", True, FIT["max_epochs"])
+    assert (model.objective_, model.n_epochs_) == ("exact", FIT["max_epochs"])
+    assert not model.converged_  # six epochs are too few to tell
     assert [record["epoch"] for record in model.history_] == list(range(1, 7))
     assert model.weights_.shape == (5, 3)
     assert model.loadings_.shape == (5, 0)
@@ -582,7 +583,7 @@ def test_fitted_attributes(model: tb.TBM, excluding: tb.TBM) -> None:
     logs = np.log([cell for cell in DATA["income"] if cell is not None])
     assert model.scales_["income"][0] == pytest.approx(logs.mean())
     assert list(model.schema_) == list(NAMES)
-    assert excluding.converged_
+    assert "settled" in excluding.history_[-1]  # it ran to its end
 
 
 def test_parameters_clone_and_pickle(model: tb.TBM, frame: pd.DataFrame) -> None:
@@ -700,7 +701,7 @@ def test_every_objective_fits(way: dict[str, Any], unobserved: str, frame: pd.Da
     own = fitted(unobserved=unobserved, max_epochs=2, **way)
     assert_usable(own, frame)
     assert own.n_epochs_ == 2
-    assert own.converged_
+    assert "settled" in own.history_[-1]  # it ran to its end
     assert own.objective_ == ("exact" if way["objective"] == "auto" else way["objective"])
 
 
@@ -762,7 +763,7 @@ def test_rows_that_say_nothing_are_welcome(model: tb.TBM, excluding: tb.TBM) -> 
         assert own.score_samples(empty)[0] == pytest.approx(0.0, abs=1e-5)
         assert np.isfinite(own.transform(empty)).all()
         assert own.impute(empty).notna().all(axis=None)
-    assert fitted(data=data).converged_
+    assert "settled" in fitted(data=data).history_[-1]
 
 
 # What goes wrong
@@ -937,7 +938,8 @@ print("done", model.weights_.dtype)
 
 def test_with_jax_as_users_have_it(tmp_path: Any) -> None:
     """Without float64 and strict promotion, which the rest of this suite turns on; and warnings would be errors."""
-    command = [sys.executable, "-W", "error:::thurbo", "-c", AS_USERS_DO]
+    few = "ignore:2 epochs are too few"
+    command = [sys.executable, "-W", "error:::thurbo", "-W", few, "-c", AS_USERS_DO]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == "done float32"

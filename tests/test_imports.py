@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Where the two meet, and what people see.
     "queries": _MATHEMATICS | _TABLES | {"inference"},
     "estimators": _MATHEMATICS | _TABLES | {"inference", "learning", "queries"},
-    "report": _TABLES | {"estimators"},
+    "report": _TABLES | {"estimators", "queries"},  # queries.scaling: one scale for maps and segments
     "demo": _TABLES | {"datasets", "learning", "estimators", "queries", "report"},  # learning: settings of objectives
     "cli": _TABLES | {"datasets", "learning", "estimators", "report", "demo"},
 }

@@ -67,7 +67,7 @@ def blank(n: int = 1, **cells) -> pd.DataFrame:
 def test_a_table_with_inequalities_is_learned_from():
     half = frame().head(N // 2)
     model = tb.TBM(SCHEMA, n_hidden=2, max_epochs=6, batch_size=40, learning_rate=0.08, random_state=0).fit(half)
-    assert model.converged_
+    assert "settled" in model.history_[-1]
     assert np.isfinite(model.score_samples(frame().head(N // 2))).all()
     # People who like it prefer A: the order alone tells.
     better = model.predict_proba(blank(films="A > B"), "likes")[0, 1]

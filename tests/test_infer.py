@@ -290,7 +290,7 @@ ROLES: list[tuple[str, Any, Any, str]] = [
     ("wt", np.where(np.arange(N) == 3, np.nan, RNG.gamma(4, 0.25, N)), tb.Continuous(), "distinct"),
     ("score", RNG.gamma(4, 0.25, N), tb.Continuous(), "distinct"),
     ("when", [datetime.date(2020, 1, 1) + datetime.timedelta(i) for i in range(N)], tb.Ignore, "dates"),
-    ("at", [datetime.time(i % 24) for i in range(N)], tb.Ignore, "dates"),
+    ("at", [datetime.time(i % 24) for i in range(N)], tb.Ignore, "times"),
     ("same", ["x"] * N, tb.Ignore("it is constant"), "only value"),
     ("ticked", ["a;b", "b", "a;b;c", "c;a"] * (N // 4), tb.MultiSelect(["a", "b", "c"]), "3 options"),
 ]

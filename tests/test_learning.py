@@ -339,7 +339,7 @@ def test_an_epoch_compiles_once():
         rows = course.Rows(one_table(evidence), jnp.ones(50, jnp.float32))
         length = course.Length(20 * 6, 2 + seed, 10.0 ** -(2 + seed))
         fitted = course.fit(jax.random.key(seed), _started(plan, seed=seed), rows, LAYOUT, plan, length)
-        assert fitted.converged
+        assert fitted.history[-1]["settled"] is False  # so few epochs cannot tell
     assert trainer._epoch_of_one._cache_size() == before + 1
 
 

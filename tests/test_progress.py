@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 import thurbo as tb
+from tests.known import SCHEMA, known_model
 from thurbo.evidence import pack as packing
+from thurbo.learning import clock as timing
 from thurbo.learning import fit as fitting
 from thurbo.learning import monitor, settings, sizes
 from thurbo.learning.monitor import Standing
+from thurbo.report.times import time_words
 
 EPOCH = {"epoch": 1, "objective": -0.5, "seconds": 1.0}
 
@@ -127,3 +130,54 @@ def test_a_search_for_sizes_tells_of_each_short_fit(monkeypatch: pytest.MonkeyPa
     assert search[0]["figure"] == "3 of them, compiling"
     assert search[1]["figure"] == "3 hidden units and 0 factors, mean log-likelihood per answer (nats): -1.7000"
     assert fit == {"stage": "fitting", "done": 0, "of": 7, "figure": "12 hidden units and 0 factors, compiling"}
+
+
+def test_predictions_of_several_columns_show_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    model = known_model()
+    frame = model.sample(5, random_state=0)
+    names = list(SCHEMA.modelled)
+    model.verbose = "auto"  # no terminal here
+    quiet = model.predict(frame)
+    assert capsys.readouterr().err == ""
+    model.verbose = True
+    assert model.predict(frame).equals(quiet)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith(f" predicting 0/{len(names)} starting")
+    assert lines[-1].endswith(f" predicting {len(names)}/{len(names)} {names[-1]}")
+    model.predict(frame, names[0])
+    assert capsys.readouterr().err == ""  # one column is soon done
+
+
+def test_the_whole_time_is_told_by_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    seen: list[dict[str, Any]] = []
+    timer = timing.Clock()
+    now[0] = 3.0  # the table was read
+    told = timer.watch(seen.append)
+    for at in (4.0, 9.0):
+        now[0] = at
+        told({"stage": "choosing sizes", "done": 0, "of": 2, "figure": ""})
+    told({"stage": "fitting", "done": 0, "of": 3, "figure": "compiling"})
+    for epoch, at in enumerate((20.0, 21.0, 22.0), start=1):  # a usual epoch takes one second
+        now[0] = at
+        told({"epoch": epoch, "objective": -1.0})
+    now[0] = 23.0
+    spent = timer.spent()
+    assert spent == {"reading": 3.0, "choosing sizes": 6.0, "compiling": 10.0, "training": 4.0, "total": 23.0}
+    assert len(seen) == 6
+    words = "23.0 s (reading 3.0, choosing sizes 6.0, compiling 10.0, training 4.0)"
+    assert time_words(spent) == words
+    assert time_words({"total": 2.0}) == "2.0 s"
+
+
+def test_a_fit_and_its_file_hold_the_time_that_was_spent(tmp_path: Any) -> None:
+    began = time.perf_counter()
+    model = tb.TBM(n_hidden=1, n_factors=0, max_epochs=2, random_state=0).fit({"a": [0, 1] * 15, "b": [1, 0, 1] * 10})
+    wall = time.perf_counter() - began
+    spent = model.time_spent_
+    assert list(spent) == ["reading", "compiling", "training", "total"]  # no sizes had to be chosen
+    assert sum(spent.values()) - spent["total"] == pytest.approx(spent["total"])
+    assert model.history_[-1]["seconds"] <= spent["total"] <= wall
+    model.save(tmp_path / "m.thurbo")
+    assert tb.TBM.load(tmp_path / "m.thurbo").time_spent_ == spent

@@ -45,7 +45,9 @@ def test_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     names: dict[str, Any] = {}
     exec(compile(code(page), page, "exec"), names)
     if page == "docs/quickstart.md":
-        assert not names["filled"][list(names["model"].schema_.modelled)].isna().any().any()
+        filled = names["filled"][list(names["model"].schema_.modelled)]
+        assert not filled[filled["knows_expanded_universe"] == "Yes"].isna().any().any()  # they were asked everything
+        assert filled.loc[filled["seen_any"] == "No", "fan"].isna().all()
         assert len(names["html"]) > 10_000
         assert names["model"].n_epochs_ == 2
 

@@ -6,11 +6,13 @@ What is not a number or a known answer is listed in the reason and counts as mis
 from __future__ import annotations
 
 import copy
+import datetime
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import thurbo as tb
@@ -282,6 +284,23 @@ def test_dates_are_left_out_and_can_be_days() -> None:
     assert found["when"].location == 16072.0
 
 
+def test_times_of_day_are_left_out_with_a_remedy_that_works() -> None:
+    texts = [f"{hour}:30" for hour in range(24)] * 2
+    kinds = {
+        "text": texts,
+        "half": [f"{hour}:15 pm" for hour in range(1, 13)] * 4,
+        "python": [datetime.time(hour, 30) for hour in range(24)] * 2,
+        "long": np.arange(48).astype("timedelta64[m]"),
+    }
+    schema = infer(kinds)
+    for name in kinds:
+        assert schema[name].kind == "ignore"
+        assert "add a column of numbers to the table, such as hours (14.5 for 14:30)" in schema.reasons[name]
+        assert "parse" not in schema.reasons[name]
+    hours = [int(text.split(":")[0]) + 0.5 for text in texts]
+    assert infer({"at": hours})["at"].kind == "continuous"
+
+
 # ---- ordered words and bands
 
 SCALES = [
@@ -364,6 +383,26 @@ def test_more_rows_never_lose_a_column() -> None:
     assert column_from_dict(column.to_dict()) == column
     with pytest.raises(SchemaError, match="not a category"):
         tb.Categorical(["a", "b"], other="c")
+
+
+def test_joined_categories_are_never_filled_in_as_an_answer() -> None:
+    """Most answers are of the joined category; a cell is filled with the most probable of the named ones."""
+    rng = np.random.default_rng(0)
+    other = "other (40 more)"
+    cells = rng.choice(["north", "south", other], 60, p=[0.15, 0.1, 0.75]).tolist()
+    frame = pd.DataFrame({"town": [*cells, None, None], "rich": ["yes", "no"] * 31})
+    schema = {"town": tb.Categorical(["north", "south", other], other=other), "rich": tb.Binary(true="yes")}
+    model = tb.TBM(schema, n_hidden=1, n_factors=0, max_epochs=2, random_state=0).fit(frame)
+    chance = model.predict_proba(frame, "town")
+    assert (chance[:, 2] > 0.5).all()  # it keeps its probability,
+    named = np.asarray(["north", "south"])[chance[:, :2].argmax(axis=1)]
+    assert model.predict(frame, "town")["town"].tolist() == named.tolist()  # and is not an answer
+    filled = model.impute(frame, flag=True)
+    assert filled["town"].tolist() == [*cells, *named[-2:]]  # what was given stays
+    assert filled["town_probability"].tolist()[-2:] == pytest.approx(chance[-2:, :2].max(axis=1), abs=1e-6)
+    for drawn in model.impute_draws(frame, 3, random_state=0):
+        assert set(drawn["town"][-2:]) <= {"north", "south"}
+    assert set(model.sample(40, random_state=0)["town"]) <= {"north", "south"}
 
 
 def test_free_text_is_left_out() -> None:

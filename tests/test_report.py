@@ -12,12 +12,15 @@ import pytest
 
 import thurbo as tb
 from thurbo.errors import SchemaError
+from thurbo.queries.scaling import scaled
+from thurbo.queries.segments import Segments, segments
 from thurbo.report import embedding as embedding_module
 from thurbo.report import render, summary
 from thurbo.report.embedding import embed
 from thurbo.report.page import palette
 from thurbo.report.responses import Answers, read_answers
 from thurbo.report.units import describe_units, percent
+from thurbo.schema.question_texts import question_texts
 
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 
@@ -32,10 +35,18 @@ class FakeModel:
         self.loadings_ = np.zeros((len(weights), 0))
         self.site_names_ = list(schema.site_names)
         self.history_ = [{"epoch": e, "objective": -2.0 + 1.0 / e, "seconds": 0.1 * e} for e in range(1, 21)]
-        self.objective_, self.converged_, self.n_epochs_ = "multi-prediction", True, 20
+        self.objective_, self.converged_, self.n_epochs_, self.method_ = "multi-prediction", True, 20, "exact"
+        self.time_spent_ = {"reading": 0.5, "compiling": 2.5, "training": 2.0, "total": 5.0}
 
     def transform(self, table: Any, output: str = "probability") -> np.ndarray:
         return self._log_odds if output == "log_odds" else 1 / (1 + np.exp(-self._log_odds))
+
+    def segments(self, table: Any, random_state: int = 0) -> Segments:
+        points = scaled(self._log_odds, self.weights_.shape[1])
+        weight = self.schema_.weights(table, missing_columns="ignore")
+        blocks = self.schema_.compile(table)
+        n = min(2, len(np.unique(points, axis=0))) if points.size else 1
+        return segments(self.schema_, blocks, points, weight, n, np.random.RandomState(random_state))
 
 
 def fake(n: int = 200, n_hidden: int = 3, seed: int = 0) -> tuple[FakeModel, dict[str, list[Any]]]:
@@ -90,7 +101,9 @@ def test_the_summary_counts_the_data(example: dict[str, Any]) -> None:
 
 
 def test_the_fit_is_told(example: dict[str, Any]) -> None:
-    expected = {"n_hidden": 3, "n_sites": 6, "n_epochs": 20, "seconds": 2.0, "converged": True}
+    expected = {"n_hidden": 3, "n_sites": 6, "n_epochs": 20, "seconds": 5.0, "converged": True}
+    expected["time"] = {"reading": 0.5, "compiling": 2.5, "training": 2.0, "total": 5.0}
+    assert "<dd>5.0 s (reading 0.5, compiling 2.5, training 2.0)</dd>" in render(example)
     expected |= {"n_factors": 0, "unobserved": "marginalize"}
     assert example["fit"] == {"objective": "multi-prediction", **expected}
 
@@ -342,6 +355,125 @@ def test_the_page_of_every_kind_is_whole_and_asks_what_if(every_kind: tuple[dict
     assert "Predictions under conditions" in html
     assert "a &gt; b" in html
     assert "What if?" not in render(every_kind[0] | {"what_if": []})
+
+
+QUESTIONS = {
+    "q1": "How satisfied are you with the way democracy works in this country?",
+    "q2a": "How much do you trust each of the following?",
+    "q2b": "How much do you trust each of the following?",
+    "q3": "Which of the following, taking everything into account that you have heard, read or seen during the past "
+    "twelve months, comes closest to your own opinion about taxes?",
+    "q4": "Which of these do you own?",
+}
+
+
+@pytest.fixture(scope="module")
+def coded() -> dict[str, Any]:
+    """A file whose columns have codes as names, as SPSS files do, and labels with the questions."""
+    rng, n = np.random.default_rng(0), 60
+    on = np.repeat([True, False], n // 2)
+    table: dict[str, list[Any]] = {
+        name: np.where(rng.random(n) < np.where(on, 0.9, 0.1), "yes", "no").tolist() for name in ("q1", "q2a", "q2b")
+    }
+    table |= {
+        "q3": np.where(on, "high", "low").tolist(),
+        "q4": [["car"] if o else ["boat"] for o in on],
+        "q5": table["q1"],
+    }
+    columns: dict[str, tb.Column] = {name: tb.Binary(true="yes") for name in ("q1", "q2a", "q2b", "q5")}
+    columns |= {"q3": tb.Ordinal(["low", "high"]), "q4": tb.MultiSelect(["car", "boat"])}
+    schema = tb.Schema({name: columns[name] for name in sorted(columns)}, titles=QUESTIONS).fit(table)
+    log_odds = np.where(on, 5.0, -5.0)[:, None] + rng.normal(size=(n, 1))
+    return summary(FakeModel(schema, log_odds, np.ones((len(schema.site_names), 1))), table)
+
+
+def test_people_read_questions_not_codes(coded: dict[str, Any]) -> None:
+    (unit,) = coded["units"]
+    effects = {effect["column"]: effect for effect in unit["up"] + unit["down"]}
+    assert effects["q4: car"]["words"].startswith("Which of these do you own?: car: 99")
+    assert "own?: car" in unit["words"]
+    html = render(coded)
+    page = _Page()
+    page.feed(html)
+    assert page.open == []
+    first = QUESTIONS["q1"][:30]
+    assert re.search(rf'<li title="q1: {re.escape(QUESTIONS["q1"])}"><b class="on">more</b> {first}', html)  # a segment
+    assert f'title="q3: {QUESTIONS["q3"]}"' in html  # in full where the text is shortened
+    short = coded["texts"]["q3"]["short"]
+    assert len(short) <= 72
+    assert short.startswith("Which of the following, taking")
+    assert short.endswith("own opinion about taxes?")
+    assert f">{short} <small>q3</small>" in html  # the table of the data also has the code
+    # A question asked about several things has one text, so the columns keep their names.
+    assert f">q2a <small>{QUESTIONS['q2a']}</small>" in html
+    assert coded["texts"]["q2a"] == {"short": "q2a", "full": f"q2a: {QUESTIONS['q2a']}"}
+    assert coded["texts"]["q5"] == {"short": "q5", "full": "q5"}
+
+
+def test_texts_of_questions_differ_and_are_short() -> None:
+    stem = "Please tell me for each of the following groups and institutions in your country how much you trust "
+    names = [f"t{i}" for i in range(4)]
+    titles = {name: stem + who for name, who in zip(names, ("the police", "the army", "the courts"), strict=False)}
+    found = question_texts([*names, "word" * 40], titles | {"t3": f"{stem} (again) and now let us turn to the police"})
+    assert len({text.short for text in found.values()}) == len(found)
+    assert all(len(text.short) <= 72 + len(" (t0)") for text in found.values())
+    assert found["t0"].short.endswith("trust the police")
+    assert found["t1"].full == f"t1: {stem}the army"
+    assert question_texts(["a", "b"], {"a": "b"})["a"].short != question_texts(["a", "b"], {"a": "b"})["b"].short
+
+
+def test_the_bundled_survey_is_shown_by_its_questions() -> None:
+    frame, schema = tb.datasets.load_starwars()
+    frame = frame.head(120)
+    schema = schema.fit(frame)
+    log_odds = np.where(frame["fan"] == "Yes", 4.0, -4.0)[:, None]
+    found = summary(FakeModel(schema, log_odds, np.ones((len(schema.site_names), 1))), frame)
+    (unit,) = found["units"]
+    assert unit["words"].startswith("Higher on “Do you consider yourself to be a fan of the Star Wars film franchise?”")
+    html = render(found)
+    assert "Do you consider yourself to be a fan of the Star Wars film franchise?" in html
+    assert ">Han Solo <small>Please state whether you view" in html
+    assert ">fan_star_trek<" not in html.replace("<small>fan_star_trek<", "")
+
+
+def test_the_page_says_whether_segments_stand_apart(example: dict[str, Any]) -> None:
+    found = example["segments"]
+    assert found["n"] == len(found["profiles"]) == 2
+    assert f"<b>{found['verdict']}</b>" in render(example)
+    rng = np.random.default_rng(0)
+    model, table = fake()
+    model._log_odds = rng.normal(size=model._log_odds.shape)
+    cloud = summary(model, table)
+    assert not cloud["segments"]["stand_apart"]
+    words = "These 2 segments do not stand apart: the rows form one cloud, and the segments are cuts through it."
+    assert words in render(cloud)
+    model._log_odds = np.where(np.arange(200)[:, None] < 90, 4.0, -4.0) + rng.normal(size=model._log_odds.shape)
+    assert "These 2 segments stand apart: there are few rows between them" in render(summary(model, table))
+
+
+def test_a_factor_counts_on_the_map_as_much_as_units() -> None:
+    """One factor separates two groups; the units are on with equal odds whatever the row, or the same for all rows."""
+    rng, n = np.random.default_rng(0), 400
+    group = np.repeat([0.0, 1.0], n // 2)
+    units = np.column_stack([rng.normal(0, 0.2, (n, 3)), rng.normal(9, 1, (n, 3))])  # undetermined, and always on
+    factor = 2 * group - 1 + rng.normal(0, 0.2, n)
+    points = scaled(np.column_stack([units, factor]), 6)
+    centres = [points[group == g].mean(axis=0) for g in (0, 1)]
+    apart = np.linalg.norm(centres[0] - centres[1])
+    around = np.sqrt(np.square(points[group == 0] - centres[0]).sum(axis=1).mean())
+    assert apart > 5 * around
+    plane, _ = embed(points)
+    assert np.abs(np.corrcoef(plane[:, 0], group)[0, 1]) > 0.9
+    # A unit that is known for every row and a factor that is known for every row count the same.
+    sure = scaled(np.column_stack([20 * (2 * group - 1), 1.0 * (2 * rng.permutation(group) - 1)]), 1)
+    assert sure.std(axis=0) == pytest.approx([1.0, 1.0], abs=1e-6)
+    # Weights of rows are repetitions; features that do not vary are removed.
+    times = rng.integers(1, 4, n)
+    repeated = scaled(np.repeat(np.column_stack([units, factor]), times, axis=0), 6)
+    weighted = scaled(np.column_stack([units, factor]), 6, times.astype(float))
+    np.testing.assert_allclose(np.repeat(weighted, times, axis=0), repeated, atol=1e-9)
+    assert scaled(np.full((5, 2), 3.0), 1).shape == (5, 0)
+    assert np.isfinite(scaled(np.asarray([[np.inf, 1.0], [-np.inf, 0.0]]), 1)).all()
 
 
 def test_colours_are_distinct_and_shares_honest() -> None:

@@ -74,7 +74,9 @@ def test_planted_groups_are_found(planted: Planted, found: Segments) -> None:
     assert found.stability.min() > 0.95
     assert found.agreement > 0.95
     assert found.silhouette > found.reference_silhouette + 0.2
-    assert "better separated" in found.verdict
+    assert found.gaps.all()
+    assert found.stand_apart
+    assert found.verdict.startswith("These 3 segments stand apart")
     assert [record["n"] for record in found.tried] == list(range(2, 11))
     assert max(found.tried, key=lambda record: record["silhouette"])["n"] == 3
 
@@ -146,15 +148,56 @@ def test_rows_count_by_their_weight(planted: Planted) -> None:
     assert set(found.labels[:5]) == {segment}
 
 
+def divided(planted: Planted, points: np.ndarray, n: Any) -> Segments:
+    return segments(planted.schema, planted.blocks, points, None, n, np.random.RandomState(0))
+
+
+ONE_CLOUD = "do not stand apart: the rows form one cloud, and the segments are cuts through it."
+
+
 def test_a_cloud_has_no_segments_that_stand_apart(planted: Planted) -> None:
-    features = np.random.default_rng(1).normal(size=planted.features.shape)
-    found = segments(planted.schema, planted.blocks, features, None, "auto", np.random.RandomState(0))
+    rng = np.random.default_rng(1)
+    cloud = rng.normal(size=planted.features.shape)
+    found = divided(planted, cloud, "auto")
     assert found.silhouette < found.reference_silhouette + 0.03
     assert found.agreement < 0.8
-    assert "Not stable" in found.verdict
-    line = segments(planted.schema, planted.blocks, features[:, :1], None, 2, np.random.RandomState(0))
+    assert not found.stand_apart
+    assert f"These {found.n} segments {ONE_CLOUD}" in str(found)
+    assert ONE_CLOUD in found._repr_html_()
+    assert "other places" in found.verdict
+    line = divided(planted, cloud[:, :1], 2)
     assert line.agreement > 0.8  # the middle of a line is found again,
     assert line.silhouette < line.reference_silhouette + 0.03  # and is no gap
+    assert f"These 2 segments {ONE_CLOUD} Bootstrap samples are cut at the same places." in line.verdict
+    for shape in (rng.uniform(size=(300, 1)), np.exp(rng.normal(size=(300, 1))), rng.standard_t(3, (300, 2))):
+        odd = divided(planted, shape, 2)  # better separated than normal samples, but there is no gap
+        assert not odd.stand_apart
+        assert ONE_CLOUD in odd.verdict
+
+
+def test_groups_that_are_divided_at_random_are_not_said_to_be_a_cloud(planted: Planted) -> None:
+    """Eight groups at the corners of a cube, in five segments: each has a gap, but five could be others."""
+    rng = np.random.default_rng(0)
+    points = rng.integers(0, 2, (300, 3)) + 0.08 * rng.normal(size=(300, 3))
+    found = divided(planted, points, 5)
+    assert found.silhouette > found.reference_silhouette
+    assert found.gaps.any()
+    assert found.agreement < 0.8
+    assert "bootstrap samples give other segments" in found.verdict
+    assert "cloud" not in found.verdict
+    assert divided(planted, points, 8).stand_apart
+
+
+def test_a_group_beside_a_cloud_that_is_cut_is_told_apart(planted: Planted) -> None:
+    points = np.where(planted.group[:, None] == 0, [20.0, 0.0], [0.0, 0.0])
+    points = points + np.random.default_rng(0).normal(size=(300, 2)) * [0.3, 1.0]
+    found = divided(planted, points, 3)
+    assert found.gaps.sum() == 1
+    assert not found.stand_apart
+    alone = 1 + int(found.gaps.argmax())
+    assert set(found.labels[planted.group == 0]) == {alone}
+    if found.agreement >= 0.8:
+        assert f"only segment {alone} has a gap to the others; the rest are cuts through one cloud" in found.verdict
 
 
 def test_the_same_seed_gives_the_same_segments(planted: Planted) -> None:
@@ -164,10 +207,9 @@ def test_the_same_seed_gives_the_same_segments(planted: Planted) -> None:
     assert first.profiles == second.profiles
 
 
-def test_the_order_and_scale_of_features_do_not_matter(planted: Planted, found: Segments) -> None:
-    scaled = (planted.features * [100.0, 0.01, 3.0] + [5.0, -7.0, 0.0])[:, ::-1]
-    still = np.column_stack([scaled, np.full(len(scaled), 3.0)])  # a feature that does not vary says nothing
-    again = segments(planted.schema, planted.blocks, still, None, 3, np.random.RandomState(1))
+def test_the_order_and_place_of_features_do_not_matter(planted: Planted, found: Segments) -> None:
+    moved = planted.features[:, ::-1] - np.asarray([5.0, -7.0, 0.0])
+    again = segments(planted.schema, planted.blocks, moved, None, 3, np.random.RandomState(1))
     assert adjusted_rand_score(again.labels, found.labels) > 0.98
 
 
@@ -193,7 +235,8 @@ def test_few_rows_and_few_differences(planted: Planted) -> None:
 def test_display(planted: Planted, found: Segments) -> None:
     text, html = str(found), found._repr_html_()
     assert text.startswith("3 segments of 300 rows: agreement")
-    assert text.endswith(found.verdict)
+    assert text.splitlines()[1] == found.verdict
+    assert f"<b>{found.verdict}</b>" in html
     assert f"Segment 1: {found.profiles[0]['share']:.1%}" in text
     words = found.profiles[2]["over"][0]["words"]
     assert f"  + {words}" in text
@@ -203,6 +246,12 @@ def test_display(planted: Planted, found: Segments) -> None:
     assert list(frame.columns) == ["segment", "column", "answer", "value", "overall", "difference", "lift", "z"]
     assert len(frame) == len(found.answers)
     assert frame["value"].notna().all()
+    titled = tb.Schema(SCHEMA, titles={"member": "Are you a member of the club?"}).fit(planted.frame)
+    told = segments(titled, planted.blocks, planted.features, None, 3, np.random.RandomState(0))
+    assert "  + Are you a member of the club?: yes" in str(told)
+    assert {each["question"] for each in told.answers if each["column"] == "member"} == {
+        "Are you a member of the club?"
+    }
     odd = planted.frame.assign(trust=planted.frame["trust"].replace("some", "<some>"))
     schema = (SCHEMA | {"trust": tb.Ordinal(["none", "<some>", "a lot"])}).fit(odd)
     escaped = segments(schema, schema.compile(odd), planted.features, None, 3, np.random.RandomState(0))._repr_html_()

@@ -174,7 +174,7 @@ def test_time_enough_changes_nothing(frame: pd.DataFrame) -> None:
         tb.TBM(SCHEMA, n_hidden=1, max_epochs=4, max_time=limit, random_state=0).fit(frame) for limit in (None, 1e6)
     )
     assert np.array_equal(free.weights_, limited.weights_)
-    assert limited.converged_
+    assert "settled" in limited.history_[-1]  # it ran to its end
 
 
 def test_the_rate_falls_within_the_time_that_is_left(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def with_skip(rng: np.random.Generator) -> tuple[dict[str, np.ndarray], tb.Skip]
     out = rng.choice(labels, int(rng.integers(1, len(labels))), replace=False)
     skipped = np.isin(table["q1"], out)
     for name in ("q3", "q4", "q5"):
-        _missing(table[name], skipped & (rng.random(n_rows) > rng.uniform(0, 0.03)))
+        _missing(table[name], skipped & (rng.random(n_rows) > rng.uniform(0, 0.04)))
     for name in table:
         _missing(table[name], rng.random(n_rows) < rng.uniform(0, 0.2))
     values = [label for label in labels if label not in out]
@@ -135,8 +135,10 @@ SEEN, FAN, KNOWS, FAN_MORE = "seen_any", "fan", "knows_expanded_universe", "fan_
 @pytest.mark.parametrize("everything", [False, True])
 def test_the_routing_of_the_bundled_survey_is_found(everything: bool) -> None:
     frame, schema = tb.datasets.load_starwars(everything=everything)
-    assert schema.skips == ()  # not looked for
-    block, more = schema.fit(frame).skips
+    plain = tb.Schema(dict(schema))
+    assert plain.skips == ()  # not looked for
+    assert plain.fit(frame).skips == schema.skips  # found as it is declared
+    block, more = schema.skips
     asked_of_all = {"respondent", SEEN, "fan_star_trek", "gender", "age", "income", "education", "region"}
     outside = {name for name, column in schema.items() if not column.sites}
     assert set(block.columns) == set(schema) - asked_of_all - outside - {FAN_MORE}
@@ -354,14 +356,17 @@ def test_an_empty_cell_of_a_sample_is_null_in_polars() -> None:
 
 
 def test_the_report_keeps_apart_what_was_not_asked(model: tb.TBM, survey: Any) -> None:
-    found = report.summary(model, survey)
+    found = report.summary(model, survey, colour_by=["fan", "gender"])
     fan = next(each for each in found["data"]["columns"] if each["name"] == "fan")
     not_asked = float((survey["fan"].isna() & (survey[SEEN] == "No")).mean())
     assert fan["share_not_applicable"] == pytest.approx(not_asked)
     assert fan["share_missing"] == pytest.approx(survey["fan"].isna().mean() - not_asked)
     assert found["data"]["missing"]["fan"]["not applicable"] == pytest.approx(not_asked)
     assert found["data"]["share_missing"] < found["data"]["share_not_applicable"]
+    n_not_asked = int((survey["fan"].isna() & (survey[SEEN] == "No")).sum())
+    assert [each["n_not_asked"] for each in found["map"]["colourings"]] == [n_not_asked, 0]
     page = report.render(found)
+    assert f"not asked <small>{n_not_asked}</small>" in page
     assert "the question was not asked" in page
     assert "asked only if seen_any = Yes" in page
 

@@ -150,11 +150,16 @@ def ask(model: Any, frame: Any, questions: Sequence[tuple[str, str, tuple[str, .
 
 
 def impute_one(model: Any, frame: Any, most: int = 5) -> dict[str, Any]:
-    """A respondent with few missing answers, and the model's prediction of each."""
+    """A respondent with few missing answers to questions that were asked, and the model's prediction of each."""
+    from thurbo.io.table import as_table
+    from thurbo.schema.routing import not_asked
+
     # A select-all question has no single most probable answer; of a ranking it is the first item.
     schema = model.schema_
     names = [name for name in schema.modelled if schema[name].kind != "multiselect"]
-    gaps = np.stack([frame[list(schema[name].source_columns(name))].isna().all(axis=1) for name in names], axis=1)
+    empty = {name: frame[list(schema[name].source_columns(name))].isna().all(axis=1).to_numpy() for name in names}
+    out = not_asked(schema, schema.skips, as_table(frame))
+    gaps = np.stack([each & ~out.get(name, False) for name, each in empty.items()], axis=1)
     n_gaps = gaps.sum(axis=1)
     places = np.flatnonzero((n_gaps >= 3) & (n_gaps <= most))
     place = int(places[0])
@@ -166,7 +171,7 @@ def impute_one(model: Any, frame: Any, most: int = 5) -> dict[str, Any]:
         best = int(probability.argmax())
         label = str(schema[name].labels[best])
         answers.append({"column": name, "answer": label, "probability": float(probability[best])})
-    return {"row": place, "n_answered": len(names) - len(answers), "filled": answers}
+    return {"row": place, "n_answered": int(sum(not each[place] for each in empty.values())), "filled": answers}
 
 
 def print_results(found: Found) -> None:

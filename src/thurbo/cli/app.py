@@ -94,7 +94,8 @@ def _warn_in_sentences() -> None:
     """Print thurbo's warnings in one line, and hide the warnings of other libraries."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        say(f"thurbo: warning: {in_toml(_flat(str(message)))}")
+        text = in_toml(_flat(str(message))).replace("max_epochs=", "--epochs ")  # in the words of the command line
+        say(f"thurbo: warning: {text}")
 
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", ConvergenceWarning)

@@ -1,4 +1,4 @@
-"""Commands that use a fitted model: transform, rank, impute, score, predict, evaluate, sample.
+"""Commands that use a fitted model: transform, rank, impute, score, predict, evaluate, segments, sample.
 
 Each reads a model and a table, and writes a table with one line per row; answers about lists have one line per item.
 Value labels are kept.
@@ -199,7 +199,8 @@ def score(
     tables.write(rows.about(fitted.schema_, frame, found), output, escape=escape_formulas)
     weight = fitted.schema_.weights(frame, missing_columns="ignore")
     what = f"log-likelihood of {counted(len(value), 'row')}"
-    typer.echo(f"{rows.mean_in_words(value, weight, what)} nats")
+    known = f"mean standard error {error.mean():.4f}" if error.any() else "exact"
+    typer.echo(f"{rows.mean_in_words(value, weight, what)} nats ({known})")
 
 
 @app.command()
@@ -302,6 +303,41 @@ def evaluate(
         )
     if output is not None:
         tables.write(found.frame, output, escape=escape_formulas)
+    typer.echo(str(found))
+    if data is not None:
+        typer.echo(f"method of predictions: {fitted.method_}")
+
+
+@app.command()
+def segments(
+    model: options.Model,
+    data: options.Data,
+    number: Annotated[
+        int | None,
+        typer.Option("--number", "-n", min=1, help="Number of segments; by default it is chosen.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Also write the segment of each row.", show_default=False),
+    ] = None,
+    row: options.Row = None,
+    item: options.Item = None,
+    score: options.Score = None,
+    columns: options.Columns = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    escape_formulas: options.EscapeFormulas = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Divide the rows into segments, say whether these stand apart, and show the typical answers of each."""
+    if output is not None:
+        tables.check_output(output)
+    fitted, frame = _open(model, data, quiet, long.LongNames(row, item, score, columns))
+    from thurbo.cli import rows
+
+    found = fitted.segments(frame, n="auto" if number is None else number, random_state=seed)
+    if output is not None:
+        tables.write(rows.about(fitted.schema_, frame, {"segment": found.labels}), output, escape=escape_formulas)
     typer.echo(str(found))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,6 +102,7 @@ def fit(
     quiet: options.Quiet = False,
 ) -> None:
     """Fit a model to a table and save it."""
+    began = time.perf_counter()
     tables.check_output_as(output)
     state = checkpoint or (_beside(output) if resume else None)
     if state is not None and state.absolute() == output.absolute():
@@ -125,12 +127,14 @@ def fit(
     )
     if ordinals is options.Ordinals.AUTO:
         _choose_ordinals(model, frame, seed, quiet)
+    before = time.perf_counter() - began  # reading the file, and choosing how ordered questions are modelled
     model.fit(frame)
+    model.time_spent_ = {name: s + before * (name in ("reading", "total")) for name, s in model.time_spent_.items()}
     if model._unfinished is not None:
         raise _interrupted(model, output, state)
     model.save(output)
-    if state is not None and model.converged_:
-        state.unlink(missing_ok=True)  # kept if the fit was interrupted, so that it can be resumed
+    if state is not None and (not model.history_ or "settled" in model.history_[-1]):
+        state.unlink(missing_ok=True)  # kept if the fit did not run to its end, so that it can be resumed
     for line in _summary(model, frame, output):
         typer.echo(line)
 
@@ -173,6 +177,7 @@ def _choose_ordinals(model: Any, frame: Any, seed: int, quiet: bool) -> None:
 def _summary(model: Any, frame: Any, output: Path) -> list[str]:
     """What was fitted to what, line by line."""
     from thurbo.io.table import as_table
+    from thurbo.report.times import time_words
 
     n_rows, schema, history = as_table(frame).n_rows, model.schema_, model.history_
     units = counted(model.weights_.shape[1], "hidden unit")
@@ -184,10 +189,11 @@ def _summary(model: Any, frame: Any, output: Path) -> list[str]:
         f"rows        {n_rows:,}",
         f"columns     {len(schema.modelled)} of {len(schema)} modelled, {schema.n_sites} sites",
         f"model       {units}, objective {model.objective_}, missing cells {missing}d",
+        f"predictions {'exact' if model.method_ == 'exact' else 'approximate (mean-field)'}",
         f"objective   {history[-1]['objective']:.4f} nats per answer" if history else "objective   none",
         f"held out    {max(held_out):.4f} nats per answer" if held_out else "held out    no rows (see --hold-out)",
-        f"time        {history[-1]['seconds']:.1f} s, {len(history)} epochs" if history else "time        0 epochs",
+        f"time        {time_words(model.time_spent_)}, {counted(len(history), 'epoch')}",
     ]
     if not model.converged_:
-        lines.append("converged   no: see the warning")
+        lines.append("settled     no: see the warning")
     return [*lines, f"saved       {output}"]

@@ -74,7 +74,7 @@ def probabilities(model: Any, frame: Any, column: str, given: Sequence[str] | No
     if asked.kind == "multiselect":
         best = ["; ".join(text for text, p in zip(texts, row, strict=True) if p >= 0.5) for row in found]
     else:
-        best = [texts[place] for place in found.argmax(axis=1)]
+        best = [texts[place] for place in np.where(asked.is_named, found, -1.0).argmax(axis=1)]
     taken = {column, *identity(model.schema_, frame)}
     headers = [f"{column}: {text}" if text in taken else text for text in texts]
     return {column: np.asarray(best, object), **dict(zip(headers, found.T, strict=True))}

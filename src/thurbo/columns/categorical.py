@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns.block import Block
-from thurbo.columns.cells import Cells, FloatArray, Refused, is_label, listing, natural, show
+from thurbo.columns.cells import BoolArray, Cells, FloatArray, Refused, is_label, listing, natural, show
 from thurbo.columns.column import Column, Measure
 from thurbo.columns.forms import ChoiceForm, Form
 from thurbo.columns.labels import check_labels
@@ -40,7 +40,8 @@ class Categorical(UtilityColumn):
         Whether the categories are given from lowest to highest. Then `between`, `at_least` and `at_most` mean one of
         the categories inside.
     other : label, optional
-        The category that stands for every value that is not in `categories`.
+        The category that stands for every value that is not in `categories`. It has a probability, but it is never
+        predicted, imputed or sampled as an answer: there the choice is among the other categories.
     names : dict, optional
         Display names of labels, such as {1: "Green", 2: "Red"}.
     unseen : {"error", "missing"}, default="error"
@@ -105,6 +106,10 @@ class Categorical(UtilityColumn):
         return self.categories or ()
 
     @property
+    def is_named(self) -> BoolArray:
+        return np.asarray([label != self.other for label in self.labels], bool)
+
+    @property
     def has_order(self) -> bool:
         return self.ordered
 
@@ -147,8 +152,10 @@ class Categorical(UtilityColumn):
         return self.subset(TopSet((value,)), places)
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        """The category with the largest utility."""
+        """The category with the largest utility; `other` is no answer that a cell could be filled with."""
         x = np.asarray(x, np.float64)
+        if self.other is not None:
+            x = np.where(self.is_named, x, -np.inf)
         known = np.asarray(~np.isnan(x).any(axis=1))
         return natural(self.labels, np.where(known, np.where(known[:, None], x, 0.0).argmax(axis=1), -1))
 

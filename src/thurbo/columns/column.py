@@ -174,6 +174,11 @@ class Column(ABC):
         return self.labels
 
     @property
+    def is_named(self) -> BoolArray:
+        """Whether each of `labels` is one answer, [label]; a category that joins several answers is not."""
+        return np.ones(len(self.labels), bool)
+
+    @property
     def answer_texts(self) -> tuple[str, ...]:
         """Display text of each of `answer_labels`."""
         return self.texts

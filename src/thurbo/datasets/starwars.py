@@ -7,12 +7,14 @@ Guarantees 1,186 rows as pandas or polars, and a matching schema.
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any, Literal
 
 from thurbo.columns import Binary, Categorical, Column, Ignore, MultiSelect, Ordinal, Ranking
 from thurbo.errors import ThurboError
 from thurbo.schema import Schema
+from thurbo.schema.skips import Skip
 
 FILMS = (
     "The Phantom Menace",
@@ -73,6 +75,29 @@ _RANK = tuple(f"rank: {film}" for film in FILMS)
 _EXTENDED = ("shot_first", "knows_expanded_universe", "fan_expanded_universe", "fan_star_trek")
 _PEOPLE = ("gender", "age", "income", "education", "region")
 _NAMES = ("respondent", "seen_any", "fan", *_SEEN, *_RANK, *CHARACTERS, *_EXTENDED, *_PEOPLE)
+
+_SEEN_TITLE = "Which of the following Star Wars films have you seen? Please select all that apply."
+_RANK_TITLE = (
+    "Please rank the Star Wars films in order of preference with 1 being your favorite film in the franchise and 6 "
+    "being your least favorite film."
+)
+_VIEW_TITLE = (
+    "Please state whether you view the following characters favorably, unfavorably, or are unfamiliar with him/her."
+)
+# The questions as they were asked.
+_TITLES = {
+    "seen_any": "Have you seen any of the 6 films in the Star Wars franchise?",
+    "fan": "Do you consider yourself to be a fan of the Star Wars film franchise?",
+    **dict.fromkeys(("seen", *_SEEN), _SEEN_TITLE),
+    **dict.fromkeys(("films", *_RANK), _RANK_TITLE),
+    **dict.fromkeys(CHARACTERS, _VIEW_TITLE),
+    "shot_first": "Which character shot first?",
+    "knows_expanded_universe": "Are you familiar with the Expanded Universe?",
+    "fan_expanded_universe": "Do you consider yourself to be a fan of the Expanded Universe?",
+    "fan_star_trek": "Do you consider yourself to be a fan of the Star Trek franchise?",
+    "income": "Household Income",
+    "region": "Location (Census Region)",
+}
 
 
 def load_starwars(as_frame: Literal["pandas", "polars"] = "pandas", *, everything: bool = False) -> tuple[Any, Schema]:
@@ -163,7 +188,15 @@ def _schema() -> Schema:
         "education": Ordinal(EDUCATIONS),
         "region": Ignore("nine unordered regions; use everything=True"),
     }
-    return Schema({name: known.get(name, yes_or_no) for name in _NAMES})
+    return _routed({name: known.get(name, yes_or_no) for name in _NAMES})
+
+
+def _routed(columns: dict[str, Column]) -> Schema:
+    """The schema with the routing of the questionnaire: who has seen no film was asked little else."""
+    apart = ("seen_any", "fan_expanded_universe", "fan_star_trek", *_PEOPLE)
+    asked = [name for name, column in columns.items() if column.role == "answer" and name not in apart]
+    more = Skip(("fan_expanded_universe",), "knows_expanded_universe", ("Yes",))
+    return Schema(columns, titles=_titles(columns), skips=[Skip(tuple(asked), "seen_any", ("Yes",)), more])
 
 
 def _everything() -> Schema:
@@ -176,4 +209,8 @@ def _everything() -> Schema:
             known["films"] = Ranking(ranks=dict(zip(FILMS, _RANK, strict=True)))
         elif name not in _SEEN + _RANK:
             known[name] = column
-    return Schema({**known, "shot_first": Categorical(SHOT_FIRST), "region": Categorical(REGIONS)})
+    return _routed({**known, "shot_first": Categorical(SHOT_FIRST), "region": Categorical(REGIONS)})
+
+
+def _titles(names: Iterable[str]) -> dict[str, str]:
+    return {name: _TITLES[name] for name in names if name in _TITLES}

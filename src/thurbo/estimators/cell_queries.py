@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from thurbo.errors import check_choice
 from thurbo.estimators.fitted_model import Asked, FittedModel, Given
 from thurbo.io import build
+from thurbo.learning import monitor
 from thurbo.queries import impute as draws
 from thurbo.queries import not_asked, predict
 
@@ -27,7 +28,8 @@ class CellQueries(FittedModel, TransformerMixin):
     def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
         """Features of each row: the probability that each hidden unit is on, then the mean of each factor.
 
-        The result for a row does not depend on the other rows.
+        The result for a row does not depend on the other rows. It is computed by `method_`: "exact" for small models,
+        and otherwise by the approximation "mean-field", whose error `check_method` measures.
 
         Parameters
         ----------
@@ -88,8 +90,9 @@ class CellQueries(FittedModel, TransformerMixin):
             in place of the cell of that column; the other cells of the row stay.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
-            five) and "mean-field" otherwise.
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
         items : list, optional
             For a list (`Ratings` by levels or order), the items that you ask about. For levels, the result has shape
             (n_rows, n_items, n_levels). For orders, it has shape (n_rows, n_items): P(item is the best of these).
@@ -146,8 +149,9 @@ class CellQueries(FittedModel, TransformerMixin):
             in place of the cell of that column; the other cells of the row stay.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
-            five) and "mean-field" otherwise.
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
         items : list, optional
             For a list (`Ratings`), the items that you ask about. The result has shape (n_rows, n_items, 2).
 
@@ -180,7 +184,8 @@ class CellQueries(FittedModel, TransformerMixin):
         """Predict each cell from all other cells of its row, also of questions that the row was not asked.
 
         Numbers get the decimals of their column, and stay within the range that was observed in training; a "mean" is
-        not rounded.
+        not rounded. A category that joins several answers ("other (12 more)") is never predicted; the most probable of
+        the others is. For several columns, progress is shown as in `fit` (`verbose`).
 
         Parameters
         ----------
@@ -197,8 +202,9 @@ class CellQueries(FittedModel, TransformerMixin):
             in place of the cell of that column; the other cells of the row stay.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
-            five) and "mean-field" otherwise.
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
         items : list or dict of lists, optional
             For lists (`Ratings`), the items that you ask about; `{column: items}` if there are several lists. By
             default the items that the row has rated, each predicted from the other cells. A cell of the result is
@@ -207,7 +213,8 @@ class CellQueries(FittedModel, TransformerMixin):
         Returns
         -------
         table
-            In the same library as X (pandas, polars, ...), with the labels and units of the data.
+            In the same library as X (pandas, polars, ...), with the labels and units of the data. A pandas frame has
+            the method that was used in `attrs["thurbo_method"]`.
 
         Examples
         --------
@@ -220,9 +227,12 @@ class CellQueries(FittedModel, TransformerMixin):
         asked = self._read(X, given, asked_about=named)
         predict.check_items(self.schema_, items)
         names = self.schema_.modelled if columns is None else named
-        found = predict.table(self._question(asked, method), names, statistic, items)
+        question = self._question(asked, method)
+        with monitor.progress(len(names), self.verbose if len(names) > 1 else False, predict.STAGE) as on_column:
+            found = predict.table(question, names, statistic, items, on_column)
         owner = asked.table.owner  # a long table is answered with the names of its rows
-        return build.like(asked.table, found if owner is None else {owner: asked.table.rows, **found})
+        predicted = build.like(asked.table, found if owner is None else {owner: asked.table.rows, **found})
+        return build.with_method(predicted, question.how.method)
 
     def impute(
         self,
@@ -250,8 +260,9 @@ class CellQueries(FittedModel, TransformerMixin):
             and the median of a number. Means are not rounded.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
-            five) and "mean-field" otherwise.
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
         items : list or dict of lists, optional
             For lists (`Ratings`) and orders in one cell, items that are added in each row that lacks them;
             `{column: items}` if there are several lists. By default lists do not change.
@@ -267,7 +278,7 @@ class CellQueries(FittedModel, TransformerMixin):
         Returns
         -------
         table
-            A copy of X, in the same library (pandas, polars, ...).
+            A copy of X, in the same library. A pandas frame has the method in `attrs["thurbo_method"]`.
 
         Raises
         ------
@@ -282,8 +293,7 @@ class CellQueries(FittedModel, TransformerMixin):
         >>> any(cell is None for cells in full.values() for cell in cells)
         False
         """
-        asked = self._read(X)
-        kinds = draws.kinds_named(self.schema_, fill)
+        asked, kinds = self._read(X), draws.kinds_named(self.schema_, fill)
         question = self._question(asked, method)
         gaps = draws.gaps(self.schema_, asked.table, asked.blocks, kinds)
         found = draws.guesses(question, gaps, statistic, how_sure=flag)
@@ -292,7 +302,8 @@ class CellQueries(FittedModel, TransformerMixin):
         predict.check_items(self.schema_, items)
         lists = draws.with_items(question, asked.table, items, statistic)
         filled = build.replace(asked.table, {name: found.cells[name] for name in where}, where, lists)
-        return build.with_columns(filled, draws.flags(asked.table.names, where, found.certainty)) if flag else filled
+        sure = draws.flags(asked.table.names, where, found.certainty) if flag else {}
+        return build.with_method(build.with_columns(filled, sure) if flag else filled, question.how.method)
 
     def impute_draws(
         self,

@@ -50,6 +50,8 @@ class FittedModel:
     objective_: str
     history_: list[dict[str, Any]]
     converged_: bool
+    time_spent_: dict[str, float]
+    method_: Literal["exact", "mean-field"]
     n_features_in_: int
     frame_kind_: str
     n_ratings_: dict[str, np.ndarray]
@@ -71,7 +73,7 @@ class FittedModel:
         _runtime.prepare()
         self.schema_, self.params_ = schema, params
         self.objective_, self.history_, self.converged_ = objective, history, converged
-        self.n_epochs_ = len(history)
+        self.n_epochs_, self.time_spent_, self.method_ = len(history), {}, self._method
         self.site_names_ = list(schema.site_names)
         self.weights_ = np.asarray(params.weights)
         self.loadings_ = np.asarray(params.loadings)
@@ -137,12 +139,19 @@ class FittedModel:
         A model that is small enough to enumerate answers every query by its exact joint distribution.
         """
         predicts = self.objective_ == "multi-prediction" and not self.schema_.listed
-        return predicts and (self._population is not None or not score.is_exact(self.params_))
+        return predicts and self._method != "exact"
+
+    @property
+    def _method(self) -> Literal["exact", "mean-field"]:
+        """What `method="auto"` means in predictions of this model."""
+        if self._population is not None:
+            return "mean-field"
+        return "exact" if score.is_exact(self.params_, self.objective_ == "multi-prediction") else "mean-field"
 
     def _how(self, method: str) -> How:
         check_choice("method", method, METHODS)
         if method == "auto":
-            method = "exact" if self._population is None and score.is_exact(self.params_) else "mean-field"
+            method = self._method
         n_hidden, n_factors = self.params_.n_hidden, self.params_.n_factors
         if method == "exact" and not settings.can_enumerate(n_hidden, n_factors, "method"):
             raise ThurboError(

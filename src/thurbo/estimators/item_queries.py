@@ -29,6 +29,7 @@ class ItemQueries(FittedModel):
         """The best items for each row.
 
         Items are sorted by their expected utility ("how much does this person like it"), given the cells of the row.
+        Utilities are exact for small models, and otherwise computed by the approximation "mean-field" (`method_`).
 
         Parameters
         ----------

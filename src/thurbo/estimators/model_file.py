@@ -37,6 +37,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
         "objective": model.objective_,
         "history": model.history_,
         "converged": model.converged_,
+        "time_spent": model.time_spent_,
         "n_features_in": model.n_features_in_,
         "frame_kind": model.frame_kind_,
         "n_ratings": {name: counts.tolist() for name, counts in model.n_ratings_.items()},
@@ -107,6 +108,7 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
         raise ValueError("it has arrays that no member has")
     model._adopt(schema, params, description["objective"], description["history"], description["converged"])
     model._seen_rows = seen_rows
+    model.time_spent_ = {str(name): float(seconds) for name, seconds in description.get("time_spent", {}).items()}
     model.n_features_in_ = description["n_features_in"]
     model.frame_kind_ = description["frame_kind"]
     model.n_ratings_ = _counts(schema, description.get("n_ratings", {}))  # older files have none

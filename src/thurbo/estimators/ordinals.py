@@ -79,4 +79,4 @@ def choose_ordinals(
         n = scores[better][name]["n"]
         said = f"{cuts:.3f} nats an answer by cuts, {utilities:.3f} by utilities, of {n} hidden answers"
         reasons[name], schema = f"read by {better}: {said}", schema.read_ordinals(better, [name])
-    return Schema({name: schema[name] for name in schema.names}, reasons=reasons, titles=schema.titles)
+    return Schema(dict(schema), reasons=reasons, titles=schema.titles, skips=schema.skips or None)

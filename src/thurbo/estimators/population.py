@@ -25,7 +25,6 @@ from thurbo.rbm import Params
 from thurbo.schema import Schema
 from thurbo.schema.missing_together import with_answered
 
-SAME = 0.5  # share of rows missing in both questions of a block, among those missing in one
 POWERS = np.exp(np.linspace(-0.5, 0.5, 21))  # of probabilities, from which calibration chooses
 CALIBRATED = ("levels", "utility")
 SCORED = ("label", "option", "favourite", "number", "interval")  # kinds of answers that weigh the members
@@ -103,7 +102,7 @@ def fit(
 ) -> Outcome:
     """Train the members without some answers, and weigh them by these answers."""
     rng, missing = np.random.RandomState(seed), chosen["missing"]
-    informed = with_answered(data.schema, table, SAME, alone=True) if missing == "auto" else data.schema
+    informed = with_answered(data.schema, table, alone=True) if missing == "auto" else data.schema
     has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
     wanted = members.population(chosen, n, data.evidence.n_rows, *has)
     n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
@@ -139,9 +138,14 @@ def fit(
     asked = [questions[p] for p in kept]
     exponents = _exponents(asked, np.asarray([each.weight for each in fitted]), masked, data.weight)
     fits = [each.fitted for each in trained]
-    problem = next((each.problem for each in fits if each.problem), None)
-    leader = fits[lead]._replace(problem=problem, converged=all(each.converged for each in fits))
+    problem = next((text for each in fits if (text := _problem(each))), None)
+    leader = fits[lead]._replace(problem=problem, converged=problem is None)
     return Outcome(Population(fitted, exponents), members.active(found[lead][1], found[lead][0]), leader)
+
+
+def _problem(fitted: course.Fitted) -> str | None:
+    """Why a member should not be trusted; that its short training has not settled is no reason: weights know it."""
+    return None if fitted.history and fitted.history[-1].get("settled") is False else fitted.problem
 
 
 def read_as(schema: Schema, reading: str) -> Schema:

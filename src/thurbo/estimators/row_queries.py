@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -19,10 +20,11 @@ from thurbo.evidence.pack import Reading, pack
 from thurbo.io import build
 from thurbo.io.table import as_table
 from thurbo.learning import settings
-from thurbo.queries import diagnose, inequalities, predict, sample, score, seen
+from thurbo.queries import diagnose, inequalities, methods, predict, sample, score, seen
 from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
 from thurbo.queries.sample import Condition
+from thurbo.queries.scaling import scaled
 from thurbo.queries.segments import Segments, segments
 from thurbo.schema import routing
 
@@ -63,9 +65,10 @@ class RowQueries(CellQueries):
         Returns
         -------
         table
-            New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). If the
-            model was fitted with weights, the new rows already follow the weighted data, so they have no weights.
-            Questions that a row would not have been asked (`schema_.skips`) are empty.
+            New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). A
+            pandas frame has the method that was used in `attrs["thurbo_method"]`. If the model was fitted with weights,
+            the new rows already follow the weighted data, so they have no weights. Questions that a row would not have
+            been asked (`schema_.skips`) are empty.
 
         Examples
         --------
@@ -91,15 +94,24 @@ class RowQueries(CellQueries):
             what = "lists" if self.schema_.listed else "inequalities between columns"
             raise ThurboError(f'method="sequential" has no {what}; use method="gibbs"')
         if self._population is None:
-            return build.frame(self.frame_kind_, self._new_rows(int(n), condition, method, seed))
-        rng, parts = np.random.default_rng(seed), []
-        counts = rng.multinomial(int(n), self._population.generative_weights)
-        for place, (view, count) in enumerate(zip(self._views(generative=True), counts.tolist(), strict=True)):
-            own = None if condition is None else view._one_row(given, items)
+            found = self._new_rows(int(n), condition, method, seed)
+        else:
+            found = self._rows_of_members(int(n), None if condition is None else (given, items), method, seed)
+        return build.with_method(build.frame(self.frame_kind_, found), method)
+
+    def _rows_of_members(
+        self, n: int, given: tuple[Given, Any] | None, method: str, seed: int
+    ) -> dict[str, np.ndarray]:
+        """Columns of new rows, each by one member, in proportion to the weights of members."""
+        assert self._population is not None
+        rng, parts = np.random.default_rng(seed), list[dict[str, np.ndarray]]()
+        counts = rng.multinomial(n, self._population.generative_weights).tolist()
+        for place, (view, count) in enumerate(zip(self._views(generative=True), counts, strict=True)):
             if count or not parts:
+                own = None if given is None else view._one_row(*given)
                 parts.append(view._new_rows(count, own, method, seed + place))
-        order = rng.permutation(int(n))
-        return build.frame(self.frame_kind_, {c: np.concatenate([part[c] for part in parts])[order] for c in parts[0]})
+        order = rng.permutation(n)
+        return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
 
     def _new_rows(self, n: int, condition: Condition | None, method: str, seed: int) -> dict[str, np.ndarray]:
         """Columns of new rows by one member."""
@@ -155,14 +167,16 @@ class RowQueries(CellQueries):
             Rows with all columns of the fitted schema; cells can be missing.
         return_se : bool, default=False
             Also return standard errors; they are 0 if the value is exact.
-        method : {"auto", "sequential", "exact", "importance", "conservative"}, default="auto"
-            "sequential" is the chain rule: the cells of a row one after another, each given the cells before it,
-            averaged over random orders of the cells; its standard error is that of this average. "exact" sums over all
-            states of the hidden units. "importance" is importance sampling; it also estimates the normalising
-            constant. "conservative" averages over samples of the model (A.2.4 of the paper); it needs no
-            normalising constant and is too low on average. "auto" is "exact" for up to 12 hidden units (a factor counts
-            as five). For larger models it is "sequential" if they were trained by prediction
-            (`objective_ == "multi-prediction"`), since only these probabilities were trained, and "importance" if not.
+        method : {"auto", "exact", "sequential", "annealed", "importance", "conservative"}, default="auto"
+            "exact" sums over all states of the hidden units. "sequential" is the chain rule: the cells of a row one
+            after another, each given the cells before it, averaged over random orders of the cells; its standard error
+            is that of this average. "annealed" is annealed importance sampling of the row and of the normalising
+            constant; its standard errors can be trusted. "importance" is simple importance sampling: about 30 times
+            as fast, but too low for rows that are unusual for the model, and its standard errors do not show it.
+            "conservative" averages over samples of the model (A.2.4 of the paper); it is too low on average.
+            "auto" is "exact" if the model is small enough (`method_`). For larger models it is "sequential" if they
+            were trained by prediction (`objective_ == "multi-prediction"`), since only these probabilities were
+            trained, and "annealed" if not, or if the model has lists.
 
         Returns
         -------
@@ -191,7 +205,7 @@ class RowQueries(CellQueries):
         return value + sum(block.sum_in_row(block.log_jacobian) for block in asked.blocks.values()), error
 
     def score(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of the rows, in nats: the mean of `score_samples`.
+        """Mean log-likelihood of the rows, in nats: the mean of `score_samples` with `method="auto"`.
 
         Parameters
         ----------
@@ -244,8 +258,9 @@ class RowQueries(CellQueries):
             Whether to fit gradient boosting of each column, which takes more time.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is "exact" for up to 12 hidden units (a factor counts as
-            five) and "mean-field" otherwise.
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or up to 16 in a table with few sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
         sample_weight : array-like of shape (n_rows,), optional
             Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
             In rows of weight 0 nothing is hidden.
@@ -275,7 +290,10 @@ class RowQueries(CellQueries):
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.
 
-        The segments are clusters of k-means on the features of `transform` (log-odds, standardised).
+        The segments are clusters of k-means on the hidden units (log-odds) and factors of `transform`; each counts by
+        how much of it the answers determine. Features are exact for small models and otherwise approximate (`method_`,
+        `check_method`). Rows without groups can be divided too: the result says in its first lines whether the segments
+        stand apart.
 
         Parameters
         ----------
@@ -305,7 +323,8 @@ class RowQueries(CellQueries):
         asked, features = self._read(X), self.transform(X, output="log_odds")
         own = self.schema_.weights(asked.table, missing_columns="ignore")
         weight = settings.row_weights(sample_weight, asked.table.n_rows) * (1.0 if own is None else own)
-        return segments(self.schema_, asked.blocks, features, weight, n, check_random_state(random_state))
+        points = scaled(features, self.params_.n_hidden, weight)
+        return segments(self.schema_, asked.blocks, points, weight, n, check_random_state(random_state))
 
     def log_partition(self) -> tuple[float, float]:
         """Logarithm of the normalising constant Z of the model (the partition function), including (N/2) log 2π.
@@ -317,6 +336,42 @@ class RowQueries(CellQueries):
         """
         check_is_fitted(self, "params_")
         return score.log_partition(self.params_)
+
+    def check_method(self, X: Any, rows: Any = 8, random_state: Any = None) -> methods.MethodCheck:
+        """How large is the error of the method that "auto" uses? Compare it with a better method for some rows.
+
+        Large models predict by an approximation, "mean-field" (`method_`). It is compared with "exact" if the model has
+        up to 16 hidden units (a factor counts as five), and otherwise with Gibbs chains of 2,000 draws. A model that
+        was trained by prediction has learned to predict by this approximation, so a difference does not mean that
+        predictions are worse: use `evaluate` for that. Lists are compared in `transform` only.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        rows : int or list of int, default=8
+            Number of rows to choose at random, or the positions of the rows.
+        random_state : int, RandomState or None, default=None
+            Seed for the choice of rows.
+
+        Returns
+        -------
+        MethodCheck
+            The method, and largest and mean difference in `transform`, `predict_proba` and `predict_interval`. Print it
+            to see a table.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> print(model.check_method(table))
+        method  exact: sums over all states of the hidden units, so there is no error to check
+        """
+        asked = self._read(X)
+        chosen = diagnose.chosen_rows(rows, asked.table.n_rows, check_random_state(random_state))
+        question = self._question(asked)
+        some = replace(question, evidence=question.evidence.rows(chosen))
+        return methods.check(some, np.asarray(asked.table.rows)[chosen], score.can_enumerate(self.params_))
 
     def diagnostics(
         self, X: Any, n_chains: int = 4, n_draws: int = 200, rows: Any = 16, random_state: Any = None

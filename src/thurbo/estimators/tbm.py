@@ -28,8 +28,8 @@ from thurbo.estimators.row_queries import RowQueries
 from thurbo.evidence import pack as packing
 from thurbo.io.long import looks_long
 from thurbo.io.table import Table, as_table
+from thurbo.learning import clock, monitor, settings
 from thurbo.learning import fit as fitting
-from thurbo.learning import monitor, settings
 from thurbo.learning.objective_settings import Learning
 from thurbo.queries import seen
 from thurbo.queries.rank import n_ratings
@@ -125,13 +125,19 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         One record per epoch: objective, gradient norm, seconds, held-out score, and "event" if something happened.
     objective_ : str
         The objective that was maximised.
+    method_ : {"exact", "mean-field"}
+        What "auto" means in predictions and `transform` of this model; `check_method` measures the error of the second.
     converged_ : bool
-        False if training failed, was interrupted, or was stopped by `max_time` before the learning rate was zero.
+        Whether the objective has settled: in the end it rises by less than 0.01 nats per answer beyond its noise (see
+        "Learning" in the docs). False also if training failed, was interrupted or stopped early. With several
+        members only this counts: their training is short, and held-out answers weigh them.
     n_epochs_ : int
         Number of epochs.
     members_ : list of dict
         Settings of each member, the leading one first, with its weight and its log-likelihood per held-out answer.
         Empty if there is one member.
+    time_spent_ : dict
+        Seconds of "reading", "choosing sizes", "compiling" and "training", and the whole time of `fit` ("total").
     sizes_tried_ : list of dict
         The sizes that "auto" compared, best first.
     posteriors_ : ndarray of shape (n_rows, K)
@@ -283,8 +289,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If training failed, was interrupted or was stopped by `max_time`, or if some hidden units stay always on or
-            always off.
+            If training failed, was interrupted or was stopped by `max_time`, if the objective has not settled
+            (`converged_`), or if some hidden units stay always on or always off.
 
         Examples
         --------
@@ -295,6 +301,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         >>> model.site_names_
         ['a', 'b.x', 'b.y', 'b.z']
         """
+        timer = clock.Clock()
         settings.flat(self.get_params(deep=False))  # refuses bad values before any work
         _runtime.prepare()
         table = as_table(X)
@@ -312,11 +319,11 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         n_members = population.count(self.get_params(deep=False), chosen, schema, table.n_rows)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
             if n_members > 1:
-                return self._fit_population(chosen, table, data, n_members, seed, on_epoch)
-            fitted, plan, tried, learned_from, self._unfinished = fitting.fit(chosen, data, seed, on_epoch)
+                return self._fit_population(chosen, table, data, n_members, seed, on_epoch, timer)
+            fitted, plan, tried, learned_from, self._unfinished = fitting.fit(chosen, data, seed, timer.watch(on_epoch))
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
-        self._training = (fitted.state, plan, seed)
+        self._training, self.time_spent_ = (fitted.state, plan, seed), timer.spent()
         self.sizes_tried_ = [each._asdict() for each in tried]
         self._keep_table(table, data)
         if plan.posterior_smoothing:
@@ -324,13 +331,20 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         return self
 
     def _fit_population(
-        self, chosen: dict[str, Any], table: Table, data: fitting.Data, n: int, seed: int, on_epoch: monitor.Told
+        self,
+        chosen: dict[str, Any],
+        table: Table,
+        data: fitting.Data,
+        n: int,
+        seed: int,
+        on_epoch: monitor.Told,
+        timer: clock.Clock,
     ) -> Self:
-        found = population.fit(chosen, table, data, n, seed, on_epoch)
+        found = population.fit(chosen, table, data, n, seed, timer.watch(on_epoch))
         monitor.warn(found.fitted)
-        self._adopt(data.schema, found.leader, "multi-prediction", found.fitted.history, found.fitted.converged)
         self._population, self.sizes_tried_ = found.population, []
-        self._unfinished = None
+        self._adopt(data.schema, found.leader, "multi-prediction", found.fitted.history, found.fitted.converged)
+        self._unfinished, self.time_spent_ = None, timer.spent()
         self._keep_table(table, data)
         return self
 

@@ -144,6 +144,13 @@ def with_columns(table: Any, columns: Mapping[str, NDArray[Any]]) -> Any:
     return own.with_columns(*fresh).to_native()
 
 
+def with_method(table: Any, method: str) -> Any:
+    """The same table, with the method that computed it in `attrs["thurbo_method"]` of a pandas frame."""
+    if library_of(table) == "pandas":
+        table.attrs = {**table.attrs, "thurbo_method": method}  # a new dict: the user's frame may share the old one
+    return table
+
+
 def list_cells(library: str, cells: NDArray[Any]) -> NDArray[Any]:
     """Cells {item: score} in the type that a library has for them: lists of {"item", "score"} in polars and arrow."""
     if library not in {"polars", "pyarrow"} or not any(isinstance(cell, dict) for cell in cells):

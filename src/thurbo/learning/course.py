@@ -2,7 +2,7 @@
 
 The best parameters are kept. If the held-out score stops improving, the rate starts to decay from the best state. If
 chains diverge from the data or numbers are not finite, training returns to the best state with a lower rate.
-`history` records each of these events.
+`history` records each of these events, and in its last record whether the objective has settled.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import CELLS, Buckets
 from thurbo.learning import objective as objectives
 from thurbo.learning.plan import Plan
+from thurbo.learning.settled import STOPPED_IMPROVING, unsettled
 from thurbo.learning.start import Layout, fold
 from thurbo.learning.trainer import Fall, Info, TrainState, epoch
 from thurbo.rbm import Params
@@ -181,6 +182,9 @@ def fit(
     except KeyboardInterrupt:
         problem = f"interrupted after {run.number} of {length.max_epochs} epochs; the parameters are the best so far"
         unfinished = whole
+    if problem is None and length.falls and run.history:
+        problem = unsettled(run.history, min(run.number, int(run.fall[0] / n_batches)))
+        run.history[-1]["settled"] = problem is None
     kept = run.best if held_out is not None else run.state
     return Fitted(fold(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept, unfinished)
 
@@ -259,7 +263,7 @@ def _go_on(
         first = float(run.best.step)
         run.state, run.since_best = run.best, 0
         run.fall = (first, first + max(0.2 * first, 5.0 * n_batches))
-        record["event"] = "the held-out score stopped improving: the learning rate decays from the best epoch"
+        record["event"] = f"{STOPPED_IMPROVING}: the learning rate decays from the best epoch"
     if not is_watched:
         run.best = moved
     return None

@@ -1,4 +1,4 @@
-"""A.2.4 Progress of a fit, and warnings if the result should not be trusted.
+"""A.2.4 Progress of a fit or of predictions, and warnings if the result should not be trusted.
 
 Progress is written to standard error: a bar on a terminal; otherwise, as in a log file, a line every 30 seconds.
 """
@@ -76,15 +76,15 @@ class Standing:
 
 
 @contextmanager
-def progress(max_epochs: int, verbose: bool | int | str) -> Iterator[Told]:
-    """A callback for `fit` that shows progress if `verbose` is true, or "auto" on a terminal."""
+def progress(of: int, verbose: bool | int | str, stage: str = "fitting") -> Iterator[Told]:
+    """A callback for records of `of` parts that shows progress if `verbose` is true, or "auto" on a terminal."""
     shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
     if not shown:
         yield lambda record: None
         return
     from rich.console import Console
 
-    console, standing = Console(stderr=True), Standing(max_epochs)
+    console, standing = Console(stderr=True), Standing(of, stage)
     with _bar(console, standing) if console.is_terminal or console.is_jupyter else _lines(standing) as told:
         yield told
 
@@ -133,7 +133,7 @@ def _lines(standing: Standing) -> Iterator[Told]:
 
 
 def warn(fitted: Fitted) -> None:
-    """Warn if the fit failed, or if hidden units are stuck."""
+    """Warn if the fit failed, if its objective has not settled, or if hidden units are stuck."""
     if fitted.problem:
         warnings.warn(fitted.problem, ConvergenceWarning, stacklevel=3)
     rate = np.asarray(fitted.params.hidden_mean)

@@ -201,7 +201,7 @@ def diagnose(
     for name, value, least in (("n_chains", n_chains, 2), ("n_draws", n_draws, 4)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             raise ThurboError(f"{name}={value!r} is not valid; give a whole number of at least {least}")
-    chosen = _chosen(rows, evidence.n_rows, random)
+    chosen = chosen_rows(rows, evidence.n_rows, random)
     diagnostics.require()
     key_rows, key_prior = jax.random.split(jax.random.key(int(random.randint(2**31 - 1))))
     some = evidence.on_host().rows(chosen)
@@ -223,7 +223,7 @@ def diagnose(
     )
 
 
-def _chosen(rows: Any, n_rows: int, random: np.random.RandomState) -> np.ndarray:
+def chosen_rows(rows: Any, n_rows: int, random: np.random.RandomState) -> np.ndarray:
     """Positions of the rows: a number of random rows, or the given positions."""
     if isinstance(rows, Integral) and not isinstance(rows, bool) and int(rows) >= 1:
         return np.sort(random.choice(n_rows, size=min(int(rows), n_rows), replace=False))

@@ -6,7 +6,7 @@ items, or of the items that each row lists, each predicted from the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -18,6 +18,8 @@ from thurbo.errors import SchemaError, ThurboError
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
+
+STAGE = "predicting"
 
 
 def sites_of(schema: Schema, name: str, items: Any) -> np.ndarray:
@@ -118,11 +120,18 @@ def certainty(question: Question, name: str, values: np.ndarray, rows: np.ndarra
     return column.form.certainty(column, question.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own), values)
 
 
-def table(question: Question, names: Sequence[str], statistic: str, items: Any) -> dict[str, np.ndarray]:
-    """Predicted cells of several columns."""
+def table(
+    question: Question,
+    names: Sequence[str],
+    statistic: str,
+    items: Any,
+    on_column: Callable[[dict[str, Any]], None] = lambda record: None,
+) -> dict[str, np.ndarray]:
+    """Predicted cells of several columns; `on_column` is called after each, with a record for a progress display."""
     found: dict[str, np.ndarray] = {}
-    for name in names:
+    for done, name in enumerate(names, start=1):
         found |= cells(question, name, statistic, items)
+        on_column({"stage": STAGE, "done": done, "of": len(names), "figure": name})
     return found
 
 

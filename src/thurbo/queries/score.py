@@ -3,9 +3,10 @@
 "sequential" is the chain rule: the cells of a row one after another, each given the cells before it, averaged over
 random orders. It is the distribution that `sample` draws from after training by prediction.
 
-"importance" is log P(e) = log Σ_h Ω(h) P(e | h) − log Z: the sum by importance sampling from mean-field, log Z by
-annealed importance sampling. "conservative" averages P(e | h) over samples of the model; it needs no log Z and is a
-lower estimate. Both use fixed random numbers, so the score of a row depends on that row alone.
+"annealed" is log P(e) = log Σ_h Ω(h) P(e | h) − log Z, both by annealed importance sampling. "importance" takes the sum
+by importance sampling from mean-field: quick, and too low where mean-field misses states. "conservative" averages
+P(e | h) over samples of the model; it needs no log Z and is a lower estimate. All of them use fixed random numbers, so
+the score of a row depends on that row alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from thurbo._typing import Array, Factors, Hidden, PerRow, PRNGKey
 from thurbo.errors import ThurboError, check_choice
 from thurbo.evidence import Evidence, Unobserved
 from thurbo.evidence.buckets import Buckets, n_slots
+from thurbo.inference.annealing import log_unnormalised_annealed
 from thurbo.inference.likelihood import (
     MAX_QUADRATURE_FACTORS,
     log_evidence_conservative,
@@ -33,12 +35,14 @@ from thurbo.queries import sample
 from thurbo.queries.features import How
 from thurbo.rbm import LOG_2PI, Params
 
-METHODS = ("auto", "exact", "importance", "conservative", "sequential")
+METHODS = ("auto", "exact", "annealed", "importance", "conservative", "sequential")
 
-EXACT_HIDDEN = 12  # for "auto"; a factor counts as five hidden units, its quadrature nodes
-MOST_EXACT = 16  # for "exact", which is slower
+EXACT_HIDDEN = 12  # "auto" always enumerates so many; a factor counts as five hidden units, its quadrature nodes
+MOST_EXACT = 16  # for "exact", which is slower, and for "auto" in tables with few sites:
+EXACT_COST = 1 << 18  # most states times sites for "auto" beyond EXACT_HIDDEN, as much as 12 units cost with 64 sites
 EXACT_PARTITION = 20
 N_ORDERS, MOST_PASSES = 16, 512  # "sequential": random orders of the cells, fewer if there are many cells
+CHAINS, DRAWS = 32, 1000  # for each row: "annealed", "importance"
 PRIOR_SAMPLES, PRIOR_STEPS = 2048, 500  # "conservative": samples of the model, and Gibbs rounds for each
 
 _exact = jax.jit(log_evidence_exact)
@@ -46,17 +50,32 @@ _conservative = jax.jit(log_evidence_conservative)
 _partition_exact = jax.jit(log_partition_exact)
 
 
-def is_exact(params: Params, most: int = EXACT_HIDDEN) -> bool:
-    """Whether rows are scored by enumeration by default."""
-    if params.n_factors > MAX_QUADRATURE_FACTORS:
+def is_exact(params: Params, by_prediction: bool = False) -> bool:
+    """Whether "auto" enumerates; it depends on the model alone, so that a row has one result in tables of any length.
+
+    Models that were trained by prediction learn with the approximation, so only those that are small change to "exact".
+    """
+    size = params.n_hidden + 5 * params.n_factors
+    if params.n_factors > MAX_QUADRATURE_FACTORS or size > MOST_EXACT:
         return False
-    return params.n_hidden + 5 * params.n_factors <= most
+    return size <= EXACT_HIDDEN or (not by_prediction and params.site_bias.shape[0] << size <= EXACT_COST)
+
+
+def can_enumerate(params: Params) -> bool:
+    """Whether method="exact" is possible."""
+    return params.n_factors <= MAX_QUADRATURE_FACTORS and params.n_hidden + 5 * params.n_factors <= MOST_EXACT
 
 
 @partial(jax.jit, static_argnames=("n_draws", "n_steps"))
 def _importance(key: PRNGKey, params: Params, evidence: Evidence, n_draws: int, n_steps: int) -> tuple[PerRow, PerRow]:
     q = mean_field(params, evidence, n_steps)
     return log_unnormalised_importance(key, params, evidence, q, n_draws)
+
+
+@partial(jax.jit, static_argnames=("n_chains", "n_steps"))
+def _annealed(key: PRNGKey, params: Params, evidence: Evidence, n_chains: int, n_steps: int) -> tuple[PerRow, PerRow]:
+    q = mean_field(params, evidence, n_steps)
+    return log_unnormalised_annealed(key, params, evidence, q, n_chains)
 
 
 _ais = jax.jit(log_partition_ais, static_argnames=("n_chains", "n_temperatures"))
@@ -150,8 +169,8 @@ def score(
     """log P(e) of every row in standard units, and its standard error: 0 if it is exact.
 
     `n_draws` is the number of samples of the hidden layer, for each row or, by "conservative", for all of them; by
-    "sequential" it is the number of orders. `how` has the mean-field steps of training by prediction. Linear
-    inequalities add the error of their own probabilities, which enumeration of h does not remove.
+    "annealed" it is the number of chains, by "sequential" that of orders. `how` has the mean-field steps of training by
+    prediction. Linear inequalities add the error of their own probabilities, which enumeration of h does not remove.
     """
     value, error = _score(params, evidence, method, n_draws, seed, how or How())
     if evidence.is_estimated:
@@ -183,7 +202,10 @@ def _score(
         steps = (n_cells, n_orders, how.n_steps, how.unobserved)
         value, error = evidence.by_chunks(lambda rows: _sequential(key, params, rows, *steps))
         return value.astype(np.float64), error.astype(np.float64)
-    value, error = evidence.by_chunks(lambda rows: _importance(key, params, rows, n_draws or 1000, 30))
+    if chosen == "importance":
+        value, error = evidence.by_chunks(lambda rows: _importance(key, params, rows, n_draws or DRAWS, 30))
+    else:
+        value, error = evidence.by_chunks(lambda rows: _annealed(key, params, rows, n_draws or CHAINS, 30))
     if not evidence.has_own_models:
         log_z, log_z_error = log_partition(params, seed)
         log_z -= 0.5 * params.site_bias.shape[0] * LOG_2PI
@@ -197,18 +219,18 @@ def _resolved(params: Params, evidence: Buckets, method: str) -> str:
     """The method to use; raises an error if it is not possible."""
     check_choice("method", method, METHODS)
     if method == "auto":
-        return "exact" if is_exact(params) else "importance"
-    if method == "exact" and not is_exact(params, MOST_EXACT):
+        return "exact" if is_exact(params) else "annealed"
+    if method == "exact" and not can_enumerate(params):
         raise ThurboError(
             f"{params.n_hidden} hidden units and {params.n_factors} factors are too many to enumerate; "
-            'use method="importance"'
+            'use method="annealed"'
         )
     if method == "sequential" and (evidence.lists or evidence.spans_cells):
         what = "lists" if evidence.lists else "inequalities between columns"
-        raise ThurboError(f'method "sequential" has no {what}; use method="importance"')
+        raise ThurboError(f'method "sequential" has no {what}; use method="annealed"')
     if method == "conservative" and evidence.has_own_models:
         raise ThurboError(
             'method "conservative" averages over samples of one model, and under unobserved="exclude" every row has a '
-            'model of its own; use method="importance", or fit with unobserved="marginalize"'
+            'model of its own; use method="annealed", or fit with unobserved="marginalize"'
         )
     return method

@@ -1,7 +1,8 @@
 """§6 Segments: clusters of rows with similar hidden units, their stability, and the answers that distinguish them.
 
-Idea: k-means on the standardised log-odds of the hidden units (and factor means). A number of segments is good if
-bootstrap samples, clustered with other seeds, give the same segments, and if these are well separated.
+Idea: k-means on the log-odds of the hidden units and the factor means, on one scale. A number of segments is good if
+bootstrap samples, clustered with other seeds, give the same segments, and if these are well separated. k-means divides
+any rows, also those without groups, so the result says whether its segments stand apart.
 Guarantees the same segments for the same seed, weighted sizes and shares, and profiles in the user's labels.
 """
 
@@ -20,9 +21,11 @@ from thurbo.columns.forms import Profile
 from thurbo.errors import ThurboError
 from thurbo.io import build
 from thurbo.schema import Schema
+from thurbo.schema.question_texts import question_texts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 MOST_SEGMENTS = 10  # largest number that "auto" tries
 STABLE = 0.8  # adjusted Rand index with bootstrap samples
@@ -33,6 +36,8 @@ _STUDIED = 2000  # most rows for stability and silhouette
 _FEW = 20_000  # up to this many rows one thread is faster than several
 _LEAST_Z = 2.0  # smallest z of an answer in a profile
 _LINES = 5  # answers in a profile, over- and under-represented each
+_GAP_Z = 2.0  # z of the difference in numbers of rows, above which there is a gap between two segments
+_WINDOW = 0.1  # half of the width in which rows are counted, as a share of the distance between two centres
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,15 @@ class Segments:
         Separation of the segments, from −1 to 1.
     reference_silhouette : float
         Largest silhouette of as many clusters of normal samples with the same covariance, which have no clusters.
+    gaps : array of bool of shape (n_segments,)
+        Whether there is a gap between each segment and its nearest segment: on the line between the two centres, fewer
+        rows in the middle than at either centre.
     profiles : list of dict
         For each segment: `n` rows, weighted `share`, `stability`, and the answers that are `over`- and
         `under`-represented compared with all rows.
     answers : list of dict
-        Every answer in every segment: `value` in the segment, `overall` value, `difference`, `lift`, `z`.
+        Every answer in every segment: `column`, `question` (its text), `value` in the segment, `overall` value,
+        `difference`, `lift`, `z`.
     tried : list of dict
         Results for the numbers of segments that "auto" tried.
     """
@@ -67,6 +76,7 @@ class Segments:
     agreement: float
     silhouette: float
     reference_silhouette: float
+    gaps: BoolArray
     profiles: list[dict[str, Any]]
     answers: list[dict[str, Any]]
     tried: list[dict[str, Any]]
@@ -87,15 +97,34 @@ class Segments:
         return build.any_frame({name: np.asarray(values, types[name]) for name, values in held.items()})
 
     @property
+    def stand_apart(self) -> bool:
+        """Whether the segments are groups of rows: stable, better separated than data without groups, with gaps."""
+        is_separated = self.silhouette > self.reference_silhouette and bool(self.gaps.all())
+        return self.n > 1 and self.agreement >= STABLE and is_separated
+
+    @property
     def verdict(self) -> str:
-        """One sentence: whether the segments are stable and well separated."""
+        """Whether the segments stand apart, in plain words."""
         if self.n == 1:
             return "All rows are in one segment."
-        if self.agreement < STABLE:
-            return "Not stable: bootstrap samples give other segments, so other divisions are equally good."
-        if self.silhouette <= self.reference_silhouette:
-            return "Stable in bootstrap samples, but not better separated than clusters of data without groups."
-        return "Stable in bootstrap samples, and better separated than clusters of data without groups."
+        if self.stand_apart:
+            between = "there are few rows between them, and bootstrap samples give the same segments"
+            return f"These {self.n} segments stand apart: {between}."
+        some = np.flatnonzero(self.gaps) + 1
+        is_stable, has_groups = self.agreement >= STABLE, len(some) > 0 and self.silhouette > self.reference_silhouette
+        elsewhere = "so other divisions are equally good"
+        if has_groups and is_stable:
+            which = f"segments {', '.join(map(str, some))} have" if len(some) > 1 else f"segment {some[0]} has"
+            why = f"do not all stand apart: only {which} a gap to the others; the rest are cuts through one cloud."
+        elif has_groups:
+            why = f"do not stand apart: bootstrap samples give other segments, {elsewhere}. "
+            why += "There may be groups, but not these."
+        else:
+            why = (
+                "do not stand apart: the rows form one cloud, and the segments are cuts through it. Bootstrap samples "
+            )
+            why += "are cut at the same places." if is_stable else f"are cut at other places, {elsewhere}."
+        return f"These {self.n} segments {why}"
 
     def _heading(self) -> str:
         many = "1 segment" if self.n == 1 else f"{self.n} segments"
@@ -112,31 +141,30 @@ class Segments:
             yield title, lines or [["", "no clear differences"]]
 
     def __str__(self) -> str:
-        out = [self._heading()]
+        out = [self._heading(), self.verdict]
         for title, lines in self._sections():
             out += ["", title, *(f"  {sign} {words}".rstrip() for sign, words in lines)]
-        return "\n".join([*out, "", self.verdict])
+        return "\n".join(out)
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        parts = [f"<p>{escape(self._heading())}</p>"]
+        parts = [f"<p>{escape(self._heading())}</p>", f"<p><b>{escape(self.verdict)}</b></p>"]
         for title, lines in self._sections():
             body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in line) + "</tr>" for line in lines)
             parts.append(f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table>")
-        return "".join([*parts, f"<p>{escape(self.verdict)}</p>"])
+        return "".join(parts)
 
 
 def segments(
-    schema: Schema, blocks: Mapping[str, Block], features: Any, weight: FloatArray | None, n: Any, random: Any
+    schema: Schema, blocks: Mapping[str, Block], points: FloatArray, weight: FloatArray | None, n: Any, random: Any
 ) -> Segments:
-    """Segments of rows with these `features` [row, feature], described by the answers in `blocks`.
+    """Segments of rows with these `points` [row, feature], described by the answers in `blocks`.
 
     `random` is a NumPy RandomState; `n` is a number of segments or "auto".
     """
-    weight = np.ones(len(features)) if weight is None else np.asarray(weight, np.float64)
-    points = _standardised(np.asarray(features, np.float64), weight)
+    weight = np.ones(len(points)) if weight is None else np.asarray(weight, np.float64)
     counts = np.flatnonzero(weight > 0)
     study = counts if len(counts) <= _STUDIED else np.sort(random.choice(counts, _STUDIED, replace=False))
     seen, heavy = points[study], weight[study]
@@ -148,12 +176,14 @@ def segments(
         n = _best(tried)
     n = _checked(n, points[counts])
     labels, figures, reference = np.zeros(len(points), np.int64), _Figures(1.0, 0.0, 1.0, np.ones(1)), 0.0
+    gaps = np.zeros(1, bool)
     if n > 1:
         labels = _largest_first(_cluster_labels(points, weight, n, random), weight)
         figures, reference = _figures(seen, heavy, labels[study], n, random), _reference(seen, n, random)
+        gaps = _gaps(seen, labels[study], n)
     answers = list(_answers(schema, blocks, labels, weight, n))
     profiles = [_profile(answers, labels, weight, segment, figures.each) for segment in range(n)]
-    quality = (figures.each, figures.agreement, figures.silhouette, reference)
+    quality = (figures.each, figures.agreement, figures.silhouette, reference, gaps)
     return Segments(labels + 1, *quality, profiles, answers, tried)
 
 
@@ -162,14 +192,6 @@ class _Figures(NamedTuple):
     silhouette: float
     smallest: float
     each: FloatArray  # [segment] stability
-
-
-def _standardised(features: FloatArray, weight: FloatArray) -> FloatArray:
-    """Features with weighted mean 0 and variance 1; constant features are removed."""
-    mean = np.average(features, axis=0, weights=weight)
-    spread = np.sqrt(np.average((features - mean) ** 2, axis=0, weights=weight))
-    varies = spread > 1e-9 * np.maximum(1.0, np.abs(mean))
-    return (features[:, varies] - mean[varies]) / spread[varies]
 
 
 def _different(points: FloatArray) -> int:
@@ -236,6 +258,23 @@ def _reference(points: FloatArray, n: int, random: Any) -> float:
     return max(found)
 
 
+def _gaps(points: FloatArray, labels: IntArray, n: int) -> BoolArray:
+    """Whether fewer rows lie halfway between a segment and its nearest segment than at either centre, [segment]."""
+    rows = [points[labels == segment] for segment in range(n)]
+    if not all(map(len, rows)):
+        return np.zeros(n, bool)
+    centres, found = np.stack([each.mean(axis=0) for each in rows]), np.zeros(n, bool)
+    for one in range(n):
+        distance = np.square(centres - centres[one]).sum(axis=1)
+        other = int(np.where(np.arange(n) == one, np.inf, distance).argmin())
+        line = (centres[other] - centres[one]) / max(distance[other], 1e-300)
+        place = (np.concatenate([rows[one], rows[other]]) - centres[one]) @ line  # 0 and 1 are the two centres
+        at_one, halfway, at_other = ((np.abs(place - at) <= _WINDOW).sum() for at in (0.0, 0.5, 1.0))
+        least = min(at_one, at_other)
+        found[one] = least - halfway > _GAP_Z * np.sqrt(least + halfway)
+    return found
+
+
 def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
     """The nearest centre of each row: [row]."""
     return (np.square(centres).sum(axis=1) - 2 * points @ centres.T).argmin(axis=1)
@@ -262,6 +301,7 @@ def _answers(
 ) -> Iterator[dict[str, Any]]:
     """Every answer in every segment, compared with all rows."""
     member = (labels[:, None] == np.arange(n)) * weight[:, None]
+    texts = question_texts(schema.names, schema.titles)
     for name in schema.modelled:
         lines = schema[name].form.profile(schema[name], blocks[name])
         observed = ~np.isnan(lines.values)
@@ -280,6 +320,7 @@ def _answers(
                     about = {
                         "segment": segment + 1,
                         "column": name,
+                        "question": texts[name].short,
                         "kind": schema[name].kind,
                         "several": lines.several,
                     }
@@ -322,7 +363,7 @@ def _profile(
             # One answer per question, unless a respondent can give several answers.
             question = (record["column"], record["answer"] if record["several"] else "")
             if sign * record["z"] >= _LEAST_Z and question not in kept and len(kept) < _LINES:
-                words = f"{record['column']}: {record['words']}"
+                words = f"{record['question']}: {record['words']}"
                 kept[question] = {**record, "words": words}
         sides[side] = list(kept.values())
     return {

@@ -1,6 +1,6 @@
-"""The map: a two-dimensional embedding in which rows with similar hidden units are close.
+"""The map: a two-dimensional embedding in which rows with similar hidden units and factors are close.
 
-t-SNE (openTSNE) of the posterior log-odds if it is installed, else principal components.
+t-SNE (openTSNE) of the features on one scale (`queries.scaling`) if it is installed, else principal components.
 The same rows and seed give the same map.
 """
 
@@ -19,22 +19,21 @@ _FEW_ROWS = 50
 Method = Literal["t-SNE", "principal components"]
 
 
-def embed(log_odds: FloatArray, seed: int = 0) -> tuple[FloatArray, Method]:
+def embed(points: FloatArray, seed: int = 0) -> tuple[FloatArray, Method]:
     """Centred coordinates [row, 2], scaled to a longer side of one, and the method."""
-    log_odds = np.nan_to_num(np.asarray(log_odds, float), posinf=50.0, neginf=-50.0)
-    n_rows, n_hidden = log_odds.shape
+    n_rows, n_features = points.shape
     method: Method = "principal components"
-    if n_rows >= _FEW_ROWS and n_hidden > 2 and np.ptp(log_odds) > 0 and find_spec("openTSNE") is not None:
-        plane, method = _tsne(log_odds, seed), "t-SNE"
+    if n_rows >= _FEW_ROWS and n_features > 2 and np.ptp(points) > 0 and find_spec("openTSNE") is not None:
+        plane, method = _tsne(points, seed), "t-SNE"
     else:
-        plane = _principal(log_odds)
+        plane = _principal(points)
     return _unit_box(plane), method
 
 
-def _tsne(log_odds: FloatArray, seed: int) -> FloatArray:
+def _tsne(points: FloatArray, seed: int) -> FloatArray:
     from openTSNE import TSNE
 
-    n_rows = len(log_odds)
+    n_rows = len(points)
     layout = TSNE(
         perplexity=min(30.0, (n_rows - 1) / 3),
         initialization="pca",
@@ -47,13 +46,13 @@ def _tsne(log_odds: FloatArray, seed: int) -> FloatArray:
         negative_gradient_method="bh" if n_rows < 10_000 else "fft",
         random_state=seed,
     )
-    return np.asarray(layout.fit(log_odds), float)
+    return np.asarray(layout.fit(points), float)
 
 
-def _principal(log_odds: FloatArray) -> FloatArray:
-    if not log_odds.size:
-        return np.zeros((len(log_odds), 2))
-    centred = log_odds - log_odds.mean(axis=0)
+def _principal(points: FloatArray) -> FloatArray:
+    if not points.size:
+        return np.zeros((len(points), 2))
+    centred = points - points.mean(axis=0)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
     plane = left[:, :2] * singular[:2]
     # The sign of a component is arbitrary: the largest coordinate is made positive, so that runs agree.

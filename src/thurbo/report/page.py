@@ -11,7 +11,9 @@ from typing import Any
 
 from thurbo.errors import ThurboError
 from thurbo.report.missing import missing_words
+from thurbo.report.times import time_words
 from thurbo.report.units import percent
+from thurbo.schema.question_texts import shortened
 
 # From the lowest level to the highest, for light and dark pages; distinguishable with colour blindness.
 _LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
@@ -54,8 +56,13 @@ def render(summary: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    plain = {"percent": percent, "number": number, "thousands": thousands, "signed": signed, "missing": missing_words}
+    plain["duration"] = time_words
+    texts = summary["texts"]
     environment.filters.update(
-        percent=percent, number=number, thousands=thousands, signed=signed, missing=missing_words
+        plain,
+        short=lambda name: texts.get(name, {"short": shortened(str(name))})["short"],
+        full=lambda name: texts.get(name, {"full": name})["full"],
     )
     # The units with the largest differences, if the model has many; in the same order.
     strongest = sorted(summary["units"], key=lambda unit: -unit["strength"])[:_MOST_UNITS]
@@ -143,7 +150,8 @@ def _map_picture(layout: Mapping[str, Any]) -> dict[str, Any]:
                 "column": colouring["column"],
                 "layers": layers,
                 "missing": _dots(missing),
-                "n_missing": len(missing),
+                "n_missing": len(missing) - colouring["n_not_asked"],
+                "n_not_asked": colouring["n_not_asked"],
             }
         )
     size = max(5.0, min(16.0, 320 / max(len(points), 1) ** 0.5))

@@ -17,11 +17,13 @@ from thurbo import __version__
 from thurbo.columns.cells import listing, suggestion
 from thurbo.errors import SchemaError
 from thurbo.io.table import Table, as_table
+from thurbo.queries.scaling import scaled
 from thurbo.report.embedding import embed
 from thurbo.report.missing import missing_kinds
 from thurbo.report.responses import Answers, FloatArray, read_answers
 from thurbo.report.units import describe_units, percent
-from thurbo.schema.routing import NOT_APPLICABLE
+from thurbo.schema.question_texts import question_texts
+from thurbo.schema.routing import NOT_APPLICABLE, not_applicable
 
 # Names of the objectives in the report.
 _OBJECTIVES = {
@@ -45,7 +47,7 @@ def summary(
     seed: int = 0,
     max_points: int = 3000,
 ) -> dict[str, Any]:
-    """Summarise a fitted model and a table: data, fit, hidden units and map.
+    """Summarise a fitted model and a table: data, fit, hidden units, map and segments.
 
     Parameters
     ----------
@@ -78,13 +80,7 @@ def summary(
     """
     source_table = as_table(X)
     answers = read_answers(model.schema_, source_table)
-    asked = None if colour_by is None else _named(answers, colour_by)
-    log_odds = np.asarray(model.transform(X, output="log_odds"), float)
-    on = expit(log_odds[:, : model.weights_.shape[1]])
-    weight = model.schema_.weights(source_table, missing_columns="ignore")
-    weight = None if weight is None else weight / weight.mean()
-    units = describe_units(answers, on, np.asarray(model.weights_, float), list(model.site_names_), rows=weight)
-    chosen = _most_different(answers, units) if asked is None else asked
+    weight = _weights(model.schema_, source_table)
     missing = missing_kinds(model.schema_, source_table)
     data = _data(answers, source_table.n_rows, weight, missing) | _schema(model.schema_, source_table)
     return {
@@ -96,11 +92,31 @@ def summary(
         "data": {**data, "missing": missing},
         "fit": _fit(model),
         "history": _history(model.history_),
-        "units": units,
-        "map": _map(log_odds, on, chosen, seed, max_points),
+        **_structure(model, source_table, answers, weight, colour_by, seed, max_points),
+        "segments": _segments(model.segments(X, random_state=seed)),
         "held_out": dict(held_out) if held_out is not None else None,
         "what_if": [dict(each) for each in what_if],
     }
+
+
+def _structure(
+    model: Any,
+    source: Table,
+    answers: Sequence[Answers],
+    weight: FloatArray | None,
+    colour_by: Sequence[str] | None,
+    seed: int,
+    max_points: int,
+) -> dict[str, Any]:
+    """Hidden units, the map, and the texts of questions."""
+    asked = None if colour_by is None else _named(answers, colour_by)
+    log_odds = np.asarray(model.transform(source, output="log_odds"), float)
+    on = expit(log_odds[:, : model.weights_.shape[1]])
+    texts, sites = _texts(answers, model.schema_), list(model.site_names_)
+    units = describe_units(answers, on, np.asarray(model.weights_, float), sites, rows=weight, texts=texts)
+    chosen = _most_different(answers, units) if asked is None else asked
+    points, not_asked = scaled(log_odds, on.shape[1], weight), _not_asked(answers, model.schema_, source)
+    return {"units": units, "map": _map(points, on, chosen, not_asked, seed, max_points), "texts": texts}
 
 
 def _data(
@@ -140,6 +156,37 @@ def _data(
         for key in ("share_missing", "share_not_applicable")
     }
     return {"n_rows": n_rows, "n_columns": len(answers), **means, "columns": columns}
+
+
+def _weights(schema: Any, source: Table) -> FloatArray | None:
+    """Weights of the rows with mean one, if the table has them."""
+    weight = schema.weights(source, missing_columns="ignore")
+    return None if weight is None else weight / weight.mean()
+
+
+def _texts(answers: Sequence[Answers], schema: Any) -> dict[str, dict[str, str]]:
+    """The text of every column and of every part of a question, short and in full, by name."""
+    own = {name: text._asdict() for name, text in question_texts(schema.names, schema.titles).items()}
+    parts = {
+        part.name: {
+            key: f"{text}: {part.name.removeprefix(f'{column.name}: ')}" for key, text in own[column.name].items()
+        }
+        for column in answers
+        for part in column.parts
+    }
+    return own | parts
+
+
+def _segments(found: Any) -> dict[str, Any]:
+    """Segments of the rows: whether they stand apart, their sizes, and their most typical answers."""
+    keys = ("segment", "n", "share", "stability")
+    profiles = [
+        {key: record[key] for key in keys}
+        | {side: [{k: e[k] for k in ("column", "words")} for e in record[side]] for side in ("over", "under")}
+        for record in found.profiles
+    ]
+    figures = {name: _plain(getattr(found, name)) for name in ("agreement", "silhouette", "reference_silhouette")}
+    return {"n": found.n, "stand_apart": found.stand_apart, "verdict": found.verdict, **figures, "profiles": profiles}
 
 
 def _count(holds: np.ndarray[Any, Any], weight: FloatArray | None) -> float:
@@ -191,10 +238,12 @@ def _fit(model: Any) -> dict[str, Any]:
     n_sites, n_hidden = np.shape(model.weights_)
     return {
         "objective": _OBJECTIVES.get(model.objective_, str(model.objective_)),
+        "method": str(model.method_),
         "n_hidden": int(n_hidden),
         "n_sites": int(n_sites),
         "n_epochs": int(model.n_epochs_),
-        "seconds": _seconds(model.history_),
+        "time": (spent := {stage: _plain(seconds) for stage, seconds in model.time_spent_.items()}),
+        "seconds": spent.get("total", _seconds(model.history_)),
         "converged": bool(model.converged_),
         "n_factors": int(np.shape(model.loadings_)[1]),
         "unobserved": str(model.unobserved),
@@ -202,7 +251,7 @@ def _fit(model: Any) -> dict[str, Any]:
 
 
 def _seconds(history: Sequence[Mapping[str, Any]]) -> float | None:
-    """Duration of the fit in seconds, from its last record."""
+    """Duration of training in seconds, from its last record, where the whole time is not known."""
     return _plain(history[-1]["seconds"]) if history and "seconds" in history[-1] else None
 
 
@@ -254,21 +303,35 @@ def _most_different(answers: Sequence[Answers], units: Sequence[Mapping[str, Any
     return [by_name[name] for name in sorted(score, key=lambda name: -score[name])[:most]]
 
 
+def _not_asked(answers: Sequence[Answers], schema: Any, source: Table) -> dict[str, np.ndarray[Any, Any]]:
+    """Rows without an answer because the question was not asked, by the name of the question and of its parts."""
+    found = not_applicable(schema, schema.skips, source)
+    return {each.name: found[own.name] for own in answers if own.name in found for each in (own, *own.parts)}
+
+
 def _map(
-    log_odds: FloatArray, on: FloatArray, columns: Sequence[Answers], seed: int, max_points: int
+    points: FloatArray,
+    on: FloatArray,
+    columns: Sequence[Answers],
+    not_asked: Mapping[str, np.ndarray[Any, Any]],
+    seed: int,
+    max_points: int,
 ) -> dict[str, Any]:
-    n_rows = len(log_odds)
-    rows = np.arange(n_rows)
+    n_rows = len(points)
+    rows, nobody = np.arange(n_rows), np.zeros(n_rows, bool)
     if n_rows > max_points:
         rows = np.sort(np.random.default_rng(seed).choice(n_rows, max_points, replace=False))
-    plane, method = embed(log_odds[rows], seed)
+    plane, method = embed(points[rows], seed)
     return {
         "method": method,
         "n_rows": n_rows,
         "n_points": len(rows),
         "x": np.round(plane[:, 0], 4).tolist(),
         "y": np.round(plane[:, 1], 4).tolist(),
-        "colourings": [_colouring(column, rows) for column in columns],
+        "colourings": [
+            {**_colouring(column, rows), "n_not_asked": int(not_asked.get(column.name, nobody)[rows].sum())}
+            for column in columns
+        ],
         # Column k is the probability that unit k + 1 of "units" is on, for each point.
         "on": np.round(on[rows], 2).tolist(),
     }

@@ -38,11 +38,13 @@ def describe_units(
     site_names: Sequence[str],
     top: int = 4,
     rows: FloatArray | None = None,
+    texts: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[dict[str, Any]]:
     """One record per hidden unit, largest share first: its share, the answers that differ most, its weights.
 
-    `rows` are row weights with mean one: [row].
+    `rows` are row weights with mean one: [row]; `texts` has the "short" text of each line of answers.
     """
+    texts = {} if texts is None else texts
     rows = np.ones(len(on)) if rows is None else rows
     lines = [line for a in answers for line in a.lines]
     names = {line.site: line.name for line in lines if line.site}
@@ -53,8 +55,8 @@ def describe_units(
     for k in range(on.shape[1]):
         size = np.nan_to_num(standardised[:, k])
         order = [int(i) for i in np.argsort(-np.abs(size), kind="stable") if abs(size[i]) >= _SMALLEST]
-        up = [_effect(contrasts[i], k, weights, place) for i in order if size[i] > 0][:top]
-        down = [_effect(contrasts[i], k, weights, place) for i in order if size[i] < 0][:top]
+        up = [_effect(contrasts[i], k, weights, place, texts) for i in order if size[i] > 0][:top]
+        down = [_effect(contrasts[i], k, weights, place, texts) for i in order if size[i] < 0][:top]
         units.append(
             {
                 "unit": k + 1,
@@ -108,14 +110,18 @@ def _statements(line: Answers, values: FloatArray) -> tuple[tuple[str, ...], Flo
     return words, np.stack([values >= cut for cut in cuts]).astype(float)
 
 
-def _effect(found: Contrast, k: int, weights: FloatArray, place: Mapping[str, int]) -> dict[str, Any]:
+def _effect(
+    found: Contrast, k: int, weights: FloatArray, place: Mapping[str, int], texts: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
     """The difference of one unit and line, at the level where the shares of on and off differ most."""
     line = found.line
     best = int(np.abs(found.share_on[:, k] - found.share_off[:, k]).argmax())
     share_on, share_off = float(found.share_on[best, k]), float(found.share_off[best, k])
     statement, site = found.statements[best], place.get(line.site or line.name)
+    text = texts[line.name]["short"] if line.name in texts else line.name
     return {
         "column": line.name,
+        "text": text,
         "kind": line.kind,
         "statement": statement,
         "share_on": share_on,
@@ -125,7 +131,7 @@ def _effect(found: Contrast, k: int, weights: FloatArray, place: Mapping[str, in
         "difference": float(found.mean_on[k] - found.mean_off[k]),
         "standardised": float(found.standardised[k]),
         "weight": 0.0 if site is None else float(weights[site, k]),
-        "words": f"{line.name}: {percent(share_on)} {statement}, against {percent(share_off)}",
+        "words": f"{text}: {percent(share_on)} {statement}, against {percent(share_off)}",
     }
 
 
@@ -140,9 +146,10 @@ def _headline(up: Sequence[dict[str, Any]], down: Sequence[dict[str, Any]]) -> s
 
 
 def _subject(effect: Mapping[str, Any]) -> str:
-    """The name of the column, with its upper value unless that is "yes"."""
+    """The text of the question, with its upper value unless that is "yes"."""
     named = effect["kind"] == "binary" and effect["statement"].lower() not in {"yes", "true", "1"}
-    return f"{effect['column']} ({effect['statement']})" if named else str(effect["column"])
+    text = f"“{effect['text']}”" if effect["text"].endswith(("?", ".")) else str(effect["text"])
+    return f"{text} ({effect['statement']})" if named else text
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """Blocks of questions that are missing together, and a schema in which having answered a block is evidence.
 
-Idea: questions belong together if nearly the same rows have no answer to them (skipped pages, drop-out, routing).
+Idea: questions belong together if largely the same rows have no answer to them (skipped pages, drop-out, routing).
 Guarantees that the added columns are no questions: queries neither predict, impute nor sample them.
 """
 
@@ -14,14 +14,12 @@ from thurbo.io.table import Table
 from thurbo.schema.routing import unanswered
 from thurbo.schema.schema import Schema
 
-SAME = 0.8  # least share of rows missing in both among those missing in one
+SAME = 0.5  # least share of rows missing in both among those missing in one; single answers are missing as well
 LEAST = 0.02  # smallest share of rows with an answer, and without one
 
 
-def missing_together(
-    columns: Mapping[str, Column], table: Table, same: float = SAME, alone: bool = False
-) -> list[tuple[str, ...]]:
-    """Blocks of at least two questions to which nearly the same rows have no answer, in order of the columns.
+def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = False) -> list[tuple[str, ...]]:
+    """Blocks of at least two questions to which largely the same rows have no answer, in order of the columns.
 
     With `alone`, also single questions.
     """
@@ -33,7 +31,7 @@ def missing_together(
         if not LEAST * len(gone) <= gone.sum() <= (1 - LEAST) * len(gone):
             continue
         for names, first in blocks:
-            if (gone & first).sum() >= same * (gone | first).sum():
+            if (gone & first).sum() >= SAME * (gone | first).sum():
                 names.append(name)
                 break
         else:
@@ -41,7 +39,7 @@ def missing_together(
     return [tuple(names) for names, _ in blocks if alone or len(names) > 1]
 
 
-def with_answered(schema: Schema, table: Table, same: float = SAME, alone: bool = False) -> Schema:
+def with_answered(schema: Schema, table: Table, alone: bool = False) -> Schema:
     """The schema with one `Answered` column for each block of questions that are missing together in the table.
 
     With `alone`, also for single questions. A schema that has such columns is returned as it is, so that a model can be
@@ -50,7 +48,7 @@ def with_answered(schema: Schema, table: Table, same: float = SAME, alone: bool 
     if any(column.role == "pattern" for column in schema.values()):
         return schema
     added: dict[str, Column] = {}
-    for names in missing_together(schema, table, same, alone):
+    for names in missing_together(schema, table, alone):
         name = f"answered: {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
         while name in schema or name in table:
             name += " "

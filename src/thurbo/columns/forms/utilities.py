@@ -49,13 +49,13 @@ class ChoiceForm(Form):
 
     def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
         check_statistic(statistic)
-        return label_values(column, self.probabilities(column, ask), statistic)
+        return label_values(column, self.probabilities(column, ask) * column.is_named, statistic)
 
     def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         check_statistic(statistic)
         chance = self.probabilities(column, ask)
         if column.has_order:
-            return {name: label_values(column, chance, statistic)}
+            return {name: label_values(column, chance * column.is_named, statistic)}
         return column.decode_columns(name, chance, cuts, np.ones(len(column.sites)))
 
     def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:

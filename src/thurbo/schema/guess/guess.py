@@ -25,7 +25,16 @@ from thurbo.errors import SchemaError
 from thurbo.io.notes import Note, whole
 from thurbo.schema.guess.coded import MOST_CODES, MOST_STEPS, guess_coded, many_levels, sort_codes
 from thurbo.schema.guess.roles import moment, role
-from thurbo.schema.guess.texts import DATES, NO_ANSWER, are_dates, guess_texts, is_own_words, many_combinations
+from thurbo.schema.guess.texts import (
+    DATES,
+    NO_ANSWER,
+    TIMES,
+    are_dates,
+    are_times,
+    guess_texts,
+    is_own_words,
+    many_combinations,
+)
 from thurbo.schema.guess.unanswered import unanswered
 
 _MOST_ITEMS = 100
@@ -43,7 +52,7 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
     if is_array and kind == "f":
         return Continuous(), "an array of floating-point numbers"
     if kind in "mM":
-        return DATES
+        return DATES if kind == "M" else TIMES
     if cells.ordered_levels is not None:
         return _ordered(cells.ordered_levels)
     if kind in "OTU" and not is_array and (found := _words(cells, note)):
@@ -65,7 +74,7 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
     except SchemaError:
         return Ignore("its cells are collections"), "cells hold collections of an unsupported type"
     if moment(distinct):
-        return DATES
+        return DATES if all(hasattr(value, "year") for value in distinct) else TIMES
     if any(isinstance(value, (tuple, frozenset)) for value in distinct):
         return _collections(distinct, cells)
     if not all(map(is_label, distinct)):
@@ -83,7 +92,7 @@ def _words(cells: Cells, note: Note) -> tuple[Column, str] | None:
         return None
     distinct = list(dict.fromkeys(cells.values[~cells.missing].tolist()))
     if are_dates(distinct):
-        return DATES
+        return TIMES if are_times(distinct) else DATES
     if is_own_words(cells.name, distinct) or is_own_words(note.title, distinct):
         return Ignore("it is free text"), f"its name asks for an answer in words, such as {show(distinct[0])}"
     return many_combinations(*cells.factorise())

@@ -21,7 +21,10 @@ from thurbo.io.table import Table
 from thurbo.schema.routing import unanswered
 from thurbo.schema.skips import Skip, meanings
 
-EXCEPTIONS = 0.05  # largest share of rows that were not asked and answered anyway, and one row more
+# Largest share of rows that were not asked and answered anyway, also relative to the share of answers of those asked.
+# One row more may be such an exception.
+EXCEPTIONS, RELATIVE = 0.08, 0.1
+BESIDE = 0.15  # the same for a question beside others with the same gate and answers
 ASKED = 0.6  # largest share of missing cells among rows that were asked
 ERROR = 0.01  # probability of a skip in a table where missing cells do not depend on answers
 SURE = 20.0  # a rare answer belongs to those that lead past the question if that is so many times more likely
@@ -94,13 +97,27 @@ def find(gates: Mapping[str, Gate], missing: Mapping[str, BoolArray], order: Seq
         first = next((other for *_, other in ranked if not _depends(other, name, chosen)), None)
         if first is not None:
             chosen[name] = first, own[first].asked
-    blocks: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for name, key in chosen.items():
-        blocks.setdefault(key, []).append(name)
+    blocks: dict[tuple[str, tuple[int, ...]], list[str]] = {key: [] for key in chosen.values()}
+    for name in missing:
+        near = [
+            key for key in blocks if key[0] != name and _joins(gates[key[0]].which[rows], key[1], missing[name][rows])
+        ]
+        if name not in chosen and near and not _depends(near[0][0], name, chosen):
+            chosen[name] = near[0]
+        if name in chosen:
+            blocks[chosen[name]].append(name)
     return tuple(
         Skip(tuple(names), gate_name, tuple(gates[gate_name].labels[at] for at in asked))
         for (gate_name, asked), names in blocks.items()
     )
+
+
+def _joins(which: IntArray, asked: Sequence[int], gone: BoolArray) -> bool:
+    """Whether a question is missing nearly as the others of a block: by the answers [row] of their gate."""
+    led = np.isin(which, asked)
+    past = (which >= 0) & ~led
+    nearly = _nearly_all(past.sum(), gone[past].sum(), BESIDE)
+    return bool(nearly and gone[led].sum() <= ASKED * led.sum())
 
 
 def _depends(gate: str, name: str, chosen: Mapping[str, tuple[str, Any]]) -> bool:
@@ -126,14 +143,17 @@ def _decides(which: Counts, n_labels: int, patterns: NDArray[np.float32], n_test
     return found
 
 
-def _nearly_all(n: Counts, m: Counts) -> BoolArray:
-    """Whether nearly all of n rows are missing."""
-    return n - m <= EXCEPTIONS * n + 1
+def _nearly_all(n: Counts, m: Counts, most: float = EXCEPTIONS) -> BoolArray:
+    """Whether nearly all of n rows are missing: all but a share, and one row more."""
+    return n - m <= most * n + 1
 
 
 def _past(n: Counts, m: Counts, n_tests: int) -> BoolArray:
     """Answers of a gate after which a question is not asked: [answer], by rows `n` and missing cells `m` of each."""
     likely = _nearly_all(n, m) & (m > n / 2)
+    if not likely.all():
+        answers = 1 - m[~likely].sum() / max(n[~likely].sum(), 1)
+        likely &= _nearly_all(n, m, min(EXCEPTIONS, RELATIVE * float(answers)))
     n_rest, m_rest = int(n[~likely].sum()), int(m[~likely].sum())
     if not n_rest or m_rest > ASKED * n_rest:
         return np.zeros(len(n), bool)

@@ -41,7 +41,11 @@ _SEPARATORS = (";", "|", ",")
 NO_ANSWER = ("absent", "unknown")
 DATES: tuple[Column, str] = (
     Ignore("dates and times are not modelled"),
-    'dates or times; use Continuous(parse="date") to model them as days',
+    'dates; use Continuous(parse="date") to model them as days',
+)
+TIMES: tuple[Column, str] = (
+    Ignore("dates and times are not modelled"),
+    "times or durations; to model them, add a column of numbers to the table, such as hours (14.5 for 14:30)",
 )
 _TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?")
 # Names of columns for an answer in the respondent's own words.
@@ -79,6 +83,11 @@ def are_dates(distinct: Sequence[Any]) -> bool:
     if len(texts) < len(distinct) or not any(_is_moment(text) for text in texts[:5]):
         return False
     return all(_is_moment(text) or unanswered(text) for text in texts)
+
+
+def are_times(distinct: Sequence[Any]) -> bool:
+    """Whether texts that are dates or times are all times of day, without a date."""
+    return all(_TIME.fullmatch(text.casefold()) for text in distinct if not unanswered(text))
 
 
 def _is_moment(text: str) -> bool:

@@ -1,0 +1,156 @@
+"""§4 How good the method of a model's predictions is: its results for a few rows, compared with a better method.
+
+The better method is enumeration if it is possible, and otherwise long Gibbs chains, two with other random numbers for
+each row: half of their difference is an estimate of the error of the reference itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from thurbo.columns.forms import Lines
+from thurbo.evidence.buckets import Buckets
+from thurbo.queries import predict
+from thurbo.queries.features import How, features
+from thurbo.queries.question import Question
+
+LEVEL = 0.9  # of the intervals
+GIBBS_DRAWS = 2000  # after as many burn-in rounds
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far the results of one query are from those of the better method.
+
+    Attributes
+    ----------
+    query : str
+        "transform: hidden units", "transform: factors", "predict_proba" or "predict_interval".
+    n : int
+        Number of results that were compared.
+    largest, mean : float
+        Largest and mean absolute difference: of probabilities, of factor means, and for intervals between 0.9 and the
+        probability of the 90 % interval by the better method.
+    reference_error : float
+        Mean standard error of the better method; 0 if it is exact.
+    """
+
+    query: str
+    n: int
+    largest: float
+    mean: float
+    reference_error: float
+
+
+@dataclass(frozen=True)
+class MethodCheck:
+    """The method that "auto" uses, and its error for some rows; `print` it, or read its attributes.
+
+    Attributes
+    ----------
+    method : str
+        What `method="auto"` means in predictions of this model: "exact" or "mean-field".
+    reference : str
+        The better method: "exact" or "gibbs".
+    rows : ndarray
+        Labels of the rows that were compared; empty if the method is exact, and so has no error.
+    differences : tuple of Difference
+        One for each query; empty if the method is exact.
+    coverage : float or None
+        Mean probability of the 90 % intervals by the better method; None without columns of numbers.
+    """
+
+    method: str
+    reference: str
+    rows: np.ndarray
+    differences: tuple[Difference, ...]
+    coverage: float | None = None
+
+    def _lines(self) -> list[tuple[str, str]]:
+        if self.method == "exact":
+            return [("method", "exact: sums over all states of the hidden units, so there is no error to check")]
+        found = [("method", f"{self.method}; compared with {self.reference} for {len(self.rows)} rows")]
+        for each in self.differences:
+            known = f", reference known to {each.reference_error:.3f}" if self.reference == "gibbs" else ""
+            found.append((each.query, f"largest difference {each.largest:.3f}, mean {each.mean:.3f}{known}"))
+        if self.coverage is not None:
+            found.append(("90 % intervals", f"contain the value with probability {self.coverage:.3f}"))
+        return found
+
+    def __str__(self) -> str:
+        lines = self._lines()
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name.ljust(width)}  {text}" for name, text in lines)
+
+    def _repr_html_(self) -> str:
+        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._lines())
+        return f"<table><tbody>{body}</tbody></table>"
+
+
+def check(question: Question, labels: np.ndarray, can_enumerate: bool) -> MethodCheck:
+    """Compare the method of a question with a better one, in all of its rows."""
+    if question.how.method == "exact":
+        return MethodCheck("exact", "exact", labels[:0], ())
+    hows = [replace(question.how, method="exact")]
+    if not can_enumerate:
+        hows = [replace(question.how, method="gibbs", n_draws=GIBBS_DRAWS, seed=seed) for seed in (0, 1)]
+    better = [replace(question, how=how) for how in hows]
+    found = []
+    for name, ask in _queries(question).items():
+        found.append(_difference(name, ask(question), [ask(each) for each in better]))
+    ends = _intervals(question)
+    contents = [_contents(each, ends) for each in better]
+    if ends:
+        found.append(_difference("predict_interval", np.full_like(contents[0], LEVEL), contents))
+    coverage = float(np.mean(contents)) if ends else None
+    return MethodCheck(question.how.method, hows[0].method, labels, tuple(found), coverage)
+
+
+def _difference(query: str, own: np.ndarray, better: list[np.ndarray]) -> Difference:
+    distance = np.abs(own - np.mean(better, axis=0))
+    error = 0.5 * np.abs(better[0] - better[-1]).mean()
+    return Difference(query, distance.size, float(distance.max()), float(distance.mean()), float(error))
+
+
+def _queries(question: Question) -> dict[str, Callable[[Question], np.ndarray]]:
+    """The queries that give an array, by name; those that this model has."""
+    schema, found = question.schema, {}
+    if question.params.n_hidden:
+        found["transform: hidden units"] = lambda asked: _features(asked, "hidden")
+    if question.params.n_factors:
+        found["transform: factors"] = lambda asked: _features(asked, "factors")
+    if any(schema[name].labels and not schema[name].is_listed for name in schema.modelled):
+        found["predict_proba"] = predict.all_probabilities
+    return found
+
+
+def _features(question: Question, which: str) -> np.ndarray:
+    evidence: Buckets = question.evidence
+    how: How = question.how
+    return evidence.by_chunks(lambda rows: getattr(features(question.params, rows, how), which))
+
+
+def _lines(question: Question) -> Lines:
+    n_rows = question.evidence.n_rows
+    return Lines(np.arange(n_rows), np.zeros(n_rows, np.int64))
+
+
+def _intervals(question: Question) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Both ends of the interval of every row, in standard units, for each column of numbers that all rows have."""
+    schema, found, tail = question.schema, {}, 0.5 * (1.0 - LEVEL)
+    for name in schema.modelled:
+        if question.blocks[name].family == "measured" and not schema[name].is_listed:
+            answer = question.about(name, _lines(question)).number()
+            found[name] = (answer.quantile(tail), answer.quantile(1.0 - tail))
+    return found
+
+
+def _contents(question: Question, ends: dict[str, tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The probability of each interval, [column, row]."""
+    found: list[Any] = [question.about(name, _lines(question)).mass(*both) for name, both in ends.items()]
+    return np.asarray(found, np.float64)
