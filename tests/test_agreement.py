@@ -162,7 +162,7 @@ def test_which_models_are_asked_cell_by_cell(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_array_equal(
         model.score_samples(frame()[:3]), model.score_samples(frame()[:3], method="sequential")
     )
-    monkeypatch.setattr(fitted_model.score, "is_exact", lambda params: True)
+    monkeypatch.setattr(fitted_model.score, "is_exact", lambda *asked: True)
     assert not model._is_by_prediction
 
 

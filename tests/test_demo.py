@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -75,25 +74,6 @@ def test_hidden_answers_are_those_that_evaluate_asks_about(everything: bool) -> 
     # A binomial share: five standard deviations either way.
     assert abs(sum(map(np.sum, hidden.values())) - 0.1 * n_answers) < 5 * np.sqrt(0.09 * n_answers)
     assert frame["respondent"].equals(shown["respondent"])
-
-
-def test_work_is_done_beside_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-
-    def work() -> None:
-        done.append("begun")
-        time.sleep(0.05)
-        done.append("ended")
-        raise ValueError("of no interest here")
-
-    monkeypatch.setattr(demo, "HEAD_START", 0.0)
-    with demo._in_background(work):
-        time.sleep(0.02)
-    assert done == ["begun", "ended"]
-    monkeypatch.setattr(demo, "HEAD_START", 100.0)
-    with demo._in_background(work):  # over before it had to begin
-        pass
-    assert done == ["begun", "ended"]
 
 
 class Oracle:

@@ -60,7 +60,7 @@ def test_examples_run(module: str, shared: dict[str, Any]) -> None:
         assert runner.run(example).failed == 0, example.name
 
 
-PUBLIC = [name for name in dir(tb.TBM) if not name.startswith("_")]
+PUBLIC = [name for name in dir(tb.TBM) if not name.startswith("_") and not name.endswith("_")]
 INHERITED = {"fit_transform", "get_metadata_routing", "set_output"}  # scikit-learn's own
 
 

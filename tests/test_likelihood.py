@@ -199,5 +199,5 @@ def test_chains_of_the_model_give_the_same_estimate():
 
 def test_scores_by_a_method_that_cannot_be():
     params = make_params(n_hidden=17)
-    with pytest.raises(ThurboError, match='17 hidden units and 0 factors are too many to enumerate; use method="imp'):
+    with pytest.raises(ThurboError, match='17 hidden units and 0 factors are too many to enumerate; use method="'):
         score.score(params, one_table(make_evidence(params)), "exact")

@@ -189,7 +189,7 @@ def test_reports_show_the_ends_of_their_bar(model: tb.TBM, frame: pd.DataFrame) 
     found = {each.name: each for each in read_answers(model.schema_, frame)}
     assert found["party"].description == "Blue < Green < Red"
     plain = {each.name: each for each in read_answers(SCHEMA, frame)}
-    records = [_data([each["party"]], len(frame), None)["columns"][0] for each in (found, plain)]
+    records = [_data([each["party"]], len(frame), None, {})["columns"][0] for each in (found, plain)]
     assert records[0]["counts"] == records[1]["counts"]
     assert [("words" in record) for record in records] == [False, True]
 

@@ -84,7 +84,7 @@ def test_sizes_are_a_rule_where_there_is_little_to_choose_by():
 
 def test_units_out_of_use_stay_at_zero():
     state = _start(n_hidden=4, n_factors=2)
-    cut, layout = sizes._cut(state, Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0)), 3, 1)
+    cut, layout = sizes.cut(state, Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0)), 3, 1)
     assert (np.asarray(cut.learnable.weights)[:, 3] == 0).all()
     assert (np.asarray(cut.learnable.loadings)[:, 1] == 0).all()
     assert layout.active_hidden.tolist() == [True] * 3 + [False]

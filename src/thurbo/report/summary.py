@@ -25,6 +25,7 @@ from thurbo.report.units import describe_units, percent
 from thurbo.schema.question_texts import question_texts
 from thurbo.schema.routing import NOT_APPLICABLE, not_applicable
 
+LONG_TEXT = 40  # characters
 # Names of the objectives in the report.
 _OBJECTIVES = {
     "exact": "exact likelihood",
@@ -167,12 +168,14 @@ def _weights(schema: Any, source: Table) -> FloatArray | None:
 def _texts(answers: Sequence[Answers], schema: Any) -> dict[str, dict[str, str]]:
     """The text of every column and of every part of a question, short and in full, by name.
 
-    The short text of a part has the name of the column: a label needs the room.
+    The short text of a part has the name of the column if the question is long: a label needs the room.
     """
     own = {name: text._asdict() for name, text in question_texts(schema.names, schema.titles).items()}
     parts = {
         part.name: {
-            key: part.name if key == "short" else f"{text}: {part.name.removeprefix(f'{column.name}: ')}"
+            key: part.name
+            if len(text) > LONG_TEXT and key == "short"
+            else f"{text}: {part.name[len(column.name) + 2 :]}"
             for key, text in own[column.name].items()
         }
         for column in answers
