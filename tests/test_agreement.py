@@ -166,6 +166,7 @@ def test_which_models_are_asked_cell_by_cell(monkeypatch: pytest.MonkeyPatch) ->
     assert not model._is_by_prediction
 
 
+@pytest.mark.slow
 def test_given_answers_hold_and_others_follow_them() -> None:
     model = fitted("multi-prediction")
     rows = model.sample(60, given=["age >= 45", "fan = yes", "trust in [2, 3]"], random_state=0)

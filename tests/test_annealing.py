@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.small import RUNS_LONG, UNOBSERVED, as_ragged, log_evidence_exact, make_evidence, make_params, mean_field
+from tests.small import RUNS_LONG, as_ragged, log_evidence_exact, make_evidence, make_params, mean_field
 from thurbo.evidence.buckets import one_table
 from thurbo.inference.annealing import log_unnormalised_annealed
 from thurbo.inference.likelihood import log_partition_exact, log_unnormalised_importance
@@ -59,7 +59,7 @@ def test_stated_errors_hold_where_importance_sampling_fails(case):
     assert (error > 0).all()
 
 
-@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize("unobserved", [pytest.param("marginalize", marks=pytest.mark.slow), "exclude"])
 def test_factors_and_rows_with_sites_of_their_own(unobserved):
     params = make_params(0, 6, 3, 1)
     evidence = make_evidence(params, 1, 12, 0.3, unobserved)

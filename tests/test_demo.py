@@ -40,6 +40,7 @@ def run(page: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     return out, html
 
 
+@pytest.mark.slow
 def test_the_demo_tells_its_story(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

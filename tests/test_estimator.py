@@ -489,7 +489,9 @@ ASKED = [("model", query) for query in QUERIES] + [
 ]
 
 
-@pytest.mark.parametrize(("which", "query"), ASKED)
+@pytest.mark.parametrize(
+    ("which", "query"), [pytest.param(*each, marks=[pytest.mark.slow] * (each[1] == "gibbs")) for each in ASKED]
+)
 def test_a_rows_answer_is_its_own(which: str, query: str, request: pytest.FixtureRequest) -> None:
     """Alone, among others in another order, and in two chunks of 1024 rows, the second of them padded."""
     own, frame = request.getfixturevalue(which), request.getfixturevalue("frame").iloc[:16]

@@ -293,7 +293,9 @@ def test_intervals_stay_within_what_is_declared() -> None:
 # ---- orders that are kept as a table, and columns that are not there
 
 
-@pytest.mark.parametrize("column", [tb.Ratings(by="order"), tb.Ranking(["a", "b", "c", "d"])])
+@pytest.mark.parametrize(
+    "column", [pytest.param(tb.Ratings(by="order"), marks=pytest.mark.slow), tb.Ranking(["a", "b", "c", "d"])]
+)
 def test_items_are_added_to_orders_of_few_items(column: Any) -> None:
     rng = np.random.default_rng(0)
     cells: list[Any] = [[str(item) for item in rng.permutation(list("abcd"))[: 2 + row % 3]] for row in range(N_ROWS)]

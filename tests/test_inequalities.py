@@ -182,6 +182,7 @@ def test_samples_satisfy_what_is_given(model, method):
     assert all(text.index("C") < text.index("A") for text in rows["films"])
 
 
+@pytest.mark.slow
 def test_conditional_samples_have_the_conditional_probabilities(model):
     given = ["films: A > B", "income >= 6"]
     exact = model.predict_proba(blank(), "likes", given=given, method="exact")[0, 1]

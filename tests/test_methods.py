@@ -61,7 +61,7 @@ def drawn(model: tb.TBM, n_rows: int) -> pd.DataFrame:
 
 
 # A binomial deviation of 4.3 standard errors has a probability of 2e-5.
-@pytest.mark.parametrize(("n_hidden", "n_factors"), [(12, 0), (1, 2)])
+@pytest.mark.parametrize(("n_hidden", "n_factors"), [pytest.param(12, 0, marks=pytest.mark.slow), (1, 2)])
 def test_intervals_of_auto_hold_what_they_say(n_hidden: int, n_factors: int) -> None:
     model = given_model(n_hidden, n_factors)
     assert model.method_ == "exact"

@@ -265,6 +265,7 @@ def test_one_of_is_the_sum_of_its_candidates():
     np.testing.assert_allclose(one, logsumexp(np.array(each), axis=0), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_boxes_need_not_be_asked_about_slots_that_groups_hold_alone():
     """Narrower arrays, the same boxes: masses with their slopes, means, draws, and what is left of them."""
     params, evidence = make_params(), make_evidence()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from thurbo.constraints import Gauge, Order
 from thurbo.constraints.masses import permutations
@@ -40,6 +41,7 @@ def both_ways(ranks: np.ndarray, means: np.ndarray) -> list[np.ndarray]:
     return [np.asarray(part) for each in orders for part in masses(each, jnp.asarray(means, jnp.float32), weight)]
 
 
+@pytest.mark.slow
 def test_short_way_agrees_with_the_chains_except_where_no_state_likes_a_ranking():
     rng = np.random.default_rng(0)
     ranks = np.stack([rng.permutation(5) for _ in range(32)])

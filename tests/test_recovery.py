@@ -54,10 +54,8 @@ CASES = {
         learning_rate=0.03,
     ),
 }
-SLOW = ("binary", "ordinal", "simple", "multiselect", "categorical", "ranking", "ranking of three tiers", "everything")
 RUNS = [
-    *[pytest.param(name, {"objective": "exact"}, id=name) for name in CASES if name not in SLOW],
-    *[pytest.param(name, {"objective": "exact"}, id=name, marks=pytest.mark.slow) for name in SLOW],
+    *[pytest.param(name, {"objective": "exact"}, id=name, marks=pytest.mark.slow) for name in CASES],
     pytest.param("simple", {"objective": "likelihood"}, id="likelihood", marks=pytest.mark.slow),
     pytest.param(
         "simple",

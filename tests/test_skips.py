@@ -310,7 +310,7 @@ def test_a_gate_that_is_not_known_is_imputed_and_then_decides(model: tb.TBM, sur
     assert (full.loc[led, SEEN] == "Yes").all()  # they have answered what only "Yes" leads to
 
 
-@pytest.mark.parametrize("method", ["exact", "gibbs", "sequential"])
+@pytest.mark.parametrize("method", ["exact", pytest.param("gibbs", marks=pytest.mark.slow), "sequential"])
 def test_draws_follow_the_routing(model: tb.TBM, survey: Any, method: str) -> None:
     empty = survey.copy()
     empty.loc[empty.index[:40], :] = None
@@ -327,7 +327,7 @@ def test_flags_mark_what_was_imputed_and_nothing_else(model: tb.TBM, survey: Any
         assert full[f"{name}_probability"].notna().tolist() == filled.tolist()
 
 
-@pytest.mark.parametrize("method", ["gibbs", "sequential"])
+@pytest.mark.parametrize("method", [pytest.param("gibbs", marks=pytest.mark.slow), "sequential"])
 def test_samples_leave_empty_what_is_not_asked(model: tb.TBM, method: Any) -> None:
     rows = model.sample(120, method=method, random_state=0)
     assert set(rows[SEEN]) == {"No", "Yes"}
