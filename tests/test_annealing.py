@@ -59,7 +59,8 @@ def test_stated_errors_hold_where_importance_sampling_fails(case):
     assert (error > 0).all()
 
 
-@pytest.mark.parametrize("unobserved", [pytest.param("marginalize", marks=pytest.mark.slow), "exclude"])
+@pytest.mark.slow
+@pytest.mark.parametrize("unobserved", UNOBSERVED)
 def test_factors_and_rows_with_sites_of_their_own(unobserved):
     params = make_params(0, 6, 3, 1)
     evidence = make_evidence(params, 1, 12, 0.3, unobserved)

@@ -408,7 +408,8 @@ def test_evaluate_and_report_read_long_tables(shelf: Shelf, tmp_path: Path, caps
     assert "movie" in page.read_text()
 
 
-@pytest.mark.parametrize("n_items", [pytest.param(4, marks=pytest.mark.slow), 80])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_items", [4, 80])
 def test_orders_are_written_by_place(n_items: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of few items, which are kept as a table, and of few out of many."""
     rng, files = np.random.default_rng(0), {name: str(tmp_path / name) for name in ("t.csv", "m.thurbo", "o.csv")}

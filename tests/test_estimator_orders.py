@@ -51,7 +51,7 @@ def frame() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def model(frame: pd.DataFrame) -> tb.TBM:
-    return tb.TBM(SCHEMA, n_hidden=2, max_epochs=25, batch_size=100, random_state=0).fit(frame)
+    return tb.TBM(SCHEMA, n_hidden=2, max_epochs=16, batch_size=100, random_state=0).fit(frame)
 
 
 def test_it_learns_more_than_the_shares(model: tb.TBM, frame: pd.DataFrame) -> None:

@@ -118,7 +118,8 @@ def test_rows_are_scored_by_the_mixture() -> None:
     assert (error >= 0).all()
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True])
 def test_every_query_answers(whole: bool) -> None:
     model = fitted(whole)
     data = frame()[list(model.schema_)]

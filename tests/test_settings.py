@@ -82,6 +82,7 @@ def test_auto_is_the_default_value() -> None:
         chosen(learning=tb.Prediction(masking="some"))
 
 
+@pytest.mark.slow
 def test_settings_are_copied_changed_and_searched(frame: pd.DataFrame) -> None:
     model = tb.TBM(SCHEMA, n_hidden=1, max_epochs=1, random_state=0, learning=tb.Exact(sparsity_weight=0.1))
     copy = clone(model)
