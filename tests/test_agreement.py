@@ -45,7 +45,7 @@ CASES = {
 }
 # Small enough to enumerate, but trained by prediction: its queries agree with each other, and less with the data.
 JOINT_ONLY = ("enumerated prediction",)
-RUNS = ["multi-prediction", *(pytest.param(name, marks=pytest.mark.slow) for name in CASES if name[0] != "m")]
+RUNS = [pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 
 
 def frame() -> pd.DataFrame:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.small import RUNS_LONG, as_ragged, log_evidence_exact, make_evidence, make_params, mean_field
+from tests.small import RUNS_LONG, UNOBSERVED, as_ragged, log_evidence_exact, make_evidence, make_params, mean_field
 from thurbo.evidence.buckets import one_table
 from thurbo.inference.annealing import log_unnormalised_annealed
 from thurbo.inference.likelihood import log_partition_exact, log_unnormalised_importance

@@ -76,12 +76,8 @@ def forms() -> dict[str, tuple]:
     }
 
 
-QUICK = ("mixed",)  # which holds all others
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in forms()]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", forms())
 def test_every_form_is_linear(name):
     region = forms()[name]
     A, b, c = region.as_linear(0)
@@ -239,7 +235,7 @@ def test_means_have_slopes_to_train_through(make):
     "make",
     [
         pytest.param(lambda: Evidence((linear_of(CHAIN),)), id="chain", marks=pytest.mark.slow),
-        pytest.param(lambda: boxed(WEDGE)[0], id="box"),
+        pytest.param(lambda: boxed(WEDGE)[0], id="box", marks=pytest.mark.slow),
     ],
 )
 def test_draws_against_rejection(make):

@@ -233,7 +233,8 @@ def test_hidden_cells_of_coupled_evidence_are_conditioned_on_the_others():
     )
 
 
-@pytest.mark.parametrize("unobserved", ["marginalize", pytest.param("exclude", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("unobserved", ["marginalize", "exclude"])
 def test_objectives_have_finite_right_gradients_over_mixed_rows(unobserved):
     params, evidence = make_params(), make_evidence(unobserved)
     plan = Plan(unobserved=unobserved, n_mean_field_steps=3)

@@ -291,6 +291,7 @@ def test_who_saw_no_film_is_not_imputed_as_having_seen_one(model: tb.TBM, survey
     _follows_the_routing(model, full)
 
 
+@pytest.mark.slow
 def test_what_does_not_apply_is_imputed_if_asked_for(model: tb.TBM, survey: Any) -> None:
     for kind in ("not applicable", "Not Applicable", "all"):
         full = model.impute(survey, fill=kind)
