@@ -82,6 +82,7 @@ def test_factors_and_rows_with_sites_of_their_own(unobserved):
     np.testing.assert_allclose(np.asarray(again[0]), value, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_auto_never_takes_the_biased_estimate():
     params = make_params(0, 6, 17, 0, 0.5, np.float32)
     evidence = one_table(make_evidence(params, 1, 5))

@@ -147,6 +147,7 @@ def test_kill_at_any_moment_and_resume_to_the_same_parameters(tmp_path):
     assert 120 >= undisturbed.n_epochs_ == resumed.n_epochs_
 
 
+@pytest.mark.slow
 def test_partial_fit_learns_from_rows_as_they_come():
     frame = table(600)
     model = tb.TBM(n_hidden=2, objective="multi-prediction", batch_size=50, learning_rate=0.03, random_state=0)

@@ -938,6 +938,7 @@ print("done", model.weights_.dtype)
 """
 
 
+@pytest.mark.slow
 def test_with_jax_as_users_have_it(tmp_path: Any) -> None:
     """Without float64 and strict promotion, which the rest of this suite turns on; and warnings would be errors."""
     few = "ignore:2 epochs are too few"
