@@ -24,7 +24,7 @@ SHORTER = {
 }
 PAGES = (
     "README.md",
-    "docs/quickstart.md",
+    pytest.param("docs/quickstart.md", marks=pytest.mark.slow),
     "docs/saving.md",
     pytest.param("docs/rankings.md", marks=pytest.mark.slow),
     pytest.param("docs/evaluation.md", marks=pytest.mark.slow),
