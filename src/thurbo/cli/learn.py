@@ -134,7 +134,8 @@ def fit(
         raise _interrupted(model, output, state)
     model.save(output)
     if state is not None and (not model.history_ or "settled" in model.history_[-1]):
-        state.unlink(missing_ok=True)  # kept if the fit did not run to its end, so that it can be resumed
+        for each in (state, *state.parent.glob(f"{state.name}.[0-9]")):  # of all members
+            each.unlink(missing_ok=True)  # kept if the fit did not run to its end, so that it can be resumed
     for line in _summary(model, frame, output):
         typer.echo(line)
 

@@ -22,6 +22,7 @@ from thurbo.evidence.buckets import Buckets
 from thurbo.io.table import Table, as_table
 from thurbo.learning import settings
 from thurbo.learning.checkpoint import Unfinished
+from thurbo.learning.members import Interrupted
 from thurbo.queries import score
 from thurbo.queries.features import Features, How, features
 from thurbo.queries.question import Question
@@ -56,7 +57,7 @@ class FittedModel:
     frame_kind_: str
     n_ratings_: dict[str, np.ndarray]
 
-    _unfinished: Unfinished | None = None  # after a fit that was interrupted
+    _unfinished: Unfinished | Interrupted | None = None  # after a fit that was interrupted
     _population: Population | None = None  # if the fit has several members
     _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see queries.seen
 

@@ -73,6 +73,7 @@ class Outcome(NamedTuple):
     population: Population
     leader: Params
     fitted: course.Fitted
+    unfinished: members.Interrupted | None  # if the fit was interrupted
 
 
 class _Read(NamedTuple):
@@ -126,7 +127,7 @@ def fit(
     logs = np.stack([each[0] for each in scores])
     weight = members.stack(logs, answer_weight)
     lead = max(
-        (place for place, (member, _) in enumerate(found) if member.reading == "given" and member.n_hidden > 0),
+        (place for place, (member, _) in enumerate(found) if member.reading == "given" and member is not alone),
         key=lambda place: weight[place],
     )
     kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
@@ -140,7 +141,9 @@ def fit(
     fits = [each.fitted for each in trained]
     problem = next((text for each in fits if (text := _problem(each))), None)
     leader = fits[lead]._replace(problem=problem, converged=problem is None)
-    return Outcome(Population(fitted, exponents), members.active(found[lead][1], found[lead][0]), leader)
+    parts = tuple(each.unfinished for each in trained)
+    rest = members.Interrupted(parts) if any(parts) else None
+    return Outcome(Population(fitted, exponents), members.active(found[lead][1], found[lead][0]), leader, rest)
 
 
 def _problem(fitted: course.Fitted) -> str | None:

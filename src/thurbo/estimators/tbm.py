@@ -344,7 +344,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         monitor.warn(found.fitted)
         self._population, self.sizes_tried_ = found.population, []
         self._adopt(data.schema, found.leader, "multi-prediction", found.fitted.history, found.fitted.converged)
-        self._unfinished, self.time_spent_ = None, timer.spent()
+        self._unfinished, self.time_spent_ = found.unfinished, timer.spent()
         self._keep_table(table, data)
         return self
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -19,7 +20,7 @@ import jax
 import numpy as np
 
 from thurbo.learning import course, fit, settings
-from thurbo.learning.checkpoint import Checkpoint, fingerprint
+from thurbo.learning.checkpoint import Checkpoint, Unfinished, fingerprint
 from thurbo.learning.fit import Data
 from thurbo.learning.sizes import cut
 from thurbo.learning.start import fold
@@ -102,6 +103,29 @@ class Trained(NamedTuple):
     member: Member
     params: Params
     fitted: course.Fitted
+    unfinished: Unfinished | None = None
+
+
+class Interrupted(NamedTuple):
+    """A fit of several members that was interrupted: where each of them can be resumed, None if it had ended."""
+
+    parts: tuple[Unfinished | None, ...]
+
+    @property
+    def run(self) -> course.Run:
+        """The run of the member that came furthest."""
+        return max((each.run for each in self.parts if each is not None), key=lambda run: run.number)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a checkpoint for each member, from which `fit` resumes."""
+        for place, each in enumerate(self.parts):
+            if each is not None:
+                each.save(checkpoint_of(path, place))
+
+
+def checkpoint_of(path: str | PathLike[str], place: int) -> Path:
+    """The checkpoint of a member: the file that the user named, and for the others this name with a number."""
+    return Path(f"{os.fspath(path)}.{place + 1}") if place else Path(path)
 
 
 class _Training(NamedTuple):
@@ -178,10 +202,9 @@ def _train(
     whole = fit.start(key_start, data, size, int(chosen["n_chains"]), plan)
     state, layout = cut(whole, data.layout, member.n_hidden, member.n_factors)
     layout = layout._replace(decay=jax.device_put(np.float32(member.weight_decay)))
-    checkpoint = None
+    mark, checkpoint = fingerprint(rows, state, layout, plan, own_length), None
     if chosen["checkpoint"] is not None:
-        path = Path(f"{chosen['checkpoint']}.{place + 1}") if place else chosen["checkpoint"]
-        checkpoint = Checkpoint(path, fingerprint(rows, state, layout, plan, own_length))
+        checkpoint = Checkpoint(checkpoint_of(chosen["checkpoint"], place), mark)
     fitted = course.fit(
         key_fit,
         state,
@@ -196,7 +219,8 @@ def _train(
     )
     if checkpoint is not None and fitted.unfinished is not None:
         checkpoint.write(fitted.unfinished)
-    return Trained(member, fitted.params, fitted)
+    unfinished = None if fitted.unfinished is None else Unfinished(mark, fitted.unfinished)
+    return Trained(member, fitted.params, fitted, unfinished)
 
 
 def independent(chosen: Mapping[str, Any], data: Data, size: tuple[int, int]) -> Params:
