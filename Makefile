@@ -35,9 +35,10 @@ test: venv
 suite: venv
 	$(PYTEST) --durations 15
 
-# As users compile, which `test` does not: the longer statistical work, and numerical tests once more.
+# As users compile, which `test` does not: the longer statistical work, numerical tests once more, and new examples for
+# tests that draw theirs.
 test-slow: venv
-	THURBO_TEST_OPTIMISED=1 $(PYTEST) -m 'slow or numerical'
+	THURBO_TEST_OPTIMISED=1 $(PYTEST) -m 'slow or numerical or hypothesis'
 
 bench: venv
 	$(BIN)/python -m benchmarks.truncnorm

@@ -47,10 +47,16 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers, and the processes that t
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
 # Before the hook: what users give is for `fit` to refuse, in its own words.
 import thurbo.learning.objective_settings  # noqa: E402, F401
+
+# The same examples each time, so that a failure is due to a change; `make test-slow` draws new ones.
+settings.register_profile("repeatable", derandomize=True)
+if os.environ.get("THURBO_TEST_OPTIMISED", "0") != "1":
+    settings.load_profile("repeatable")
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -491,6 +491,11 @@ def test_a_band_in_a_far_tail_of_ranks_is_told_from_its_neighbour() -> None:
     assert [fitted.labels[code] for code in fitted.codes(fitted.encode(cells_of(values)))] == values
 
 
+def test_a_number_is_not_rounded_into_the_next_band() -> None:
+    case = Case("halves", Banded({"-1 to 0": (-1, 0), "0 to 1": (0, 1)}), ["-1 to 0"])
+    assert round_trip(case)["q"] == ["-1 to 0"]
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_bands_round_trip(data: Any) -> None:

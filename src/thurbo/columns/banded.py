@@ -228,6 +228,11 @@ class Banded(LabelledColumn, MeasuredColumn):
         found = len(self.labels) - 1 - np.maximum(outside, 0.0)[:, ::-1].argmin(axis=1)
         return np.where(np.isnan(numbers), -1, found).astype(np.int32)
 
+    def _numbers(self, x: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """Not rounded: a rounded number can be in the next band."""
+        z = np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0]
+        return self.to_user(z)
+
     def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
         return self.answers_of(self.nearest(numbers))
 
