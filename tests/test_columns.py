@@ -491,6 +491,14 @@ def test_a_band_in_a_far_tail_of_ranks_is_told_from_its_neighbour() -> None:
     assert [fitted.labels[code] for code in fitted.codes(fitted.encode(cells_of(values)))] == values
 
 
+def test_the_edges_of_ranked_bands_are_the_normal_scores_of_their_shares() -> None:
+    column = Banded({"<30": (None, 30), "30-44": (30, 45), "45+": (45, None)}, transform="rank-normal")
+    fitted = column.fit(cells_of(["<30"] * 2 + ["30-44"] * 5 + ["45+"] * 3))
+    lower, upper = fitted.standard_edges
+    np.testing.assert_allclose(lower[1:], norm.ppf([0.2, 0.7]), atol=1e-6)
+    np.testing.assert_allclose(upper[:-1], norm.ppf([0.2, 0.7]), atol=1e-6)
+
+
 def test_a_number_is_not_rounded_into_the_next_band() -> None:
     case = Case("halves", Banded({"-1 to 0": (-1, 0), "0 to 1": (0, 1)}), ["-1 to 0"])
     assert round_trip(case)["q"] == ["-1 to 0"]

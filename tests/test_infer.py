@@ -108,7 +108,7 @@ def test_the_order_of_common_scales_is_found(levels: list[str]) -> None:
         expected = (
             tb.Ordinal(levels, missing=missing)
             if ends is None
-            else tb.Banded(dict(zip(levels, ends, strict=True)), missing=missing)
+            else tb.Banded(dict(zip(levels, ends, strict=True)), transform="rank-normal", missing=missing)
         )
         assert schema["q"] == expected
         assert ("form a scale" if ends is None else "are bands") in schema.reasons["q"]

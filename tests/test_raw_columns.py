@@ -339,7 +339,8 @@ BANDS = [
 @pytest.mark.parametrize(("labels", "ends"), BANDS, ids=lambda value: str(value[0]))
 def test_bands_are_numbers(labels: list[str], ends: list[tuple[float | None, float | None]]) -> None:
     found = infer({"q": answers(list(reversed(labels)), extra=["Prefer not to say"])})["q"]
-    assert found == tb.Banded(dict(zip(labels, ends, strict=True)), missing=["Prefer not to say"])
+    bands = dict(zip(labels, ends, strict=True))
+    assert found == tb.Banded(bands, transform="rank-normal", missing=["Prefer not to say"])
 
 
 def test_negated_answers_are_never_the_highest_level() -> None:

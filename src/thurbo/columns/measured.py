@@ -102,7 +102,10 @@ class MeasuredColumn(Column):
         if self.transform == "rank-normal":
             knots, scores = normal_scores(lower[known], upper[known])
             fitted = replace(self, knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
-        location, scale = _location_and_scale(fitted._forward(_middles(lower[known], upper[known])))
+        if self.transform == "rank-normal" and (lower[known] < upper[known]).any():
+            location, scale = 0.0, 1.0  # scores are standard normal; those of the middles of intervals are not
+        else:
+            location, scale = _location_and_scale(fitted._forward(_middles(lower[known], upper[known])))
         return replace(fitted, location=location, scale=scale, **self._precision.widened(lower, upper)._asdict())
 
     @property

@@ -146,7 +146,7 @@ def _scale(texts: Texts) -> tuple[Column, str] | None:
     if ends is not None:
         example = listing(map(show, sorted(kept, key=lambda text: ends[kept.index(text)][0] or -np.inf)), most=3)
         reason = f"{example} are bands of a number{texts.less}"
-        return Banded(dict(zip(kept, ends, strict=True)), missing=texts.missing), reason
+        return Banded(dict(zip(kept, ends, strict=True)), transform="rank-normal", missing=texts.missing), reason
     found = scale(kept)
     if found is not None:
         levels = tuple(text for _, text in sorted(zip(found.heights, kept, strict=True)))
