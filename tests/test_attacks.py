@@ -188,10 +188,13 @@ def test_an_interrupted_fit_ends_the_work_that_needs_it(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_a_signal_ends_the_command(survey: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("chosen", [["--hidden", "2"], []], ids=["one member", "several members"])
+def test_a_signal_ends_the_command(survey: Path, tmp_path: Path, chosen: list[str]) -> None:
     code = "from thurbo.cli import main; main()"
     state = tmp_path / "state"
-    options = ["--hidden", "2", "--epochs", "1000000", "--checkpoint", str(state)]
+    header, *rows = survey.read_text().splitlines()
+    survey.write_text("\n".join([header, *rows * (1 + 240 // len(rows))]) + "\n")  # enough for several members
+    options = [*chosen, "--epochs", "1000000", "--checkpoint", str(state)]
     command = [sys.executable, "-c", code, "fit", str(survey), "-o", str(tmp_path / "m.thurbo"), *options]
     started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for _ in range(1200):

@@ -16,7 +16,7 @@ from thurbo.errors import ThurboError
 from thurbo.estimators import population
 from thurbo.learning import members
 
-N = 240
+N = 160
 SCHEMA = {
     "fan": tb.Binary(true="yes"),
     "trust": tb.Ordinal(["low", "mid", "high"]),
@@ -48,7 +48,7 @@ def fitted(whole: bool = False) -> tb.TBM:
     """Members of one reading, which share a program; `whole` has ordered levels and patterns of missing answers."""
     schema = {name: column for name, column in SCHEMA.items() if whole or name != "trust"}
     missing: Any = "auto" if whole else "ignorable"
-    settings = {"members": 3, "max_epochs": 15, "learning_rate": 0.03, "random_state": 0, "verbose": False}
+    settings = {"members": 3, "max_epochs": 10, "learning_rate": 0.03, "random_state": 0, "verbose": False}
     return tb.TBM(schema, missing=missing, **settings).fit(frame())
 
 
@@ -73,19 +73,34 @@ def test_a_member_that_knows_nothing_counts_little() -> None:
     assert members.stack(log_p, np.ones(400))[0] > 0.97
 
 
+def test_the_weights_of_a_column_follow_its_own_answers() -> None:
+    shared = np.asarray([0.7, 0.2, 0.1])
+    few, many = (np.log(np.tile([[0.1], [0.1], [0.9]], n)) for n in (2, 400))
+    nothing = members.stack_column(np.zeros((3, 0)), np.zeros(0), shared)
+    np.testing.assert_allclose(nothing, members.SHARED * shared + (1 - members.SHARED) / 3)
+    weak, strong = (members.stack_column(each, np.ones(each.shape[1]), shared) for each in (few, many))
+    assert nothing[2] < weak[2] < 0.6 < 0.97 < strong[2]
+
+
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_probabilities_are_weighted_means_of_the_members(whole: bool) -> None:
     model = fitted(whole)
     assert model._population is not None
-    weights, exponents = model._population.weights, model._population.exponents
-    assert weights.sum() == pytest.approx(1)
+    exponents = model._population.exponents
+    assert model._population.weights.sum() == pytest.approx(1)
+    few = frame()[:16]
     for name, family in (("fan", "levels"), ("trust", "levels"), ("party", "utility")):
         if name not in model.schema_:
             continue
-        parts = np.stack([view.predict_proba(frame(), name, method="mean-field") for view in model._views()])
-        raised = np.tensordot(weights, parts, 1) ** exponents[family]
+        parts = np.stack([view.predict_proba(few, name, method="mean-field") for view in model._views()])
+        weights = model._population.column_weights[name]
+        assert weights.sum() == pytest.approx(1)
+        (shares,), (tilt,) = model._population.anchors[name]
+        n_others = few[list(model.schema_)].drop(columns=name).notna().sum(axis=1).to_numpy()
+        raised = np.tensordot(weights, parts, 1) ** exponents[family] * shares ** (1 - exponents[family])
+        raised *= np.exp(tilt / (1 + n_others[:, None]))
         expected = raised / raised.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(model.predict_proba(frame(), name), expected, atol=1e-6)
+        np.testing.assert_allclose(model.predict_proba(few, name), expected, atol=1e-6)
     readings = {each.member.reading for each in model._population.members}
     assert readings == ({"given", "utilities, missing"} if whole else {"given"})
 
@@ -96,7 +111,7 @@ def test_numbers_are_mixtures() -> None:
     means = [view.predict(frame(), "age", statistic="mean")["age"] for view in model._views()]
     np.testing.assert_allclose(
         model.predict(frame(), "age", statistic="mean")["age"],
-        sum(w * mean for w, mean in zip(model._population.weights, means, strict=True)),
+        sum(w * mean for w, mean in zip(model._population.column_weights["age"], means, strict=True)),
         rtol=1e-4,
     )
     ends = model.predict_interval(frame(), "age", level=0.8)
@@ -163,6 +178,14 @@ def test_more_training_needs_one_member() -> None:
 def test_bad_numbers_are_refused(bad: object) -> None:
     with pytest.raises(ThurboError, match="members="):
         tb.TBM(SCHEMA, members=bad).fit(frame())  # type: ignore[arg-type]
+
+
+def test_several_members_need_prediction_and_a_table() -> None:
+    for settings in ({"objective": "exact"}, {"learning": tb.Likelihood()}):
+        with pytest.raises(ThurboError, match="trained by prediction"):
+            tb.TBM(SCHEMA, members=2, **settings).fit(frame())  # type: ignore[arg-type]
+    with pytest.raises(ThurboError, match="lists"):
+        tb.TBM({"films": tb.Ratings(["a", "b"])}, members=2).fit({"films": [{"a": 1}, {"b": 2}]})
 
 
 def test_one_member_if_anything_is_chosen() -> None:

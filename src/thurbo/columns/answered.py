@@ -50,5 +50,6 @@ class Answered(Binary):
         Rows without any answer (not in `some`) say nothing, and so does a table that has none of the questions.
         """
         own = [answered[name] for name in self.columns if name in answered]
-        code = np.where(some, np.any(own, axis=0), -1) if own else np.full(len(some), -1)
+        found = np.any([np.zeros(len(some), bool), *own], axis=0)
+        code = np.where(found, 1, np.where(some & bool(own), 0, -1))
         return Block.levels(code.astype(np.int32)[:, None], 1)

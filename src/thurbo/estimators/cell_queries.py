@@ -368,7 +368,8 @@ class CellQueries(FittedModel, TransformerMixin):
                 cell_by_cell = method == "auto" and member._is_by_prediction and items is None
                 own = "sequential" if cell_by_cell and not own_rows.evidence.spans_cells else method
                 question = member._question(own_rows, "mean-field" if own == "sequential" else "auto")
-                completed += draws.complete(question, asked.table, own_share, own, items, kinds)
+                offsets = member._offsets() if own == "sequential" else None
+                completed += draws.complete(question, asked.table, own_share, own, items, kinds, offsets)
         return completed
 
     def _shares(self, rows: Asked, share: draws.Share) -> list[tuple[Self, Asked, draws.Share]]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -23,8 +25,9 @@ from thurbo.io.table import Table, as_table
 from thurbo.learning import settings
 from thurbo.learning.checkpoint import Unfinished
 from thurbo.learning.members import Interrupted
-from thurbo.queries import score
+from thurbo.queries import gates, score
 from thurbo.queries.features import Features, How, features
+from thurbo.queries.kept_shares import Offsets
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -59,6 +62,7 @@ class FittedModel:
 
     _unfinished: Unfinished | Interrupted | None = None  # after a fit that was interrupted
     _population: Population | None = None  # if the fit has several members
+    _routes: gates.Routes = MappingProxyType({})  # of a member: what follow-up questions say about their gates
     _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see queries.seen
 
     def _finished(self) -> Self:
@@ -168,10 +172,16 @@ class FittedModel:
 
     def _question(self, asked: Asked, method: str = "auto") -> Question:
         """A table put to the model, or to all its members."""
-        own = Question(self.params_, self.schema_, asked.blocks, asked.evidence.on_host(), self._how(method))
+        given, routes = () if asked.given is None else tuple(self._conditions(asked.given)), self._routes
+        evidence = asked.evidence.on_host()
+        own = Question(self.params_, self.schema_, asked.blocks, evidence, self._how(method), routes, given)
         if self._population is None:
             return own
         return self._population.question(own, [view._question(read, method) for view, read in self._asked_of(asked)])
+
+    def _offsets(self) -> Offsets | None:
+        """What rows that are drawn cell by cell need to keep the shares of the training table: only of members."""
+        return None
 
     def _asked_of(self, asked: Asked, generative: bool = False) -> list[tuple[Self, Asked]]:
         """Each member, and the table as it reads it."""
@@ -202,6 +212,8 @@ class FittedModel:
         for each in self._population.generative if generative else self._population.members:
             view = copy(self)
             view._population, view.schema_, view.params_ = None, each.schema, each.params
+            view._routes = self._population.routes
+            view._offsets = partial(self._population.offsets, each, view._how("mean-field"))  # type: ignore[method-assign]
             views.append(view)
         return views
 

@@ -17,6 +17,8 @@ from thurbo.io import store
 from thurbo.learning.masking import Cells, Neighbours, Rectangles
 from thurbo.learning.members import Member
 from thurbo.learning.objective_settings import OBJECTIVE_OF
+from thurbo.queries import gates
+from thurbo.queries.mixture import Anchor
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -49,6 +51,14 @@ def save(model: Any, path: str | PathLike[str]) -> None:
             arrays |= {f"member{number}.{name}": array for name, array in _arrays(each.params).items()}
         description["members"] = model.members_
         description["exponents"] = dict(model._population.exponents)
+        by_column = model._population.column_weights
+        description["column_weights"] = {name: weights.tolist() for name, weights in by_column.items()}
+        for name, anchor in model._population.anchors.items():
+            description.setdefault("anchors", {})[name] = {
+                part: array.tolist() for part, array in anchor._asdict().items()
+            }
+        routes = model._population.routes
+        description["routes"] = {gate: [each._asdict() for each in own] for gate, own in routes.items()}
         informed = [each.schema for each in model._population.members if each.member.reading == "given, missing"]
         informed += [each.schema for each in model._population.members if each.member.is_informed]
         description["informed"] = informed[0].to_dict() if informed else None
@@ -158,10 +168,41 @@ def _population(
         found.append(population.FittedMember(member, read, _params(kept, read), weight, held_out))
     weights = np.asarray([each.weight for each in found])
     exponents = {str(name): float(value) for name, value in description["exponents"].items()}
-    numbers = np.concatenate([weights, list(exponents.values())])
-    if not (np.isfinite(numbers).all() and (numbers > 0).all() and abs(weights.sum() - 1) < 1e-3):
-        raise ValueError("the weights of its members are not positive numbers that sum to one")
-    return population.Population(tuple(found), exponents)
+    by_column = {str(name): np.asarray(own, np.float64) for name, own in description.get("column_weights", {}).items()}
+    for each in (weights, *by_column.values()):
+        is_weight = np.isfinite(each) & (each > 0)
+        if each.shape != weights.shape or not is_weight.all() or abs(each.sum() - 1) > 1e-3:
+            raise ValueError("the weights of its members are not positive numbers that sum to one")
+    if not all(0 < value < np.inf for value in exponents.values()):
+        raise ValueError("the exponents of its probabilities are not positive numbers")
+    routes, anchors = _routes(description.get("routes", {}), schema), _anchors(description.get("anchors", {}))
+    return population.Population(tuple(found), exponents, by_column, routes, anchors)
+
+
+def _anchors(state: dict[str, Any]) -> dict[str, Anchor]:
+    """Shares of labels and corrections of predictions; older files have none."""
+    found = {}
+    for name, own in state.items():
+        anchor = Anchor(*(np.asarray(own[part], np.float64) for part in Anchor._fields))
+        if anchor.shares.ndim != 2 or anchor.shares.shape != anchor.tilt.shape:
+            raise ValueError(f"the shares of {name!r} are not a table of numbers")
+        if not (anchor.shares > 0).all() or not np.isfinite(anchor.tilt).all():
+            raise ValueError(f"the shares of {name!r} are not positive")
+        found[name] = anchor
+    return found
+
+
+def _routes(state: dict[str, Any], schema: Schema) -> gates.Routes:
+    """What follow-up questions say about their gates; older files have none."""
+    found = {}
+    for gate, own in state.items():
+        routes = tuple(gates.Route(tuple(each["columns"]), tuple(map(float, each["answered"]))) for each in own)
+        for route in routes:
+            fits = len(route.answered) == len(schema[gate].labels) and set(route.columns) <= set(schema.names)
+            if not fits or not all(0 < chance < 1 for chance in route.answered):
+                raise ValueError(f"the routes of {gate!r} do not fit its schema")
+        found[gate] = routes
+    return found
 
 
 def _check_values(arrays: dict[str, np.ndarray], n_cuts: np.ndarray) -> None:

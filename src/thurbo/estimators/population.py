@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from thurbo.columns import Block
+from thurbo.columns.forms import Lines
 from thurbo.columns.forms.form import line_weight
+from thurbo.errors import ThurboError
 from thurbo.evidence import pack as packing
 from thurbo.evidence.buckets import Buckets
 from thurbo.io.table import Table
 from thurbo.learning import course, members, settings
 from thurbo.learning.fit import Data
-from thurbo.learning.members import Member
+from thurbo.learning.members import Member, Reading
+from thurbo.queries import gates, sequential
 from thurbo.queries.evaluate import masked as masking
 from thurbo.queries.evaluate.masked import ColumnTrial
 from thurbo.queries.features import How
-from thurbo.queries.mixture import MixedAsk, Mixture, family
+from thurbo.queries.kept_shares import Offsets
+from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, family
 from thurbo.queries.question import Question, without
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -46,6 +50,18 @@ class Population:
 
     members: tuple[FittedMember, ...]
     exponents: Mapping[str, float]
+    column_weights: Mapping[str, np.ndarray] = field(default_factory=dict)  # [member], for each question
+    routes: gates.Routes = field(default_factory=dict)
+    anchors: Mapping[str, Anchor] = field(default_factory=dict)
+    _offsets: dict[int, Offsets] = field(default_factory=dict, compare=False)  # of members that drew rows
+
+    def offsets(self, each: FittedMember, how: How) -> Offsets:
+        """Offsets by which rows drawn from a member keep the shares of the training table; found when first asked."""
+        place = self.members.index(each)
+        if place not in self._offsets:
+            shares = {name: anchor.shares for name, anchor in self.anchors.items()}
+            self._offsets[place] = sequential.keep_shares(each.params, each.schema, how, shares)
+        return self._offsets[place]
 
     @property
     def weights(self) -> np.ndarray:
@@ -53,8 +69,8 @@ class Population:
 
     @property
     def generative(self) -> tuple[FittedMember, ...]:
-        """Members that are models of the answers only: rows are drawn and scored by these."""
-        return tuple(each for each in self.members if not each.member.is_informed)
+        """Members that are models of the answers only, with dependence: rows are drawn and scored by these."""
+        return tuple(each for each in self.members if not (each.member.is_informed or each.member.is_independent))
 
     @property
     def generative_weights(self) -> np.ndarray:
@@ -63,8 +79,14 @@ class Population:
 
     def question(self, own: Question, questions: list[Question]) -> Mixture:
         """The question of the leading member's table, put to all members."""
-        parts = (own.params, own.schema, own.blocks, own.evidence, own.how)
-        return Mixture(*parts, tuple(questions), self.weights, self.exponents)
+        return Mixture(
+            **{item.name: getattr(own, item.name) for item in fields(own)},
+            questions=tuple(questions),
+            weights=self.weights,
+            column_weights=self.column_weights,
+            exponents=self.exponents,
+            anchors=self.anchors,
+        )
 
 
 class Outcome(NamedTuple):
@@ -86,6 +108,11 @@ def count(parameters: Mapping[str, Any], chosen: Mapping[str, Any], schema: Sche
     """How many members to fit: "auto" is one if anything about the model was chosen by the user."""
     asked = parameters["members"]
     if asked != "auto":
+        if int(asked) > 1 and schema.listed:
+            raise ThurboError(f"members={asked}: a model with lists has one member; leave members out")
+        if int(asked) > 1 and chosen["objective"] in ("likelihood", "exact"):
+            problem = f'members={asked}: members are trained by prediction, not with objective="{chosen["objective"]}"'
+            raise ThurboError(f"{problem}; leave one of them out")
         return int(asked)
     is_free = all(parameters[name] == "auto" for name in ("n_hidden", "n_factors", "objective", "weight_decay"))
     is_plain = parameters["learning"] is None and parameters["max_epochs"] != 0 and not schema.listed
@@ -111,44 +138,57 @@ def fit(
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
     how = How(method="mean-field", n_steps=settings.PREDICTION_STEPS, unobserved=chosen["unobserved"])
-    readings = {"given", *(each.reading for each in wanted)}
+    readings: set[Reading] = {"given", *(each.reading for each in wanted)}
     schemas = {reading: read_as(informed if "missing" in reading else data.schema, reading) for reading in readings}
     schemas["given"] = data.schema
     read = {each: _read(schemas[each], table, data, masked, chosen["unobserved"]) for each in readings}
-    to_train = {reading: Data(own.schema, own.blocks, own.evidence, data.weight) for reading, own in read.items()}
+    to_train = _to_train(read, data.weight)
     trained = members.train(chosen, to_train, wanted, seed, on_epoch)
     size = max(each.n_hidden for each in wanted), max(each.n_factors for each in wanted)
     alone = Member(0, 0, 0.0)
     found = [(each.member, each.params) for each in trained]
     found.append((alone, members.independent(chosen, to_train["given"], size)))
-    questions = [Question(params, *read[member.reading], how) for member, params in found]
+    routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
+    questions = [Question(params, *read[member.reading], how, routes) for member, params in found]
     scores = [_scores(question, masked, data.weight) for question in questions]
-    answer_weight = scores[0][1]
+    _, answer_weight, column = scores[0]
     logs = np.stack([each[0] for each in scores])
     weight = members.stack(logs, answer_weight)
-    lead = max(
-        (place for place, (member, _) in enumerate(found) if member.reading == "given" and member is not alone),
-        key=lambda place: weight[place],
-    )
+    able = [place for place, (member, _) in enumerate(found) if member.reading == "given" and member is not alone]
+    lead = max(able, key=lambda place: weight[place])
     kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
-    weight = weight / weight[kept].sum()
-    means = logs @ answer_weight / answer_weight.sum()
+    weight, means = weight / weight[kept].sum(), logs @ answer_weight / answer_weight.sum()
+    by_column = {}
+    for name in data.schema.modelled:
+        is_own = column == name
+        by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight[kept])
+    asked = [questions[p] for p in kept]
+    shares = {name: _shares(data, name) for name in data.schema.modelled}
+    exponents = _exponents(asked, by_column, shares, masked, data.weight)
+    parts = tuple(each.unfinished for each in trained)
+    if not any(parts) and chosen["max_time"] is None:  # once the answers have weighed the members, they train them
+        everything = {each: _read(schemas[each], table, data, {}, chosen["unobserved"]) for each in readings}
+        ended = members.finish(chosen, _to_train(everything, data.weight), trained, seed)
+        found = [*((each.member, each.params) for each in ended), found[-1]]
     fitted = tuple(
         FittedMember(found[p][0], questions[p].schema, found[p][1], float(weight[p]), float(means[p])) for p in kept
     )
-    asked = [questions[p] for p in kept]
-    exponents = _exponents(asked, np.asarray([each.weight for each in fitted]), masked, data.weight)
     fits = [each.fitted for each in trained]
     problem = next((text for each in fits if (text := _problem(each))), None)
     leader = fits[lead]._replace(problem=problem, converged=problem is None)
-    parts = tuple(each.unfinished for each in trained)
     rest = members.Interrupted(parts) if any(parts) else None
-    return Outcome(Population(fitted, exponents), members.active(found[lead][1], found[lead][0]), leader, rest)
+    last = [replace(questions[p], params=found[p][1]) for p in kept]
+    whole = Population(fitted, exponents, by_column, routes, _anchors(last, by_column, shares, exponents))
+    return Outcome(whole, members.active(found[lead][1], found[lead][0]), leader, rest)
+
+
+def _to_train(read: Mapping[Reading, _Read], weight: np.ndarray) -> dict[Reading, Data]:
+    return {reading: Data(own.schema, own.blocks, own.evidence, weight) for reading, own in read.items()}
 
 
 def _problem(fitted: course.Fitted) -> str | None:
     """Why a member should not be trusted; that its short training has not settled is no reason: weights know it."""
-    return None if fitted.history and fitted.history[-1].get("settled") is False else fitted.problem
+    return None if members.is_unsettled(fitted) else fitted.problem
 
 
 def read_as(schema: Schema, reading: str) -> Schema:
@@ -179,20 +219,63 @@ def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.nda
     return found
 
 
-def _scores(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log score of each held-out answer by one member, and its weight; pairs of ranked items do not count."""
-    scores, weights = [], []
+def _scores(
+    question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log score of each held-out answer by one member, its weight and column; pairs of ranked items do not count."""
+    scores, weights, columns = [], [], []
     for name, trial in _trials(question, masked, weight):
         column = question.schema[name]
         for tested in column.form.test(column, trial):
             if tested.answer in SCORED:
                 scores.append(tested.score[""])
                 weights.append(tested.weight)
-    return np.concatenate(scores), np.concatenate(weights)
+                columns.append(np.full(len(tested.weight), name, object))
+    return np.concatenate(scores), np.concatenate(weights), np.concatenate(columns)
+
+
+def _shares(data: Data, name: str) -> Anchor | None:
+    """The shares of a column's labels, without a correction of rows that have no answers."""
+    column = data.schema[name]
+    found = column.form.shares(column, data.blocks[name], data.weight)
+    return None if found is None else Anchor(found, np.zeros_like(found))
+
+
+def _anchors(
+    questions: list[Question],
+    column_weights: Mapping[str, np.ndarray],
+    shares: Mapping[str, Anchor | None],
+    exponents: Mapping[str, float],
+) -> dict[str, Anchor]:
+    """The shares of labels, and how far predictions for a row without any answer are from them."""
+    nobody, found, first = [_nobody(each) for each in questions], {}, Lines(np.zeros(1, int), np.zeros(1, int))
+    for name, anchor in shares.items():
+        if anchor is None:
+            continue
+        asks = [each.about(name, first, own=False) for each in nobody]
+        mixed = MixedAsk(asks, column_weights[name], exponents.get(family(nobody[0], name), 1.0), anchor)
+        if family(nobody[0], name) == "utility":
+            chance = mixed.largest()[0]
+        else:
+            n_levels = anchor.shares.shape[1]
+            chance = np.concatenate([mixed.levels(n_levels, site) for site in range(len(anchor.shares))])
+        found[name] = Anchor(anchor.shares, np.log(anchor.shares / np.maximum(chance, 1e-12)))
+    return found
+
+
+def _nobody(question: Question) -> Question:
+    """A table of the same size without any answer, put to the same member."""
+    evidence = question.evidence
+    row, slot = np.divmod(np.arange(evidence.n_rows * len(evidence.shared)), len(evidence.shared))
+    return replace(question, evidence=evidence.hide(row, slot, question.how.unobserved).on_host())
 
 
 def _exponents(
-    questions: list[Question], weights: np.ndarray, masked: Mapping[str, np.ndarray], weight: np.ndarray
+    questions: list[Question],
+    column_weights: Mapping[str, np.ndarray],
+    shares: Mapping[str, Anchor | None],
+    masked: Mapping[str, np.ndarray],
+    weight: np.ndarray,
 ) -> dict[str, float]:
     """The power of the mixed probabilities that predicts held-out answers best, by family of columns."""
     totals = {kind: np.zeros(len(POWERS)) for kind in CALIBRATED}
@@ -202,7 +285,8 @@ def _exponents(
         if kind not in totals:
             continue
         lines = trial.ask.lines
-        mixed = MixedAsk([each.about(name, lines, own=False) for each in questions], weights)
+        asks = [each.about(name, lines, own=False) for each in questions]
+        mixed = MixedAsk(asks, column_weights[name], anchor=shares[name])
         trial.__dict__["ask"] = mixed
         for place, power in enumerate(POWERS):
             mixed.exponent = float(power)

@@ -117,7 +117,7 @@ class RowQueries(CellQueries):
         """Columns of new rows by one member."""
         key, asked = jax.random.key(seed % 2**31), (self.params_, self.schema_, condition, n)
         if method == "sequential":
-            return sample.sequential_table(key, *asked, self._how("mean-field"))
+            return sample.sequential_table(key, *asked, self._how("mean-field"), self._offsets())
         return sample.table(key, *asked, method)
 
     def _one_row(self, given: Given, items: Any) -> Condition:

@@ -22,8 +22,9 @@ import numpy as np
 from thurbo.learning import course, fit, settings
 from thurbo.learning.checkpoint import Checkpoint, Unfinished, fingerprint
 from thurbo.learning.fit import Data
-from thurbo.learning.sizes import cut
-from thurbo.learning.start import fold
+from thurbo.learning.plan import Plan
+from thurbo.learning.sizes import active_only, cut
+from thurbo.learning.start import Layout, fold
 from thurbo.rbm import Params
 
 Reading = Literal["given", "utilities", "given, missing", "utilities, missing"]
@@ -31,6 +32,8 @@ LEAST_ROWS = 200  # rows below which "auto" is one member
 SHARE_HELD_OUT, MOST_HELD_OUT = 0.08, 50_000  # of the answers
 PRIOR_ANSWERS = 10.0  # answers by which weights are pulled to equal ones
 LEAST_WEIGHT = 0.01  # members below it are dropped
+PRIOR_OF_COLUMN = 5.0  # answers by which the weights for a column are pulled to those for all columns ...
+SHARED = 0.9  # ... and, by the rest of this share, to equal ones
 
 
 class Member(NamedTuple):
@@ -45,6 +48,11 @@ class Member(NamedTuple):
     def is_informed(self) -> bool:
         """Whether missing answers are evidence."""
         return self.reading.endswith("missing")
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether the answers do not depend on each other."""
+        return self.n_hidden == self.n_factors == 0
 
     @property
     def text(self) -> str:
@@ -63,6 +71,7 @@ USUAL = (
     Member(10, 5, 1.0, "utilities, missing"),
 )
 UPDATES, EPOCHS, LEARNING_RATE = 1000, (20, 100), 0.02  # of each member
+LAST_SHARE, LAST_RATE = 0.15, 0.3  # epochs and rate of the last part of training, with all answers, relative to these
 USUAL_ROWS = 1000
 
 
@@ -146,13 +155,7 @@ def train(
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> list[Trained]:
     """Train all members, as many at a time as there are cores; an interrupt ends them all after their epoch."""
-    size = max(each.n_hidden for each in members), max(each.n_factors for each in members)
-    shared = {}
-    for reading in {each.reading for each in members}:
-        own = data[reading]
-        rows = course.Rows(own.evidence.on_device(), np.asarray(own.weight, np.float32))
-        shared[reading] = _Training(chosen, own, rows, size, length(chosen, own))
-    at_once = 1 if jax.default_backend() != "cpu" else min(len(members), _n_cores())
+    shared, at_once = _prepared(chosen, data, members), _at_once(len(members))
     stop, lock, done = threading.Event(), threading.Lock(), 0
     total = len(members) * max(each.length.max_epochs for each in shared.values())
 
@@ -183,6 +186,42 @@ def train(
             return [each.result() for each in waiting]
 
 
+def _prepared(
+    chosen: Mapping[str, Any], data: Mapping[Reading, Data], members: Sequence[Member]
+) -> dict[Reading, _Training]:
+    size = max(each.n_hidden for each in members), max(each.n_factors for each in members)
+    found = {}
+    for reading in {each.reading for each in members}:
+        own = data[reading]
+        rows = course.Rows(own.evidence.on_device(), np.asarray(own.weight, np.float32))
+        found[reading] = _Training(chosen, own, rows, size, length(chosen, own))
+    return found
+
+
+def _at_once(n_members: int) -> int:
+    """How many members are trained at a time."""
+    return 1 if jax.default_backend() != "cpu" else min(n_members, _n_cores())
+
+
+def _plan(shared: _Training) -> Plan:
+    return settings.plan({**shared.chosen, "weight_decay": 0.0}, *shared.size)
+
+
+def _layout(shared: _Training, member: Member) -> Layout:
+    decay = (member.weight_decay * shrinkage(shared.data)).astype(np.float32)
+    found = active_only(shared.data.layout, shared.size, member.n_hidden, member.n_factors)
+    return found._replace(decay=jax.device_put(decay))
+
+
+def shrinkage(data: Data) -> np.ndarray:
+    """How much stronger the weight decay of each site is than that of the model, [site]."""
+    found = np.ones(data.schema.n_sites, np.float32)
+    for name in data.schema.with_sites:
+        column = data.schema[name]
+        found[data.schema.slices[name]] = column.form.shrinkage(column, data.blocks[name], data.weight)
+    return found
+
+
 def _n_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -198,10 +237,8 @@ def _train(
 ) -> Trained:
     chosen, data, rows, size, own_length = shared
     key_start, key_fit = jax.random.split(jax.random.fold_in(jax.random.key(seed), place))
-    plan = settings.plan({**chosen, "weight_decay": 0.0}, *size)
-    whole = fit.start(key_start, data, size, int(chosen["n_chains"]), plan)
-    state, layout = cut(whole, data.layout, member.n_hidden, member.n_factors)
-    layout = layout._replace(decay=jax.device_put(np.float32(member.weight_decay)))
+    plan, layout = _plan(shared), _layout(shared, member)
+    state, _ = cut(fit.start(key_start, data, size, int(chosen["n_chains"]), plan), layout, *member[:2])
     mark, checkpoint = fingerprint(rows, state, layout, plan, own_length), None
     if chosen["checkpoint"] is not None:
         checkpoint = Checkpoint(checkpoint_of(chosen["checkpoint"], place), mark)
@@ -223,6 +260,31 @@ def _train(
     return Trained(member, fitted.params, fitted, unfinished)
 
 
+def finish(
+    chosen: Mapping[str, Any], data: Mapping[Reading, Data], trained: Sequence[Trained], seed: int
+) -> list[Trained]:
+    """Continue for a few epochs with all answers, also those that were held out, at a low rate that falls to zero."""
+    shared = _prepared(chosen, data, [each.member for each in trained])
+
+    def one(place: int) -> Trained:
+        each = trained[place]
+        own, state = shared[each.member.reading], each.fitted.state
+        plan, layout = _plan(own), _layout(own, each.member)
+        epochs, rate = max(1, round(LAST_SHARE * own.length.max_epochs)), LAST_RATE * own.length.learning_rate
+        short = own.length._replace(max_epochs=epochs, learning_rate=rate)
+        key = jax.random.fold_in(jax.random.key(seed), len(trained) + place)
+        found = course.fit(key, state._replace(step=jax.device_put(np.int32(0))), own.rows, layout, plan, short)
+        return each if found.problem and not is_unsettled(found) else each._replace(params=found.params)
+
+    with ThreadPoolExecutor(_at_once(len(trained))) as pool:
+        return list(pool.map(one, range(len(trained))))
+
+
+def is_unsettled(fitted: course.Fitted) -> bool:
+    """Whether the only problem of a short training is that its objective has not settled."""
+    return bool(fitted.history) and fitted.history[-1].get("settled") is False
+
+
 def independent(chosen: Mapping[str, Any], data: Data, size: tuple[int, int]) -> Params:
     """The model without dependence, at the frequencies of the answers: as large as the other members."""
     plan = settings.plan({**chosen, "weight_decay": 0.0}, *size)
@@ -240,16 +302,25 @@ def active(params: Params, member: Member) -> Params:
     )
 
 
-def stack(log_p: np.ndarray, weight: np.ndarray, n_steps: int = 1000) -> np.ndarray:
-    """Weights of members that maximise Σ log Σ_m w_m p_m of held-out answers, by EM: log_p is [member, answer]."""
+def stack_column(log_p: np.ndarray, weight: np.ndarray, shared: np.ndarray) -> np.ndarray:
+    """Weights of members for one column, from its own held-out answers and the weights for all columns."""
+    around = SHARED * shared / shared.sum() + (1.0 - SHARED) / len(shared)
+    return stack(log_p, weight, PRIOR_OF_COLUMN * around)
+
+
+def stack(log_p: np.ndarray, weight: np.ndarray, prior: np.ndarray | None = None, n_steps: int = 1000) -> np.ndarray:
+    """Weights of members that maximise Σ log Σ_m w_m p_m of held-out answers, by EM: log_p is [member, answer].
+
+    `prior` are answers that each member has from the start.
+    """
     n_members = len(log_p)
-    top = log_p.max(axis=0)
-    chance = np.exp(log_p - top)
-    share = np.full(n_members, 1.0 / n_members)
+    prior = np.full(n_members, PRIOR_ANSWERS / n_members) if prior is None else prior
+    chance = np.exp(log_p - log_p.max(axis=0, initial=-np.inf))
+    share = prior / prior.sum()
     for _ in range(n_steps):
         part = share[:, None] * chance
         part = part / part.sum(axis=0) * weight
-        found = (part.sum(axis=1) + PRIOR_ANSWERS / n_members) / (weight.sum() + PRIOR_ANSWERS)
+        found = (part.sum(axis=1) + prior) / (weight.sum() + prior.sum())
         if np.abs(found - share).max() < 1e-6:
             return found
         share = found

@@ -121,10 +121,18 @@ def _n_fits(n_sizes: int) -> int:
 def cut(state: TrainState, layout: Layout, n_hidden: int, n_factors: int) -> tuple[TrainState, Layout]:
     """The same initial state with fewer active units."""
     start = state.learnable
-    units = np.arange(start.weights.shape[1]) < n_hidden
-    factors = np.arange(start.loadings.shape[1]) < n_factors
-    weights, loadings, units, factors = jax.device_put(
-        (np.asarray(start.weights) * units, np.asarray(start.loadings) * factors, units, factors)
+    layout = active_only(layout, (start.weights.shape[1], start.loadings.shape[1]), n_hidden, n_factors)
+    weights, loadings = jax.device_put(
+        (
+            np.asarray(start.weights) * np.asarray(layout.active_hidden),
+            np.asarray(start.loadings) * np.asarray(layout.active_factors),
+        )
     )
-    learnable = start._replace(weights=weights, loadings=loadings)
-    return state._replace(learnable=learnable), layout._replace(active_hidden=units, active_factors=factors)
+    return state._replace(learnable=start._replace(weights=weights, loadings=loadings)), layout
+
+
+def active_only(layout: Layout, size: tuple[int, int], n_hidden: int, n_factors: int) -> Layout:
+    """The layout of a model of some size of which only the first units and factors are used."""
+    units, factors = (np.arange(most) < n for most, n in zip(size, (n_hidden, n_factors), strict=True))
+    units, factors = jax.device_put((units, factors))
+    return layout._replace(active_hidden=units, active_factors=factors)

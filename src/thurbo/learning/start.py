@@ -55,7 +55,7 @@ class Layout(NamedTuple):
     utility: Bool[Array, " site"] | None = None  # sites that are utilities; None if there are none
     lists: Float[Array, "list site"] | None = None  # 1 for the items of each listed column, 0 elsewhere
     item_decay: Float[Array, " site"] | None = None  # precision of items around the mean of their list, per cell
-    decay: Float[Array, ""] | None = None  # weight decay of a member, in addition to that of the plan
+    decay: Float[Array, " site"] | None = None  # weight decay of a member, in addition to that of the plan
 
     @property
     def listed(self) -> Float[Array, " site"] | None:

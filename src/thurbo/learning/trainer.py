@@ -202,8 +202,8 @@ def update(
         direction, optimiser = _optimiser(plan).update(grad, state.optimiser, state.learnable)
     if layout.decay is not None:
         direction = direction._replace(
-            weights=direction.weights + layout.decay * state.learnable.weights,
-            loadings=direction.loadings + layout.decay * state.learnable.loadings,
+            weights=direction.weights + layout.decay[:, None] * state.learnable.weights,
+            loadings=direction.loadings + layout.decay[:, None] * state.learnable.loadings,
         )
     learnable = jax.tree.map(lambda p, d: p - rate * d, state.learnable, direction)
     if plan.max_norm is not None:

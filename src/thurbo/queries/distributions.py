@@ -104,6 +104,11 @@ def _rest(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
     return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
 
 
+@jax.jit
+def observed(evidence: Evidence) -> Bool[Array, "row slot"]:
+    return evidence.observed
+
+
 @partial(jax.jit, static_argnames=("how", "keep"))
 def all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
     belief = summary(params, evidence, how.n_steps)

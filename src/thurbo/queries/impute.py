@@ -31,6 +31,7 @@ from thurbo.inference.posterior import state_weights
 from thurbo.io import build
 from thurbo.io.table import Table
 from thurbo.queries import added_items, given_items, not_asked, predict, score, sequential
+from thurbo.queries.kept_shares import Offsets
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -194,6 +195,7 @@ def complete(
     method: str,
     items: Any = None,
     kinds: frozenset[str] = frozenset(),
+    offsets: Offsets | None = None,
 ) -> list[Any]:
     """`share.n` copies of the table, each with its gaps filled by one joint draw."""
     params, schema, evidence = question.params, question.schema, question.evidence
@@ -222,7 +224,10 @@ def complete(
     rng, tiled = np.random.default_rng(share.seed), np.tile(rows, share.n)
     if method == "sequential":
         routed = NOT_APPLICABLE not in kinds
-        x = sequential.draw(rng, params, schema, question.blocks, _open_rows(open_cells), question.how, tiled, routed)
+        missing = _open_rows(open_cells)
+        x = sequential.draw(
+            rng, params, schema, question.blocks, missing, question.how, tiled, routed=routed, offsets=offsets
+        )
         drawn = Drawn(x, np.zeros((len(tiled), 0)), np.zeros((len(tiled), 0)))
     else:
         drawn = latent(jax.random.key(share.seed), params, evidence.on_host().rows(tiled), exact)

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,23 +18,49 @@ from thurbo.columns.forms.number import Distribution
 from thurbo.queries.question import GRID_POINTS, Asked, Question
 
 
+class Anchor(NamedTuple):
+    """Shares of the labels of a column in the training table, by which its predictions are calibrated.
+
+    shares  of each label, [site, label]
+    tilt    log of the ratio of these to what is predicted for a row without any answer, [site, label]
+    """
+
+    shares: np.ndarray
+    tilt: np.ndarray
+
+
 @dataclass(frozen=True)
 class Mixture(Question):
     """The question of the leading member, whose schema and cells count, and those of all members with their weights."""
 
     questions: tuple[Question, ...] = ()
     weights: np.ndarray = field(default_factory=lambda: np.ones(1))
+    column_weights: Mapping[str, np.ndarray] = field(default_factory=dict)  # where they differ from `weights`
     exponents: Mapping[str, float] = field(default_factory=dict)  # calibration by family of columns
+    anchors: Mapping[str, Anchor] = field(default_factory=dict)
+
+    @cached_property
+    def _n_answers(self) -> np.ndarray:
+        """Number of answers of each row, [row]."""
+        return np.sum([self._answered(name) for name in self.schema.modelled], axis=0)
+
+    def _answered(self, name: str) -> np.ndarray:
+        if self.schema[name].is_listed:
+            return np.zeros(self.evidence.n_rows, bool)
+        return np.asarray(self._seen[:, self.evidence.shared[self.schema.slices[name]]].any(axis=1))
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Any:
         asks = [each.about(name, lines, own) for each in self.questions]
-        return MixedAsk(asks, self.weights, self.exponents.get(family(self, name), 1.0))
+        weights = self.column_weights.get(name, self.weights)
+        found = MixedAsk(asks, weights, self.exponents.get(family(self, name), 1.0), self.anchors.get(name))
+        if found.anchor is not None:
+            others = (self._n_answers - (self._answered(name) if own else 0))[found.lines.row]
+            found.emptiness = 1.0 / (1.0 + others)
+        return found
 
     def hide(self, masked: Mapping[str, np.ndarray]) -> Mixture:
         rest = super().hide(masked)
-        questions = tuple(each.hide(masked) for each in self.questions)
-        parts = (rest.params, rest.schema, rest.blocks, rest.evidence, rest.how)
-        return Mixture(*parts, questions, self.weights, self.exponents)
+        return replace(self, evidence=rest.evidence, questions=tuple(each.hide(masked) for each in self.questions))
 
 
 def family(question: Question, name: str) -> str:
@@ -46,8 +72,12 @@ def family(question: Question, name: str) -> str:
 class MixedAsk:
     """The answers of one column by all members: see `columns.forms.Ask`."""
 
-    def __init__(self, asks: Sequence[Asked], weights: np.ndarray, exponent: float = 1.0):
-        self.asks, self.weights, self.exponent = asks, weights, exponent
+    emptiness: np.ndarray | float = (
+        0.0  # of each line: 1 for a row without other answers, and falling with their number
+    )
+
+    def __init__(self, asks: Sequence[Asked], weights: np.ndarray, exponent: float = 1.0, anchor: Anchor | None = None):
+        self.asks, self.weights, self.exponent, self.anchor = asks, weights, exponent, anchor
         self._levels: dict[tuple[int, int], np.ndarray] = {}
 
     @property
@@ -61,8 +91,13 @@ class MixedAsk:
     def _mean(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         return np.asarray(sum(weight * part for weight, part in zip(self.weights, parts, strict=True)))
 
-    def _calibrated(self, chance: np.ndarray) -> np.ndarray:
-        raised = np.maximum(chance, 1e-30) ** self.exponent
+    def _calibrated(self, chance: np.ndarray, site: int = 0) -> np.ndarray:
+        """A power of what the evidence adds to the shares of labels; rows without evidence have these shares."""
+        logs = self.exponent * np.log(np.maximum(chance, 1e-30))
+        if self.anchor is not None:
+            logs = logs + (1.0 - self.exponent) * np.log(self.anchor.shares[site])
+            logs = logs + np.asarray(self.emptiness).reshape(-1, 1) * self.anchor.tilt[site]
+        raised = np.exp(logs - logs.max(axis=1, keepdims=True))
         return raised / raised.sum(axis=1, keepdims=True)
 
     def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
@@ -70,7 +105,7 @@ class MixedAsk:
         if (n_levels, site) not in self._levels:
             parts = [each.largest()[0] if each.is_utility else each.levels(n_levels, site) for each in self.asks]
             self._levels[n_levels, site] = self._mean(parts)
-        return self._calibrated(self._levels[n_levels, site])
+        return self._calibrated(self._levels[n_levels, site], site)
 
     def below(self, z: np.ndarray) -> np.ndarray:
         return self._mean([each.below(z) for each in self.asks])

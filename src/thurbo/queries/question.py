@@ -8,7 +8,7 @@ mean-field these are computed once; by enumeration and by Gibbs sampling the fun
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import LOG_LEAST_DENSITY, Distribution
 from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets, Unobserved, n_slots
-from thurbo.queries import distributions
+from thurbo.queries import distributions, gates
 from thurbo.queries.distributions import Function, Moments
 from thurbo.queries.features import How
 from thurbo.rbm import Params
@@ -53,6 +53,8 @@ class Question:
     blocks: Mapping[str, Block]
     evidence: Buckets
     how: How
+    routes: gates.Routes = field(default_factory=dict)  # of gates whose follow-up questions are evidence about them
+    given: tuple[str, ...] = ()  # columns whose cells are conditions of the query, not answers of the rows
 
     @cached_property
     def known(self) -> Known | None:
@@ -68,10 +70,34 @@ class Question:
         return Known(*self.evidence.by_chunks(chunk))
 
     def signals(self, name: str) -> np.ndarray:
-        """Slots that only say whether this one question was answered: no evidence about its answer."""
-        columns = [other for other, column in self.schema.items() if column.patterned == (name,)]
+        """Slots that only say whether this one question was answered: no evidence about its answer.
+
+        Of a gate also those that say whether its follow-up questions were answered: `likelihood` has this evidence.
+        """
+        follow = {each for route in self.routes.get(name, ()) for each in route.columns}
+        columns = [
+            other
+            for other, column in self.schema.items()
+            if column.patterned and (column.patterned == (name,) or follow.issuperset(column.patterned))
+        ]
         sites = [self.evidence.shared[self.schema.slices[other]] for other in columns]
         return np.concatenate([np.zeros(0, np.int64), *sites]).astype(np.int64)
+
+    @cached_property
+    def _seen(self) -> np.ndarray:
+        """Which slots have evidence, [row, slot]."""
+        return np.asarray(self.evidence.by_chunks(distributions.observed))
+
+    def likelihood(self, name: str, rows: np.ndarray) -> np.ndarray | None:
+        """P(which follow-up questions each row answered | label of this gate), [row, label]; None for other columns."""
+        if name not in self.routes:
+            return None
+        asked = [other for other in self.schema.with_sites if other not in (name, *self.given)]
+        asked = [other for other in asked if self.schema[other].role == "answer" and not self.schema[other].is_listed]
+        slots = {other: self.evidence.shared[self.schema.slices[other]] for other in asked}
+        if not all(column in slots for route in self.routes[name] for column in route.columns):
+            return None
+        return gates.likelihood(self.routes[name], slots, self._seen[rows])
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Asked:
         """The answers of a column: of all rows, or of some lines. With `own` its own cell is part of the evidence."""
@@ -91,7 +117,7 @@ class Question:
     def hide(self, masked: Mapping[str, np.ndarray]) -> Question:
         """The same table without the answers at the given lines of columns, [line] each."""
         rest = without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved)
-        return Question(self.params, self.schema, self.blocks, rest, self.how)
+        return replace(self, evidence=rest)
 
 
 def without(
@@ -164,8 +190,16 @@ class Asked:
 
     def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
         raw = self._expect(distributions.levels, self._sites(site), *self._cuts(n_levels, site))
-        raw = np.asarray(raw, np.float64)[:, :n_levels]
-        return raw / raw.sum(axis=1, keepdims=True)
+        return self._routed(np.asarray(raw, np.float64)[:, :n_levels])
+
+    def _routed(self, chance: np.ndarray) -> np.ndarray:
+        """Probabilities of labels, [line, label], with what the routing of the questionnaire says about them."""
+        found = chance / chance.sum(axis=1, keepdims=True)
+        routing = self.question.likelihood(self.name, np.asarray(self.lines.row))
+        if routing is None or routing.shape != found.shape:
+            return found
+        found = found * routing
+        return found / found.sum(axis=1, keepdims=True)
 
     def below(self, z: np.ndarray) -> np.ndarray:
         points = (np.asarray(z) / self._scale).astype(self._params.weights.dtype)
@@ -281,7 +315,7 @@ class _SharedAsked(Asked):
         where = self.question.schema.slices[self.name]
         found = self._expect(distributions.largest, np.arange(where.start, where.stop), (), ())
         chance, mean = (np.asarray(each, np.float64) for each in found)
-        return chance / chance.sum(axis=1, keepdims=True), mean
+        return self._routed(chance), mean
 
 
 class _ListedAsked(Asked):

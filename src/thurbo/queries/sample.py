@@ -26,6 +26,7 @@ from thurbo.inference.likelihood import hidden_states
 from thurbo.io.table import as_table
 from thurbo.queries import not_asked, predict, sequential
 from thurbo.queries.features import How
+from thurbo.queries.kept_shares import Offsets
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -100,7 +101,13 @@ def with_free_items(block: Block, sites: np.ndarray) -> Block:
 
 
 def sequential_table(
-    key: PRNGKey, params: Params, schema: Schema, given: Condition | None, n_rows: int, how: How
+    key: PRNGKey,
+    params: Params,
+    schema: Schema,
+    given: Condition | None,
+    n_rows: int,
+    how: How,
+    offsets: Offsets | None = None,
 ) -> dict[str, np.ndarray]:
     """Columns of new rows, drawn cell by cell.
 
@@ -115,7 +122,7 @@ def sequential_table(
     blocks = schema.compile(as_table(told or nobody), missing_columns="ignore")
     out = not_asked.known(schema, told or nobody)
     missing = {name: ~blocks[name].answered & ~out.get(name, False) for name in schema.modelled}
-    x = sequential.draw(np.random.default_rng(seed), params, schema, blocks, missing, how)
+    x = sequential.draw(np.random.default_rng(seed), params, schema, blocks, missing, how, offsets=offsets)
     found = predict.from_latent(schema, params, x, np.arange(schema.n_sites)) | told
     found = not_asked.emptied(schema, found, _named(schema, given))
     order = [source for name in schema.modelled for source in schema.source_columns[name]]

@@ -7,7 +7,7 @@ an order of its own, use the trained distributions only, so that samples agree w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from thurbo.evidence.pack import pack
 from thurbo.io.table import as_table
 from thurbo.queries import distributions
 from thurbo.queries.features import How
+from thurbo.queries.kept_shares import N_AVERAGED, N_PILOT, N_PILOTS, Offsets, average, first_sites
 from thurbo.queries.not_asked import Routes
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -35,13 +36,15 @@ def draw(
     how: How,
     rows: np.ndarray | None = None,
     routed: bool = True,
+    offsets: Offsets | None = None,
 ) -> np.ndarray:
     """Latent values x [row, site] that decode to the missing cells; other sites are zero.
 
     `blocks` say what is known of each row; `missing` are the rows [row] of each column to draw. With `rows`, these
     rows are drawn, in that order, some of them several times. Columns are shared by all rows, and no inequality
     involves several of them. With `routed`, gates are drawn before the questions that they decide about, and cells of
-    questions that the row is then not asked are not drawn.
+    questions that the row is then not asked are not drawn. `offsets` count in proportion to the share of a row's cells
+    that are missing.
     """
     rows = np.arange(next(iter(blocks.values())).n_rows) if rows is None else rows
     missing = {name: gone[rows] for name, gone in missing.items() if gone[rows].any()}
@@ -63,6 +66,10 @@ def draw(
     order = np.where(np.stack([missing[cell.name] for cell in cells], axis=1), chance, np.inf)
     turn = np.argsort(order, axis=1, kind="stable")  # the cells of each row in its own order
     n_missing = np.isfinite(order).sum(axis=1)
+    all_cuts, strength = (
+        np.asarray(params.gauge.cuts, np.float64),
+        n_missing / len(_cells(schema, known, schema.modelled)),
+    )
     for step in range(int(n_missing.max())):
         mean, deviation = _moments(params, schema, known, how)
         drawn = mean[:-1] + deviation[:-1] * rng.standard_normal((n_rows, schema.n_sites))
@@ -70,6 +77,10 @@ def draw(
             asked = True if routes is None else routes.left(cell.name, n_rows)
             now = np.flatnonzero((turn[:, step] == place) & (step < n_missing) & asked)
             if len(now):
+                if offsets is not None:
+                    first, own = cell.sites.start, all_cuts[cell.sites]
+                    offsets.seen(first, mean[now, cell.sites], deviation[now, cell.sites])
+                    drawn[now, cell.sites] = offsets.moved(first, drawn[now, cell.sites], own, strength[now])
                 x[now, cell.sites] = drawn[now, cell.sites]
                 _tell(known, schema, params, cell, now, drawn[now])
                 if routes is not None:
@@ -85,7 +96,26 @@ class _Cell(NamedTuple):
     sites: slice
 
 
-def _cells(schema: Schema, blocks: Mapping[str, Block], names: list[str]) -> list[_Cell]:
+def blank(schema: Schema, n_rows: int) -> tuple[dict[str, Block], dict[str, np.ndarray]]:
+    """Rows without any answer: what is known of them, and their missing cells."""
+    blocks = schema.compile(as_table({" ": [None] * n_rows}), missing_columns="ignore")
+    return blocks, {name: np.ones(n_rows, bool) for name in schema.modelled}
+
+
+def keep_shares(params: Params, schema: Schema, how: How, shares: Mapping[str, np.ndarray]) -> Offsets:
+    """Offsets by which drawn rows keep the shares of labels [site, label] of the training table."""
+    starts = {name: schema.slices[name].start for name in shares}
+    choices = [name for name in shares if schema[name].family == "utility"]
+    wanted, found = first_sites(shares, starts, choices), [Offsets(is_pilot=True)]
+    cuts = np.asarray(params.gauge.cuts, np.float64)
+    for number in range(N_PILOTS):
+        rng = np.random.default_rng(number)
+        draw(rng, params, schema, *blank(schema, N_PILOT), how, offsets=found[-1])
+        found.append(found[-1].learn(wanted, cuts, rng))
+    return average(found[-N_AVERAGED:])
+
+
+def _cells(schema: Schema, blocks: Mapping[str, Block], names: Sequence[str]) -> list[_Cell]:
     """A column of levels has one cell for each of its sites, and any other column one cell."""
     cells: list[_Cell] = []
     for name in names:

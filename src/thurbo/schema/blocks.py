@@ -57,7 +57,9 @@ def compile_table(
             name for name in columns if name in given or any(e in source for e in columns[name].source_columns(name))
         ]
         answered = {name: blocks[name].answered for name in told}
-        some = np.any([*answered.values(), np.zeros(source.n_rows, bool)], axis=0)
+        # A row that only has conditions of the query is nobody's: what it does not answer says nothing.
+        own = [rows for name, rows in answered.items() if name not in given]
+        some = np.any([*own, np.zeros(source.n_rows, bool)], axis=0)
         blocks |= {name: columns[name].from_answers(answered, some) for name in patterns}
     return blocks
 

@@ -228,6 +228,17 @@ class Form(ABC):
     def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
         """Parameters of the independent model, from the observed frequencies; `weight` is [row]."""
 
+    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+        """Shares of the labels in a table, [site, label], one line for all sites of a choice; None without labels.
+
+        Every label has half an answer more than observed; `weight` is [row].
+        """
+        return None
+
+    def shrinkage(self, column: Column, block: Block, weight: FloatArray) -> FloatArray:
+        """How much stronger the weight decay of each site is than that of the model, [site]; `weight` is [row]."""
+        return np.ones(len(block.sites))
+
     def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
         """Parameters of this column that are shown to the user: "cuts", or "scales"."""
         return {}

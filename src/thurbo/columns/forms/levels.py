@@ -100,6 +100,14 @@ class LevelForm(Form):
         # With two labels, one indicator is enough.
         return Profile(texts[1:], values[:, 1:]) if len(texts) == 2 else Profile(texts, values)
 
+    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+        if block.entries is not None:
+            return None
+        known = (block.code >= 0) & (block.code == block.code_high)
+        each = [np.bincount(block.code[own, site], weight[own], block.n_cuts + 1) for site, own in enumerate(known.T)]
+        counts = np.stack(each) + 0.5
+        return counts / counts.sum(axis=1, keepdims=True)
+
     def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
         if block.entries is None:
             return Start(starting_cuts(block.code, block.n_cuts, weight), np.zeros(len(block.sites)))

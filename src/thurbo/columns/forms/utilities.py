@@ -33,6 +33,7 @@ from thurbo.columns.forms.scores import LEAST_CHANCE, Tested, tested_labels
 if TYPE_CHECKING:
     from thurbo.columns.column import Column
 
+COMMON_SHARE, MOST_SHRINKAGE = 0.5, 50.0  # of the answers that a label has
 MOST_PAIRS = 20_000  # maximum of shown pairs to fit the slope of the baseline
 
 
@@ -96,6 +97,17 @@ class ChoiceForm(Form):
 
     def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
         return Start(np.zeros((len(block.sites), 0)), starting_utilities(block.tier, weight))
+
+    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+        which = favourite(block)
+        counts = np.bincount(which[which >= 0], weight[which >= 0], len(block.sites)) + 0.5
+        return counts[None, :] / counts.sum()
+
+    def shrinkage(self, column: Column, block: Block, weight: FloatArray) -> FloatArray:
+        """In inverse proportion to the share of a label, if that is below a half: few answers are about a rare one."""
+        known = weight * (block.tier >= 0).any(axis=1)
+        share = known @ (block.tier > 0) / max(float(known.sum()), 1e-12)
+        return np.clip(COMMON_SHARE / np.maximum(share, 1e-12), 1.0, MOST_SHRINKAGE)
 
 
 class OrderForm(ChoiceForm):
@@ -195,6 +207,12 @@ class OrderForm(ChoiceForm):
             return Profile(tuple(f"{text} first" for text in column.texts), best(block))
         found = item_profile(column, block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), None)
         return found._replace(to_user=lambda place: place)
+
+    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+        return None
+
+    def shrinkage(self, column: Column, block: Block, weight: FloatArray) -> FloatArray:
+        return np.ones(len(block.sites))
 
     def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
         if block.entries is None:
