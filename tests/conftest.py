@@ -100,3 +100,11 @@ def _forget_programs() -> Iterator[None]:
     if _n_maps() >= MANY_MAPS:
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.fixture
+def few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports that try three numbers of segments at most; test_segments.py tries up to ten."""
+    from thurbo.queries import segments
+
+    monkeypatch.setattr(segments, "MOST_SEGMENTS", 3)

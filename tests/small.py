@@ -23,6 +23,8 @@ CROSSED = [("marginalize", 0), ("exclude", 1)]
 CROSSED += [pytest.param(*pair, marks=pytest.mark.slow) for pair in (("exclude", 0), ("marginalize", 1))]
 # For tests of what both readings share.
 EITHER = [pytest.param("marginalize", marks=pytest.mark.slow), "exclude"]
+# Random draws that a test takes at full optimisation are divided by this otherwise.
+FEWER = 1 if os.environ.get("THURBO_TEST_OPTIMISED") == "1" else 4
 # For a program that runs longer than it takes to compile, where conftest.py compiles without optimisation.
 RUNS_LONG = {} if os.environ.get("THURBO_TEST_OPTIMISED") == "1" else {"xla_backend_optimization_level": 1}
 

@@ -70,11 +70,11 @@ def frame() -> pd.DataFrame:
 
 
 @cache
-def fitted(name: str) -> tb.TBM:
+def fitted(name: str, **more: Any) -> tb.TBM:
     """Orders take long to compile: "multi-prediction" is quick without them, and slow with them."""
     schema = {each: own for each, own in SCHEMA.items() if name != "multi-prediction" or each != "films"}
     usual: dict[str, Any] = {"max_epochs": 40, "learning_rate": 0.05, "random_state": 0, "verbose": False}
-    return tb.TBM(schema, **(usual | CASES[name])).fit(frame())
+    return tb.TBM(schema, **(usual | CASES[name] | more)).fit(frame())
 
 
 def counts(table: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -129,6 +129,7 @@ def test_samples_predictions_imputations_and_the_data_agree(name: str) -> None:
         assert 0.85 < numbers.std() / data["age"].std() < 1.15
 
 
+@pytest.mark.slow
 def test_cells_drawn_one_after_another_keep_the_dependence_between_columns() -> None:
     model, data = fitted("multi-prediction"), frame()
     drawn = model.sample(N_DRAWS, random_state=3)
@@ -142,7 +143,7 @@ def test_cells_drawn_one_after_another_keep_the_dependence_between_columns() -> 
 
 def test_the_chain_rule_is_a_distribution() -> None:
     """The probabilities of all rows of two columns, summed, are one; without dependence the order does not matter."""
-    model = fitted("multi-prediction")
+    model = fitted("multi-prediction", max_epochs=4)
     every = empty(2 * 4)
     every["fan"] = ["no", "yes"] * 4
     every["trust"] = np.repeat(LEVELS["trust"], 2)
@@ -156,7 +157,7 @@ def test_the_chain_rule_is_a_distribution() -> None:
 
 
 def test_which_models_are_asked_cell_by_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = fitted("multi-prediction")
+    model = fitted("multi-prediction", max_epochs=4)
     assert not score.is_exact(model.params_)
     assert model._is_by_prediction
     np.testing.assert_array_equal(

@@ -13,6 +13,8 @@ import thurbo as tb
 from tests.test_cli import run
 from thurbo.cli import lists as long
 
+pytestmark = pytest.mark.usefixtures("few_segments")
+
 N_USERS, N_ITEMS = 16, 9
 SIZES = ("--hidden", "1", "--factors", "0", "--epochs", "2", "--objective", "multi-prediction", "--quiet")
 
@@ -327,7 +329,7 @@ class Asked(NamedTuple):
         return tb.read(self.out)[0]
 
 
-@pytest.fixture(params=["o.csv", "o.parquet"])
+@pytest.fixture(params=["o.csv", pytest.param("o.parquet", marks=pytest.mark.slow)])
 def asked(request: Any, shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Asked:
     return Asked(shelf, tmp_path / request.param, capsys)
 

@@ -115,7 +115,7 @@ def test_every_form_says_in_words_what_it_says(example):
     assert region.release(jnp.ones((2, 5), bool)).describe(0, list("abcde")) == ()
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_masked_slots_of_every_form_have_the_mass_they_add(example, whole):
     """log P(masked | others) = log P(all) − log P(others); masked as a whole, the second term is that of no group."""
     region = Evidence((example,)).region(GAUGE)

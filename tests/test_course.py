@@ -127,6 +127,28 @@ for name in sys.argv[1:]:
 """
 
 
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    """As below, but within one process and interrupted between two epochs."""
+    settings = {"n_hidden": 2, "objective": "multi-prediction", "max_epochs": 6, "batch_size": 25, "random_state": 0}
+    frame, path, epoch, seen = table(50), tmp_path / "run.checkpoint", course.epoch, []
+    whole = tb.TBM(**settings).fit(frame)
+
+    def interrupted(*arguments):
+        seen.append(1)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        return epoch(*arguments)
+
+    monkeypatch.setattr(course, "epoch", interrupted)
+    with pytest.warns(tb.ConvergenceWarning, match="interrupted after 3 of 6 epochs"):
+        part = tb.TBM(**settings, checkpoint=path).fit(frame)
+    assert not same(part.params_, whole.params_)
+    resumed = tb.TBM(**settings, checkpoint=path).fit(frame)
+    assert same(resumed.params_, whole.params_)
+    assert len(seen) == 4 + 3  # what was done is not done again
+
+
+@pytest.mark.slow
 def test_kill_at_any_moment_and_resume_to_the_same_parameters(tmp_path):
     """SIGKILL in the middle of training; the next process ends where an undisturbed one does, bit for bit."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -282,7 +282,7 @@ def test_methods_agree(model: tb.TBM, frame: pd.DataFrame) -> None:
     def chain(key: jax.Array) -> Any:
         return expectation(lowest, model.params_, evidence, "gibbs", key=key, n_draws=100)
 
-    n_chains = 60
+    n_chains = 30
     draws = np.asarray(jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(1), n_chains)), np.float64)
     spread = draws.std(axis=0, ddof=1)
     statistic = np.abs(draws.mean(axis=0) - exact) / (spread / np.sqrt(n_chains))
@@ -508,7 +508,7 @@ def test_a_rows_answer_is_its_own(which: str, query: str, request: pytest.Fixtur
         np.testing.assert_allclose(ask(own, frame.iloc[place]), whole[place], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["exact", "gibbs", "mean-field"])
+@pytest.mark.parametrize("method", ["exact", pytest.param("gibbs", marks=pytest.mark.slow), "mean-field"])
 def test_a_cell_does_not_predict_itself(model: tb.TBM, excluding: tb.TBM, frame: pd.DataFrame, method: str) -> None:
     frame = frame.iloc[:16]
     for own in (model, excluding) if method == "exact" else (model,):
@@ -535,7 +535,7 @@ def test_mode_is_the_most_probable_label(model: tb.TBM, frame: pd.DataFrame) -> 
 # New rows
 
 
-@pytest.mark.parametrize("which", ["model", "wide", "factored"])
+@pytest.mark.parametrize("which", ["model", pytest.param("wide", marks=pytest.mark.slow), "factored"])
 def test_samples_follow_the_models_marginals(which: str, request: pytest.FixtureRequest) -> None:
     own = request.getfixturevalue(which)
     truth, n = Enumeration(own), 1000
@@ -710,7 +710,7 @@ def test_every_objective_fits(way: dict[str, Any], unobserved: str, frame: pd.Da
 @pytest.mark.parametrize(
     "settings",
     [
-        {"learning": tb.Likelihood(positive_phase="gibbs")},
+        pytest.param({"learning": tb.Likelihood(positive_phase="gibbs")}, marks=pytest.mark.slow),
         pytest.param({"objective": "likelihood"}, marks=pytest.mark.slow),
         pytest.param({"objective": "auto"}, marks=pytest.mark.slow),
         pytest.param({"objective": "exact"}, marks=pytest.mark.slow),

@@ -135,7 +135,9 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.slow] * (each in ("party", "trust"))) for each in STATEMENTS]
+)
 def test_statements_in_cells_and_in_given_agree(model: tb.TBM, frame: pd.DataFrame, name: str) -> None:
     some, statement = frame.head(16), STATEMENTS[name]
     in_cells = some.assign(**{name: pd.Series([statement] * 16, index=some.index, dtype=object)})

@@ -13,22 +13,24 @@ import pytest
 import thurbo as tb
 from thurbo import report
 
-N_ROWS, FEW, MANY = 40, 10, 80  # rows; items rated; items ranked, few of many
+pytestmark = pytest.mark.usefixtures("few_segments")
+
+N_ROWS, FEW, MANY = 16, 10, 80  # rows, as many as the smallest chunk; items rated; items ranked, few of many
 ITEMS = [f"i{k:02d}" for k in range(MANY)]
 ASKED = ITEMS[:3]
 
 
 def _lists(kind: str, n_items: int, rng: np.random.Generator, group: np.ndarray) -> list[Any]:
-    """Two groups of rows with opposite tastes, three to six items each."""
-    taste = rng.normal(size=(2, n_items))
+    """Two groups of rows with opposite tastes, three to six items each; the first items are the best known."""
+    taste, known = rng.normal(size=(2, n_items)), 1 / np.arange(1, n_items + 1)
     cells = []
     for g in group:
-        own = rng.choice(n_items, rng.integers(3, 7), replace=False)
+        own = rng.choice(n_items, rng.integers(3, 7), replace=False, p=known / known.sum())
         value = taste[g, own] + 0.4 * rng.normal(size=len(own))
         if kind == "orders":
             cells.append([ITEMS[item] for item in own[np.argsort(-value)]])
         else:
-            levels = np.clip(np.round(3 + value), 1, 5).astype(int).tolist()
+            levels = np.clip(np.round(3 + 1.5 * value), 1, 5).astype(int).tolist()
             scores = levels if kind == "levels" else (3 * value).tolist()
             cells.append(dict(zip((ITEMS[item] for item in own), scores, strict=True)))
     return cells
@@ -92,8 +94,9 @@ def asked_of(model: tb.TBM) -> list[str] | None:
 
 
 def _predict(model: tb.TBM, frame: pd.DataFrame) -> None:
-    own, asked = model.predict(frame), model.predict(frame, items=asked_of(model))
+    own = model.predict(frame)
     assert list(own.columns) == list(frame.columns)
+    asked = model.predict(frame, list(model.schema_.listed), items=ASKED) if model.schema_.listed else own
     for name in model.schema_.listed:
         assert all(set(cell) == set(given) for cell, given in zip(own[name], frame[name], strict=True))
         assert all(set(cell) == set(ASKED) for cell in asked[name])
@@ -148,9 +151,9 @@ def _filled(frame: pd.DataFrame, done: pd.DataFrame, model: tb.TBM) -> None:
 
 def _impute(model: tb.TBM, frame: pd.DataFrame) -> None:
     _filled(frame, model.impute(frame, items=asked_of(model)), model)
-    untouched = model.impute(frame)
-    for name in model.schema_.listed:
-        assert untouched[name].tolist() == frame[name].tolist()
+    if model.schema_.listed:
+        untouched = model.impute(frame)
+        assert all(untouched[name].tolist() == frame[name].tolist() for name in model.schema_.listed)
 
 
 def _impute_draws(model: tb.TBM, frame: pd.DataFrame) -> None:

@@ -94,6 +94,7 @@ def test_values_off_the_slider_are_refused(model: tb.TBM, slider: ModuleType, fr
         assert not lenient.compile(wrong)["use"].observed[17, 0]
 
 
+@pytest.mark.usefixtures("few_segments")
 def test_it_is_evaluated_and_reported(model: tb.TBM, frame: pd.DataFrame) -> None:
     found = model.evaluate(frame, hide=0.3, random_state=0, logistic=False)
     assert "use" in str(found)

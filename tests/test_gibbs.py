@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp, norm
 
-from tests.small import CROSSED, RUNS_LONG, exact_posterior, make_evidence, make_params
+from tests.small import CROSSED, FEWER, RUNS_LONG, exact_posterior, make_evidence, make_params
 from thurbo import rbm
 from thurbo.constraints import Box, Levels
 from thurbo.evidence import Evidence
@@ -44,7 +44,7 @@ def test_chains_reach_the_enumerated_posterior(unobserved, n_factors):
     params = make_params(n_factors=n_factors)
     evidence = make_evidence(params, n_rows=4, unobserved=unobserved)
     exact = exact_posterior(params, evidence)
-    n = 4000
+    n = 4000 // FEWER
     many = evidence.rows(jnp.repeat(jnp.arange(4), n))
 
     @partial(jax.jit, compiler_options=RUNS_LONG)
@@ -63,8 +63,9 @@ def test_prior_chains_reach_p_of_h():
     params = make_params()
     evidence = make_evidence(params, n_rows=1, missing=1.0)
     exact = np.asarray(exact_posterior(params, evidence)[0])
-    h = jax.jit(gibbs.prior_run, static_argnums=3)(jax.random.key(0), jnp.zeros((20_000, 3)), params, 60)
-    z = (np.asarray(h).mean(axis=0) - exact) / np.sqrt(exact * (1 - exact) / 20_000)
+    n = 20_000 // FEWER
+    h = jax.jit(gibbs.prior_run, static_argnums=3)(jax.random.key(0), jnp.zeros((n, 3)), params, 60)
+    z = (np.asarray(h).mean(axis=0) - exact) / np.sqrt(exact * (1 - exact) / n)
     assert 2 * norm.sf(np.abs(z)).min() * z.size > 2e-5
 
 
@@ -88,7 +89,7 @@ def test_geweke_joint(n_factors):
     state drift from the prior. Compared are first and second moments of h, z and x.
     """
     params = make_params(n_factors=n_factors)
-    n = 20_000
+    n = 20_000 // FEWER
 
     @partial(jax.jit, compiler_options=RUNS_LONG)
     def prior(key):

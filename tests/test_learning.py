@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from tests.small import (
+    EITHER,
     RUNS_LONG,
-    UNOBSERVED,
     as_ragged,
     ask,
     log_evidence_exact,
@@ -61,8 +61,15 @@ def by_differences(function, at, step=1e-6):
     return np.array([(float(function(at + s)) - float(function(at - s))) / (2 * step) for s in steps])
 
 
-@pytest.mark.parametrize("ragged", [False, True], ids=["dense", "ragged"])
-@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize(
+    ("unobserved", "ragged"),
+    [
+        pytest.param("marginalize", False, id="marginalize-dense"),
+        pytest.param("exclude", True, id="exclude-ragged"),
+        pytest.param("marginalize", True, id="marginalize-ragged", marks=pytest.mark.slow),
+        pytest.param("exclude", False, id="exclude-dense", marks=pytest.mark.slow),
+    ],
+)
 def test_exact_objective_has_the_gradient_of_log_evidence(unobserved, ragged):
     params = make_params(n_factors=1)
     evidence = make_evidence(params, unobserved=unobserved)
@@ -73,7 +80,7 @@ def test_exact_objective_has_the_gradient_of_log_evidence(unobserved, ragged):
     np.testing.assert_allclose(jax.jit(jax.grad(value))(at), by_differences(value, at), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize("unobserved", EITHER)
 def test_likelihood_surrogate_at_exact_states_has_the_exact_gradient(unobserved):
     """Eq. (8), §5.2: Σ_h P(h|e) ∂positive(h) − Σ_h P(h) ∂negative(h) = ∂ log P(e), to rounding."""
     params = make_params()
@@ -145,7 +152,7 @@ def test_sampled_phases_give_the_gradient_on_average(unobserved, n_factors):
     np.testing.assert_allclose(draws.mean(axis=0)[~moves], np.asarray(exact)[~moves], atol=1e-8)
 
 
-@pytest.mark.parametrize("n_factors", [0, 1])
+@pytest.mark.parametrize("n_factors", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
     """Envelope theorem: ∂positive at the fixed point is the total derivative of the bound through mean-field."""
     params = make_params(n_factors=n_factors)
@@ -181,7 +188,7 @@ def test_multi_prediction_has_the_gradient_of_its_value(unobserved, n_factors):
     np.testing.assert_allclose(jax.jit(jax.grad(value))(at), by_differences(value, at), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize("unobserved", EITHER)
 def test_multi_prediction_is_exact_for_one_hidden_unit_up_to_its_normal_prediction(unobserved):
     """K = 1, one cell hidden at a time: the converged prediction of a cell against enumeration.
 
@@ -221,7 +228,7 @@ def test_hidden_cells_are_observed_cells_and_at_least_one():
                 assert (hidden[together, 2:5].std(axis=1) == 0).all()
 
 
-@pytest.mark.parametrize("with_cells", [False, True])
+@pytest.mark.parametrize("with_cells", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_neighbours_are_hidden_in_runs_that_begin_anywhere(with_cells):
     """All is told, so that what is hidden shows the runs: within one, no row tells columns apart."""
     width = 3 if with_cells else 1  # slots of a cell
@@ -294,7 +301,7 @@ def test_folding_gives_increasing_cuts_and_recentring_moves_nothing():
     np.testing.assert_allclose(moved.hidden_bias, params.hidden_bias, atol=1e-12)
 
 
-@pytest.mark.parametrize("learn_cuts", [True, False])
+@pytest.mark.parametrize("learn_cuts", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_one_of_bias_and_cuts_stays_where_it_was(learn_cuts):
     plan = Plan(learn_cuts=learn_cuts, weight_decay=0.0)
     state = _started(plan)

@@ -35,8 +35,7 @@ from thurbo.queries import score
 from thurbo.rbm import LOG_2PI
 
 
-@pytest.mark.parametrize("unobserved", UNOBSERVED)
-@pytest.mark.parametrize("n_factors", [0, 1])
+@pytest.mark.parametrize(("unobserved", "n_factors"), CROSSED)
 def test_log_evidence_and_posterior_by_enumeration(unobserved, n_factors):
     params = make_params(n_factors=n_factors, n_sites=5 if n_factors else 6)
     evidence = make_evidence(params, unobserved=unobserved)

@@ -14,7 +14,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from tests.small import RUNS_LONG, UNOBSERVED, ask
+from tests.small import EITHER, RUNS_LONG, UNOBSERVED, ask
 from thurbo import rbm
 from thurbo.constraints import Box, Gauge, Levels, OneOf, Order, SomeBoxes
 from thurbo.constraints.joint import JointRegion
@@ -115,7 +115,7 @@ def brute_force(params: Params, evidence: Evidence) -> tuple[np.ndarray, np.ndar
     return np.array(scores), np.array(posteriors)
 
 
-@pytest.mark.parametrize("unobserved", UNOBSERVED)
+@pytest.mark.parametrize("unobserved", EITHER)
 def test_log_evidence_and_posterior_of_mixed_rows(unobserved):
     params, evidence = make_params(), make_evidence(unobserved)
     scores, posteriors = brute_force(params, evidence)

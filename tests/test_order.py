@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import gammaln, log_softmax
 from scipy.stats import multivariate_normal
 
-from tests.small import ask
+from tests.small import FEWER, ask
 from thurbo.constraints import Constraint, Gauge, Region
 from thurbo.constraints.one_of import OneOf
 from thurbo.constraints.order import CLOSER_SCALE, Order, OrderRegion, consecutive
@@ -47,7 +47,7 @@ def exact32(mean):
     return np.asarray(mean, np.float32).astype(float)
 
 
-def rejected(contains, mean, n=400_000, seed=0):
+def rejected(contains, mean, n=400_000 // FEWER, seed=0):
     """Draws of N(mean, I) that fall in Ω, by rejection."""
     x = np.random.default_rng(seed).normal(size=(n, len(mean))) + mean
     return x[contains(x)]
@@ -148,7 +148,10 @@ def test_released_slots_say_nothing_and_tiers_close_up():
 @pytest.mark.parametrize("dtype", [jnp.float32, pytest.param(jnp.float64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "sizes",
-    [[39, 1], [300, 200], [1] * 50, [2, 3, 1, 2, 2], [8] * 5, [1, 200, 1]],
+    [
+        *([39, 1], [1] * 50, [2, 3, 1, 2, 2], [1, 200, 1]),
+        *(pytest.param(sizes, marks=pytest.mark.slow) for sizes in ([300, 200], [8] * 5)),
+    ],
     ids=lambda s: f"{len(s)}x{max(s)}",
 )
 def test_equal_means_give_the_multinomial_coefficient(sizes, dtype):
@@ -156,7 +159,7 @@ def test_equal_means_give_the_multinomial_coefficient(sizes, dtype):
     within(masses(codes, np.full(len(codes), 0.5), dtype), multinomial(sizes), dtype)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("dtype", [jnp.float32, pytest.param(jnp.float64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scale", [1.0, 3.0])
 def test_rankings_and_ties_match_an_independent_recursion(dtype, scale):
     rng = np.random.default_rng(4)
@@ -302,7 +305,7 @@ def test_ties_between_the_ends_are_the_same_in_any_company(dtype):
 @pytest.mark.parametrize(
     "codes",
     [
-        pytest.param(codes, id=form, marks=[pytest.mark.slow] * (form in ("wide middle", "category")))
+        pytest.param(codes, id=form, marks=[pytest.mark.slow] * (form in ("wide middle", "category", "partial")))
         for form, codes in FORMS.items()
     ],
 )
@@ -377,9 +380,10 @@ def agree(ours, truth):
     assert smallest * len(columns) > SMALLEST_P
 
 
-# Every form by one of the two; by the other where there is more time.
+# Most forms by one of the two; all forms by both where there is more time.
 MOVED = [(form, mover) for mover in ("sweep", "draw") for form in FORMS]
 SLOW_MOVES = [pair for place, pair in enumerate(MOVED) if place % 2 == (pair[1] == "draw")]
+SLOW_MOVES += [("partial", "draw"), ("wide middle", "sweep")]
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,11 @@ def test_whole_files_are_read_as_an_analyst_would() -> None:
     _check([Path(root) / folder / f"{survey}.csv" for survey, folder in FOLDERS.items()])
 
 
-@pytest.mark.parametrize("survey", EXPECTED)
+# Those whose summaries take longest, where there is more time.
+LONG = ("thanksgiving-2015", "comma-survey", "flying-etiquette")
+
+
+@pytest.mark.parametrize("survey", [pytest.param(each, marks=[pytest.mark.slow] * (each in LONG)) for each in EXPECTED])
 def test_the_summary_of_check_fits_one_screen(survey: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
         main(["check", str(HERE / f"{survey}.csv")])

@@ -22,6 +22,8 @@ from thurbo.report.responses import Answers, read_answers
 from thurbo.report.units import describe_units, percent
 from thurbo.schema.question_texts import question_texts
 
+pytestmark = pytest.mark.usefixtures("few_segments")
+
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 
 

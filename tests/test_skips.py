@@ -356,6 +356,7 @@ def test_an_empty_cell_of_a_sample_is_null_in_polars() -> None:
     assert made["b"].to_list() == [True, None]
 
 
+@pytest.mark.usefixtures("few_segments")
 def test_the_report_keeps_apart_what_was_not_asked(model: tb.TBM, survey: Any) -> None:
     found = report.summary(model, survey, colour_by=["fan", "gender"])
     fan = next(each for each in found["data"]["columns"] if each["name"] == "fan")
