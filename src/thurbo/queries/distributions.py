@@ -23,7 +23,7 @@ from thurbo.normal import truncnorm
 from thurbo.queries.features import How
 from thurbo.rbm import Params
 
-LINES_AT_ONCE = 4096  # lines of lists per call
+LINES_AT_ONCE = 1024  # larger portions would be padded more
 
 Moments = tuple[Float[Array, "row asked"], Float[Array, "row asked"]]
 Function = Callable[..., Any]  # of mean and deviation [row, asked], shared arguments, arguments by row
@@ -40,7 +40,7 @@ def in_portions(program: Callable[..., Any], *rowwise: np.ndarray) -> Any:
     n_rows, parts = len(rowwise[0]), []
     for begin in range(0, max(n_rows, 1), LINES_AT_ONCE):
         count = min(LINES_AT_ONCE, n_rows - begin)
-        size = next(size for size in (16, 128, 1024, LINES_AT_ONCE) if size >= count)
+        size = next(size for size in (16, 128, LINES_AT_ONCE) if size >= count)
         index = np.minimum(np.arange(begin, begin + size), max(n_rows - 1, 0))
         padded = (leaf[index] if n_rows else np.zeros((size, *leaf.shape[1:]), leaf.dtype) for leaf in rowwise)
         found = program(*padded)
