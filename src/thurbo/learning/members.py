@@ -32,7 +32,7 @@ LEAST_ROWS = 200  # rows below which "auto" is one member
 SHARE_HELD_OUT, MOST_HELD_OUT = 0.08, 50_000  # of the answers
 PRIOR_ANSWERS = 10.0  # answers by which weights are pulled to equal ones
 LEAST_WEIGHT = 0.01  # members below it are dropped
-PRIOR_OF_COLUMN = 2.0  # answers by which the weights for a column are pulled to those for all columns ...
+PRIOR_OF_COLUMN = 5.0  # answers by which the weights for a column are pulled to those for all columns ...
 SHARED = 0.9  # ... and, by the rest of this share, to equal ones
 
 
