@@ -180,6 +180,22 @@ def test_bad_numbers_are_refused(bad: object) -> None:
         tb.TBM(SCHEMA, members=bad).fit(frame())  # type: ignore[arg-type]
 
 
+def test_the_method_of_all_members_is_checked() -> None:
+    found = fitted().check_method(frame()[list(fitted().schema_)], rows=4, random_state=0)
+    assert found.reference == "exact" or found.reference == "gibbs"
+    by_query = {each.query: each for each in found.differences}
+    assert by_query["predict_proba"].largest > 1e-4  # mean-field is an approximation
+    assert by_query["predict_proba"].largest < 0.2
+
+
+@pytest.mark.slow
+def test_members_of_equal_settings_draw_rows() -> None:
+    """With five members, the first settings are used twice."""
+    own = {name: column for name, column in SCHEMA.items() if name != "trust"}
+    model = tb.TBM(own, members=5, missing="ignorable", max_epochs=2, random_state=0, verbose=False).fit(frame())
+    assert len(model.sample(20, random_state=0)) == 20
+
+
 def test_several_members_need_prediction_and_a_table() -> None:
     for settings in ({"objective": "exact"}, {"learning": tb.Likelihood()}):
         with pytest.raises(ThurboError, match="trained by prediction"):

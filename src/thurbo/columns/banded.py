@@ -230,8 +230,7 @@ class Banded(LabelledColumn, MeasuredColumn):
 
     def _numbers(self, x: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """Not rounded: a rounded number can be in the next band."""
-        z = np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0]
-        return self.to_user(z)
+        return self._unlimited(x, scale)
 
     def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
         return self.answers_of(self.nearest(numbers))

@@ -201,8 +201,10 @@ class MeasuredColumn(Column):
         return self.as_columns(name, self._numbers(x, scale))
 
     def _numbers(self, x: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        z = np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0]
-        return self.limited(self.to_user(z))
+        return self.limited(self._unlimited(x, scale))
+
+    def _unlimited(self, x: FloatArray, scale: FloatArray) -> FloatArray:
+        return self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
 
     # ---- reading
 

@@ -57,7 +57,9 @@ class Population:
 
     def offsets(self, each: FittedMember, how: How) -> Offsets:
         """Offsets by which rows drawn from a member keep the shares of the training table; found when first asked."""
-        place = self.members.index(each)
+        place = next(place for place, own in enumerate(self.members) if own is each)
+        if not self.anchors:
+            return Offsets()
         if place not in self._offsets:
             shares = {name: anchor.shares for name, anchor in self.anchors.items()}
             self._offsets[place] = sequential.keep_shares(each.params, each.schema, how, shares)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -370,8 +369,9 @@ class RowQueries(CellQueries):
         asked = self._read(X)
         chosen = diagnose.chosen_rows(rows, asked.table.n_rows, check_random_state(random_state))
         question = self._question(asked)
-        some = replace(question, evidence=question.evidence.rows(chosen))
-        return methods.check(some, np.asarray(asked.table.rows)[chosen], score.can_enumerate(self.params_))
+        return methods.check(
+            question.rows(chosen), np.asarray(asked.table.rows)[chosen], score.can_enumerate(self.params_)
+        )
 
     def diagnostics(
         self, X: Any, n_chains: int = 4, n_draws: int = 200, rows: Any = 16, random_state: Any = None

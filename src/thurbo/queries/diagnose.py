@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from numbers import Integral
 from typing import Any
 
@@ -24,6 +23,7 @@ from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets
 from thurbo.inference import diagnostics, gibbs
 from thurbo.queries.features import How, features
+from thurbo.queries.printed import Printed
 from thurbo.rbm import Params
 
 MOST_RHAT = 1.05
@@ -31,7 +31,7 @@ LEAST_ESS = 100.0
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnostics:
+class Diagnostics(Printed):
     """Convergence diagnostics of a fitted model; `print` it, or read its attributes.
 
     R-hat and effective sample size (ESS) are those of the log-odds of each hidden unit along the chains. They are
@@ -104,15 +104,6 @@ class Diagnostics:
             ("stuck units", _units(self.stuck)),
             ("saturated units", _units(self.saturated)),
         ]
-
-    def __str__(self) -> str:
-        lines = self._lines()
-        width = max(len(name) for name, _ in lines)
-        return "\n".join(f"{name.ljust(width)}  {text}" for name, text in lines)
-
-    def _repr_html_(self) -> str:
-        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._lines())
-        return f"<table><tbody>{body}</tbody></table>"
 
 
 def _good(rhat: np.ndarray, ess: np.ndarray) -> np.ndarray:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from thurbo.columns.forms import Lines
 from thurbo.evidence.buckets import Buckets
 from thurbo.queries import predict
 from thurbo.queries.features import How, features
+from thurbo.queries.printed import Printed
 from thurbo.queries.question import Question
 
 LEVEL = 0.9  # of the intervals
@@ -48,7 +48,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class MethodCheck:
+class MethodCheck(Printed):
     """The method that "auto" uses, and its error for some rows; `print` it, or read its attributes.
 
     Attributes
@@ -82,15 +82,6 @@ class MethodCheck:
             found.append(("90 % intervals", f"contain the value with probability {self.coverage:.3f}"))
         return found
 
-    def __str__(self) -> str:
-        lines = self._lines()
-        width = max(len(name) for name, _ in lines)
-        return "\n".join(f"{name.ljust(width)}  {text}" for name, text in lines)
-
-    def _repr_html_(self) -> str:
-        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._lines())
-        return f"<table><tbody>{body}</tbody></table>"
-
 
 def check(question: Question, labels: np.ndarray, can_enumerate: bool) -> MethodCheck:
     """Compare the method of a question with a better one, in all of its rows."""
@@ -99,7 +90,7 @@ def check(question: Question, labels: np.ndarray, can_enumerate: bool) -> Method
     hows = [replace(question.how, method="exact")]
     if not can_enumerate:
         hows = [replace(question.how, method="gibbs", n_draws=GIBBS_DRAWS, seed=seed) for seed in (0, 1)]
-    better = [replace(question, how=how) for how in hows]
+    better = [question.by(how) for how in hows]
     found = []
     for name, ask in _queries(question).items():
         found.append(_difference(name, ask(question), [ask(each) for each in better]))

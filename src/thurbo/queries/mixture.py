@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import Distribution
+from thurbo.queries.features import How
 from thurbo.queries.question import GRID_POINTS, Asked, Question
 
 
@@ -58,6 +59,13 @@ class Mixture(Question):
             found.emptiness = 1.0 / (1.0 + others)
         return found
 
+    def rows(self, index: np.ndarray) -> Mixture:
+        rest = super().rows(index)
+        return replace(self, evidence=rest.evidence, questions=tuple(each.rows(index) for each in self.questions))
+
+    def by(self, how: How) -> Mixture:
+        return replace(self, how=how, questions=tuple(each.by(how) for each in self.questions))
+
     def hide(self, masked: Mapping[str, np.ndarray]) -> Mixture:
         rest = super().hide(masked)
         return replace(self, evidence=rest.evidence, questions=tuple(each.hide(masked) for each in self.questions))
@@ -72,9 +80,8 @@ def family(question: Question, name: str) -> str:
 class MixedAsk:
     """The answers of one column by all members: see `columns.forms.Ask`."""
 
-    emptiness: np.ndarray | float = (
-        0.0  # of each line: 1 for a row without other answers, and falling with their number
-    )
+    # Of each line: 1 for a row without other answers, falling with their number.
+    emptiness: np.ndarray | float = 0.0
 
     def __init__(self, asks: Sequence[Asked], weights: np.ndarray, exponent: float = 1.0, anchor: Anchor | None = None):
         self.asks, self.weights, self.exponent, self.anchor = asks, weights, exponent, anchor

@@ -114,6 +114,14 @@ class Question:
             lines = Lines(entries.row, entries.site)
         return _ListedAsked(self, name, lines, own, first)
 
+    def rows(self, index: np.ndarray) -> Question:
+        """Some rows of the same table."""
+        return replace(self, evidence=self.evidence.rows(index))
+
+    def by(self, how: How) -> Question:
+        """The same question, answered by another method."""
+        return replace(self, how=how)
+
     def hide(self, masked: Mapping[str, np.ndarray]) -> Question:
         """The same table without the answers at the given lines of columns, [line] each."""
         rest = without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved)
