@@ -197,11 +197,12 @@ def _tests(
             trial = Kept(name, rest, blocks[name], hidden[name], weight, features, baselines, LIMITS)
             trial.store = store
             tests += schema[name].form.test(schema[name], trial)
-    if path is not None and len(store) > n_kept:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.npz")
-        np.savez_compressed(part, **store)
-        part.replace(path)
+            if path is not None and len(store) > n_kept:  # after each column: regressions of a large survey take long
+                n_kept = len(store)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                part = path.with_suffix(f".{os.getpid()}.npz")
+                np.savez_compressed(part, **store)
+                part.replace(path)
     return tests
 
 

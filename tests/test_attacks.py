@@ -180,13 +180,6 @@ def test_an_interrupt_before_the_first_epoch_leaves_nothing(
     assert sorted(tmp_path.iterdir()) == [survey]
 
 
-def test_an_interrupted_fit_ends_the_work_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    _interrupted_after(1, monkeypatch)
-    own = tb.TBM(SCHEMA, n_hidden=2, n_factors=0, max_epochs=3, random_state=0)
-    with pytest.warns(tb.ConvergenceWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
-        tb.choose_ordinals(TABLE, own, random_state=0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", [["--hidden", "2"], []], ids=["one member", "several members"])
 def test_a_signal_ends_the_command(survey: Path, tmp_path: Path, chosen: list[str]) -> None:

@@ -66,12 +66,14 @@ def _frame(kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 @cache
 def fitted(kind: str) -> tuple[tb.TBM, pd.DataFrame]:
-    frame, columns = _frame(kind)
-    model = tb.TBM(columns, n_hidden=2, n_factors=0, max_epochs=3, learning_rate=0.05, random_state=0, verbose=False)
-    return model.fit(frame), frame
+    frame, columns = _frame(kind.removesuffix(", two members"))
+    settings: Any = {"n_hidden": 2, "n_factors": 0, "max_epochs": 3, "learning_rate": 0.05}
+    if kind.endswith("two members"):
+        settings["members"] = 2
+    return tb.TBM(columns, random_state=0, verbose=False, **settings).fit(frame), frame
 
 
-KINDS = ["table", "levels", "numbers", "orders", "mixed"]
+KINDS = ["table", "levels", "numbers", "orders", "mixed", "levels, two members"]
 
 
 def item_columns(model: tb.TBM) -> list[str]:

@@ -293,17 +293,6 @@ def test_unknown_items_are_named_or_left_out(fitted):
         model.similar_items("nothing")
 
 
-def test_models_rank_together(fitted):
-    model, users, _ = fitted
-    alone, twice = model.rank(users, top=2), model.rank(users, top=2, others=[model])
-    assert alone["item"].tolist() == twice["item"].tolist()
-    np.testing.assert_allclose(alone["utility"], twice["utility"], rtol=1e-6)
-    other = tb.TBM(n_hidden=1, n_factors=0, max_epochs=0, verbose=False)
-    other.fit(tb.from_long(likes(4).assign(film=lambda f: f["film"] + "x"), "user", "film", "rating"))
-    with pytest.raises(tb.ThurboError, match="same items"):
-        model.rank(users, others=[other])
-
-
 @pytest.mark.slow
 def test_orders_alone_are_enough():
     """Lists from best to worst, without scores: only who stands above whom is learned."""

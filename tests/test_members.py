@@ -196,16 +196,79 @@ def test_members_of_equal_settings_draw_rows() -> None:
     assert len(model.sample(20, random_state=0)) == 20
 
 
-def test_several_members_need_prediction_and_a_table() -> None:
+def test_several_members_need_prediction() -> None:
     for settings in ({"objective": "exact"}, {"learning": tb.Likelihood()}):
         with pytest.raises(ThurboError, match="trained by prediction"):
             tb.TBM(SCHEMA, members=2, **settings).fit(frame())  # type: ignore[arg-type]
-    with pytest.raises(ThurboError, match="lists"):
-        tb.TBM({"films": tb.Ratings(["a", "b"])}, members=2).fit({"films": [{"a": 1}, {"b": 2}]})
 
 
 def test_one_member_if_anything_is_chosen() -> None:
-    for chosen in ({"n_hidden": 2}, {"objective": "likelihood"}, {"weight_decay": 0.1}, {"max_epochs": 0}):
+    smoothed = {"learning": tb.Prediction(posterior_smoothing=0.5)}
+    for chosen in ({"n_hidden": 2}, {"n_factors": 1}, {"objective": "likelihood"}, smoothed, {"max_epochs": 0}):
         model = tb.TBM(SCHEMA, **chosen)
         settings = model._settings(tb.Schema(SCHEMA))
         assert population.count(model.get_params(deep=False), settings, tb.Schema(SCHEMA), 10_000) == 1
+
+
+def test_a_single_column_is_fitted_by_its_exact_likelihood() -> None:
+    """There is nothing to predict it from."""
+    orders = {"films": [["A > B > C", "C > B > A"][row % 2] for row in range(240)]}
+    columns = {"films": tb.Ranking(["A", "B", "C"])}
+    own = tb.TBM(columns, max_epochs=2, random_state=0, verbose=False).fit(orders)
+    assert (own.objective_, own.members_) == ("exact", [])
+    assert own.params_.n_factors == 0
+    chosen = tb.TBM(columns, objective="multi-prediction", n_hidden=1, max_epochs=1, random_state=0, verbose=False)
+    assert chosen.fit(orders).objective_ == "multi-prediction"
+
+
+def test_many_rows_have_fewer_members_and_lists_have_their_own() -> None:
+    for n_rows, n in ((199, 1), (200, 4), (5_000, 2)):
+        model = tb.TBM(SCHEMA)
+        settings = model._settings(tb.Schema(SCHEMA))
+        assert population.count(model.get_params(deep=False), settings, tb.Schema(SCHEMA), n_rows) == n
+    lists = tb.Schema({"films": tb.Ratings(["a", "b"])})
+    settings = tb.TBM(lists)._settings(lists)
+    assert population.count(tb.TBM(lists).get_params(deep=False), settings, lists, 300) == members.AUTO_OF_LISTS
+    wanted = members.population(settings, 3, 300, False, False, has_lists=True)
+    assert [each[:2] for each in wanted] == [(0, 12), (30, 9), (0, 12)]
+
+
+@cache
+def of_lists() -> tuple[tb.TBM, Any]:
+    """Two groups of people who like the first or the second half of eight films, of which each rates five."""
+    rng = np.random.default_rng(2)
+    cells = []
+    for row in range(60):
+        films = rng.permutation(8)[:5]
+        liked = (films < 4) == (row % 2 == 0)
+        cells.append({f"f{film}": int(score) for film, score in zip(films, np.where(liked, 5, 2), strict=True)})
+    table = pd.DataFrame({"films": cells})
+    columns = {"films": tb.Ratings([f"f{k}" for k in range(8)], levels=(1, 2, 3, 4, 5))}
+    model = tb.TBM(columns, members=2, max_epochs=30, learning_rate=0.05, random_state=0, verbose=False)
+    return model.fit(table), table
+
+
+def test_members_of_lists_rank_by_their_mean_utility() -> None:
+    model, table = of_lists()
+    assert model._population is not None
+    views, weights = model._views(), model._population.column_weights["films"]
+    assert len(views) > 1
+    own = [view.rank(table, top=8).sort_values(["row", "item"])["utility"].to_numpy() for view in views]
+    found = model.rank(table, top=8).sort_values(["row", "item"])["utility"].to_numpy()
+    np.testing.assert_allclose(found, weights @ np.stack(own), atol=1e-5)
+    chances = np.stack([view.prefers(table, "f0", "f7") for view in views])
+    np.testing.assert_allclose(model.prefers(table, "f0", "f7"), weights @ chances, atol=1e-6)
+
+
+def test_unused_units_of_lists_do_not_count() -> None:
+    """The leading member without its unused units answers as with them: presence has a part for units and factors."""
+    model, table = of_lists()
+    assert model._population is not None
+    lead = model._population.members[0]
+    alone, whole = model._views()[0], model._views()[0]
+    alone.params_ = members.active(lead.params, lead.member)
+    assert alone.params_.weights.shape[1] == lead.member.n_hidden
+    assert alone.params_.loadings.shape[1] == lead.member.n_factors
+    np.testing.assert_allclose(
+        alone.rank(table, top=8)["utility"].to_numpy(), whole.rank(table, top=8)["utility"].to_numpy(), atol=1e-5
+    )

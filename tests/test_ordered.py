@@ -155,28 +155,6 @@ def test_the_command_line_reads_them_so_too(by: str | None, tmp_path: Path, monk
     assert seen == [schema if by is None else schema.read_ordinals(by)]  # type: ignore[arg-type]
 
 
-def test_the_command_line_lets_hidden_answers_decide(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    schema = tb.Schema({"trust": tb.Ordinal(LEVELS)})
-    schema.to_toml(tmp_path / "s.toml")
-    (tmp_path / "d.csv").write_text("trust\nnone\nsome\n")
-    chosen = tb.Schema({"trust": tb.Categorical(LEVELS, ordered=True)}, reasons={"trust": "read by utilities: better"})
-    seen: list[Any] = []
-
-    def stop(self: tb.TBM, X: Any) -> None:
-        seen.append(self.schema)
-        raise ThurboError("far enough")
-
-    monkeypatch.setattr("thurbo.estimators.ordinals.choose_ordinals", lambda X, model, random_state: chosen)
-    monkeypatch.setattr("thurbo.estimators.tbm.TBM.fit", stop)
-    files = [str(tmp_path / "d.csv"), "-s", str(tmp_path / "s.toml"), "-o", str(tmp_path / "m.thurbo")]
-    with pytest.raises(SystemExit):
-        cli.main(["fit", *files, "--ordinals", "auto"])
-    assert seen == [chosen]
-    assert "trust: read by utilities: better" in "".join(capsys.readouterr())
-
-
 def test_files_hold_them_as_ordinal(tmp_path: Path) -> None:
     schema = tb.Schema({"q": tb.Categorical([1, 2, 3], names={1: "low", 3: "high"}, ordered=True)})
     again, found = tb.read(tb.write(pd.DataFrame({"q": [1.0, 3.0, 2.0]}), tmp_path / "q.sav", schema))

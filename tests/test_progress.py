@@ -6,17 +6,12 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import thurbo as tb
 from tests.known import SCHEMA, known_model
-from thurbo.evidence import pack as packing
 from thurbo.learning import clock as timing
-from thurbo.learning import fit as fitting
-from thurbo.learning import monitor, settings, sizes
+from thurbo.learning import monitor
 from thurbo.learning.monitor import Standing
 from thurbo.report.times import time_words
 
@@ -59,12 +54,12 @@ def test_a_line_says_what_is_done_and_how_long_the_rest_may_take(clock: list[flo
 
 def test_a_new_stage_begins_a_new_count(clock: list[float]) -> None:
     standing = Standing(of=54)
-    assert standing.take({"stage": "choosing sizes", "done": 0, "of": 17, "figure": "9 of them, compiling"})
-    assert standing.line() == "0:00:00 choosing sizes 0/17 9 of them, compiling"
+    assert standing.take({"stage": "predicting", "done": 0, "of": 17, "figure": "9 of them, compiling"})
+    assert standing.line() == "0:00:00 predicting 0/17 9 of them, compiling"
     for done in (1, 2):
         clock[0] += 10.0
-        assert not standing.take({"stage": "choosing sizes", "done": done, "of": 17, "figure": "2 hidden units"})
-    assert standing.line() == "0:00:20 choosing sizes 2/17 2 hidden units, about 2 min left"
+        assert not standing.take({"stage": "predicting", "done": done, "of": 17, "figure": "2 hidden units"})
+    assert standing.line() == "0:00:20 predicting 2/17 2 hidden units, about 2 min left"
     assert standing.take({"stage": "fitting", "done": 0, "of": 54, "figure": "compiling"})
     clock[0] += 50.0
     assert not standing.take(EPOCH)
@@ -98,38 +93,13 @@ def test_a_terminal_gets_a_bar_of_every_stage(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     with monitor.progress(2, "auto") as told:
-        told({"stage": "choosing sizes", "done": 3, "of": 17, "figure": "4 hidden units"})
+        told({"stage": "predicting", "done": 3, "of": 17, "figure": "4 hidden units"})
         time.sleep(0.15)  # bars are drawn ten times a second
         told({"stage": "fitting", "done": 0, "of": 2, "figure": "compiling"})
         told(EPOCH)
     seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
-    for words in ("choosing sizes", "3/17", "fitting", "1/2", "mean log-likelihood per answer (nats): -0.5000"):
+    for words in ("predicting", "3/17", "fitting", "1/2", "mean log-likelihood per answer (nats): -0.5000"):
         assert words in seen
-
-
-def test_a_search_for_sizes_tells_of_each_short_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "epoch", lambda key, state, *_: (state, None))
-    n_units = lambda params: float((np.asarray(params.weights) != 0).any(axis=0).sum())  # noqa: E731
-    monkeypatch.setattr(sizes, "held_out_score", lambda key, params, *_: jnp.asarray(-2.0 + 0.1 * n_units(params)))
-    rng = np.random.default_rng(0)
-    schema = tb.Schema({f"q{i}": tb.Binary() for i in range(12)}).fit({f"q{i}": [0, 1] for i in range(12)})
-    blocks = schema.compile({name: rng.integers(0, 2, 1000) for name in schema})
-    evidence = packing.pack(blocks.values(), "marginalize")
-    chosen = {**settings.flat(tb.TBM(n_factors=0).get_params(deep=False)), "max_epochs": 7}
-    told: list[dict[str, Any]] = []
-    data = fitting.Data(schema, blocks, evidence, np.ones(1000))
-    found, tried = fitting.choose_sizes(jax.random.key(0), chosen, data, told.append)
-    assert found == (12, 0)
-    assert [each.n_hidden for each in tried] == [12, 6, 3]
-    *search, fit = told
-    n_fits = 3 + 2 + 1  # half of the sizes are left after each round
-    assert [(record["stage"], record["done"]) for record in search] == [
-        ("choosing sizes", n) for n in range(n_fits + 1)
-    ]
-    assert {record["of"] for record in search} == {n_fits}
-    assert search[0]["figure"] == "3 of them, compiling"
-    assert search[1]["figure"] == "3 hidden units and 0 factors, mean log-likelihood per answer (nats): -1.7000"
-    assert fit == {"stage": "fitting", "done": 0, "of": 7, "figure": "12 hidden units and 0 factors, compiling"}
 
 
 def test_predictions_of_several_columns_show_progress(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,18 +125,15 @@ def test_the_whole_time_is_told_by_its_parts(monkeypatch: pytest.MonkeyPatch) ->
     timer = timing.Clock()
     now[0] = 3.0  # the table was read
     told = timer.watch(seen.append)
-    for at in (4.0, 9.0):
-        now[0] = at
-        told({"stage": "choosing sizes", "done": 0, "of": 2, "figure": ""})
     told({"stage": "fitting", "done": 0, "of": 3, "figure": "compiling"})
     for epoch, at in enumerate((20.0, 21.0, 22.0), start=1):  # a usual epoch takes one second
         now[0] = at
         told({"epoch": epoch, "objective": -1.0})
     now[0] = 23.0
     spent = timer.spent()
-    assert spent == {"reading": 3.0, "choosing sizes": 6.0, "compiling": 10.0, "training": 4.0, "total": 23.0}
-    assert len(seen) == 6
-    words = "23.0 s (reading 3.0, choosing sizes 6.0, compiling 10.0, training 4.0)"
+    assert spent == {"reading": 3.0, "compiling": 16.0, "training": 4.0, "total": 23.0}
+    assert len(seen) == 4
+    words = "23.0 s (reading 3.0, compiling 16.0, training 4.0)"
     assert time_words(spent) == words
     assert time_words({"total": 2.0}) == "2.0 s"
 

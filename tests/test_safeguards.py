@@ -69,17 +69,15 @@ def test_settings_out_of_range_are_named(name, value):
         chosen(learning=tb.Likelihood(**{name: value}))
 
 
-def test_sizes_are_a_rule_where_there_is_little_to_choose_by():
-    assert sizes.candidates(chosen(), 300, 40) == [(15, 0)]
-    assert sizes.candidates(chosen(n_hidden=6), 5000, 40) == [(6, 0)]
-    assert sizes.candidates(chosen(n_hidden=20, n_factors=3), 5000, 40) == [(20, 3)]
-    assert sizes.candidates(chosen(max_epochs=0), 5000, 40) == [(40, 0)]
-    tried = sizes.candidates(chosen(), 5000, 40)
-    assert len(tried) == 9
-    assert tried[0] == (10, 0)
-    assert tried[-1] == (40, 20)
-    assert sizes.candidates(chosen(n_hidden=20), 5000, 40) == [(20, 0)]
-    assert sizes.candidates(chosen(n_factors=3), 5000, 40) == [(10, 3), (20, 3), (40, 3)]
+def test_sizes_of_a_single_model_follow_a_rule():
+    assert sizes.by_rule(chosen(), 300, 40) == (15, 0)
+    assert sizes.by_rule(chosen(), 5000, 40) == (40, 0)
+    assert sizes.by_rule(chosen(), 5000, 400) == (50, 0)
+    assert sizes.by_rule(chosen(n_factors=3), 5000, 40) == (40, 3)
+    assert sizes.by_rule(chosen(n_hidden=20), 5000, 40) == (20, 0)
+    assert sizes.by_rule(chosen(n_hidden=20, n_factors=3), 5000, 40) == (20, 3)
+    few, _ = sizes.by_rule(chosen(objective="exact"), 5000, 40)
+    assert few == (sizes.ENUMERATED_ON_CPU if jax.default_backend() == "cpu" else sizes.ENUMERATED)
 
 
 def test_units_out_of_use_stay_at_zero():
@@ -102,17 +100,6 @@ def scores():
     rng = np.random.default_rng(0)
     latent = rng.normal(size=(1200, 1)) * 1.5 + rng.normal(size=(1200, 8))
     return {f"q{i}": (latent[:, i] > 0.3).astype(int) for i in range(8)}
-
-
-@pytest.mark.slow
-def test_auto_finds_that_factors_are_needed(scores):
-    model = tb.TBM({name: tb.Binary() for name in scores}, random_state=0, max_epochs=5).fit(scores)
-    assert len(model.sizes_tried_) == 9
-    assert model.params_.n_factors > 0
-    best = max(each["held_out"] for each in model.sizes_tried_)
-    alone = max(each["held_out"] for each in model.sizes_tried_ if each["n_factors"] == 0)
-    assert best > alone - 0.02
-    assert model.sizes_tried_[0]["n_hidden"] == model.params_.n_hidden
 
 
 def test_posteriors_of_training_rows_come_with_the_fit(scores):

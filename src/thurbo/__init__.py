@@ -14,7 +14,6 @@ _HOME = {
     "TBMImputer": "thurbo.estimators.imputer",
     "masked_cell_scorer": "thurbo.estimators.scorer",
     "evaluate": "thurbo.estimators.cross_evaluation",
-    "choose_ordinals": "thurbo.estimators.ordinals",
     "Learning": "thurbo.learning.objective_settings",
     "Prediction": "thurbo.learning.objective_settings",
     "Likelihood": "thurbo.learning.objective_settings",
@@ -103,7 +102,6 @@ if TYPE_CHECKING:
     )
     from thurbo.estimators.cross_evaluation import evaluate
     from thurbo.estimators.imputer import TBMImputer
-    from thurbo.estimators.ordinals import choose_ordinals
     from thurbo.estimators.scorer import masked_cell_scorer
     from thurbo.estimators.tbm import TBM
     from thurbo.io.long import from_long

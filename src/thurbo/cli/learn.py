@@ -113,7 +113,7 @@ def fit(
     from thurbo.estimators.tbm import TBM
 
     model = TBM(
-        found if ordinals in (None, options.Ordinals.AUTO) else found.read_ordinals(ordinals.value),
+        found if ordinals is None else found.read_ordinals(ordinals.value),
         n_hidden="auto" if hidden is None else hidden,
         n_factors="auto" if factors is None else factors,
         max_epochs="auto" if epochs is None else epochs,
@@ -125,9 +125,7 @@ def fit(
         random_state=seed,
         verbose=not quiet,
     )
-    if ordinals is options.Ordinals.AUTO:
-        _choose_ordinals(model, frame, seed, quiet)
-    before = time.perf_counter() - began  # reading the file, and choosing how ordered questions are modelled
+    before = time.perf_counter() - began  # reading the file
     model.fit(frame)
     model.time_spent_ = {name: s + before * (name in ("reading", "total")) for name, s in model.time_spent_.items()}
     if model._unfinished is not None:
@@ -163,16 +161,6 @@ def _learning(masking: options.Masking | None, hold_out: float | None) -> Any:
     if masking is not None:
         return Prediction(masking=masking.value, validation_fraction=share)
     return None if hold_out is None else Learning(validation_fraction=share)
-
-
-def _choose_ordinals(model: Any, frame: Any, seed: int, quiet: bool) -> None:
-    """Choose how each ordered question is modelled, by two more fits."""
-    from thurbo.estimators.ordinals import choose_ordinals
-
-    model.schema = choose_ordinals(frame, model, random_state=seed)
-    for name, reason in model.schema.reasons.items():
-        if not quiet and reason.startswith("read by"):
-            say(f"{name}: {reason}")
 
 
 def _summary(model: Any, frame: Any, output: Path) -> list[str]:

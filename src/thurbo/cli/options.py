@@ -27,9 +27,8 @@ class Unobserved(StrEnum):
 
 
 class Ordinals(StrEnum):
-    """How ordered levels are modelled: a utility per level, cuts of one scale, or chosen by validation."""
+    """How ordered levels are modelled: a utility per level, or cuts of one scale."""
 
-    AUTO = "auto"
     UTILITIES = "utilities"
     CUTS = "cuts"
 
@@ -183,8 +182,8 @@ UnobservedOption = Annotated[
 OrdinalsOption = Annotated[
     Ordinals | None,
     typer.Option(
-        help="Ordered levels with one utility per level (for thousands of answers), or as cuts of one scale; auto "
-        "chooses for each question by masked answers, with two more fits. By default as in the schema.",
+        help="Ordered levels with one utility per level (for thousands of answers), or as cuts of one scale. By "
+        "default as in the schema; a fit of several members has both.",
         show_default=False,
     ),
 ]

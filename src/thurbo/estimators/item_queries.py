@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo.errors import ThurboError
 from thurbo.estimators.fitted_model import FittedModel
 from thurbo.io import build
+from thurbo.queries import item_utilities as utilities
 from thurbo.queries import rank as ranking
 
 
@@ -24,12 +23,12 @@ class ItemQueries(FittedModel):
         items: Any = None,
         exclude_seen: bool = True,
         column: str | None = None,
-        others: Sequence[ItemQueries] = (),
     ) -> Any:
         """The best items for each row.
 
         Items are sorted by their expected utility ("how much does this person like it"), given the cells of the row.
-        Utilities are exact for small models, and otherwise computed by the approximation "mean-field" (`method_`).
+        Utilities are exact for small models, and otherwise computed by the approximation "mean-field" (`method_`). They
+        are averaged over the members of a model (`members_`).
 
         Parameters
         ----------
@@ -46,8 +45,6 @@ class ItemQueries(FittedModel):
             Leave out the items that a row has already rated or ranked.
         column : str, optional
             Name of the `Ratings` or `Ranking` column. Needed if there are several.
-        others : sequence of TBM, optional
-            Models of the same items, fitted with other seeds. Utilities are averaged over all models.
 
         Returns
         -------
@@ -65,16 +62,20 @@ class ItemQueries(FittedModel):
         """
         asked = self._read(X)
         name = ranking.column(self.schema_, column)
+        # By default only items are ranked that a row says nothing about, unless those it does not name are last.
+        says_nothing = exclude_seen and items is None and not self.schema_[name].is_last
         asks = []
-        for model in (self, *others):
-            if model.schema_[name].labels != self.schema_[name].labels:
-                raise ThurboError("others are models of other items; fit all to the same items")
-            own = asked if model is self else model._read(X)
-            # By default only items are ranked that a row says nothing about, unless those it does not name are last.
-            says_nothing = exclude_seen and items is None and not model.schema_[name].is_last
-            question = None if says_nothing else model._question(own)
-            asks.append(ranking.of_column(model.params_, model.schema_, name, model._features(own.evidence), question))
-        return ranking.rank(self.schema_, name, asked, asks, top, items, exclude_seen, self.frame_kind_)
+        for view, own in self._asked_of(asked):
+            question = None if says_nothing else view._question(own)
+            asks.append(ranking.of_column(view.params_, view.schema_, name, view._features(own.evidence), question))
+        ask = utilities.together(asks, self._weights_of(name))
+        return ranking.rank(self.schema_, name, asked, ask, top, items, exclude_seen, self.frame_kind_)
+
+    def _weights_of(self, name: str) -> np.ndarray:
+        """Weights of the members for one column, [member]."""
+        if self._population is None:
+            return np.ones(1)
+        return self._population.column_weights.get(name, self._population.weights)
 
     def prefers(self, X: Any, item: Any, other: Any, column: str | None = None) -> np.ndarray:
         """Probability that each row prefers `item` to `other`: 1 or 0 if the row itself ranks one above the other.
@@ -94,8 +95,11 @@ class ItemQueries(FittedModel):
         """
         asked = self._read(X)
         name = ranking.column(self.schema_, column)
-        found = self._features(asked.evidence)
-        return ranking.prefers(self.params_, self.schema_, name, asked, found, item, other)
+        chances = []
+        for view, own in self._asked_of(asked):
+            found = view._features(own.evidence)
+            chances.append(ranking.prefers(view.params_, view.schema_, name, own, found, item, other))
+        return np.asarray(self._weights_of(name) @ np.stack(chances))
 
     def similar_items(self, item: Any, top: int = 10, column: str | None = None, min_ratings: int = 5) -> Any:
         """Items that are liked by the same rows, by the correlation of their utilities in the model.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from thurbo.queries.evaluate.masked import ColumnTrial
 from thurbo.queries.features import How
 from thurbo.queries.kept_shares import Offsets
 from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, family
-from thurbo.queries.question import Question, without
+from thurbo.queries.question import Asked, Question, without
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 from thurbo.schema.missing_together import with_answered
@@ -107,19 +107,20 @@ class _Read(NamedTuple):
 
 
 def count(parameters: Mapping[str, Any], chosen: Mapping[str, Any], schema: Schema, n_rows: int) -> int:
-    """How many members to fit: "auto" is one if anything about the model was chosen by the user."""
+    """How many members to fit: "auto" is one if the user chose a size or another objective."""
     asked = parameters["members"]
     if asked != "auto":
-        if int(asked) > 1 and schema.listed:
-            raise ThurboError(f"members={asked}: a model with lists has one member; leave members out")
         if int(asked) > 1 and chosen["objective"] in ("likelihood", "exact"):
             problem = f'members={asked}: members are trained by prediction, not with objective="{chosen["objective"]}"'
             raise ThurboError(f"{problem}; leave one of them out")
         return int(asked)
-    is_free = all(parameters[name] == "auto" for name in ("n_hidden", "n_factors", "objective", "weight_decay"))
-    is_plain = parameters["learning"] is None and parameters["max_epochs"] != 0 and not schema.listed
-    is_plain = is_plain and chosen["unobserved"] == "marginalize"
-    return len(members.USUAL) if is_free and is_plain and n_rows >= members.LEAST_ROWS else 1
+    is_free = parameters["n_hidden"] == parameters["n_factors"] == "auto" and chosen["max_epochs"] != 0
+    is_predicted = chosen["objective"] in ("auto", "multi-prediction")
+    is_predicted = is_predicted and chosen["posterior_smoothing"] is None and chosen["validation_fraction"] == "auto"
+    is_whole = bool(schema.listed) or chosen["unobserved"] == "marginalize"
+    if not (is_free and is_predicted and is_whole) or n_rows < members.LEAST_ROWS:
+        return 1
+    return members.AUTO_OF_LISTS if schema.listed else len(members.usual_members(n_rows))
 
 
 def fit(
@@ -131,12 +132,13 @@ def fit(
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> Outcome:
     """Train the members without some answers, and weigh them by these answers."""
-    rng, missing = np.random.RandomState(seed), chosen["missing"]
-    informed = with_answered(data.schema, table, alone=True) if missing == "auto" else data.schema
+    rng, missing, listed = np.random.RandomState(seed), chosen["missing"], data.schema.listed
+    informed = with_answered(data.schema, table, alone=True) if missing == "auto" and not listed else data.schema
     has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
-    wanted = members.population(chosen, n, data.evidence.n_rows, *has)
+    wanted = members.population(chosen, n, data.evidence.n_rows, *has, bool(listed))
     n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
-    share = min(members.SHARE_HELD_OUT, members.MOST_HELD_OUT / max(n_answers, 1))
+    most = members.MOST_OF_LISTS if listed else members.MOST_HELD_OUT
+    share = min(members.SHARE_HELD_OUT, most / max(n_answers, 1))
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
     how = How(method="mean-field", n_steps=settings.PREDICTION_STEPS, unobserved=chosen["unobserved"])
@@ -152,7 +154,8 @@ def fit(
     found.append((alone, members.independent(chosen, to_train["given"], size)))
     routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
     questions = [Question(params, *read[member.reading], how, routes) for member, params in found]
-    scores = [_scores(question, masked, data.weight) for question in questions]
+    trials = [_trials(question, masked, data.weight) for question in questions]
+    scores = [_scores(own) for own in trials]
     _, answer_weight, column = scores[0]
     logs = np.stack([each[0] for each in scores])
     weight = members.stack(logs, answer_weight)
@@ -164,9 +167,8 @@ def fit(
     for name in data.schema.modelled:
         is_own = column == name
         by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight[kept])
-    asked = [questions[p] for p in kept]
     shares = {name: _shares(data, name) for name in data.schema.modelled}
-    exponents = _exponents(asked, by_column, shares, masked, data.weight)
+    exponents = _exponents([trials[p] for p in kept], by_column, shares)
     parts = tuple(each.unfinished for each in trained)
     if not any(parts) and chosen["max_time"] is None:  # once the answers have weighed the members, they train them
         everything = {each: _read(schemas[each], table, data, {}, chosen["unobserved"]) for each in readings}
@@ -212,22 +214,21 @@ def _read(schema: Schema, table: Table, data: Data, masked: Mapping[str, np.ndar
     return _Read(schema, blocks, without(schema, blocks, evidence.on_host(), masked, unobserved))
 
 
-def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> list[tuple[str, ColumnTrial]]:
-    found = []
+def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, ColumnTrial]:
+    """The held-out answers of each column, put to one member."""
+    found = {}
     for name, own in masked.items():
         if own.any():
             block = question.blocks[name]
-            found.append((name, ColumnTrial(name, question, block, own, line_weight(block, weight), None, ())))
+            found[name] = ColumnTrial(name, question, block, own, line_weight(block, weight), None, ())
     return found
 
 
-def _scores(
-    question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _scores(trials: Mapping[str, ColumnTrial]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Log score of each held-out answer by one member, its weight and column; pairs of ranked items do not count."""
     scores, weights, columns = [], [], []
-    for name, trial in _trials(question, masked, weight):
-        column = question.schema[name]
+    for name, trial in trials.items():
+        column = trial.rest.schema[name]
         for tested in column.form.test(column, trial):
             if tested.answer in SCORED:
                 scores.append(tested.score[""])
@@ -249,7 +250,9 @@ def _anchors(
     shares: Mapping[str, Anchor | None],
     exponents: Mapping[str, float],
 ) -> dict[str, Anchor]:
-    """The shares of labels, and how far predictions for a row without any answer are from them."""
+    """The shares of labels, and how far predictions for a row without any answer are from them; none beside lists."""
+    if questions[0].schema.listed:
+        return {}
     nobody, found, first = [_nobody(each) for each in questions], {}, Lines(np.zeros(1, int), np.zeros(1, int))
     for name, anchor in shares.items():
         if anchor is None:
@@ -266,29 +269,27 @@ def _anchors(
 
 
 def _nobody(question: Question) -> Question:
-    """A table of the same size without any answer, put to the same member."""
-    evidence = question.evidence
-    row, slot = np.divmod(np.arange(evidence.n_rows * len(evidence.shared)), len(evidence.shared))
-    return replace(question, evidence=evidence.hide(row, slot, question.how.unobserved).on_host())
+    """One row without any answer, put to the same member."""
+    evidence = question.evidence.rows(np.zeros(1, np.int64))
+    slot = np.arange(len(evidence.shared))
+    return replace(question, evidence=evidence.hide(np.zeros_like(slot), slot, question.how.unobserved).on_host())
 
 
 def _exponents(
-    questions: list[Question],
+    trials: list[dict[str, ColumnTrial]],
     column_weights: Mapping[str, np.ndarray],
     shares: Mapping[str, Anchor | None],
-    masked: Mapping[str, np.ndarray],
-    weight: np.ndarray,
 ) -> dict[str, float]:
     """The power of the mixed probabilities that predicts held-out answers best, by family of columns."""
     totals = {kind: np.zeros(len(POWERS)) for kind in CALIBRATED}
     counts = dict.fromkeys(CALIBRATED, 0.0)
-    for name, trial in _trials(questions[0], masked, weight):
-        column, kind = questions[0].schema[name], family(questions[0], name)
+    for name, first in trials[0].items():
+        column, kind = first.rest.schema[name], family(first.rest, name)
         if kind not in totals:
             continue
-        lines = trial.ask.lines
-        asks = [each.about(name, lines, own=False) for each in questions]
+        asks = cast(list[Asked], [own[name].ask for own in trials])
         mixed = MixedAsk(asks, column_weights[name], anchor=shares[name])
+        trial = replace(first)
         trial.__dict__["ask"] = mixed
         for place, power in enumerate(POWERS):
             mixed.exponent = float(power)

@@ -53,21 +53,20 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         The type of each column. By default it is inferred from the data (`Schema.infer`).
     n_hidden, n_factors : int or "auto", default="auto"
         Number K of binary hidden units, and number of Gaussian factors. More of them can describe more patterns and
-        need more rows. "auto" makes short fits of several sizes and takes the one that best predicts masked cells of
-        held-out rows (`sizes_tried_`). For fewer than 1,000 rows it uses a rule of thumb, without factors. If
-        `n_hidden` is a number, `n_factors="auto"` means no factors, as in the paper. With several members, each has
-        its own sizes.
+        need more rows. By default each member has its own sizes, which grow with the number of rows; a single member
+        follows a rule: one unit for each latent variable, at most one for twenty rows, and no factors. If `n_hidden` is
+        a number, `n_factors="auto"` means no factors, as in the paper.
     members : int or "auto", default="auto"
         Number of models that are fitted together, with different seeds, sizes, weight decays and readings of ordered
         levels. Some answers are held out from all of them and decide how much each counts. Predictions, imputations,
         samples and scores average over members; `transform`, `segments` and the report show the leading one. "auto" is
-        4 for tables with at least 200 rows, and 1 if you choose `n_hidden`, `n_factors`, `objective`, `learning` or
-        `weight_decay`, or if the table has lists.
+        4 (2 from 5,000 rows on, 6 with lists), and 1 for fewer than 200 rows, for a single column, if you choose
+        `n_hidden` or `n_factors`, or if the objective is not "multi-prediction".
     objective : {"auto", "likelihood", "multi-prediction", "exact"}, default="auto"
         What training maximises. "exact": the likelihood, for few hidden units. "likelihood": the likelihood, estimated
         by sampling. "multi-prediction": the probability of masked cells, given the other cells of the row. "auto" is
-        "exact" for up to 8 hidden units without factors and "multi-prediction" otherwise. Leave it at "auto" if you
-        give `learning`.
+        "exact" for up to 8 hidden units without factors and for a single column, and "multi-prediction" otherwise.
+        Leave it at "auto" if you give `learning`.
     learning : Prediction, Likelihood, Exact, Learning or None, default=None
         More settings of training: `tb.Prediction(...)` for "multi-prediction", `tb.Likelihood(...)` for "likelihood",
         `tb.Exact(...)` for "exact", or `tb.Learning(...)` for any objective. None uses the defaults.
@@ -137,9 +136,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         Settings of each member, the leading one first, with its weight and its log-likelihood per held-out answer.
         Empty if there is one member.
     time_spent_ : dict
-        Seconds of "reading", "choosing sizes", "compiling" and "training", and the whole time of `fit` ("total").
-    sizes_tried_ : list of dict
-        The sizes that "auto" compared, best first.
+        Seconds of "reading", "compiling" and "training", and the whole time of `fit` ("total").
     posteriors_ : ndarray of shape (n_rows, K)
         Probabilities of the hidden units for the training rows, averaged over epochs; only with `posterior_smoothing`.
     n_ratings_ : dict of ndarray
@@ -320,11 +317,10 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
             if n_members > 1:
                 return self._fit_population(chosen, table, data, n_members, seed, on_epoch, timer)
-            fitted, plan, tried, learned_from, self._unfinished = fitting.fit(chosen, data, seed, timer.watch(on_epoch))
+            fitted, plan, learned_from, self._unfinished = fitting.fit(chosen, data, seed, timer.watch(on_epoch))
         monitor.warn(fitted)
         self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
         self._training, self.time_spent_ = (fitted.state, plan, seed), timer.spent()
-        self.sizes_tried_ = [each._asdict() for each in tried]
         self._keep_table(table, data)
         if plan.posterior_smoothing:
             self.posteriors_ = self._smoothed(table, np.asarray(fitted.state.posteriors), learned_from)
@@ -342,7 +338,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     ) -> Self:
         found = population.fit(chosen, table, data, n, seed, timer.watch(on_epoch))
         monitor.warn(found.fitted)
-        self._population, self.sizes_tried_ = found.population, []
+        self._population = found.population
         self._adopt(data.schema, found.leader, "multi-prediction", found.fitted.history, found.fitted.converged)
         self._unfinished, self.time_spent_ = found.unfinished, timer.spent()
         self._keep_table(table, data)
@@ -384,7 +380,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         """All settings of a fit by name: the parameters, those of `learning`, and those that columns bring."""
         chosen = settings.flat(self.get_params(deep=False))
         own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
-        return settings.of_lists(chosen, own) if schema.listed else chosen
+        return settings.of_columns(chosen, own, len(schema.with_sites))
 
     def _schema(self, table: Table) -> Schema:
         if self.schema is None:

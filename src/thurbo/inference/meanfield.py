@@ -102,4 +102,5 @@ def factor_variance(seen: Params, whitener: Float[Array, "row factor factor"]) -
     # Where rows share their sites, one product of matrices: [row, factor · factor] by [factor · factor, site].
     covariance = jnp.einsum("rfg,rfh->rgh", whitener, whitener)
     pairs = v[:, :, None] * v[:, None, :]
-    return covariance.reshape(len(covariance), -1) @ pairs.reshape(len(v), -1).T
+    n_pairs = v.shape[1] ** 2  # not -1: there may be no site, as in lists alone
+    return covariance.reshape(len(covariance), n_pairs) @ pairs.reshape(len(v), n_pairs).T

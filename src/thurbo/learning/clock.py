@@ -1,4 +1,4 @@
-"""Where the time of a fit goes: reading, choosing sizes, compiling and training, in seconds of wall-clock time.
+"""Where the time of a fit goes: reading, compiling and training, in seconds of wall-clock time.
 
 The stages are told apart by the records that `fit` gives to its progress display.
 """
@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.learning.sizes import STAGE
-
 Told = Callable[[dict[str, Any]], None]
 
 
@@ -21,16 +19,14 @@ class Clock:
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
-        self._read = self._sized = self._began
+        self._read = self._began
         self._epochs: list[float] = []
 
     def watch(self, on_epoch: Told) -> Told:
         """The same callback, with the times of its records; reading ends here."""
-        self._read = self._sized = time.perf_counter()
+        self._read = time.perf_counter()
 
         def told(record: dict[str, Any]) -> None:
-            if record.get("stage") == STAGE:
-                self._sized = time.perf_counter()
             if "epoch" in record or (record.get("stage") == "fitting" and record["done"]):
                 self._epochs.append(time.perf_counter())
             on_epoch(record)
@@ -44,15 +40,13 @@ class Clock:
         """
         now = time.perf_counter()
         found = {"reading": self._read - self._began}
-        if self._sized > self._read:
-            found["choosing sizes"] = self._sized - self._read
         compiling = 0.0
         if len(self._epochs) > 1:
             usual = float(np.median(np.diff(self._epochs)))
-            compiling = max(0.0, self._epochs[0] - self._sized - usual)
+            compiling = max(0.0, self._epochs[0] - self._read - usual)
         return {
             **found,
             "compiling": compiling,
-            "training": now - self._sized - compiling,
+            "training": now - self._read - compiling,
             "total": now - self._began,
         }

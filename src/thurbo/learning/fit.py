@@ -57,11 +57,10 @@ class Data(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A fit: its result, its plan, the sizes that were tried, the training rows, and the rest of an interrupted fit."""
+    """A fit: its result, its plan, the training rows, and the rest of an interrupted fit."""
 
     fitted: course.Fitted
     plan: Plan
-    tried: list[sizes.Tried]
     rows: np.ndarray
     unfinished: Unfinished | None
 
@@ -99,25 +98,11 @@ def start(
     return trainer.initial_state(learnable, centre, chains, plan, n_rows)
 
 
-def choose_sizes(
-    key: PRNGKey, chosen: Mapping[str, Any], data: Data, on_epoch: Callable[[dict[str, Any]], None]
-) -> tuple[tuple[int, int], list[sizes.Tried]]:
-    """Numbers of hidden units and factors, and the sizes that were tried."""
+def size_of(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
+    """Numbers of hidden units and factors."""
     if data.schema.listed:
-        return settings.sizes_of_lists(chosen), []
-    found = sizes.candidates(chosen, data.evidence.n_rows, data.schema.n_sites)
-    if len(found) == 1:
-        return found[0], []
-    largest = max(k for k, _ in found), max(f for _, f in found)
-    plan = settings.plan({**chosen, "objective": "multi-prediction", "likelihood_weight": 0.0}, *largest)
-    key_start, key_search = jax.random.split(key)
-    state = start(key_start, data, largest, 1, plan)
-    rows = course.Rows(data.evidence, np.asarray(data.weight, np.float32))
-    rate = float(chosen["learning_rate"])
-    tried = sizes.search(key_search, state, rows, data.layout, plan, found, rate, on_step=on_epoch)
-    begins = f"{tried[0].n_hidden} hidden units and {tried[0].n_factors} factors, compiling"
-    on_epoch({"stage": "fitting", "done": 0, "of": lengths(chosen, data)[1], "figure": begins})
-    return (tried[0].n_hidden, tried[0].n_factors), tried
+        return settings.sizes_of_lists(chosen)
+    return sizes.by_rule(chosen, data.evidence.n_rows, data.schema.n_sites)
 
 
 def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]) -> Outcome:
@@ -125,7 +110,7 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
     began = time.perf_counter()
     n_rows = data.evidence.n_rows
     key_start, key_fit, key_split = jax.random.split(jax.random.key(seed), 3)
-    size, tried = choose_sizes(jax.random.fold_in(key_start, 1), chosen, data, on_epoch)
+    size = size_of(chosen, data)
     plan = settings.plan(chosen, *size)
     n_held = settings.held_out(chosen, n_rows)
     state = start(key_start, data, size, int(chosen["n_chains"]), plan, n_rows - n_held)
@@ -153,7 +138,7 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
     unfinished = None if fitted.unfinished is None else Unfinished(mark(), fitted.unfinished)
     if checkpoint is not None and unfinished is not None:
         checkpoint.write(unfinished.run)
-    return Outcome(fitted, plan, tried, order[n_held:], unfinished)
+    return Outcome(fitted, plan, order[n_held:], unfinished)
 
 
 def lengths(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:

@@ -29,7 +29,8 @@ from thurbo.rbm import Params
 
 Reading = Literal["given", "utilities", "given, missing", "utilities, missing"]
 LEAST_ROWS = 200  # rows below which "auto" is one member
-SHARE_HELD_OUT, MOST_HELD_OUT = 0.08, 50_000  # of the answers
+SHARE_HELD_OUT, MOST_HELD_OUT = 0.08, 50_000  # of the answers ...
+MOST_OF_LISTS = 10_000  # ... and of the entries of lists, of which each one matters to its row
 PRIOR_ANSWERS = 10.0  # answers by which weights are pulled to equal ones
 LEAST_WEIGHT = 0.01  # members below it are dropped
 PRIOR_OF_COLUMN = 5.0  # answers by which the weights for a column are pulled to those for all columns ...
@@ -70,20 +71,34 @@ USUAL = (
     Member(20, 10, 0.1, "utilities, missing"),
     Member(10, 5, 1.0, "utilities, missing"),
 )
-UPDATES, EPOCHS, LEARNING_RATE = 1000, (20, 100), 0.02  # of each member
+MANY_ROWS = 5000  # from here on, members with less decay have all the weight
+USUAL_OF_MANY_ROWS = (USUAL[0], USUAL[2])
+# Of lists: items are shrunk towards each other by the column's own settings, which the weight decay only adds to.
+USUAL_OF_LISTS = (Member(0, 12, 1e-3), Member(30, 9, 1e-3))
+AUTO_OF_LISTS = 3 * len(USUAL_OF_LISTS)  # number of members
+UPDATES, EPOCHS, LEARNING_RATE = 1000, (12, 100), 0.02  # of each member
+RATE_OF_LISTS = 0.007
 LAST_SHARE, LAST_RATE = 0.15, 0.3  # epochs and rate of the last part of training, with all answers, relative to these
 USUAL_ROWS = 1000
 
 
-def population(chosen: Mapping[str, Any], n: int, n_rows: int, has_levels: bool, has_gaps: bool) -> list[Member]:
+def usual_members(n_rows: int) -> tuple[Member, ...]:
+    """The members of a table with so many rows, before they grow with it."""
+    return USUAL_OF_MANY_ROWS if n_rows >= MANY_ROWS else USUAL
+
+
+def population(
+    chosen: Mapping[str, Any], n: int, n_rows: int, has_levels: bool, has_gaps: bool, has_lists: bool = False
+) -> list[Member]:
     """The settings of `n` members; more rows allow larger models with less decay. What the user chose is kept.
 
     Without ordered levels, or without patterns of missing answers, the readings that differ in them are one.
     """
-    grow = max(1.0, (n_rows / USUAL_ROWS) ** 0.5)
+    grow = 1.0 if has_lists else max(1.0, (n_rows / USUAL_ROWS) ** 0.5)
+    every = USUAL_OF_LISTS if has_lists else usual_members(n_rows)
     found = []
     for place in range(n):
-        usual = USUAL[place % len(USUAL)]
+        usual = every[place % len(every)]
         n_hidden, n_factors = (round(grow * each) for each in (usual.n_hidden, usual.n_factors))
         if chosen["n_hidden"] != "auto":
             n_hidden, n_factors = int(chosen["n_hidden"]), 0
@@ -98,11 +113,11 @@ def population(chosen: Mapping[str, Any], n: int, n_rows: int, has_levels: bool,
 
 def length(chosen: Mapping[str, Any], data: Data) -> course.Length:
     """Length of training of each member: shorter than that of a single model, since several are averaged."""
-    batch_size, max_epochs = settings.lengths(chosen, data.evidence.n_rows)
-    cells = batch_size * (data.evidence.n_cells // data.evidence.n_rows)
-    if chosen["max_epochs"] == "auto":
+    cells, max_epochs = fit.lengths(chosen, data)
+    if chosen["max_epochs"] == "auto" and not data.schema.listed:
         max_epochs = int(np.clip(UPDATES // data.evidence.n_batches(cells), *EPOCHS))
-    rate = LEARNING_RATE if chosen["learning_rate_is_auto"] else float(chosen["learning_rate"])
+    usual = RATE_OF_LISTS if data.schema.listed else LEARNING_RATE
+    rate = usual if chosen["learning_rate_is_auto"] else float(chosen["learning_rate"])
     return course.Length(cells, max_epochs, rate)
 
 
@@ -294,7 +309,13 @@ def independent(chosen: Mapping[str, Any], data: Data, size: tuple[int, int]) ->
 
 def active(params: Params, member: Member) -> Params:
     """The parameters without the unused units and factors."""
+    presence = params.presence
+    if presence is not None:
+        first = params.n_hidden
+        kept = np.r_[: member.n_hidden, first : first + member.n_factors]
+        presence = presence[:, kept]
     return params._replace(
+        presence=presence,
         weights=params.weights[:, : member.n_hidden],
         hidden_bias=params.hidden_bias[: member.n_hidden],
         hidden_mean=params.hidden_mean[: member.n_hidden],

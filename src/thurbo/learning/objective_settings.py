@@ -79,11 +79,12 @@ class Prediction(_TwoPhases):
     ----------
     likelihood_weight : float or "auto", default="auto"
         Weight of the likelihood that is added to the prediction objective. It makes the model a better generative
-        model. "auto" is 0.1 if `TBM(objective="auto")` and there are no factors, otherwise 0.
+        model. "auto" is 0.1 if `TBM(objective="auto")` and there are no factors, otherwise 0; with more than 100
+        hidden units it is 0.1 times 100 over their number.
     marginal_weight : float or "auto", default="auto"
         Weight of log P(cell | no other cell), which is added to the prediction objective, so that predictions for
-        an empty row are the frequencies of the answers. "auto" is 0.3 with `unobserved="marginalize"`; with "exclude"
-        it must be 0.
+        an empty row are the frequencies of the answers. "auto" is 0.3 with `unobserved="marginalize"`, less for more
+        than 100 hidden units as above; with "exclude" it must be 0.
     masking : {"auto", "cells", "neighbours"} or object, default="auto"
         Which cells are masked. "cells": a random share of the cells of each row, best for imputation. "neighbours":
         runs of neighbouring columns, best for features of respondents (maps, segments). Or an object of

@@ -27,6 +27,7 @@ LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # minimum rows to hold some out; maxim
 AUTO_UPDATES = 3000  # target number of gradient steps of "auto" epochs
 LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # lists: units and factors, cells, steps
 AUTO_MARGINAL_WEIGHT = 0.3
+MANY_UNITS = 100  # above it, shares of other objectives and the rate are lower: features of images were better by half
 MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units; a factor counts as five (its quadrature nodes)
 CHOICES = {
     "unobserved": ("marginalize", "exclude"),
@@ -45,6 +46,7 @@ NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihoo
 MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
 MAY_BE_AUTO = ("n_hidden", "n_factors", "members", "batch_size", "max_epochs", "likelihood_weight", "marginal_weight")
 AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}
+AUTO_EXACT = {"weight_decay": 1e-2, "learning_rate": 2e-2}  # of a table with one column
 # Settings that an objective does not have are at their defaults; tables have no list settings.
 DEFAULTS = {item.name: item.default for own in (Prediction, Likelihood) for item in fields(own)}
 DEFAULTS |= {"item_decay": 0.0, "presence": False}
@@ -72,7 +74,14 @@ def flat(parameters: Settings) -> dict[str, Any]:
         found["objective"] = objective if implied == "auto" else implied
     found |= {name: value for name, value in AUTO.items() if isinstance(found[name], str) and found[name] == "auto"}
     check(found)
+    if found["learning_rate_is_auto"] and found["n_hidden"] != "auto":
+        found["learning_rate"] *= _thinned(found["n_hidden"]) ** 0.5
     return found
+
+
+def _thinned(n_hidden: int) -> float:
+    """1 for up to 100 hidden units, then in inverse proportion to their number."""
+    return min(1.0, MANY_UNITS / max(n_hidden, 1))
 
 
 def can_enumerate(n_hidden: int, n_factors: int, by: str) -> bool:
@@ -151,7 +160,7 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
     if share == "auto":
         # With factors it reduced the log-likelihood per masked answer of a survey by 0.03 nats.
         mixed = settings["objective_is_auto"] and objective == "multi-prediction" and n_factors == 0
-        share = 0.1 if mixed else 0.0
+        share = 0.1 * _thinned(n_hidden) if mixed else 0.0
     positive: Any = "mean-field" if settings["positive_phase"] == "auto" else settings["positive_phase"]
     form: Any = settings["sparsity_form"]
     if form == "auto":  # average over samples if there are any
@@ -169,7 +178,7 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         objective=objective,
         unobserved=settings["unobserved"],
         likelihood_weight=float(share),
-        marginal_weight=_marginal_weight(settings),
+        marginal_weight=_marginal_weight(settings, n_hidden),
         masking=NAMED[settings["masking"]] if isinstance(settings["masking"], str) else settings["masking"],
         positive_phase=positive,
         negative_phase=negative,
@@ -189,10 +198,10 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
     )
 
 
-def _marginal_weight(settings: Settings) -> float:
+def _marginal_weight(settings: Settings, n_hidden: int) -> float:
     excludes, chosen = settings["unobserved"] == "exclude", settings["marginal_weight"]
     if chosen == "auto":
-        return 0.0 if excludes else AUTO_MARGINAL_WEIGHT
+        return 0.0 if excludes else AUTO_MARGINAL_WEIGHT * _thinned(n_hidden)
     if chosen and excludes:
         problem = f'marginal_weight={chosen} needs cells that are variables of every row, and unobserved="exclude"'
         raise ThurboError(f'{problem} has none in an empty row; use marginal_weight=0, or unobserved="marginalize"')
@@ -216,10 +225,26 @@ def lengths(settings: Settings, n_rows: int) -> tuple[int, int]:
     return batch_size, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])
 
 
+def of_columns(settings: Settings, of_items: Settings, n_columns: int) -> dict[str, Any]:
+    """The settings for a table: `of_items` are those that columns of lists bring."""
+    if of_items:
+        return of_lists(settings, of_items)
+    return of_one_column(settings) if n_columns == 1 else dict(settings)
+
+
 def of_lists(settings: Settings, own: Settings) -> dict[str, Any]:
     """The settings for lists, with those of the column: unlisted items are not variables; "auto" uses no chains."""
     share = settings["likelihood_weight"]
     return {**settings, **own, "unobserved": "exclude", "likelihood_weight": 0.0 if share == "auto" else share}
+
+
+def of_one_column(settings: Settings) -> dict[str, Any]:
+    """The settings for a table with one column: there is no other cell to predict it from, so "auto" is "exact"."""
+    is_free = settings["objective"] == "auto" and settings["n_factors"] in ("auto", 0)
+    if not is_free or not (settings["n_hidden"] == "auto" or can_enumerate(settings["n_hidden"], 0, "objective")):
+        return dict(settings)
+    own = {name: value for name, value in AUTO_EXACT.items() if settings[f"{name}_is_auto"]}
+    return {**settings, **own, "objective": "exact", "n_factors": 0}
 
 
 def sizes_of_lists(settings: Settings) -> tuple[int, int]:

@@ -60,9 +60,9 @@ def of_items(params: Params, found: Features, where: slice, has_levels: bool) ->
     return ask
 
 
-def together(asks: Sequence[Ask]) -> Ask:
-    """Utilities averaged over models."""
-    return lambda rows: sum(ask(rows) for ask in asks) / np.float32(len(asks))  # type: ignore[return-value]
+def together(asks: Sequence[Ask], weights: np.ndarray) -> Ask:
+    """Utilities averaged over the members of a model by their weights."""
+    return lambda rows: np.asarray(sum(np.float32(w) * ask(rows) for w, ask in zip(weights, asks, strict=True)))
 
 
 def _portions(n_rows: int) -> Iterator[tuple[int, int, np.ndarray]]:

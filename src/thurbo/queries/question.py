@@ -265,7 +265,7 @@ class _SharedAsked(Asked):
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and deviation of x at all sites of the column, by mean-field: [row, site] each."""
         where = self.question.schema.slices[self.name]
-        if not self.own and not len(self._signals) and self.question.known is not None:
+        if not self.own and not self._has_signals and self.question.known is not None:
             slots, known = self.question.evidence.shared[where], self.question.known
             return known.mean[self.lines.row][:, slots], known.deviation[self.lines.row][:, slots]
         sites: Any = np.arange(where.start, where.stop, dtype=np.int32)
@@ -296,6 +296,11 @@ class _SharedAsked(Asked):
     @cached_property
     def _signals(self) -> np.ndarray:
         return self.question.signals(self.name)
+
+    @cached_property
+    def _has_signals(self) -> bool:
+        """Whether any of these rows has evidence that has to be removed, beside the column's own cells."""
+        return bool(len(self._signals) and self.question._seen[self.lines.row][:, self._signals].any())
 
     def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
         how, rowwise = self.question.how, tuple(map(np.asarray, rowwise))

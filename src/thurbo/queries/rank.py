@@ -65,7 +65,7 @@ def rank(
     schema: Schema,
     name: str,
     asked: Any,
-    asks: Sequence[utilities.Ask],
+    ask: utilities.Ask,
     top: int,
     items: Any,
     exclude_seen: bool,
@@ -75,7 +75,7 @@ def rank(
     if not isinstance(top, (int, np.integer)) or top < 1:
         raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
     labels = np.asarray(schema[name].labels, object)
-    ask, rows = utilities.together(asks), _plain_array(schema.row_names(asked.table))
+    rows = _plain_array(schema.row_names(asked.table))
     items = _choice(name, items)
     if isinstance(items, Table):
         result = _pairs(schema, name, rows, ask, items)

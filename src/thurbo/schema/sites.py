@@ -7,6 +7,7 @@ Guarantees that every array over sites uses this order.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,17 @@ from thurbo.columns.cells import BoolArray, IntArray
 class Sites(Mapping[str, Column]):
     """The sites of a mapping from name to column; abstract, the base of `Schema`."""
 
-    @property
+    @cached_property
     def modelled(self) -> tuple[str, ...]:
         """Names of the questions that are part of the model: columns with sites that have cells in the table."""
         return tuple(name for name, column in self.items() if column.sites and column.role != "pattern")
 
-    @property
+    @cached_property
     def with_sites(self) -> tuple[str, ...]:
         """Names of all columns with sites: questions, and which blocks of them have answers."""
         return tuple(name for name, column in self.items() if column.sites)
 
-    @property
+    @cached_property
     def slices(self) -> dict[str, slice]:
         """Positions of each column's sites among all sites."""
         places, start = {}, 0
