@@ -209,7 +209,7 @@ def _read(schema: Schema, table: Table, data: Data, masked: Mapping[str, np.ndar
         blocks = schema.compile(table)
         names = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
         evidence = packing.pack(blocks.values(), unobserved, reading=names, most_widths=0)
-    return _Read(schema, blocks, without(schema, blocks, evidence.on_host(), masked, unobserved))
+    return _Read(schema, blocks, without(schema, blocks, evidence.on_host(), masked, unobserved, always=True))
 
 
 def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> list[tuple[str, ColumnTrial]]:
@@ -266,8 +266,8 @@ def _anchors(
 
 
 def _nobody(question: Question) -> Question:
-    """A table of the same size without any answer, put to the same member."""
-    evidence = question.evidence
+    """A row without any answer, put to the same member."""
+    evidence = question.evidence.rows(np.zeros(1, np.int64))
     row, slot = np.divmod(np.arange(evidence.n_rows * len(evidence.shared)), len(evidence.shared))
     return replace(question, evidence=evidence.hide(row, slot, question.how.unobserved).on_host())
 
