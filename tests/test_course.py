@@ -30,7 +30,9 @@ LAYOUT = Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
 def started(plan=PLAN, seed=0) -> trainer.TrainState:
     n_cuts = n_cuts_of(6)
     cuts = np.where(np.arange(3)[None] < n_cuts[:, None], np.linspace(-1, 1, 3)[None], np.inf)
-    learnable, centre = initialise.start(jax.random.key(seed), cuts, n_cuts, 3, 0, np.dtype(np.float32))
+    learnable, centre = initialise.start(
+        jax.random.key(seed), initialise.values(cuts, n_cuts, np.dtype(np.float32)), 3, 0
+    )
     return trainer.initial_state(learnable, centre, jnp.zeros((20, 3), jnp.float32), plan)
 
 

@@ -22,6 +22,7 @@ from thurbo.constraints import Gauge, Levels
 from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import one_table
 from thurbo.inference.likelihood import hidden_states
+from thurbo.inference.meanfield import predictive
 from thurbo.inference.posterior import state_weights
 from thurbo.learning import course, objective, phases, trainer
 from thurbo.learning import start as initialise
@@ -273,7 +274,9 @@ def _started(plan, n_hidden=3, n_factors=0, dtype=np.float32, n_chains=64, seed=
     cuts = np.full((6, max(n_cuts_of(6))), np.inf)
     for site, n_cuts in enumerate(n_cuts_of(6)):
         cuts[site, :n_cuts] = starting_cuts(code[:, [site]], int(n_cuts), np.ones(50))[0]
-    learnable, centre = initialise.start(jax.random.key(seed), cuts, n_cuts_of(6), n_hidden, n_factors, np.dtype(dtype))
+    learnable, centre = initialise.start(
+        jax.random.key(seed), initialise.values(cuts, n_cuts_of(6), np.dtype(dtype)), n_hidden, n_factors
+    )
     chains = jnp.zeros((n_chains, n_hidden), dtype)
     return trainer.initial_state(learnable, centre, chains, plan)
 
@@ -359,3 +362,32 @@ def test_a_fit_that_diverges_keeps_its_last_good_parameters_and_says_so():
     assert sum("event" in record for record in fitted.history) == course.MOST_RECOVERIES
     assert "finite" in fitted.problem
     assert all(np.isfinite(leaf).all() for leaf in (fitted.params.weights, fitted.params.site_bias))
+
+
+@pytest.mark.parametrize("n_factors", [0, 1])
+def test_answers_alone_and_given_others_are_computed_together(n_factors):
+    """One batch with an empty row more gives what two separate computations give, and the same gradient."""
+    plan = Plan(n_mean_field_steps=3)
+    params = make_params(n_factors=n_factors)
+    evidence = make_evidence(params, n_rows=9)
+    masked = plan.masking(jax.random.key(0), evidence)
+
+    def apart(params):
+        nobody = evidence.rows(np.zeros(1, int))
+        q = mean_field(params, nobody.release(jnp.ones_like(nobody.observed)), 3)
+        some = evidence.rows(np.arange(3))
+        moments = (jnp.broadcast_to(each, some.observed.shape) for each in predictive(params, q, nobody))
+        alone = some.region(params.gauge).log_mass(*moments)
+        value, given = objective.multi_prediction(params, evidence, masked, plan)
+        return value, alone, given.hidden, given.felt
+
+    def together(params):
+        value, alone, q = objective.prediction_and_marginal(params, evidence, masked, plan)
+        return value, alone, q.hidden, q.felt
+
+    for one, other in zip(jax.jit(together)(params), jax.jit(apart)(params), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
+    total = lambda of: jax.jit(jax.grad(lambda p: sum(each.sum() for each in of(p)[:2])))  # noqa: E731
+    slopes = [total(of)(params) for of in (together, apart)]
+    for one, other in zip(*map(jax.tree.leaves, slopes), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)

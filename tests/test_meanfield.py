@@ -132,7 +132,10 @@ def test_centred_units_keep_their_mean_whatever_their_weights():
     layout = initialise.Layout(jnp.zeros(n_sites, jnp.int32), jnp.zeros(n_sites, bool))
     bias = rng.normal(size=n_sites)
     learnable, _ = initialise.start(
-        jax.random.key(0), np.zeros((n_sites, 0)), np.zeros(n_sites, int), n_hidden, 0, np.dtype(float), site_bias=bias
+        jax.random.key(0),
+        initialise.values(np.zeros((n_sites, 0)), np.zeros(n_sites, int), np.dtype(float), site_bias=bias),
+        n_hidden,
+        0,
     )
     centre = initialise.Centre(jnp.full(n_hidden, 0.5), felt)
     noise = rng.normal(size=(40, n_sites))

@@ -13,6 +13,7 @@ from scipy.stats import multivariate_normal
 
 from tests.small import FEWER, ask
 from thurbo.constraints import Constraint, Gauge, Region
+from thurbo.constraints.masses import tiers
 from thurbo.constraints.one_of import OneOf
 from thurbo.constraints.order import CLOSER_SCALE, Order, OrderRegion, consecutive
 from thurbo.normal import truncnorm
@@ -448,3 +449,26 @@ def test_orders_live_in_pytrees():
     alone = lambda o, m: jax.tree.map(lambda leaf: leaf[None], o).region(GAUGE).log_mass(m[None])[0]  # noqa: E731
     lifted = jax.jit(jax.vmap(alone, in_axes=(axes, 0)))
     np.testing.assert_allclose(lifted(order, mean), every, atol=1e-12)
+
+
+@pytest.mark.parametrize("has_ties", [False, True])
+def test_the_closed_form_of_gumbel_slopes_is_the_gradient(has_ties):
+    """Orders of every length beside each other, one of them empty, and utilities hundreds apart."""
+    rng, depth = np.random.default_rng(3), 5
+    tier = np.stack([rng.permutation(6) for _ in range(9)])[:, None]
+    tier = np.where(tier < rng.integers(0, 6, (9, 1, 1)), tier, -1)
+    if has_ties:
+        tier = consecutive(np.where(tier >= 0, tier // 2, -1))
+    tier = jnp.asarray(consecutive(np.minimum(tier, depth - 1)) if has_ties else consecutive(tier))
+    depth = int(tier.max()) + 1
+    mean = jnp.asarray(rng.normal(size=tier.shape) * np.where(np.arange(9) == 0, 300.0, 1.0)[:, None, None])
+
+    def total(mean):
+        here = tier[:, :, None, :] == jnp.arange(depth, dtype=tier.dtype)[None, None, :, None]
+        return jnp.where(tier.max(axis=-1) > 0, tiers.log_mass_gumbel(mean, here), 0.0).sum()
+
+    slope = tiers.slopes_gumbel(mean, tier, depth, has_ties)
+    slope = jnp.where((tier.max(axis=-1) > 0)[:, :, None], slope, 0.0)
+    np.testing.assert_allclose(slope, jax.grad(total)(mean), atol=1e-12)
+    again = jax.grad(lambda m: tiers.slopes_gumbel(m, tier, depth, has_ties)[..., 0].sum())(mean)
+    assert np.isfinite(again).all()

@@ -31,7 +31,14 @@ class Gauge(NamedTuple):
 
     def at(self, slots: np.ndarray) -> Gauge:
         """Cuts and scales of some slots; works before and after gathering by row."""
-        return Gauge(jnp.take(self.cuts, slots, axis=-2), jnp.take(self.scale, slots, axis=-1))
+        return Gauge(pick(self.cuts, slots, -2), pick(self.scale, slots, -1))
+
+
+def pick(value: Array, places: np.ndarray, axis: int) -> Array:
+    """Some places along an axis that are known when the program is compiled: a slice if they are consecutive."""
+    if len(places) and places.ndim == 1 and (np.diff(places) == 1).all():
+        return jax.lax.slice_in_dim(jnp.asarray(value), int(places[0]), int(places[-1]) + 1, axis=axis)
+    return jnp.take(value, places, axis=axis, mode="clip")  # all are inside, so nothing has to be filled in
 
 
 class Bounds(NamedTuple):

@@ -26,6 +26,7 @@ from thurbo.constraints.base import (
     log_mass_by_state,
     no_error,
     no_units,
+    pick,
 )
 from thurbo.normal import truncnorm
 
@@ -186,7 +187,7 @@ class SomeBoxes:
         return BoxRegion(*map(place, self.box, (-jnp.inf, jnp.inf, False, 0.0)))
 
     def _own(self, value: Float[Array, "#row slot"]) -> Float[Array, "#row some"]:
-        return jnp.take(value, np.asarray(self.slots), axis=-1)
+        return pick(value, np.asarray(self.slots), -1)
 
     def colour(self) -> RowsCode:
         return self.whole().colour()
@@ -214,7 +215,7 @@ class SomeBoxes:
         return mean + jnp.matmul(self.box.mean(own) - own, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
 
     def release(self, slots: RowsMask) -> SomeBoxes:
-        return replace(self, box=self.box.release(jnp.take(slots, np.asarray(self.slots), axis=-1)))
+        return replace(self, box=self.box.release(pick(slots, np.asarray(self.slots), -1)))
 
     def stretch(self, by: Float[Array, ""]) -> SomeBoxes:
         return replace(self, box=self.box.stretch(by))
@@ -283,7 +284,7 @@ class Box(NamedTuple):
         return Box(lower, upper, _embedded(self.point, slots, n_slots, False))
 
     def at(self, slots: np.ndarray) -> Box:
-        return Box(*(jnp.take(value, slots, axis=-1) for value in self))
+        return Box(*(pick(value, slots, -1) for value in self))
 
     def release(self, slots: RowsMask) -> Box:
         return Box(
@@ -378,8 +379,8 @@ class Levels(NamedTuple):
         return Levels(_embedded(self.code, slots, n_slots, -1), high)
 
     def at(self, slots: np.ndarray) -> Levels:
-        high = None if self.high is None else jnp.take(self.high, slots, axis=-1)
-        return Levels(jnp.take(self.code, slots, axis=-1), high)
+        high = None if self.high is None else pick(self.high, slots, -1)
+        return Levels(pick(self.code, slots, -1), high)
 
     def release(self, slots: RowsMask) -> Levels:
         nothing = jnp.full_like(self.code, -1)

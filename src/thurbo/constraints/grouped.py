@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, RowsMask
-from thurbo.constraints.base import Structure
+from thurbo.constraints.base import Structure, pick
 
 Form = Literal["choice", "permutation", "ranking", "places", "any"]
 Slots = tuple[tuple[int, ...], ...]
@@ -88,7 +88,9 @@ class Groups:
         """`[row, slot]` → `[row, order, item]`."""
         if self.slots is None:
             return value[:, None, :]
-        return jnp.take(value, jnp.asarray(np.maximum(np.asarray(self.slots), 0)), axis=1)
+        index = np.maximum(np.asarray(self.slots), 0)
+        found = pick(value, index.reshape(-1), 1)
+        return found.reshape(found.shape[0], *index.shape)
 
     def to_slots(self, value: Array, elsewhere: Any) -> Array:
         """`[row, order, item]` → `[row, slot]`; `elsewhere` for slots of no order."""
@@ -99,7 +101,7 @@ class Groups:
         index = np.asarray(self.slots).reshape(-1)
         place[index[index >= 0]] = np.flatnonzero(index >= 0)
         padded = jnp.concatenate([flat, jnp.full((flat.shape[0], 1), elsewhere, flat.dtype)], axis=1)
-        return jnp.take(padded, jnp.asarray(place), axis=1)
+        return pick(padded, place, 1)
 
     def add_to_slots(self, value: Array) -> Array:
         """`to_slots` of finite numbers, zero elsewhere, as a matrix product.
@@ -130,8 +132,9 @@ class Groups:
         gone = self.to_items(slots)
         tier = jnp.where(gone, jnp.full_like(self.tier, -1), self.tier)
         present = replace(self, tier=tier).in_tier().any(axis=-1)
-        number = (jnp.cumsum(present, axis=-1) - 1).astype(tier.dtype)
-        fresh = jnp.take_along_axis(number, jnp.maximum(tier, 0).astype(jnp.int32), axis=-1)
+        number = jnp.arange(present.shape[-1], dtype=tier.dtype)[None, None, None, :]
+        lower = present[:, :, None, :] & (number < tier[..., None])
+        fresh = lower.sum(axis=-1).astype(tier.dtype)
         silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
         # Of two tiers the upper one stays the upper one; of more, a tier may change its parity.
         halves = (tier.shape[-1], self.halves[1]) if self.halves is not None and self.n_tiers == 2 else None

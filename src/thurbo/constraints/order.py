@@ -293,9 +293,16 @@ class OrderRegion(NamedTuple):
 
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I): the structured mean-field, mean + ∂ log_mass / ∂ mean."""
-        if self.order.mass == "gumbel" and self.order.has_one_top:
-            return self._mean_of_choice(mean)
+        if self.order.mass == "gumbel":
+            return self._mean_of_choice(mean) if self.order.has_one_top else self._mean_of_gumbel(mean)
         return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
+
+    def _mean_of_gumbel(self, mean: Rows) -> Rows:
+        """The same for any Gumbel mass, with its slope in closed form: half as much to differentiate and to compile."""
+        order = self.order
+        items = order.to_items(mean) / order.gumbel_scale
+        slope = tiers.slopes_gumbel(items, order.tier, order.n_tiers, order.form == "any") / order.gumbel_scale
+        return mean + order.add_to_slots(jnp.where(order.informative[:, :, None], slope, 0.0))
 
     def _mean_of_choice(self, mean: Rows) -> Rows:
         """The same for the Gumbel mass of one item above all others, a softmax: mean + (chosen − shares) / scale."""

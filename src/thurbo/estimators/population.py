@@ -211,7 +211,7 @@ def _read(schema: Schema, table: Table, data: Data, masked: Mapping[str, np.ndar
         blocks = schema.compile(table)
         names = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
         evidence = packing.pack(blocks.values(), unobserved, reading=names, most_widths=0)
-    return _Read(schema, blocks, without(schema, blocks, evidence.on_host(), masked, unobserved))
+    return _Read(schema, blocks, without(schema, blocks, evidence.on_host(), masked, unobserved, always=True))
 
 
 def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, ColumnTrial]:

@@ -20,7 +20,8 @@ LADDER = tuple(sorted({8 << k for k in range(14)} | {12 << k for k in range(13)}
 WIDTHS_TO_ASK = 8  # maximum of shapes that queries compile
 WIDTHS_TO_FIT = ((20_000, 2), (1_000_000, 5))  # entries, and maximum of shapes that training compiles up to so many
 CELLS = 1 << 15  # cells of lists in one chunk of a query
-ROW_BUCKETS = (16, 128, 1024)  # rows of a table in one chunk of a query
+ROWS_OF_FEW, ROWS_OF_MANY = 128, 1024  # rows of a table in one chunk of a query: one program for all small tables
+MOST_FEW = 2048  # rows of a small table
 
 
 class ListSlots(NamedTuple):
@@ -116,13 +117,17 @@ class Buckets:
         first = np.asarray(own.first_slot)[self._home[0][row]]
         return first + np.arange(len(row)) - own.start[row]
 
-    def hide(self, row: np.ndarray, slot: np.ndarray, unobserved: Unobserved) -> Buckets:
-        """The evidence without the constraints on some slots: (row, slot) pairs."""
+    def hide(self, row: np.ndarray, slot: np.ndarray, unobserved: Unobserved, always: bool = False) -> Buckets:
+        """The evidence without the constraints on some slots: (row, slot) pairs.
+
+        What all rows are known to have in common may be less than before; with `always` also if there are no pairs, so
+        that it compiles to the same programs.
+        """
         which, position = (each[row] for each in self._home)
         buckets = []
         for number, bucket in enumerate(self.buckets):
             own = which == number
-            if own.any():
+            if own.any() or always:
                 mask = np.zeros((len(self.places[number]), n_slots(bucket)), bool)
                 mask[position[own], slot[own]] = True
                 bucket = _hide(bucket, mask, unobserved)
@@ -168,10 +173,12 @@ _hide = jax.jit(Evidence.hide, static_argnames=("unobserved",))
 
 def _chunks(bucket: Evidence, n_rows: int) -> Iterator[tuple[int, int, int]]:
     """Start, number of rows and padded number of rows of every chunk."""
-    largest = ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket))
-    for begin in range(0, n_rows, largest):
-        count = min(largest, n_rows - begin)
-        yield begin, count, next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
+    size = ROWS_OF_FEW if n_rows <= MOST_FEW else ROWS_OF_MANY
+    if not bucket.sites_shared:
+        largest = max(1, CELLS // n_slots(bucket))
+        size = next((each for each in (16, ROWS_OF_FEW, ROWS_OF_MANY) if n_rows <= each <= largest), largest)
+    for begin in range(0, n_rows, size):
+        yield begin, min(size, n_rows - begin), size
 
 
 def one_table(evidence: Evidence) -> Buckets:

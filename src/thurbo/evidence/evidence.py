@@ -166,7 +166,7 @@ class Evidence(NamedTuple):
             None if self.listed is None else add(self.listed),
         )
 
-    def rows(self, index: Int[Array, " batch"] | np.ndarray) -> Evidence:
+    def rows(self, index: Int[Array, " batch"] | np.ndarray | slice) -> Evidence:
         """The evidence of some rows, in that order."""
         take = lambda leaf: leaf[index]  # noqa: E731  (on the host or on the device)
         return Evidence(

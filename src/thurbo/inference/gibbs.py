@@ -36,12 +36,13 @@ class Clamp(NamedTuple):
     whitener: Float[Array, "row factor factor"] | None  # of the covariance of z; None without factors
 
 
-def clamp(params: Params, evidence: Evidence) -> Clamp:
-    """Bring parameters and evidence together, once for many sweeps."""
+def clamp(params: Params, evidence: Evidence, region: Region | None = None) -> Clamp:
+    """Bring parameters and evidence together, once for many sweeps; `region` is that of the evidence, if known."""
     seen = evidence.seen(params)
     observed = evidence.observed
     whitener = rbm.factor_whitener(seen, observed) if params.n_factors else None
-    return Clamp(seen, evidence.region(seen.gauge), observed, evidence.present, whitener)
+    region = evidence.region(seen.gauge) if region is None else region
+    return Clamp(seen, region, observed, evidence.present, whitener)
 
 
 def sweep(key: PRNGKey, x: Rows, mean: Rows, region: Region) -> Rows:

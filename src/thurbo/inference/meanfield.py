@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from thurbo import rbm
 from thurbo._typing import Array, Factors, Float, Hidden, Rows
+from thurbo.constraints import Region
 from thurbo.constraints.order import Mass
 from thurbo.evidence import Evidence
 from thurbo.inference.gibbs import clamp
@@ -40,15 +41,18 @@ def mean_field(
     damping: float = 0.5,
     mass: Mass = "gumbel",
     latent_bound: float | None = None,
+    n_felt: int | None = None,
+    known: Region | None = None,
 ) -> MeanField:
     """Iterate q_k ← σ(γ_k + Σ_i W_ik x̂_i), x̂_i the mean of x_i within Ω, with free slots integrated out.
 
     A free slot's share of the log-odds of h_k is W_ik (μ_i − W_ik (q_k − ½)): ½‖m(h)‖² differenced in h_k. Each step
     keeps a share `damping` of the old log-odds, since all units move at once. `mass` says whose slope gives x̂ of an
     order: training and queries must agree on it, since prediction is trained through these very steps. What the hidden
-    units see of an x̂ further than `latent_bound` from its site's mean is cut there (§6).
+    units see of an x̂ further than `latent_bound` from its site's mean is cut there (§6). `felt` is of the first
+    `n_felt` rows, by default of all. `known` is the region of the evidence, where the caller has it.
     """
-    given = clamp(params, evidence)
+    given = clamp(params, evidence, known)
     seen = given.params
     region = given.region if mass == "exact" else given.region.smooth()
     free = evidence.free.astype(params.weights.dtype)
@@ -69,7 +73,7 @@ def mean_field(
             z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.whitener)
         seen_of_x = rbm.only(x - shift, given.present)
         fresh = rbm.hidden_logits(seen, seen_of_x) - (q - 0.5) * self_coupling
-        return (damping * log_odds + (1.0 - damping) * fresh, z), seen_of_x.mean(axis=0)
+        return (damping * log_odds + (1.0 - damping) * fresh, z), seen_of_x[:n_felt].mean(axis=0)
 
     rows = evidence.n_rows
     log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))

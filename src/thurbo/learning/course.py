@@ -31,6 +31,7 @@ PARTED = 0.35  # root mean square distance of chains from data above which the n
 COLLAPSE = 0.5  # allowed loss of log-likelihood per answer (nats), from the best held-out score or from the start
 MOST_RECOVERIES = 3
 NEVER = 1e30  # a step that is never reached
+MOST_LOG = 80.0  # of a scale or a gap between cuts; e⁸⁸ is not finite in single precision
 HURRY = 0.5  # share of the time limit after which the rate starts to decay
 
 
@@ -152,7 +153,6 @@ def fit(
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
             whole = replace(run, history=list(run.history))
             moved, info = _epoch(key, run, rows.evidence, weight, layout, plan, length)
-            params = fold(moved.learnable, moved.centre, layout)
             run.number += 1
             record: dict[str, Any] = {
                 "epoch": run.number,
@@ -162,9 +162,10 @@ def fit(
             }
             if plan.keeps_chains:
                 record["gap"] = float(info.gap)
-            finite = _all_finite(record["objective"], params)
+            finite = _all_finite(record["objective"], moved)
             is_last = run.number == length.max_epochs or float(moved.step) >= run.fall[1]
             if finite and held_out is not None and (run.number % every == 0 or is_last):
+                params = fold(moved.learnable, moved.centre, layout)
                 record["held_out"] = held_out_score(key_score, params, held_out, plan)
             run.seconds = before + time.perf_counter() - started
             record["seconds"] = run.seconds
@@ -283,7 +284,9 @@ def _recover(run: Run, trouble: str, record: dict[str, Any], key: PRNGKey) -> No
     record["event"] = f"{trouble}: returned to the best epoch with new chains, 0.3 times the rate, twice the steps"
 
 
-def _all_finite(objective: float, params: Params) -> bool:
-    leaves = (params.site_bias, params.weights, params.hidden_bias, params.loadings, params.gauge.scale)
-    finite = np.isfinite(objective) and all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves)
-    return bool(finite and not np.isnan(np.asarray(params.gauge.cuts)).any())
+def _all_finite(objective: float, state: TrainState) -> bool:
+    """Whether the parameters are finite: what is learned and its centres; logarithms, so that their exponents are."""
+    leaves = [np.asarray(leaf) for leaf in (*state.learnable, *state.centre)]
+    logs = [np.asarray(leaf) for leaf in (state.learnable.log_gaps, state.learnable.log_scale)]
+    finite = np.isfinite(objective) and all(np.isfinite(leaf).all() for leaf in leaves)
+    return bool(finite and all((np.abs(leaf) < MOST_LOG).all() for leaf in logs))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from thurbo._typing import PRNGKey
+from thurbo._typing import Array, Int, PRNGKey
 from thurbo.evidence.buckets import Buckets
 from thurbo.learning import course, settings, sizes, trainer
 from thurbo.learning import start as starting
@@ -74,28 +74,50 @@ def start(
     deviation of about 0.3 over rows for any number of sites; otherwise larger weights give better features. For the
     likelihood, units start at their target probability.
     """
-    key_start, key_chains = jax.random.split(key)
     schema, lists = data.schema, data.schema.listed
     columns = [(name, schema[name]) for name in schema.with_sites]
     starts = [column.form.start(column, data.blocks[name], data.weight) for name, column in columns]
     width = max([each.cuts.shape[1] for each in starts], default=0)
     padded = [np.pad(each.cuts, ((0, 0), (0, width - each.cuts.shape[1])), constant_values=np.inf) for each in starts]
     cuts, bias = np.concatenate(padded), np.concatenate([each.bias for each in starts])
-    options: dict[str, Any] = {"n_presence": sum(size) if plan.presence and lists else 0}
+    n_presence = sum(size) if plan.presence and lists else 0
+    options: dict[str, Any] = {}
     if not lists and (schema.is_utility.any() or plan.objective == "likelihood"):
         options["weight_scale"] = float(min(0.1, 0.3 / np.sqrt(max(schema.n_sites, 1))))
     if plan.objective == "likelihood":
         options["hidden_rate"] = plan.sparsity_target if plan.sparsity_weight else 0.5
-    learnable, centre = starting.start(
-        key_start, cuts, schema.n_cuts, *size, np.dtype(np.float32), site_bias=bias, **options
-    )
-    for factor, name in enumerate(lists[: size[1]]):  # a row's mean score: a factor with equal loadings of all items
-        shared = learnable.loadings.at[schema.slices[name], factor].set(starting.GENEROSITY)
-        learnable = learnable._replace(loadings=shared)
+    if lists:
+        options["loadings"] = np.full((schema.n_sites, size[1]), np.nan)
+        for factor, name in enumerate(lists[: size[1]]):  # a row's mean score: equal loadings of all items
+            options["loadings"][schema.slices[name], factor] = starting.GENEROSITY
     if plan.negative_phase == "tempered":
         n_chains = max(1, n_chains // plan.n_temperatures) * plan.n_temperatures
+    values = starting.values(cuts, schema.n_cuts, np.dtype(np.float32), site_bias=bias, **options)
+    return _begin(key, values, *size, n_presence, n_chains, plan, n_rows)
+
+
+@partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence", "n_chains", "plan", "n_rows"))
+def _begin(
+    key: PRNGKey,
+    values: starting.Values,
+    n_hidden: int,
+    n_factors: int,
+    n_presence: int,
+    n_chains: int,
+    plan: Plan,
+    n_rows: int,
+) -> trainer.TrainState:
+    """One compiled program for all that changes during training."""
+    key_start, key_chains = jax.random.split(key)
+    learnable, centre = starting.start(key_start, values, n_hidden, n_factors, n_presence)
     chains = starting.chains(key_chains, centre.hidden, n_chains)
     return trainer.initial_state(learnable, centre, chains, plan, n_rows)
+
+
+@jax.jit
+def _keys(seed: Int[Array, ""]) -> tuple[PRNGKey, ...]:
+    """Keys for initial values, training, and the choice of held-out rows."""
+    return tuple(jax.random.split(jax.random.key(seed), 3))
 
 
 def size_of(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
@@ -109,7 +131,7 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
     """Train from initial values, or from a checkpoint of the same fit."""
     began = time.perf_counter()
     n_rows = data.evidence.n_rows
-    key_start, key_fit, key_split = jax.random.split(jax.random.key(seed), 3)
+    key_start, key_fit, key_split = _keys(np.int32(seed))
     size = size_of(chosen, data)
     plan = settings.plan(chosen, *size)
     n_held = settings.held_out(chosen, n_rows)

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, cast
 import jax
 import numpy as np
 
+from thurbo._typing import Array, Int, PRNGKey
 from thurbo.learning import course, fit, settings
 from thurbo.learning.checkpoint import Checkpoint, Unfinished, fingerprint
 from thurbo.learning.fit import Data
@@ -222,9 +223,9 @@ def _plan(shared: _Training) -> Plan:
     return settings.plan({**shared.chosen, "weight_decay": 0.0}, *shared.size)
 
 
-def _layout(shared: _Training, member: Member) -> Layout:
-    decay = (member.weight_decay * shrinkage(shared.data)).astype(np.float32)
-    found = active_only(shared.data.layout, shared.size, member.n_hidden, member.n_factors)
+def _layout(data: Data, size: tuple[int, int], member: Member) -> Layout:
+    decay = (member.weight_decay * shrinkage(data)).astype(np.float32)
+    found = active_only(data.layout, size, member.n_hidden, member.n_factors)
     return found._replace(decay=jax.device_put(decay))
 
 
@@ -235,6 +236,13 @@ def shrinkage(data: Data) -> np.ndarray:
         column = data.schema[name]
         found[data.schema.slices[name]] = column.form.shrinkage(column, data.blocks[name], data.weight)
     return found
+
+
+@jax.jit
+def _keys(seed: Int[Array, ""], place: Int[Array, ""]) -> tuple[PRNGKey, ...]:
+    """The key of a member, and from it those of its initial values and of its training."""
+    key = jax.random.fold_in(jax.random.key(seed), place)
+    return key, *jax.random.split(key)
 
 
 def _n_cores() -> int:
@@ -251,8 +259,8 @@ def _train(
     seconds: float | None,
 ) -> Trained:
     chosen, data, rows, size, own_length = shared
-    key_start, key_fit = jax.random.split(jax.random.fold_in(jax.random.key(seed), place))
-    plan, layout = _plan(shared), _layout(shared, member)
+    _, key_start, key_fit = _keys(np.int32(seed), np.int32(place))
+    plan, layout = _plan(shared), _layout(data, size, member)
     state, _ = cut(fit.start(key_start, data, size, int(chosen["n_chains"]), plan), layout, *member[:2])
     mark, checkpoint = fingerprint(rows, state, layout, plan, own_length), None
     if chosen["checkpoint"] is not None:
@@ -284,10 +292,10 @@ def finish(
     def one(place: int) -> Trained:
         each = trained[place]
         own, state = shared[each.member.reading], each.fitted.state
-        plan, layout = _plan(own), _layout(own, each.member)
+        plan, layout = _plan(own), _layout(own.data, own.size, each.member)
         epochs, rate = max(1, round(LAST_SHARE * own.length.max_epochs)), LAST_RATE * own.length.learning_rate
         short = own.length._replace(max_epochs=epochs, learning_rate=rate)
-        key = jax.random.fold_in(jax.random.key(seed), len(trained) + place)
+        key = _keys(np.int32(seed), np.int32(len(trained) + place))[0]
         found = course.fit(key, state._replace(step=jax.device_put(np.int32(0))), own.rows, layout, plan, short)
         return each if found.problem and not is_unsettled(found) else each._replace(params=found.params)
 
@@ -303,7 +311,8 @@ def is_unsettled(fitted: course.Fitted) -> bool:
 def independent(chosen: Mapping[str, Any], data: Data, size: tuple[int, int]) -> Params:
     """The model without dependence, at the frequencies of the answers: as large as the other members."""
     plan = settings.plan({**chosen, "weight_decay": 0.0}, *size)
-    state, layout = cut(fit.start(jax.random.key(0), data, size, 1, plan), data.layout, 0, 0)
+    start = fit.start(_keys(np.int32(0), np.int32(0))[0], data, size, int(chosen["n_chains"]), plan)
+    state, layout = cut(start, _layout(data, size, Member(0, 0, 0.0)), 0, 0)
     return fold(state.learnable, state.centre, layout)
 
 

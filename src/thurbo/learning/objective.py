@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from thurbo import rbm
 from thurbo._typing import Array, Chains, Float, Hidden, PerRow, Rows, RowsMask
+from thurbo.constraints import Region
 from thurbo.evidence import Evidence
 from thurbo.inference.likelihood import log_evidence_exact
 from thurbo.inference.meanfield import MeanField, factor_variance, mean_field, predictive
@@ -75,26 +77,47 @@ def multi_prediction(params: Params, evidence: Evidence, masked: RowsMask, plan:
 
     `masked` are the slots that the plan's masking returns.
     """
-    shown = evidence.hide(masked, plan.unobserved)
-    q = mean_field(params, shown, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
-    mean, deviation = predictive(params, q, evidence)
-    region = evidence.region(evidence.seen(params).gauge)
-    whole = evidence.cells is not None and getattr(plan.masking, "whole_cells", False)
-    return region.mass_of_masked(mean, deviation, masked, whole), q
+    region, q = _predict(params, evidence, masked, evidence.n_rows, plan)
+    return _of_masked(region, evidence, *predictive(params, q, evidence), masked, plan), q
 
 
-def marginal(params: Params, evidence: Evidence, plan: Plan) -> PerRow:
-    """log P(each cell | no other cell), summed over the cells of each row, at the mean-field prediction.
+def prediction_and_marginal(
+    params: Params, evidence: Evidence, masked: RowsMask, plan: Plan
+) -> tuple[PerRow, Float[Array, " some"], MeanField]:
+    """`multi_prediction` of all rows; and of the first quarter, Σ log P(each cell | no other cell).
 
-    An empty row is the same for all rows, so its mean-field is computed once. It needs a row's missing cells to be
-    variables of the model ("marginalize").
+    An empty row is the same for all rows, so its mean-field is computed once, as one more row of the batch: one program
+    computes both. It needs a row's missing cells to be variables of the model ("marginalize").
     """
-    nobody = evidence.rows(jnp.zeros(1, jnp.int32))
-    nobody = nobody.release(jnp.ones_like(nobody.observed))
-    q = mean_field(params, nobody, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
-    shape = (evidence.n_rows, params.site_bias.shape[0])
-    mean, deviation = (jnp.broadcast_to(each, shape) for each in predictive(params, q, nobody))
-    return evidence.region(evidence.seen(params).gauge).log_mass(mean, deviation)
+    n, some = evidence.n_rows, -(-evidence.n_rows // 4)
+    every = evidence.rows(np.r_[:n, :some])
+    hidden = jnp.concatenate([masked, jnp.ones((some, masked.shape[1]), bool)])
+    region, q = _predict(params, every, hidden, n, plan, n_more=1)
+    # The rows of the batch, and the empty row for each of the others.
+    moments = predictive(params, q, every.rows(slice(n + 1)))
+    mean, deviation = (jnp.concatenate([each, jnp.tile(each[n:], (some - 1, 1))]) for each in moments)
+    value = _of_masked(region, every, mean, deviation, hidden, plan)
+    own = MeanField(q.hidden[:n], q.log_odds[:n], q.factors[:n], None, q.felt)
+    return value[:n], value[n:], own
+
+
+def _predict(
+    params: Params, evidence: Evidence, masked: RowsMask, n_rows: int, plan: Plan, n_more: int = 0
+) -> tuple[Region, MeanField]:
+    """The region of all rows, and the mean-field of the first ones without what is masked: `n_rows` and `n_more`."""
+    region = evidence.region(evidence.seen(params).gauge)
+    first = slice(n_rows + n_more)
+    shown = evidence.rows(first).hide(masked[first], plan.unobserved)
+    known = None  # inequalities between cells without some of them are a region of their own
+    if not evidence.spans_cells:
+        known = jax.tree.map(lambda leaf: leaf[first], region).release(masked[first])
+    steps, bound = (plan.n_mean_field_steps, plan.damping), plan.latent_bound
+    return region, mean_field(params, shown, *steps, latent_bound=bound, n_felt=n_rows, known=known)
+
+
+def _of_masked(region: Region, evidence: Evidence, mean: Rows, deviation: Rows, masked: RowsMask, plan: Plan) -> PerRow:
+    whole = evidence.cells is not None and getattr(plan.masking, "whole_cells", False)
+    return region.mass_of_masked(mean, deviation, masked, whole)
 
 
 def exact(params: Params, evidence: Evidence) -> PerRow:

@@ -7,7 +7,7 @@ optimiser uses centred, unconstrained coordinates (`Learnable`); `fold` converts
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +77,6 @@ def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
     )
 
 
-@partial(jax.jit, static_argnames=("n_chains",))
 def chains(key: PRNGKey, rate: Float[Array, " hidden"], n_chains: int) -> Chains:
     """Initial states of the negative phase: hidden units drawn at their rates."""
     return jax.random.bernoulli(key, rate[None, :], (n_chains, rate.shape[0])).astype(rate.dtype)
@@ -105,24 +104,34 @@ def _cuts(learnable: Learnable, layout: Layout) -> Float[Array, "site cut"]:
     width = gaps.shape[1] + 1
     real_gap = jnp.arange(width - 1, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None] - 1
     steps = jnp.where(real_gap, jnp.exp(jnp.where(real_gap, gaps, jnp.zeros_like(gaps))), jnp.zeros_like(gaps))
-    cuts = first + jnp.concatenate([jnp.zeros_like(first), jnp.cumsum(steps, axis=1)], axis=1)
+    # Sums of the gaps below each cut; `cumsum` is several programs to compile.
+    below = jnp.asarray(np.tri(width, width - 1, k=-1), steps.dtype).T
+    cuts = first + jnp.matmul(steps, below, precision=jax.lax.Precision.HIGHEST)
     return jnp.where(jnp.arange(width, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None], cuts, jnp.inf)
 
 
-def start(
-    key: PRNGKey,
+class Values(NamedTuple):
+    """Initial values of a fit; loadings that are not a number are drawn."""
+
+    site_bias: Float[Array, " site"]
+    first_cut: Float[Array, " site"]
+    log_gaps: Float[Array, "site gap"]
+    hidden_rate: Float[Array, ""]
+    weight_scale: Float[Array, ""]
+    loadings: Float[Array, "site factor"] | None = None
+
+
+def values(
     cuts: np.ndarray,
     n_cuts: np.ndarray,
-    n_hidden: int,
-    n_factors: int,
     dtype: np.dtype,
     *,
     site_bias: np.ndarray | None = None,
     hidden_rate: float = 0.5,
     weight_scale: float = 0.1,
-    n_presence: int = 0,
-) -> tuple[Learnable, Centre]:
-    """Small random weights around the independent model, hidden units at `hidden_rate`."""
+    loadings: np.ndarray | None = None,
+) -> Values:
+    """Values of the independent model, on the host; hidden units at `hidden_rate`."""
     n_sites = len(n_cuts)
     width = max(cuts.shape[1], 1)
     padded = np.full((n_sites, width), np.inf)
@@ -132,33 +141,27 @@ def start(
         gaps = np.diff(padded, axis=1)
     log_gaps = np.log(np.where(np.isfinite(gaps), gaps, 1.0).clip(1e-4))
     bias = np.zeros(n_sites) if site_bias is None else np.asarray(site_bias)
-    scales = (np.asarray(value, dtype) for value in (bias, first, log_gaps, hidden_rate, weight_scale))
-    return _start(key, *scales, n_hidden, n_factors, n_presence)
+    given = (bias, first, log_gaps, hidden_rate, weight_scale, *(() if loadings is None else (loadings,)))
+    found: tuple[Any, ...] = tuple(np.asarray(value, dtype) for value in given)
+    return Values(*found)
 
 
 @partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence"))
-def _start(
-    key: PRNGKey,
-    site_bias: Float[Array, " site"],
-    first_cut: Float[Array, " site"],
-    log_gaps: Float[Array, "site gap"],
-    hidden_rate: Float[Array, ""],
-    weight_scale: Float[Array, ""],
-    n_hidden: int,
-    n_factors: int,
-    n_presence: int,
-) -> tuple[Learnable, Centre]:
-    """One compiled program instead of one for each array."""
-    n_sites, dtype = site_bias.shape[0], site_bias.dtype
+def start(key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presence: int = 0) -> tuple[Learnable, Centre]:
+    """Small random weights around the independent model."""
+    rate, n_sites, dtype = values.hidden_rate, values.site_bias.shape[0], values.site_bias.dtype
     key_w, key_v = jax.random.split(key)
+    loadings = values.weight_scale * jax.random.normal(key_v, (n_sites, n_factors), dtype)
+    if values.loadings is not None:
+        loadings = jnp.where(jnp.isnan(values.loadings), loadings, values.loadings)
     learnable = Learnable(
-        site_bias=site_bias,
-        weights=weight_scale * jax.random.normal(key_w, (n_sites, n_hidden), dtype),
-        hidden_bias=jnp.broadcast_to(jnp.log(hidden_rate) - jnp.log1p(-hidden_rate), (n_hidden,)),
-        loadings=weight_scale * jax.random.normal(key_v, (n_sites, n_factors), dtype),
-        first_cut=first_cut,
-        log_gaps=log_gaps,
+        site_bias=values.site_bias,
+        weights=values.weight_scale * jax.random.normal(key_w, (n_sites, n_hidden), dtype),
+        hidden_bias=jnp.broadcast_to(jnp.log(rate) - jnp.log1p(-rate), (n_hidden,)),
+        loadings=loadings,
+        first_cut=values.first_cut,
+        log_gaps=values.log_gaps,
         log_scale=jnp.zeros(n_sites, dtype),
         presence=jnp.zeros((n_sites, n_presence), dtype),
     )
-    return learnable, Centre(jnp.broadcast_to(hidden_rate, (n_hidden,)), site_bias)
+    return learnable, Centre(jnp.broadcast_to(rate, (n_hidden,)), values.site_bias)

@@ -115,12 +115,12 @@ def _loss(
         loss, state, chains = _contrast(key_contrast, params, batch, chains, plan)
         report = (weight * objectives.reconstruction(params, evidence, state)).sum() / n_answers
     else:
-        loss, state = (
-            _exact(params, batch, plan) if plan.objective == "exact" else _prediction(key_mask, params, batch, plan)
-        )
-        report = -loss * batch.cells / n_answers  # a masked share of slots is that share of answers, on average
-        if plan.objective == "multi-prediction" and plan.marginal_weight:
-            loss = loss + plan.marginal_weight * _marginal(params, batch, plan)
+        if plan.objective == "exact":
+            told, state = _exact(params, batch, plan)
+            loss = told
+        else:
+            told, loss, state = _prediction(key_mask, params, batch, plan)
+        report = -told * batch.cells / n_answers  # a masked share of slots is that share of answers, on average
         if plan.likelihood_weight:
             contrast, _, chains = _contrast(key_contrast, params, batch, chains, plan)
             loss = loss + plan.likelihood_weight * contrast
@@ -138,20 +138,25 @@ def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""],
     return -(batch.weight * value).sum() / batch.cells, Positive(q.hidden, q.factors, None, q.felt)
 
 
-def _prediction(key: PRNGKey, params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
-    """Minus log P(masked cells | the others), per masked cell."""
-    masked = plan.masking(key, batch.evidence)
-    value, q = objectives.multi_prediction(params, batch.evidence, masked, plan)
+def _prediction(
+    key: PRNGKey, params: Params, batch: _Batch, plan: Plan
+) -> tuple[Float[Array, ""], Float[Array, ""], Positive]:
+    """Minus log P(masked cells | the others), per masked cell, without and with minus log P(cell | no other cell).
+
+    The latter is of a quarter of the batch, whose rows are in random order.
+    """
+    evidence, weight = batch.evidence, batch.weight
+    masked = plan.masking(key, evidence)
+    if plan.marginal_weight:
+        value, alone, q = objectives.prediction_and_marginal(params, evidence, masked, plan)
+        some = alone.shape[0]
+        marginal = -(weight[:some] * alone).sum() / _count(weight[:some], evidence.observed[:some])
+    else:
+        value, q = objectives.multi_prediction(params, evidence, masked, plan)
+        marginal = jnp.zeros((), weight.dtype)
     state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None, q.felt)
-    return -(batch.weight * value).sum() / _count(batch.weight, masked), state
-
-
-def _marginal(params: Params, batch: _Batch, plan: Plan) -> Float[Array, ""]:
-    """Minus log P(cell | no other cell), per cell, from a quarter of the batch: its rows are in random order."""
-    some = jnp.arange(-(-batch.evidence.n_rows // 4))
-    evidence, weight = batch.evidence.rows(some), batch.weight[some]
-    value = objectives.marginal(params, evidence, plan)
-    return -(weight * value).sum() / _count(weight, evidence.observed)
+    loss = -(weight * value).sum() / _count(weight, masked)
+    return loss, loss + plan.marginal_weight * marginal, state
 
 
 def _contrast(
@@ -301,7 +306,7 @@ def epoch(
     if len(table.buckets) == 1:
         (bucket,), (places,) = table.buckets, table.places
         size = batch_rows(bucket, cells, len(places))
-        return _epoch_of_one(key, state, bucket, row_weight, jnp.asarray(places, jnp.int32), *how, size)
+        return _epoch_of_one(key, state, bucket, row_weight, np.asarray(places, np.int32), *how, size)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
     batches = list(table.batches([rng.permutation(len(place)) for place in table.places], cells))
     infos, state = [], jax.tree.map(jnp.copy, state)  # a copy, since updates overwrite their input

@@ -20,6 +20,7 @@ from thurbo.evidence import Evidence
 from thurbo.inference.posterior import Belief, expectation, summary
 from thurbo.inference.posterior import state_weights as weights_of_states
 from thurbo.normal import truncnorm
+from thurbo.queries import on_host
 from thurbo.queries.features import How
 from thurbo.rbm import Params
 
@@ -97,6 +98,23 @@ def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
     return jnp.exp(jax.lax.map(log_chance, jnp.arange(n_labels))).T, mean
 
 
+ON_HOST: dict[Function, Function] = {
+    levels: on_host.levels,
+    below: on_host.below,
+    density: on_host.density,
+    mass: on_host.mass,
+    two_moments: on_host.two_moments,
+    largest: on_host.largest,
+}
+
+
+def at_moments(function: Function, shared: tuple, mean: np.ndarray, deviation: np.ndarray, *rowwise: np.ndarray) -> Any:
+    """A function of known moments: in NumPy, unless it is a large question that is worth compiling."""
+    if function is largest and not on_host.suits(mean, deviation):
+        return in_portions(partial(of_moments, function, shared), mean, deviation, *rowwise)
+    return ON_HOST[function](mean, deviation, *shared, *rowwise)
+
+
 # ---- programs
 
 
@@ -110,19 +128,18 @@ def observed(evidence: Evidence) -> Bool[Array, "row slot"]:
 
 
 @partial(jax.jit, static_argnames=("how", "keep"))
-def all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
-    belief = summary(params, evidence, how.n_steps)
-    moments = belief.at(params, sites)
+def all_moments(
+    params: Params, evidence: Evidence, own: Bool[Array, " slot"], sites: Int[Array, " asked"], how: How, keep: bool
+) -> Any:
+    """Moments given all cells but those of the slots `own`, and which of the first slots have evidence.
+
+    One program for all columns of a table: they differ in `own`. `keep` adds the posterior of the hidden layer.
+    """
+    belief = summary(params, _rest(evidence, own, how), how.n_steps)
+    found = (*belief.at(params, sites), evidence.observed[:, : sites.shape[0]])
     if not keep:
-        return moments
-    return (*moments, belief.hidden, belief.factors, *(() if belief.whitener is None else (belief.whitener,)))
-
-
-@partial(jax.jit, static_argnames=("how",))
-def moments_at(
-    params: Params, evidence: Evidence, own: Bool[Array, " slot"], sites: Int[Array, " asked"], how: How
-) -> Moments:
-    return summary(params, _rest(evidence, own, how), how.n_steps).at(params, sites)
+        return found
+    return (*found, belief.hidden, belief.factors, *(() if belief.whitener is None else (belief.whitener,)))
 
 
 @partial(jax.jit, static_argnames=("how",))

@@ -42,6 +42,7 @@ class Known(NamedTuple):
     hidden: np.ndarray | None = None
     factors: np.ndarray | None = None
     whitener: np.ndarray | None = None
+    seen: np.ndarray | None = None  # which of these slots have evidence, [row, slot]
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,20 @@ class Question:
         """The posterior of each row; None if inequalities may constrain a missing cell, or if states are averaged."""
         if self.how.method != "mean-field" or self.evidence.spans_cells:
             return None
+        mean, deviation, seen, *hidden = self.moments(self.evidence, np.zeros(0, np.int64))
+        return Known(mean, deviation, *hidden)._replace(seen=seen)
+
+    def moments(self, evidence: Buckets, hidden: np.ndarray) -> Any:
+        """Moments at all shared slots by mean-field given what rows say, except for the slots `hidden`."""
         sites: Any = np.flatnonzero(self.evidence.shared >= 0).astype(np.int32)
         keep = bool(self.evidence.lists)
 
         def chunk(rows: Evidence) -> Any:
-            return distributions.all_moments(self.params, rows, sites, self.how, keep)
+            own: Any = np.zeros(n_slots(rows), bool)
+            own[hidden] = True
+            return distributions.all_moments(self.params, rows, own, sites, self.how, keep)
 
-        return Known(*self.evidence.by_chunks(chunk))
+        return evidence.by_chunks(chunk)
 
     def signals(self, name: str) -> np.ndarray:
         """Slots that only say whether this one question was answered: no evidence about its answer.
@@ -86,6 +94,9 @@ class Question:
     @cached_property
     def _seen(self) -> np.ndarray:
         """Which slots have evidence, [row, slot]."""
+        known: Known | None = self.__dict__.get("known")
+        if known is not None and known.seen is not None:
+            return known.seen
         return np.asarray(self.evidence.by_chunks(distributions.observed))
 
     def likelihood(self, name: str, rows: np.ndarray) -> np.ndarray | None:
@@ -134,8 +145,9 @@ def without(
     evidence: Buckets,
     masked: Mapping[str, np.ndarray],
     unobserved: Unobserved,
+    always: bool = False,
 ) -> Buckets:
-    """Evidence without the answers at the given lines of columns, [line] each.
+    """Evidence without the answers at the given lines of columns, [line] each; `always` as in `Buckets.hide`.
 
     Nor does it say that questions were answered if all their answers are among these.
     """
@@ -154,7 +166,7 @@ def without(
         rows, own = np.flatnonzero(lines), evidence.shared[where]
         row.append(np.repeat(rows, len(own)))
         slot.append(np.tile(own, len(rows)))
-    return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved).on_host()
+    return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
 
 
 @dataclass
@@ -268,10 +280,10 @@ class _SharedAsked(Asked):
         if not self.own and not self._has_signals and self.question.known is not None:
             slots, known = self.question.evidence.shared[where], self.question.known
             return known.mean[self.lines.row][:, slots], known.deviation[self.lines.row][:, slots]
-        sites: Any = np.arange(where.start, where.stop, dtype=np.int32)
-        how = self.question.how
-        chunk = lambda rows: distributions.moments_at(self._params, rows, self._mask(rows), sites, how)  # noqa: E731
-        return self._evidence.by_chunks(chunk)
+        slots = self.question.evidence.shared[where]
+        hidden = np.concatenate([slots, self._signals]) if self.own else self._signals
+        mean, deviation = self.question.moments(self._evidence, hidden)[:2]
+        return mean[:, slots], deviation[:, slots]
 
     @cached_property
     def _weights(self) -> np.ndarray | None:
@@ -307,9 +319,7 @@ class _SharedAsked(Asked):
         if how.method == "mean-field":
             own = sites - self.first
             mean, deviation = (each[:, own] for each in self._moments)
-            return distributions.in_portions(
-                partial(distributions.of_moments, function, shared), mean, deviation, *rowwise
-            )
+            return distributions.at_moments(function, shared, mean, deviation, *rowwise)
         asked: Any = np.asarray(sites, np.int32)
         if how.method == "exact" and self._weights is not None:
 
@@ -372,7 +382,7 @@ class _ListedAsked(Asked):
         if not fresh.all():
             assert known is not None
             rows = np.asarray(self.lines.row)[~fresh]
-            leaves = [leaf[rows] for leaf in known[2:] if leaf is not None]
+            leaves = [leaf[rows] for leaf in known[2:5] if leaf is not None]
             found = distributions.in_portions(partial(distributions.listed_moments, params), sites[~fresh], *leaves)
             mean[~fresh], deviation[~fresh] = found
         if fresh.any():
@@ -388,9 +398,7 @@ class _ListedAsked(Asked):
     def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
         how, rowwise = self.question.how, tuple(map(np.asarray, rowwise))
         if how.method == "mean-field":
-            return distributions.in_portions(
-                partial(distributions.of_moments, function, shared), *self._moments, *rowwise
-            )
+            return distributions.at_moments(function, shared, *self._moments, *rowwise)
 
         def chunk(rows: Evidence, own: Any, *values: Any) -> Any:
             return distributions.of_lines(function, self._params, rows, own.astype(np.int32), shared, values, how)
@@ -402,8 +410,6 @@ class _ListedAsked(Asked):
         n_rows = len(np.unique(self.lines.row))
         mean, deviation = (each.reshape(n_rows, -1) for each in self.utility())
         dtype = self._params.weights.dtype
-        found = distributions.in_portions(
-            partial(distributions.of_moments, distributions.largest, ()), mean.astype(dtype), deviation.astype(dtype)
-        )
+        found = distributions.at_moments(distributions.largest, (), mean.astype(dtype), deviation.astype(dtype))
         chance, mean = (np.asarray(each, np.float64) for each in found)
         return chance / chance.sum(axis=1, keepdims=True), mean

@@ -179,6 +179,32 @@ def log_mass_gumbel(
     return gain.sum(axis=(-1, -2))
 
 
+def slopes_gumbel(
+    mean: Float[Array, "row order item"], tier: Int[Array, "row order item"], depth: int, has_ties: bool = True
+) -> Float[Array, "row order item"]:
+    """The gradient of `log_mass_gumbel`: for each stage, whether an item was picked minus the chance that it would be.
+
+    `has_ties` says whether a tier other than the lowest may have several items.
+    """
+    stage, tier = jnp.arange(1, depth, dtype=tier.dtype)[None, None, :, None], tier[:, :, None, :]
+    picked, is_left = tier == stage, (tier >= 0) & (tier <= stage)
+    top = jnp.where(is_left, mean[:, :, None, :], -jnp.inf).max(axis=-1, keepdims=True)
+    top = jax.lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0.0))
+    size = jnp.exp(jnp.where(is_left, mean[:, :, None, :] - top, -jnp.inf))
+    if not has_ties:
+        chance = size / jnp.maximum(size.sum(axis=-1, keepdims=True), jnp.finfo(mean.dtype).tiny)
+        chance = jnp.where(picked.any(axis=-1, keepdims=True), chance, 0.0)
+        return (picked.astype(mean.dtype) - chance).sum(axis=2)
+    tie = jnp.where(picked, size, 0.0)
+    rest, both = (size - tie).sum(axis=-1, keepdims=True), tie.sum(axis=-1, keepdims=True)
+    count = jnp.maximum(picked.sum(axis=-1, keepdims=True), 1).astype(mean.dtype)
+    place = (jnp.cumsum(picked, axis=-1) - 1).astype(mean.dtype)
+    left = jnp.where(picked, 1.0 - place / count, 1.0)
+    each = jnp.where(picked, 1.0 / jnp.maximum(rest + left * both, jnp.finfo(mean.dtype).tiny), 0.0)
+    chance = size * jnp.where(picked, (left * each).sum(axis=-1, keepdims=True), each.sum(axis=-1, keepdims=True))
+    return (picked.astype(mean.dtype) - chance).sum(axis=2)
+
+
 def _lay(ends: Float[Array, " two"], r: Rule) -> tuple[Grid, Panels]:
     """Panels from end to end."""
     panels, left, dtype = panels_of(r.nodes, r.inner), ends[0], ends.dtype
