@@ -27,7 +27,7 @@ from thurbo.report.pictures import palette
 from thurbo.report.responses import Answers, read_answers
 from thurbo.report.row_map import row_map
 from thurbo.report.units import describe_factors, describe_units
-from thurbo.report.wording import BRIEF, percent
+from thurbo.report.wording import BRIEF, both_ends, briefs, clipped, percent
 from thurbo.schema.question_texts import question_texts
 
 pytestmark = pytest.mark.usefixtures("few_segments")
@@ -485,7 +485,7 @@ def test_people_read_questions_not_codes(coded: dict[str, Any]) -> None:
     page = _Page()
     page.feed(html)
     assert page.open == []
-    assert coded["texts"]["q1"]["brief"].startswith("How satisfied are")
+    assert coded["texts"]["q1"]["brief"].startswith("How satisfied … ")
     assert len(coded["texts"]["q3"]["brief"]) <= BRIEF
     assert f'<li title="{QUESTIONS["q1"]}"><span>{coded["texts"]["q1"]["brief"]}: <em>yes</em>' in html  # a segment
     assert f'title="q3: {QUESTIONS["q3"]}"' in html  # in full where the text is shortened
@@ -627,8 +627,8 @@ def test_a_wide_table_and_many_units_make_a_compact_page() -> None:
     schema = tb.Schema({name: tb.Ordinal([0, 1, 2, 3, 4]) for name in table}).fit(table)
     model = FakeModel(schema, rng.normal(0, 3, (n, n_hidden)), rng.normal(size=(n_columns, n_hidden)))
     html = render(summary(model, table))
-    assert html.count('<article class="trait"') == 6
-    assert "the 6 traits with the largest differences (of 30" in html
+    assert html.count('<details class="trait"') == 3
+    assert "the 3 traits with the largest differences (of 30" in html
     assert html.count('<details class="card"') == 300
     assert '<details class="card" id="q-1" open' not in html  # folded if there are many
     assert "Shown are the 60 of 300" in html
@@ -696,3 +696,27 @@ def test_guesses_and_missing_answers_are_warned_of() -> None:
     words = [each["words"] for each in found]
     assert "“fan”, read as Binary: two texts; use Categorical() if not." in words
     assert any("“age” 5" in each and "missing among those who were asked" in each for each in words)
+
+
+def test_brief_names_are_short_and_different() -> None:
+    ask = "Is it rude to ask someone to switch seats with you in order to be closer to {}?"
+    texts = {
+        "fan_star_trek": "Do you consider yourself to be a fan of the Star Trek franchise?",
+        "q1": ask.format("friends"),
+        "q2": ask.format("family"),
+        "q3": "Which of these side dishes are typically served at your dinner? Please select all that apply.",
+        "q4": "Age",
+        "q5": ask.format("friends"),
+    }
+    found = briefs(texts)
+    assert len(set(found.values())) == len(texts)
+    assert all(len(text) <= BRIEF + 8 for text in found.values())
+    assert found["fan_star_trek"] == "fan star trek"
+    assert found["q2"] == "Rude to ask someone … family?"
+    assert found["q3"] == "Side dishes … your dinner?"
+    assert found["q4"] == "Age"
+    assert (found["q1"], found["q5"]) == ("q1", "q5")  # two questions with one text
+    # Whole words only.
+    for text in texts.values():
+        assert set(both_ends(text, BRIEF).split()) <= {*text.split(), "…"}
+        assert {word.rstrip("…") for word in clipped(text, BRIEF).split()} <= set(text.split())

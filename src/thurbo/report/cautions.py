@@ -106,10 +106,19 @@ def _of_skips(schema: Any, data: Mapping[str, Any], about: _Names) -> Iterator[d
         names = [name for name in skip.columns if name in schema.modelled]
         if names:
             shares = [data["missing"].get(name, {}).get(NOT_APPLICABLE, 0.0) for name in names]
-            when = listing([str(value) for value in skip.values]).replace(" and ", " or ")
-            words = f"{about(names)}: asked only if {quoted(about.one(skip.asked_if))} is {when}. "
+            words = f"{about(names)}: asked only if {quoted(about.one(skip.asked_if))} is {_when(schema, skip)}. "
             words += f"{percent(max(shares))} were not asked; this is not counted as missing."
             yield _warning("note", _counted(len(names), "question", "not asked of everyone"), words)
+
+
+def _when(schema: Any, skip: Any) -> str:
+    """The answers of the gate after which questions are asked, or those after which they are not if these are fewer."""
+    gate = schema[skip.asked_if]
+    texts = dict(zip(gate.labels, gate.texts, strict=True))
+    others = [text for label, text in texts.items() if label not in skip.values]
+    if 0 < len(others) < len(skip.values):
+        return "not " + listing(others)
+    return listing([str(texts.get(value, value)) for value in skip.values], "or")
 
 
 def _of_weights(data: Mapping[str, Any], weight: FloatArray | None, about: _Names) -> Iterator[dict[str, str]]:

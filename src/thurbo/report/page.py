@@ -21,7 +21,7 @@ from thurbo.report.wording import BRIEF, brief_of, clipped, percent
 from thurbo.schema.question_texts import shortened
 
 # Limits of the page: units and factors shown, and questions whose cards are open.
-_MOST_UNITS, _MOST_FACTORS = 6, 3
+_MOST_UNITS, _MOST_FACTORS = 3, 3
 MOST_OPEN = 40
 
 

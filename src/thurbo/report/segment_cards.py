@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from thurbo.queries.segments import STABLE
@@ -12,6 +12,7 @@ from thurbo.report.wording import clipped, percent
 
 FEWEST, MOST = 3, 6  # segments of a report
 _LINES, _OPTIONS = 6, 2  # answers of a segment, and options of one question among them
+_SIDES = ("over", "under")
 _SOLID, _LOOSE = 0.85, 0.6  # stability (Jaccard index)
 _SMALLEST = 0.05
 
@@ -25,21 +26,22 @@ def find_segments(model: Any, X: Any, seed: int) -> Any:
     return found
 
 
-def segment_records(found: Any, texts: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    """Plain values of the segments."""
+def segment_records(found: Any, texts: Mapping[str, Mapping[str, str]], gates: Collection[str] = ()) -> dict[str, Any]:
+    """Plain values of the segments.
+
+    `gates` decide which questions are asked; they set apart only the rows with few answers, who were not asked.
+    """
     names, profiles = list[str](), []
     for record in found.profiles:
         few = record["segment"] == found.few_answers
-        lines = _lines(record, texts)
+        left_out = () if few or found.few_answers is None else gates
+        lines = _lines({side: [e for e in record[side] if e["column"] not in left_out] for side in _SIDES}, texts)
         name = _different("Few answers" if few else _name(lines), names, record["segment"])
         names.append(name)
         keys = ("segment", "n", "share", "stability", "answered")
         profile = {key: record[key] for key in keys} | {"name": name, "few_answers": few, "lines": lines}
         profile["steady"] = stability_words(record["stability"])
-        profile |= {
-            side: [{key: each[key] for key in ("column", "words")} for each in record[side]]
-            for side in ("over", "under")
-        }
+        profile |= {side: [{key: each[key] for key in ("column", "words")} for each in record[side]] for side in _SIDES}
         profiles.append(profile)
     figures = {name: plain(getattr(found, name)) for name in ("agreement", "silhouette", "reference_silhouette")}
     about = {"n": found.n, "few_answers": found.few_answers, "stand_apart": found.stand_apart}
@@ -91,7 +93,7 @@ def _name(lines: Sequence[Mapping[str, Any]]) -> str:
 
 def phrase(line: Mapping[str, Any]) -> str:
     """An answer in a few words: "fan: Yes", "gender: mostly not Female", "higher age"."""
-    question, answer = clipped(line["brief"], 30), clipped(line["answer"], 30)
+    question, answer = line["brief"], clipped(line["answer"], 30)
     less = line["sign"] < 0
     if not line["is_share"]:
         return f"{'lower' if less else 'higher'} {question}{f' ({answer})' if answer else ''}"

@@ -125,7 +125,8 @@ def _contents(model: Any, read: _Read, found: Any, tested: dict[str, Any] | None
     """Findings, warnings, segments, accuracy, questions and relations."""
     schema, missing = model.schema_, missing_kinds(model.schema_, read.table)
     data = _data(read, missing) | _schema(schema, read.table) | {"missing": missing}
-    segments, fit = segment_records(found, read.texts), _fit(model)
+    gates = {skip.asked_if for skip in schema.skips}
+    segments, fit = segment_records(found, read.texts, gates), _fit(model)
     pairs, dependence = _relations(model, read)
     for record in data["columns"]:
         record["drivers"] = [] if dependence is None else dependence["drivers"].get(record["name"], [])

@@ -71,7 +71,7 @@
   if (cards.length > 5) document.querySelector(".finder").hidden = false;
   if (matchMedia("(max-width: 720px)").matches) {
     set(false);
-    document.querySelectorAll("details.fold").forEach((each) => { each.open = false; });
+    document.querySelectorAll("details.fold, details.trait").forEach((each) => { each.open = false; });
   } else if (!cards.some((card) => card.open)) fold.textContent = "Unfold all";
   fold.addEventListener("click", () => set(!cards.some((card) => card.open)));
   find.addEventListener("input", () => {
