@@ -1,7 +1,7 @@
 """The pictures of the README and the documentation: the page of the demo in Chromium.
 
-Run with `python docs/make_images.py` from the repository, after `make test-browser`, which installs what it needs. It writes docs/images.
-With `--page report.html` it takes the pictures of a page that is there already.
+Run with `python docs/make_images.py` from the repository, after `make test-browser`, which installs what it needs. It
+writes docs/images. With `--page report.html` it takes the pictures of a page that is there already.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from playwright.sync_api import sync_playwright
-
 from tests.browser.conftest import FLAGS
 from tests.browser.install import browser
+
 from thurbo import demo
 
 IMAGES = Path(__file__).parent / "images"
