@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 # Tests start many processes, which would compile the sources again each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv demo test suite test-slow lint bench docs clean
+.PHONY: venv demo test suite test-slow test-browser lint bench docs clean
 
 venv: $(VENV)/.installed
 
@@ -39,6 +39,12 @@ suite: venv
 # tests that draw theirs.
 test-slow: venv
 	THURBO_TEST_OPTIMISED=1 $(PYTEST) -m 'slow or numerical or hypothesis'
+
+# Pages in Chromium. Installs Playwright, and as root on Debian the browser; where it may not, it says how and leaves the tests out.
+test-browser: venv
+	@$(BIN)/python -m tests.browser.install; status=$$?; \
+	if [ $$status -eq 0 ]; then THURBO_TEST_OPTIMISED=1 $(BIN)/python -m pytest -m browser --durations 5 tests/browser; \
+	elif [ $$status -ne 3 ]; then exit $$status; fi
 
 bench: venv
 	$(BIN)/python -m benchmarks.truncnorm

@@ -1,70 +1,58 @@
-"""The pictures of the README and the documentation, made by the demo's own code.
+"""The pictures of the README and the documentation: the page of the demo in Chromium.
 
-Run with `python docs/make_images.py` from the repository; it writes docs/images/map.png.
+Run with `python docs/make_images.py` from the repository, after `make test-browser`, which installs what it needs. It
+writes docs/images. With `--page report.html` it takes the pictures of a page that is there already.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-mpl.use("agg")
-
-import matplotlib.pyplot as plt
-import numpy as np
+from playwright.sync_api import sync_playwright
+from tests.browser.conftest import FLAGS
+from tests.browser.install import browser
 
 from thurbo import demo
-from thurbo.report.page import palette
 
 IMAGES = Path(__file__).parent / "images"
-COLUMNS = ("fan", "seen: The Phantom Menace", "Jar Jar Binks")
-PAPER, INK, FAINT = "#fbfaf7", "#1d2026", "#d8d5cd"
+# Name, size, colours, and the section at the top of the picture.
+SHOTS = (
+    ("report", (1280, 860), "light", "findings"),
+    ("report-segments", (1280, 760), "light", "segments"),
+    ("report-relations", (1280, 820), "light", "relations"),
+    ("report-map", (1280, 860), "dark", "map"),
+    ("report-phone", (390, 844), "light", "findings"),
+)
 
 
-def draw_map(summary: dict[str, Any], columns: tuple[str, ...], path: Path) -> None:
-    """One small map per column, side by side, with the page's own colours."""
-    layout = summary["map"]
-    points = np.column_stack([layout["x"], layout["y"]])
-    by_name = {colouring["column"]: colouring for colouring in layout["colourings"]}
-    size = (12.5, 12.5 / len(columns) * np.ptp(points[:, 1]) / np.ptp(points[:, 0]) + 0.75)
-    figure, panels = plt.subplots(1, len(columns), figsize=size, facecolor=PAPER, layout="constrained")
-    for axes, name in zip(panels, columns, strict=True):
-        colouring = by_name[name]
-        labels, colours = colouring["labels"], palette(len(colouring["labels"]))
-        group = np.array([-1 if g is None else g for g in colouring["groups"]])
-        axes.scatter(*points[group == -1].T, s=6, color=FAINT, linewidths=0)
-        for code, colour in enumerate(colours):
-            # Between the two ends a scale explains itself.
-            label = labels[code] if code in {0, len(labels) - 1} else " "
-            where = points[group == code].T
-            axes.scatter(*where, s=8, color=colour["light"], linewidths=0, alpha=0.85, label=label)
-        axes.set_title(name, loc="left", color=INK, fontsize=13, fontfamily="serif", fontweight="bold")
-        axes.set_axis_off()
-        axes.set_aspect("equal")
-        axes.legend(
-            loc="upper left",
-            bbox_to_anchor=(-0.02, 0.0),
-            ncols=len(labels),
-            frameon=False,
-            fontsize=9,
-            labelcolor=INK,
-            handletextpad=0.0,
-            columnspacing=0.6,
-            markerscale=2.0,
-        )
-    figure.savefig(path, dpi=110, facecolor=PAPER, metadata={"Software": None})
-    plt.close(figure)
+def take(page: Path) -> None:
+    """Pictures of a page on the disk."""
+    IMAGES.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS))
+        for name, (width, height), colours, section in SHOTS:
+            tab = opened.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
+            tab.goto(page.resolve().as_uri())
+            tab.add_style_tag(content="html { scroll-behavior: auto }") if section != "findings" else None
+            if section != "findings":
+                tab.locator(f"#{section}").evaluate("e => e.scrollIntoView()")
+            tab.wait_for_timeout(300)
+            tab.screenshot(path=IMAGES / f"{name}.png")
+            tab.close()
+        opened.close()
 
 
 def main() -> None:
-    """Run the demo and draw."""
+    """Run the demo, or take the page that is named, and photograph it."""
+    if "--page" in sys.argv:
+        take(Path(sys.argv[sys.argv.index("--page") + 1]))
+        return
     with tempfile.TemporaryDirectory() as folder:
-        found = demo.run(output=Path(folder) / "report.html")
-    IMAGES.mkdir(exist_ok=True)
-    draw_map(found.summary, COLUMNS, IMAGES / "map.png")
+        take(demo.run(output=Path(folder) / "report.html").page)
 
 
 if __name__ == "__main__":

@@ -352,13 +352,29 @@ def test_segments_are_printed_and_written(survey: Survey, tmp_path: Path, capsys
 def test_report_is_one_page(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "report.html"
     files = (str(survey.model), str(survey.data), "-o", str(page))
-    status, out, err = run("report", *files, "--title", "Who trusts", "-q", capsys=capsys)
+    status, out, err = run("report", *files, "--title", "Who trusts", "--no-test", "-q", capsys=capsys)
     assert (status, out, err) == (0, f"Report written to {page}\n", "")
     html = page.read_text(encoding="utf-8")
     assert "<h1>Who trusts</h1>" in html
     assert "Refused" in html
     assert "held-out rows" in html  # the curve of the rows held out
+    assert "Accuracy was not tested" in html
+    assert '"people":null' in html
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_report_tests_the_accuracy_by_another_fit(
+    survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "report.html"
+    files = (str(survey.model), str(survey.data), "-o", str(page))
+    status, out, err = run("report", *files, "--test", "--rows", "--rows-are", "people", capsys=capsys)
+    assert (status, out) == (0, f"Report written to {page}\n")
+    assert "testing the accuracy" in err
+    html = page.read_text(encoding="utf-8")
+    assert "This model" in html
+    assert "Calibration" in html
+    assert "This page holds the answers of single people" in html
 
 
 def test_a_second_fit_goes_the_same_way_and_warns_in_a_sentence(

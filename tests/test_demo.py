@@ -31,8 +31,8 @@ def run(page: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     assert str(page) in out
     html = page.read_text(encoding="utf-8")
     assert html.startswith("<!doctype html>")
-    assert "What each hidden unit means" in html
-    assert "for a regression of each of the questions on all others" in html
+    assert "Traits and factors" in html
+    assert "Regression on all others" in html
     assert "fan: Yes, given age >= 45-60" in out
     assert "Predictions under conditions" in html
     assert "age &gt;= 45-60" in html

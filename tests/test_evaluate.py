@@ -18,7 +18,14 @@ from sklearn.preprocessing import FunctionTransformer
 import thurbo as tb
 from tests.known import ISSUES, PARTIES, SCHEMA, TRUST, known_model
 from thurbo.columns.forms.levels import label_rivals
-from thurbo.columns.forms.scores import MEASURES, N_BINS, RIVALS, calibration_of_labels, calibration_of_numbers
+from thurbo.columns.forms.scores import (
+    MEASURES,
+    N_BINS,
+    RIVALS,
+    SURPRISING,
+    calibration_of_labels,
+    calibration_of_numbers,
+)
 from thurbo.columns.forms.utilities import favourite
 from thurbo.errors import ThurboError
 from thurbo.queries.evaluate import baseline
@@ -212,6 +219,30 @@ def test_calibration_is_measured_in_bins() -> None:
     even = (np.arange(1000) + 0.5) / 1000
     assert calibration_of_numbers(even) == pytest.approx(0)
     assert calibration_of_numbers(np.full(10, 0.999)) == pytest.approx(0.5)
+
+
+def test_pictures_of_masked_answers(
+    model: tb.TBM, frame: pd.DataFrame, shown: pd.DataFrame, hidden: dict, found: Evaluation
+) -> None:
+    """Bins of calibration hold every label, and surprising labels are counted by hand."""
+    n_labels = sum(record["n"] for record in found.columns if record["answer"] in ("label", "option", "favourite"))
+    assert sum(each["n"] for each in found.calibration) == n_labels
+    assert all(each["predicted"] <= 1 and 0 <= each["observed"] <= 1 for each in found.calibration)
+    places = [each["predicted"] for each in found.calibration]
+    assert places == sorted(places)
+    counted = {(each["column"], each["code"]): (each["n"], each["of"]) for each in found.surprises}
+    for name in CODES:
+        where = hidden[name]
+        code = frame[name][where].map(CODES[name].index).to_numpy()
+        own = model.predict_proba(shown[where], name)[np.arange(len(code)), code]
+        count = shown[name].value_counts().reindex(CODES[name], fill_value=0).to_numpy() + 0.5
+        unlikely = own < (count / count.sum())[code] / SURPRISING
+        for label in range(len(CODES[name])):
+            n = int((unlikely & (code == label)).sum())
+            assert counted.get((name, label), (0, 0)) == ((n, (code == label).sum()) if n >= 3 else (0, 0))
+    assert counted
+    shares = [each["share"] for each in found.surprises]
+    assert shares == sorted(shares, reverse=True)
 
 
 # ---- weights

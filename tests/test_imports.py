@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "queries": _MATHEMATICS | _TABLES | {"inference"},
     "estimators": _MATHEMATICS | _TABLES | {"inference", "learning", "queries"},
     "report": _TABLES | {"estimators", "queries"},  # queries.scaling: one scale for maps and segments
+    "plot": _TABLES | {"queries", "report"},
     "demo": _TABLES | {"datasets", "learning", "estimators", "queries", "report"},  # learning: settings of objectives
     "cli": _TABLES | {"datasets", "learning", "estimators", "report", "demo"},
 }

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import itertools
 import json
 import re
+from html import escape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -12,14 +16,18 @@ import pytest
 
 import thurbo as tb
 from thurbo.errors import SchemaError
+from thurbo.io.table import as_table
+from thurbo.queries.dependence import Dependence
 from thurbo.queries.scaling import scaled
 from thurbo.queries.segments import Segments, segments
 from thurbo.report import embedding as embedding_module
 from thurbo.report import render, summary
 from thurbo.report.embedding import embed
-from thurbo.report.page import palette
+from thurbo.report.pictures import palette
 from thurbo.report.responses import Answers, read_answers
-from thurbo.report.units import describe_units, percent
+from thurbo.report.row_map import row_map
+from thurbo.report.units import describe_factors, describe_units
+from thurbo.report.wording import BRIEF, both_ends, briefs, clipped, percent
 from thurbo.schema.question_texts import question_texts
 
 pytestmark = pytest.mark.usefixtures("few_segments")
@@ -31,6 +39,8 @@ class FakeModel:
     """A fitted model whose hidden units are given: enough of TBM for the report."""
 
     unobserved = "marginalize"
+    members_: tuple[Any, ...] = ()
+    n_ratings_: dict[str, Any] = {}  # noqa: RUF012
 
     def __init__(self, schema: tb.Schema, log_odds: np.ndarray, weights: np.ndarray) -> None:
         self.schema_, self._log_odds, self.weights_ = schema, log_odds, weights
@@ -43,12 +53,23 @@ class FakeModel:
     def transform(self, table: Any, output: str = "probability") -> np.ndarray:
         return self._log_odds if output == "log_odds" else 1 / (1 + np.exp(-self._log_odds))
 
-    def segments(self, table: Any, random_state: int = 0) -> Segments:
+    def segments(self, table: Any, n: Any, random_state: int = 0) -> Segments:
         points = scaled(self._log_odds, self.weights_.shape[1])
-        weight = self.schema_.weights(table, missing_columns="ignore")
+        weight = self.schema_.weights(as_table(table), missing_columns="ignore")
         blocks = self.schema_.compile(table)
         n = min(2, len(np.unique(points, axis=0))) if points.size else 1
         return segments(self.schema_, blocks, points, weight, n, np.random.RandomState(random_state))
+
+    def dependence(self, table: Any) -> Dependence:
+        """Squared correlations of the answers, which stand for shares of uncertainty."""
+        values = [each.values for each in read_answers(self.schema_, table)]
+        share = np.full((len(values), len(values)), np.nan)
+        for i, j in itertools.permutations(range(len(values)), 2):
+            both = ~np.isnan(values[i]) & ~np.isnan(values[j])
+            x, y = values[i][both], values[j][both]
+            share[i, j] = np.corrcoef(x, y)[0, 1] ** 2 if both.sum() > 2 and np.ptp(x) and np.ptp(y) else 0.0
+        names = tuple(self.schema_.modelled)
+        return Dependence(names, share, share, names)
 
 
 def fake(n: int = 200, n_hidden: int = 3, seed: int = 0) -> tuple[FakeModel, dict[str, list[Any]]]:
@@ -79,7 +100,12 @@ def example() -> dict[str, Any]:
     model, table = fake()
     scores = {"accuracy": 0.7, "accuracy_marginal": 0.5, "accuracy_logistic": 0.6}
     scores |= {"log_score": -0.8, "log_score_marginal": -1.1, "log_score_logistic": -0.9}
-    held_out = {"n_cells": 90, "share": 0.1, **scores, "columns": [{"column": "fan", "n": 90, **scores}]}
+    held_out = {
+        "n_cells": 90,
+        "share": 0.1,
+        **scores,
+        "columns": [{"column": "fan", "answer": "label", "n": 90, **scores}],
+    }
     return summary(model, table, title="Films & <fans>", held_out=held_out)
 
 
@@ -103,7 +129,7 @@ def test_the_summary_counts_the_data(example: dict[str, Any]) -> None:
 
 
 def test_the_fit_is_told(example: dict[str, Any]) -> None:
-    expected = {"n_hidden": 3, "n_sites": 6, "n_epochs": 20, "seconds": 5.0, "converged": True}
+    expected = {"n_members": 1, "n_hidden": 3, "n_sites": 6, "n_epochs": 20, "seconds": 5.0, "converged": True}
     expected["time"] = {"reading": 0.5, "compiling": 2.5, "training": 2.0, "total": 5.0}
     assert "<dd>5.0 s (reading 0.5, compiling 2.5, training 2.0)</dd>" in render(example)
     expected |= {"n_factors": 0, "unobserved": "marginalize", "method": "exact"}
@@ -179,20 +205,63 @@ def test_a_unit_that_is_never_on_says_so_without_a_word_of_warning() -> None:
 
 
 def test_the_map_can_be_coloured_as_asked() -> None:
-    model, table = fake(n=60)
-    chosen = summary(model, table, colour_by=["age", "fan"])["map"]["colourings"]
-    assert [c["column"] for c in chosen] == ["age", "fan"]
-    assert len(chosen[0]["labels"]) == 5  # fifths of a measured column
-    groups = np.array([np.nan if g is None else g for g in chosen[0]["groups"]], float)
-    assert np.array_equal(np.isnan(groups), is_missing(table["age"]))
+    model, table = fake(n=200)
+    layout = summary(model, table, colour_by=["age", "fan"])["map"]
+    age, fan = layout["colourings"]
+    assert [age["column"], fan["column"]] == ["age", "fan"]
+    assert len(age["labels"]) == 5  # fifths of a measured column
+    assert sum(age["counts"]) == (~is_missing(table["age"])).sum()
+    assert age["n_missing"] == is_missing(table["age"]).sum()
+    assert sum(n for _, _, n in layout["areas"]) == 200
+    for colouring in (age, fan):
+        for shares in colouring["shares"]:
+            assert shares is None or sum(shares) == pytest.approx(1.0, abs=0.01)
     with pytest.raises(SchemaError, match="mood"):
         summary(model, table, colour_by=["mood"])
+
+
+def test_answers_on_the_map_are_those_of_at_least_five_rows() -> None:
+    """Answers of an area by hand, and none where fewer than five rows have one."""
+    rng, n = np.random.default_rng(1), 300
+    points = np.concatenate([rng.normal(0, 0.05, (n // 2, 2)), rng.normal(3, 2.0, (n // 2, 2))])
+    values = np.where(rng.random(n) < 0.2, np.nan, rng.integers(0, 2, n)).astype(float)
+    found = row_map(points, np.ones(n, int), [Answers("a", "binary", ("no", "yes"), values, "")], {}, 0, 3000)
+    cell = np.floor((np.column_stack([found["x"], found["y"]]) + 0.5) * found["n_across"]).clip(
+        0, found["n_across"] - 1
+    )
+    (colouring,) = found["colourings"]
+    shown = 0
+    for (column, row, size), shares in zip(found["areas"], colouring["shares"], strict=True):
+        own = (cell == [column, row]).all(axis=1)
+        assert own.sum() == size
+        known = values[own][~np.isnan(values[own])]
+        if len(known) < 5:
+            assert shares is None
+        else:
+            shown += 1
+            assert shares[1] == pytest.approx(known.mean(), abs=1e-3)
+    assert shown >= 1
+    assert shown < len(found["areas"])
+
+
+def test_single_rows_are_told_only_if_asked() -> None:
+    model, table = fake(n=60)
+    table["view of Han"][7] = "loves"
+    quiet, told = summary(model, table), summary(model, table, rows=True)
+    assert quiet["map"]["people"] is None
+    assert '"people":null' in render(quiet)
+    assert "has no answers of single rows" in render(quiet)
+    person = told["map"]["people"][7]
+    assert person["name"] == "7"
+    assert ["view of Han", "loves"] in person["answers"]
+    assert len(person["answers"]) == sum(cells[7] is not None for cells in table.values())
+    assert "This page holds the answers of single rows" in render(told)
 
 
 def test_a_large_table_is_mapped_in_part() -> None:
     model, table = fake(n=200)
     layout = summary(model, table, max_points=40)["map"]
-    assert (layout["n_points"], len(layout["x"]), len(layout["on"]), layout["n_rows"]) == (40, 40, 40, 200)
+    assert (layout["n_points"], len(layout["x"]), len(layout["segment"]), layout["n_rows"]) == (40, 40, 40, 200)
 
 
 @pytest.mark.parametrize("n_hidden", [1, 2, 5])
@@ -231,7 +300,7 @@ class _Page(HTMLParser):
         self.tags.append(tag)
         self.links += [v or "" for k, v in attributes if k in {"src", "href", "srcset", "data", "action"}]
         self.ids += [v or "" for k, v in attributes if k == "id"]
-        if tag not in {"meta", "input", "link", "br", "img"}:
+        if tag not in {"meta", "input", "link", "br", "img", "wbr"}:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -248,22 +317,38 @@ def test_the_page_is_whole_and_fetches_nothing(example: dict[str, Any]) -> None:
     page.feed(html)
     assert page.open == []
     assert all(link.startswith("#") for link in page.links)
-    assert not {"script", "iframe", "link", "object", "embed"} & set(page.tags)
+    assert not {"iframe", "link", "object", "embed", "img"} & set(page.tags)
     assert not re.search(r"url\(|@import|https?://", html)
     assert len(page.ids) == len(set(page.ids))
-    assert html.count('role="img"') == html.count("aria-label=")
+    assert {link[1:] for link in page.links} <= set(page.ids)
+    # One script of its own, which the policy of the page names by its hash, and a block of data.
+    data, script = re.findall(r"<script[^>]*>(.*?)</script>", html, re.S)
+    json.loads(data)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert (
+        f"default-src &#39;none&#39;; style-src &#39;unsafe-inline&#39;; script-src &#39;sha256-{digest}&#39;" in html
+    )
+
+
+def test_the_page_has_findings_first_and_the_map_last(example: dict[str, Any]) -> None:
+    sections = re.findall(r'<section id="([\w-]+)"', render(example))
+    assert sections == ["findings", "warnings", "segments", "trust", "questions", "relations", "traits", "map"]
+    order = re.findall(r'<a href="#([\w-]+)">', render(example))
+    assert order == sections  # the contents
 
 
 def test_user_text_is_escaped() -> None:
     nasty = "<script>alert('x')</script> & \"quotes\""
     codes = np.random.default_rng(0).integers(0, 3, 80)
     table = {nasty: [("a", nasty, "c")[code] for code in codes], "also " + nasty: [nasty] * 80}
-    columns = {nasty: tb.Ordinal(["a", nasty, "c"]), "also " + nasty: tb.Ignore(nasty)}
-    schema = tb.Schema(columns, reasons={nasty: nasty}, titles={nasty: f"The {nasty}"}).fit(table)
-    model = FakeModel(schema, np.where(codes > 1, 2.0, -2.0)[:, None], np.ones((1, 1)))
+    table["other"] = ["high" if code > 1 else "low" for code in codes]
+    columns = {nasty: tb.Ordinal(["a", nasty, "c"]), "also " + nasty: tb.Ignore(nasty), "other": tb.Binary()}
+    schema = tb.Schema(columns, reasons={nasty: f"a guess: {nasty}"}, titles={nasty: f"The {nasty}"}).fit(table)
+    model = FakeModel(schema, np.where(codes > 1, 2.0, -2.0)[:, None], np.ones((2, 1)))
     model.history_[3]["event"] = nasty
-    html = render(summary(model, table, title=nasty, rows_are=nasty, columns_are=nasty, source=nasty))
-    assert "<script" not in html
+    html = render(summary(model, table, title=nasty, rows_are=nasty, columns_are=nasty, source=nasty, rows=True))
+    assert html.count("<script") == 2  # those of the page itself
+    assert "alert('x')" not in html.replace("\\u003cscript\\u003ealert('x')", "")
     assert "alert(&#39;x&#39;)" in html
     page = _Page()
     page.feed(html)
@@ -274,14 +359,17 @@ def test_the_page_shows_what_the_summary_holds(example: dict[str, Any]) -> None:
     html = render(example)
     assert "Films &amp; &lt;fans&gt;" in html
     for unit in example["units"]:
-        assert f"Unit {unit['unit']}<" in html
-        assert percent(unit["share"]) in html
-    assert "Predictive accuracy" in html
-    assert "70\u00a0%" in html
-    assert "60\u00a0% for a regression" in html
-    untested = render(example | {"held_out": None})
-    assert "Predictive accuracy" not in untested
+        assert f"Trait {unit['unit']} <small>on for {percent(unit['share'])}" in html
+    for each in (*example["findings"], *example["warnings"]):
+        assert escape(each["words"].removeprefix(each.get("number", "")).strip(), quote=True)[:60] in html
+    assert "This model" in html
+    assert '<td class="figure"><b>70\u00a0%</b></td>' in html
+    assert "Regression on all others" in html
+    model, table = fake()
+    untested = render(summary(model, table))
+    assert "This model" not in untested
     assert "thurbo evaluate" in untested  # and says that nothing was tested
+    assert "Accuracy was not tested" in untested
 
 
 def test_a_fit_without_history_or_map_still_renders(example: dict[str, Any]) -> None:
@@ -343,9 +431,8 @@ def test_units_speak_of_each_label(every_kind: tuple[dict[str, Any], Any]) -> No
 def test_the_map_shows_choices_whole_and_options_one_by_one(every_kind: tuple[dict[str, Any], Any]) -> None:
     by_name = {colouring["column"]: colouring for colouring in every_kind[0]["map"]["colourings"]}
     assert {"party", "rank", "owns: boat"} <= set(by_name)
-    assert not {"party: red", "rank: a", "owns"} & set(by_name)
-    assert by_name["rank"]["groups"][-2:] == [None, None]
-    assert by_name["rank"]["labels"] == ["a", "b", "c"]
+    assert by_name["party"]["labels"] == ["red", "blue", "green"]
+    assert by_name["owns: boat"]["labels"] == ["not selected", "selected"]
 
 
 def test_the_page_of_every_kind_is_whole_and_asks_what_if(every_kind: tuple[dict[str, Any], Any]) -> None:
@@ -353,10 +440,10 @@ def test_the_page_of_every_kind_is_whole_and_asks_what_if(every_kind: tuple[dict
     page = _Page()
     page.feed(html)
     assert page.open == []
-    assert "car 100\u00a0%, boat 49\u00a0%" in html
+    assert re.search(r"<span>boat</span><b>49\u00a0%</b>", html)
     assert "Predictions under conditions" in html
     assert "a &gt; b" in html
-    assert "What if?" not in render(every_kind[0] | {"what_if": []})
+    assert "Predictions under conditions" not in render(every_kind[0] | {"what_if": []})
 
 
 QUESTIONS = {
@@ -398,18 +485,18 @@ def test_people_read_questions_not_codes(coded: dict[str, Any]) -> None:
     page = _Page()
     page.feed(html)
     assert page.open == []
-    first = QUESTIONS["q1"][:30]
-    assert re.search(rf'<li title="q1: {re.escape(QUESTIONS["q1"])}"><b class="on">more</b> {first}', html)  # a segment
+    assert coded["texts"]["q1"]["brief"].startswith("How satisfied … ")
+    assert len(coded["texts"]["q3"]["brief"]) <= BRIEF
+    assert f'<li title="{QUESTIONS["q1"]}"><span>{coded["texts"]["q1"]["brief"]}: <em>yes</em>' in html  # a segment
     assert f'title="q3: {QUESTIONS["q3"]}"' in html  # in full where the text is shortened
     short = coded["texts"]["q3"]["short"]
     assert len(short) <= 72
     assert short.startswith("Which of the following, taking")
     assert short.endswith("own opinion about taxes?")
-    assert f">{short} <small>q3</small>" in html  # the table of the data also has the code
+    assert f">{short} <small>q3</small>" in html  # the card of the question also has the code
     # A question asked about several things has one text, so the columns keep their names.
-    assert f">q2a <small>{QUESTIONS['q2a']}</small>" in html
-    assert coded["texts"]["q2a"] == {"short": "q2a", "full": f"q2a: {QUESTIONS['q2a']}"}
-    assert coded["texts"]["q5"] == {"short": "q5", "full": "q5"}
+    assert coded["texts"]["q2a"] == {"brief": "q2a", "short": "q2a", "full": f"q2a: {QUESTIONS['q2a']}"}
+    assert coded["texts"]["q5"] == {"brief": "q5", "short": "q5", "full": "q5"}
 
 
 def test_texts_of_questions_differ_and_are_short() -> None:
@@ -433,15 +520,16 @@ def test_the_bundled_survey_is_shown_by_its_questions() -> None:
     (unit,) = found["units"]
     assert unit["words"].startswith("Higher on “Do you consider yourself to be a fan of the Star Wars film franchise?”")
     html = render(found)
-    assert "Do you consider yourself to be a fan of the Star Wars film franchise?" in html
-    assert ">Han Solo <small>Please state whether you view" in html
-    assert ">fan_star_trek<" not in html.replace("<small>fan_star_trek<", "")
+    assert "Do you consider yourself to be a fan of the Star Wars film franchise? <small>fan</small>" in html
+    assert found["texts"]["fan_star_trek"]["brief"] == "fan star trek"
+    skipped = next(each for each in found["warnings"] if "not asked of everyone" in each["title"])
+    assert "asked only if “seen any” is Yes" in skipped["words"]
 
 
 def test_the_page_says_whether_segments_stand_apart(example: dict[str, Any]) -> None:
     found = example["segments"]
     assert found["n"] == len(found["profiles"]) == 2
-    assert f"<b>{found['verdict']}</b>" in render(example)
+    assert f"<p>{found['verdict']}</p>" in render(example)
     rng = np.random.default_rng(0)
     model, table = fake()
     model._log_odds = rng.normal(size=model._log_odds.shape)
@@ -508,7 +596,8 @@ def test_kinds_of_missing_are_told_apart_and_what_is_left_out_is_named() -> None
     assert found["data"]["left_out"] == [{"name": "who", "kind": "ignore", "description": "left out: a name"}]
     html = render(found)
     assert "Refused 25\u00a0%" in html
-    assert "who: left out: a name" in html
+    assert "“who”: a name." in html
+    assert "“Refused” in 1 question, most often in “trust” (25\u00a0%)." in html
 
 
 def test_intervals_count_by_their_middle_or_their_known_end() -> None:
@@ -538,11 +627,96 @@ def test_a_wide_table_and_many_units_make_a_compact_page() -> None:
     schema = tb.Schema({name: tb.Ordinal([0, 1, 2, 3, 4]) for name in table}).fit(table)
     model = FakeModel(schema, rng.normal(0, 3, (n, n_hidden)), rng.normal(size=(n_columns, n_hidden)))
     html = render(summary(model, table))
-    assert html.count('<article class="unit"') == 24
-    assert "24 units of 30" in html
-    assert "The 40 largest of 300 weights" in html
-    assert 'class="scroll tall"' in html
+    assert html.count('<details class="trait"') == 3
+    assert "the 3 traits with the largest differences (of 30" in html
+    assert html.count('<details class="card"') == 300
+    assert '<details class="card" id="q-1" open' not in html  # folded if there are many
+    assert "Shown are the 60 of 300" in html
     assert len(html) < 1.2e6
     page = _Page()
     page.feed(html)
     assert page.open == []
+
+
+def test_factors_are_described_by_correlations() -> None:
+    rng, n = np.random.default_rng(0), 2000
+    factors, rows = rng.normal(size=(n, 2)) * [0.3, 1.0], rng.integers(1, 3, n).astype(float)
+    up = 2 * factors[:, 1] + rng.normal(size=n)
+    down = np.where(rng.random(n) < 0.2, np.nan, -factors[:, 1] + rng.normal(size=n))
+    answers = [
+        Answers(name, "continuous", (), v, "") for name, v in (("up", up), ("down", down), ("no", rng.random(n)))
+    ]
+    first, second = describe_factors(answers, factors, rows)
+    assert (first["factor"], second["factor"]) == (2, 1)  # the better determined one first
+    assert second["high"] == second["low"] == []
+    for name, values, side in (("up", up, "high"), ("down", down, "low")):
+        (effect,) = first[side]
+        known = np.repeat(~np.isnan(values), rows.astype(int))
+        pair = np.repeat(np.stack([values, factors[:, 1]]), rows.astype(int), axis=1)[:, known]
+        assert effect["column"] == name
+        assert effect["correlation"] == pytest.approx(np.corrcoef(pair)[0, 1])
+
+
+def test_relations_are_told_by_the_answers_of_the_table() -> None:
+    """The pair of answers with the largest phi, its shares by hand, weighted."""
+    rng, n = np.random.default_rng(0), 300
+    a = rng.integers(0, 3, n)
+    b = np.where(rng.random(n) < 0.8, a, rng.integers(0, 3, n))
+    weight = rng.integers(1, 4, n)
+    levels = ["low", "mid", "high"]
+    table = {"a": [levels[k] for k in a], "b": [levels[k] for k in b], "w": weight.tolist()}
+    schema = tb.Schema({"a": tb.Ordinal(levels), "b": tb.Ordinal(levels), "w": tb.Weight()}).fit(table)
+    found = summary(FakeModel(schema, rng.normal(size=(n, 1)), np.ones((2, 1))), table)["relations"][0]
+    assert found["columns"] == ["a", "b"]
+    code, other = levels.index(found["answer"]), levels.index(found["other_answer"])
+    share = np.average(b[a == code] == other, weights=weight[a == code])
+    of_others = np.average(b[a != code] == other, weights=weight[a != code])
+    assert (found["share"], found["share_of_others"]) == pytest.approx((share, of_others))
+    phis = [np.corrcoef(np.repeat([a == i, b == j], weight, axis=1))[0, 1] for i in range(3) for j in range(3)]
+    own = np.corrcoef(np.repeat([a == code, b == other], weight, axis=1))[0, 1]
+    assert own == pytest.approx(max(phis))
+
+
+def test_weights_are_said_with_their_effective_number() -> None:
+    model, table = fake()
+    weight = np.where(np.arange(200) < 20, 10.0, 1.0)
+    found = summary(
+        FakeModel(model.schema_ | {"w": tb.Weight()}, model._log_odds, model.weights_), {**table, "w": weight.tolist()}
+    )
+    (words,) = [each["words"] for each in found["warnings"] if each["title"] == "Weighted"]
+    assert f"worth {weight.sum() ** 2 / (weight**2).sum():,.0f} of equal weight" in words
+
+
+def test_guesses_and_missing_answers_are_warned_of() -> None:
+    model, table = fake()
+    schema = tb.Schema(dict(model.schema_), reasons={"fan": "a guess: two texts; use Categorical() if not"})
+    table["age"] = [None if k % 2 else cell for k, cell in enumerate(table["age"])]
+    found = summary(FakeModel(schema, model._log_odds, model.weights_), table)["warnings"]
+    assert [each["level"] for each in found] == sorted((each["level"] for each in found), key=["check", "note"].index)
+    words = [each["words"] for each in found]
+    assert "“fan”, read as Binary: two texts; use Categorical() if not." in words
+    assert any("“age” 5" in each and "missing among those who were asked" in each for each in words)
+
+
+def test_brief_names_are_short_and_different() -> None:
+    ask = "Is it rude to ask someone to switch seats with you in order to be closer to {}?"
+    texts = {
+        "fan_star_trek": "Do you consider yourself to be a fan of the Star Trek franchise?",
+        "q1": ask.format("friends"),
+        "q2": ask.format("family"),
+        "q3": "Which of these side dishes are typically served at your dinner? Please select all that apply.",
+        "q4": "Age",
+        "q5": ask.format("friends"),
+    }
+    found = briefs(texts)
+    assert len(set(found.values())) == len(texts)
+    assert all(len(text) <= BRIEF + 8 for text in found.values())
+    assert found["fan_star_trek"] == "fan star trek"
+    assert found["q2"] == "Rude to ask someone … family?"
+    assert found["q3"] == "Side dishes … your dinner?"
+    assert found["q4"] == "Age"
+    assert (found["q1"], found["q5"]) == ("q1", "q5")  # two questions with one text
+    # Whole words only.
+    for text in texts.values():
+        assert set(both_ends(text, BRIEF).split()) <= {*text.split(), "…"}
+        assert {word.rstrip("…") for word in clipped(text, BRIEF).split()} <= set(text.split())

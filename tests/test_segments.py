@@ -277,3 +277,32 @@ def test_a_known_model_cuts_its_rows_by_its_hidden_units() -> None:
     assert own.profiles[0]["share"] == pytest.approx(weighted.profiles[0]["share"])
     with pytest.raises(ThurboError, match="sample_weight"):
         model.segments(frame, sample_weight=[1.0])
+
+
+def test_rows_with_few_answers_are_a_segment_of_their_own(planted: Planted) -> None:
+    """Rows that answered one question of seven say too little to be clustered."""
+    frame = planted.frame.copy()
+    few = np.zeros(len(frame), bool)
+    few[::10] = True
+    frame.loc[few, [name for name in frame if name != "member"]] = None
+    features = np.where(few[:, None], 0.0, planted.features)
+    schema = SCHEMA.fit(planted.frame)
+    blocks = schema.compile(frame)
+    found = segments(schema, blocks, features, None, range(3, 7), np.random.RandomState(0))
+    assert found.n == 4
+    assert found.few_answers is not None
+    assert (found.labels == found.few_answers).tolist() == few.tolist()
+    assert adjusted_rand_score(found.labels[~few], planted.group[~few]) > 0.98
+    assert [record["n"] for record in found.tried] == [3, 4, 5, 6]
+    record = found.profiles[found.few_answers - 1]
+    assert record["answered"] == pytest.approx(np.mean([block.answered[few] for block in blocks.values()]))
+    assert record["answered"] < 0.2
+    assert found.stand_apart
+    assert found.verdict.startswith(
+        f"Segment {found.few_answers} are rows with few answers. The other 3 segments stand"
+    )
+    assert segments(schema, blocks, features, None, 4, np.random.RandomState(0)).n == 4
+    alone = segments(schema, blocks, features, None, 1, np.random.RandomState(0))
+    assert (alone.n, alone.few_answers) == (1, None)
+    pair = segments(schema, blocks, features, None, 2, np.random.RandomState(0))
+    assert pair.verdict.endswith("All other rows are in one segment.")

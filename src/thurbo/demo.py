@@ -66,7 +66,7 @@ def run(
     model = TBM(schema, verbose=progress is not None, **chosen).fit(shown)._finished()
     say("Predicting the masked answers")
     held_out, what_if, respondent = _questions(model, frame, seed, logistic=True)
-    say("Drawing the map")
+    say("Summarising")
     summary = report.summary(
         model,
         frame,
@@ -83,10 +83,10 @@ def run(
     return Found(summary, respondent, page)
 
 
-def _questions(model: Any, frame: Any, seed: int, logistic: bool = False) -> tuple[dict[str, Any], list[Any], Any]:
+def _questions(model: Any, frame: Any, seed: int, logistic: bool = False) -> tuple[Any, list[Any], Any]:
     """All queries of the demo: masked answers, predictions under conditions, one respondent's missing answers."""
     found = model.evaluate(frame, hide=SHARE_MASKED, random_state=seed, logistic=logistic)
-    return found.overall | {"columns": found.columns}, ask(model, frame, WHAT_IF), impute_one(model, frame)
+    return found, ask(model, frame, WHAT_IF), impute_one(model, frame)
 
 
 def mask(frame: Any, schema: Any, seed: int) -> Any:
@@ -155,9 +155,9 @@ def print_results(found: Found) -> None:
         console.print(Text(text, style="bold" if heading else ""))
 
 
-def as_lines(found: Found, most_units: int = 6) -> list[str]:
+def as_lines(found: Found) -> list[str]:
     """The results as lines of text."""
-    from thurbo.report.units import percent
+    from thurbo.report.wording import percent
 
     s, respondent = found.summary, found.respondent
     data, fit, check = s["data"], s["fit"], s["held_out"]
@@ -168,13 +168,9 @@ def as_lines(found: Found, most_units: int = 6) -> list[str]:
         f"{percent(data['share_missing'])} of answers missing.",
         f"{fit['n_hidden']} hidden units, objective {fit['objective']}, fitted{took}, {fit['n_epochs']} epochs.",
         "",
-        "Hidden units with the largest differences: answers with the unit on and off",
+        "Findings",
+        *(f"  {each['words']}" for each in s["findings"] if each["kind"] != "accuracy"),
     ]
-    different = [unit for unit in s["units"] if unit["like"] is None]  # not nearly the same as a stronger one
-    for unit in sorted(different, key=lambda unit: -unit["strength"])[:most_units]:
-        lines.append(f"  Unit {unit['unit']}, on in {percent(unit['share'])}. {unit['words']}.")
-        largest = sorted(unit["up"] + unit["down"], key=lambda e: -abs(e["standardised"]))
-        lines += [f"      {effect['words']}" for effect in largest[:3]]
     lines += [
         "",
         "Predictive accuracy",
@@ -192,4 +188,4 @@ def as_lines(found: Found, most_units: int = 6) -> list[str]:
         f"Imputed answers of respondent {respondent['row'] + 1}, who skipped {len(respondent['filled'])} questions",
     ]
     lines += [f"  {a['column']}: {a['answer']} (probability {percent(a['probability'])})" for a in respondent["filled"]]
-    return [*lines, "", f"Report with the map of respondents: {found.page}"]
+    return [*lines, "", f"Report: {found.page}"]

@@ -17,11 +17,11 @@ import typer
 from thurbo.cli.app import counted
 from thurbo.cli.problems import MOST
 from thurbo.io.in_toml import in_toml
+from thurbo.schema.doubts import doubts, left_out
 
 MOST_SHOWN = 50  # problems to print with the details
 _MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES, _MOST_SKIPS = 10, 7, 7, 4, 3  # lines of each part
 _NAME, _ONE_OF_MANY = 44, 28  # characters of a name, alone and beside others
-_GUESS = "a guess"
 
 
 def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[Any]]) -> None:
@@ -95,26 +95,7 @@ def _skips(schema: Any) -> list[str]:
 
 def _doubts(schema: Any) -> list[str]:
     """Columns whose type or reading is a guess, those with the same reason on one line."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, reason in schema.reasons.items():
-        why = "; ".join(clause for clause in _clauses(reason) if clause)
-        if why and name in schema and schema[name].role == "answer":
-            found.setdefault((type(schema[name]).__name__, why), []).append(name)
-    ranked = sorted(found.items(), key=lambda each: -len(each[1]))
-    return [f"{_names(names)} -> {kind}: {in_toml(why)}" for (kind, why), names in ranked]
-
-
-def _clauses(reason: str) -> Iterable[str]:
-    """The parts of a reason that are a guess; the advice that follows a part belongs to it."""
-    taken = False
-    for clause in reason.split("; "):
-        if clause.startswith(_GUESS):
-            taken = True
-            yield clause.removeprefix(_GUESS).lstrip(": ")
-        elif taken and clause.startswith("use "):
-            yield clause
-        else:
-            taken = False
+    return [f"{_names(each.names)} -> {each.kind}: {in_toml(each.why)}" for each in doubts(schema)]
 
 
 def _unordered(schema: Any) -> str:
@@ -123,20 +104,8 @@ def _unordered(schema: Any) -> str:
 
 
 def _left_out(schema: Any, source: Any) -> list[str]:
-    """Columns outside the model by reason, and columns of the table that the schema does not name."""
-    found: dict[str, list[str]] = {}
-    for name, column in schema.items():
-        if column.role != "answer":
-            why = column.describe().removeprefix("left out: ").removesuffix(", left out of the model")
-            found.setdefault(why, []).append(name)
-    unread = [name for name in source.names if not _is_read(schema, name)]
-    if unread:
-        found["not in the schema"] = unread
-    return [f"{why} ({len(names)}): {_names(names, 3)}" for why, names in found.items()]
-
-
-def _is_read(schema: Any, name: str) -> bool:
-    return name in schema or any(name in sources for sources in schema.source_columns.values())
+    """Columns outside the model, those with the same reason on one line."""
+    return [f"{why} ({len(names)}): {_names(names, 3)}" for why, names in left_out(schema, source).items()]
 
 
 def _names(names: list[str], most: int = 2) -> str:

@@ -26,6 +26,18 @@ def report(
     points: Annotated[
         int, typer.Option(min=10, help="Maximum number of rows on the map; a random sample if there are more.")
     ] = 3000,
+    test: Annotated[
+        bool | None,
+        typer.Option(
+            "--test/--no-test",
+            help="Test the accuracy on hidden answers; on the rows of the fit, this fits once more without them. By "
+            "default if the fit took up to three minutes.",
+            show_default=False,
+        ),
+    ] = None,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Let the map tell the answers of single rows. Respondents are people.")
+    ] = False,
     row: options.Row = None,
     item: options.Item = None,
     score: options.Score = None,
@@ -34,25 +46,26 @@ def report(
     threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a page about a model and a table: columns, missing cells, training, hidden units, map of the rows."""
+    """Write a page about a model and a table: findings, warnings, segments, accuracy, questions, relations, map."""
     tables.check_output_as(output, ".html", ".htm")
     fitted = tables.load(model)
     frame, _ = long.read(data, long.LongNames(row, item, score, columns), fitted.schema_)
     from thurbo import report as page
-    from thurbo.io.files import write_atomically
 
     if not quiet:
-        say("Drawing the map")
-    summary = page.summary(
+        say("Summarising" if test is False else "Summarising, and testing the accuracy (--no-test leaves it out)")
+    page.write(
         fitted,
         frame,
+        output,
+        test="auto" if test is None else test,
         title=title or f"Report on {data.stem}",
         rows_are=rows_are,
         colour_by=colour_by,
         seed=seed,
         max_points=points,
+        rows=rows,
     )
-    write_atomically(output, page.render(summary))
     typer.echo(f"Report written to {output}")
 
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from thurbo import _runtime
-from thurbo.columns.forms.scores import Tested, pooled
+from thurbo.columns.forms.scores import Tested, calibration_bins, pooled, surprises
 from thurbo.errors import ThurboError
 from thurbo.estimators.fitted_model import weights
 from thurbo.estimators.tbm import TBM
@@ -157,4 +157,5 @@ def _result(
     untested = tuple(name for name in groups if not any(mask[name].any() for mask in masks))
     rows = np.unique(np.concatenate([test.row for test in together]))
     records, found = [test.record for test in together], overall(together, share)
-    return Evaluation(records, found, untested, len(rows), 0, tuple(masks), tuple(seconds))
+    pictures = calibration_bins(together), surprises(together)
+    return Evaluation(records, found, untested, len(rows), 0, tuple(masks), tuple(seconds), *pictures)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
+from html import escape
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self
 
@@ -54,6 +55,7 @@ class FittedModel:
     objective_: str
     history_: list[dict[str, Any]]
     converged_: bool
+    n_epochs_: int
     time_spent_: dict[str, float]
     method_: Literal["exact", "mean-field"]
     n_features_in_: int
@@ -64,6 +66,24 @@ class FittedModel:
     _population: Population | None = None  # if the fit has several members
     _routes: gates.Routes = MappingProxyType({})  # of a member: what follow-up questions say about their gates
     _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see queries.seen
+
+    def _repr_html_(self) -> str:
+        """What was fitted, for notebooks; before a fit, the parameters as scikit-learn shows them."""
+        if not hasattr(self, "params_"):
+            return super()._repr_html_()  # type: ignore[misc]
+        members = f", the leading one of {len(self.members_)} members" if self.members_ else ""
+        sizes = [_counted(self.params_.n_hidden, "hidden unit"), _counted(self.params_.n_factors, "factor")]
+        lines = {
+            "model": f"{_counted(len(self.schema_.modelled), 'question')}, {' and '.join(sizes)}{members}",
+            "objective": f"{self.objective_}, {_counted(self.n_epochs_, 'epoch')}",
+            "predictions": self.method_,
+            "questions": ", ".join(self.schema_.modelled),
+        }
+        body = "".join(f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in lines.items())
+        return f"<table><caption>{type(self).__name__}, fitted</caption><tbody>{body}</tbody></table>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def _finished(self) -> Self:
         """This model; raises KeyboardInterrupt if its fit was interrupted, so that work that needs it ends too."""
@@ -216,6 +236,10 @@ class FittedModel:
             view._offsets = partial(self._population.offsets, each, view._how("mean-field"))  # type: ignore[method-assign]
             views.append(view)
         return views
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def weights(

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from thurbo import _runtime
 from thurbo.errors import ThurboError, check_choice
-from thurbo.estimators.cell_queries import CellQueries
 from thurbo.estimators.fitted_model import Asked, Given, weights
+from thurbo.estimators.relation_queries import RelationQueries
 from thurbo.evidence.pack import Reading, pack
 from thurbo.io import build
 from thurbo.io.table import as_table
@@ -28,7 +28,7 @@ from thurbo.queries.segments import Segments, segments
 from thurbo.schema import routing
 
 
-class RowQueries(CellQueries):
+class RowQueries(RelationQueries):
     """Methods of `TBM` about rows as a whole and about the model."""
 
     def sample(
@@ -298,10 +298,10 @@ class RowQueries(CellQueries):
         ----------
         X : table
             Rows with all columns of the fitted schema; cells can be missing.
-        n : int or "auto", default="auto"
-            Number of segments. "auto" tries 2 to 10 and takes the number with the largest silhouette among those that
-            are stable: bootstrap samples of the rows must give nearly the same segments (adjusted Rand index of at
-            least 0.8).
+        n : int, range or "auto", default="auto"
+            Number of segments, or a range to choose from. "auto" tries 2 to 10 and takes the number with the largest
+            silhouette among those that are stable: bootstrap samples of the rows must give nearly the same segments
+            (adjusted Rand index of at least 0.8). Rows with few answers, if there are any, are one of the segments.
         random_state : int, RandomState or None, default=None
             Seed of k-means and of the bootstrap. With None, results can differ between calls.
         sample_weight : array-like of shape (n_rows,), optional

@@ -3,6 +3,8 @@
 Idea: k-means on the log-odds of the hidden units and the factor means, on one scale. A number of segments is good if
 bootstrap samples, clustered with other seeds, give the same segments, and if these are well separated. k-means divides
 any rows, also those without groups, so the result says whether its segments stand apart.
+Rows with few answers, for example of people who were not asked most questions, have no place of their own among the
+others: they are a segment by definition.
 Guarantees the same segments for the same seed, weighted sizes and shares, and profiles in the user's labels.
 """
 
@@ -36,6 +38,8 @@ _STUDIED = 2000  # most rows for stability and silhouette
 _FEW = 20_000  # up to this many rows one thread is faster than several
 _LEAST_Z = 2.0  # smallest z of an answer in a profile
 _LINES = 5  # answers in a profile, over- and under-represented each
+_FEW_ANSWERS = 0.5  # of the median number of answers: rows with fewer are a segment of their own
+_FEWEST_ROWS = 10  # of this segment
 _GAP_Z = 2.0  # z of the difference in numbers of rows, above which there is a gap between two segments
 _WINDOW = 0.1  # half of the width in which rows are counted, as a share of the distance between two centres
 
@@ -62,13 +66,16 @@ class Segments:
         Whether there is a gap between each segment and its nearest segment: on the line between the two centres, fewer
         rows in the middle than at either centre.
     profiles : list of dict
-        For each segment: `n` rows, weighted `share`, `stability`, and the answers that are `over`- and
-        `under`-represented compared with all rows.
+        For each segment: `n` rows, weighted `share`, `stability`, the mean share of questions that were `answered`, and
+        the answers that are `over`- and `under`-represented compared with all rows.
     answers : list of dict
         Every answer in every segment: `column`, `question` (its text), `value` in the segment, `overall` value,
         `difference`, `lift`, `z`.
     tried : list of dict
         Results for the numbers of segments that "auto" tried.
+    few_answers : int or None
+        The segment of the rows with less than half of the median number of answers, if at least ten rows and 2 % of
+        them are such. It is not a cluster: little is known about these rows.
     """
 
     labels: IntArray
@@ -80,6 +87,7 @@ class Segments:
     profiles: list[dict[str, Any]]
     answers: list[dict[str, Any]]
     tried: list[dict[str, Any]]
+    few_answers: int | None = None
 
     @property
     def n(self) -> int:
@@ -100,22 +108,33 @@ class Segments:
     def stand_apart(self) -> bool:
         """Whether the segments are groups of rows: stable, better separated than data without groups, with gaps."""
         is_separated = self.silhouette > self.reference_silhouette and bool(self.gaps.all())
-        return self.n > 1 and self.agreement >= STABLE and is_separated
+        return self._n_clusters > 1 and self.agreement >= STABLE and is_separated
+
+    @property
+    def _n_clusters(self) -> int:
+        return self.n - (self.few_answers is not None)
 
     @property
     def verdict(self) -> str:
         """Whether the segments stand apart, in plain words."""
         if self.n == 1:
             return "All rows are in one segment."
+        which, apart = f"These {self.n} segments", ""
+        if self.few_answers is not None:
+            which = f"The other {self._n_clusters} segments"
+            apart = f"Segment {self.few_answers} are rows with few answers. "
+            if self._n_clusters == 1:
+                return f"{apart}All other rows are in one segment."
         if self.stand_apart:
             between = "there are few rows between them, and bootstrap samples give the same segments"
-            return f"These {self.n} segments stand apart: {between}."
+            return f"{apart}{which} stand apart: {between}."
         some = np.flatnonzero(self.gaps) + 1
+        some = some[some != self.few_answers]
         is_stable, has_groups = self.agreement >= STABLE, len(some) > 0 and self.silhouette > self.reference_silhouette
         elsewhere = "so other divisions are equally good"
         if has_groups and is_stable:
-            which = f"segments {', '.join(map(str, some))} have" if len(some) > 1 else f"segment {some[0]} has"
-            why = f"do not all stand apart: only {which} a gap to the others; the rest are cuts through one cloud."
+            have = f"segments {', '.join(map(str, some))} have" if len(some) > 1 else f"segment {some[0]} has"
+            why = f"do not all stand apart: only {have} a gap to the others; the rest are cuts through one cloud."
         elif has_groups:
             why = f"do not stand apart: bootstrap samples give other segments, {elsewhere}. "
             why += "There may be groups, but not these."
@@ -124,7 +143,7 @@ class Segments:
                 "do not stand apart: the rows form one cloud, and the segments are cuts through it. Bootstrap samples "
             )
             why += "are cut at the same places." if is_stable else f"are cut at other places, {elsewhere}."
-        return f"These {self.n} segments {why}"
+        return f"{apart}{which} {why}"
 
     def _heading(self) -> str:
         many = "1 segment" if self.n == 1 else f"{self.n} segments"
@@ -162,29 +181,70 @@ def segments(
 ) -> Segments:
     """Segments of rows with these `points` [row, feature], described by the answers in `blocks`.
 
-    `random` is a NumPy RandomState; `n` is a number of segments or "auto".
+    `random` is a NumPy RandomState; `n` is a number of segments, "auto", or a range of numbers to choose from. Rows
+    with few answers are one of them.
     """
     weight = np.ones(len(points)) if weight is None else np.asarray(weight, np.float64)
+    answered = np.stack([blocks[name].answered for name in schema.modelled], axis=1).mean(axis=1)
+    few = _few_answers(answered, weight)
+    is_few = few.any() and not (isinstance(n, int) and n < 2)
+    kept = np.flatnonzero(~few) if is_few else np.arange(len(points))
+    found, tried = _clusters(points[kept], weight[kept], n, int(is_few), random)
+    labels, figures, gaps = np.full(len(points), found.n), found.figures, found.gaps
+    labels[kept] = found.labels
+    each = figures.each
+    if is_few:
+        each, gaps = np.append(each, 1.0), np.append(gaps, True)
+    size = np.bincount(labels, weight, minlength=len(each))
+    order = np.argsort(-size, kind="stable")  # the largest first
+    labels = np.argsort(order)[labels].astype(np.int64)
+    each, gaps = each[order], gaps[order]
+    answers = list(_answers(schema, blocks, labels, weight, len(each)))
+    profiles = [_profile(answers, labels, weight, segment, each, answered) for segment in range(len(each))]
+    quality = (each, figures.agreement, figures.silhouette, found.reference, gaps)
+    thin = int(np.flatnonzero(order == found.n)[0]) + 1 if is_few else None
+    return Segments(labels + 1, *quality, profiles, answers, tried, thin)
+
+
+def _few_answers(answered: FloatArray, weight: FloatArray) -> BoolArray:
+    """Rows with less than half of the median share of answers, [row]; none if they are less than 2 %, or under ten."""
+    counts = weight > 0
+    few = answered < _FEW_ANSWERS * np.median(answered[counts]) if counts.any() else np.zeros(len(answered), bool)
+    is_group = few.sum() >= _FEWEST_ROWS and weight[few].sum() >= _SMALLEST * weight.sum()
+    return few if is_group else np.zeros(len(few), bool)
+
+
+class _Clusters(NamedTuple):
+    n: int
+    labels: IntArray
+    figures: _Figures
+    reference: float
+    gaps: BoolArray
+
+
+def _clusters(
+    points: FloatArray, weight: FloatArray, n: Any, n_more: int, random: Any
+) -> tuple[_Clusters, list[dict[str, Any]]]:
+    """Clusters of rows, and the numbers that were tried; `n` counts `n_more` segments that are not clusters."""
     counts = np.flatnonzero(weight > 0)
     study = counts if len(counts) <= _STUDIED else np.sort(random.choice(counts, _STUDIED, replace=False))
     seen, heavy = points[study], weight[study]
     tried: list[dict[str, Any]] = []
-    if isinstance(n, str) and n == "auto":
-        for number in range(2, min(MOST_SEGMENTS, _different(seen)) + 1):
-            found = _figures(seen, heavy, _cluster_labels(seen, heavy, number, random), number, random)
-            tried.append({"n": number, **{name: getattr(found, name) for name in _Figures._fields[:3]}})
-        n = _best(tried)
-    n = _checked(n, points[counts])
-    labels, figures, reference = np.zeros(len(points), np.int64), _Figures(1.0, 0.0, 1.0, np.ones(1)), 0.0
-    gaps = np.zeros(1, bool)
-    if n > 1:
-        labels = _largest_first(_cluster_labels(points, weight, n, random), weight)
-        figures, reference = _figures(seen, heavy, labels[study], n, random), _reference(seen, n, random)
-        gaps = _gaps(seen, labels[study], n)
-    answers = list(_answers(schema, blocks, labels, weight, n))
-    profiles = [_profile(answers, labels, weight, segment, figures.each) for segment in range(n)]
-    quality = (figures.each, figures.agreement, figures.silhouette, reference, gaps)
-    return Segments(labels + 1, *quality, profiles, answers, tried)
+    numbers = range(2, MOST_SEGMENTS + 1) if isinstance(n, str) and n == "auto" else n
+    if isinstance(numbers, range):
+        for number in (each - n_more for each in numbers):
+            if 2 <= number <= _different(seen):
+                found = _figures(seen, heavy, _cluster_labels(seen, heavy, number, random), number, random)
+                own = {name: getattr(found, name) for name in _Figures._fields[:3]}
+                tried.append({"n": number + n_more, **own})
+        n = _best(tried) if tried else min(max(numbers, default=1), _different(seen) + n_more)
+    n = _checked(n, n_more, points[counts])
+    if n == 1:
+        alone = _Figures(1.0, 0.0, 1.0, np.ones(1))
+        return _Clusters(1, np.zeros(len(points), np.int64), alone, 0.0, np.zeros(1, bool)), tried
+    labels = _largest_first(_cluster_labels(points, weight, n, random), weight)
+    figures, reference = _figures(seen, heavy, labels[study], n, random), _reference(seen, n, random)
+    return _Clusters(n, labels, figures, reference, _gaps(seen, labels[study], n)), tried
 
 
 class _Figures(NamedTuple):
@@ -199,14 +259,15 @@ def _different(points: FloatArray) -> int:
     return len(np.unique(points, axis=0)) if points.shape[1] else 1
 
 
-def _checked(n: Any, points: FloatArray) -> int:
+def _checked(n: Any, n_more: int, points: FloatArray) -> int:
+    """The number of clusters: `n` without segments that are not clusters."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise ThurboError(f'n={n!r} is not a number of segments; give a whole number of at least 1, or "auto"')
-    if n > 1 and n > (different := _different(points)):
+    if n > 1 and n > (different := _different(points) + n_more):
         raise ThurboError(
             f"n={n} segments need at least {n} different rows, but there are {different}; give a smaller n"
         )
-    return int(n)
+    return int(n) - n_more
 
 
 def _cluster(points: FloatArray, weight: FloatArray, n: int, random: Any, n_init: int = 10) -> Any:
@@ -342,6 +403,7 @@ def _record(answer: str, value: float, overall: float, z: float, lines: Profile)
         "difference": value - overall,
         "lift": lift,
         "z": z if np.isfinite(z) else 0.0,
+        "is_share": lines.to_user is None,
         "words": words,
     }
 
@@ -351,7 +413,12 @@ def _number(value: float) -> str:
 
 
 def _profile(
-    answers: Sequence[Mapping[str, Any]], labels: IntArray, weight: FloatArray, segment: int, stability: FloatArray
+    answers: Sequence[Mapping[str, Any]],
+    labels: IntArray,
+    weight: FloatArray,
+    segment: int,
+    stability: FloatArray,
+    answered: FloatArray,
 ) -> dict[str, Any]:
     """The profile of one segment: the answers that differ most from all rows."""
     own = [record for record in answers if record["segment"] == segment + 1]
@@ -371,5 +438,6 @@ def _profile(
         "n": int(inside.sum()),
         "share": float(weight[inside].sum() / weight.sum()),
         "stability": float(stability[segment]),
+        "answered": float(np.average(answered[inside], weights=weight[inside])) if weight[inside].any() else 0.0,
         **sides,
     }

@@ -1,10 +1,11 @@
 """The report on a fitted model: first a summary of plain values, then a self-contained HTML page.
 
-`summary(model, X)` is a dictionary that JSON can store; `render(summary)` converts it to HTML.
-The page loads nothing from the network.
+`summary(model, X)` is a dictionary that JSON can store; `render(summary)` converts it to HTML; `write` does both and
+tests the accuracy. The page loads nothing from the network.
 """
 
 from thurbo.report.page import render
 from thurbo.report.summary import summary
+from thurbo.report.write_page import write
 
-__all__ = ["render", "summary"]
+__all__ = ["render", "summary", "write"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.report.units import percent
+from thurbo.report.wording import percent
 from thurbo.schema.routing import NOT_APPLICABLE, not_asked
 
 NOTHING = "no answer"

@@ -1,29 +1,28 @@
-"""The summary as one HTML page: inline CSS, inline SVG, no scripts, no external files.
+"""The summary as one HTML page: inline CSS, inline SVG, one short inline script, no external files.
 
-Figures are SVG paths, so they follow the light or dark colours of the page and stay small.
-All text from the user is escaped by Jinja.
+The page is complete without the script, which adds hover, a filter and folding. A content security policy forbids any
+other script and any request. All text from the user is escaped by Jinja.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from thurbo.errors import ThurboError
+from thurbo.report import pictures
 from thurbo.report.missing import missing_words
 from thurbo.report.times import time_words
-from thurbo.report.units import percent
+from thurbo.report.wording import BRIEF, brief_of, clipped, percent
 from thurbo.schema.question_texts import shortened
 
-# From the lowest level to the highest, for light and dark pages; distinguishable with colour blindness.
-_LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
-_DARK = ("#f2c879", "#ee9a77", "#dc84b4", "#ab92e6", "#7fb0f5")
-_MAP_WIDTH = 1000
-_MARGIN = 24
-# Limits of the page: units shown, weights per unit, and table rows before it scrolls.
-_MOST_UNITS = 24
-_MOST_WEIGHTS = 40
-_MOST_LINES = 40
+# Limits of the page: units and factors shown, and questions whose cards are open.
+_MOST_UNITS, _MOST_FACTORS = 3, 3
+MOST_OPEN = 40
 
 
 def render(summary: Mapping[str, Any]) -> str:
@@ -44,11 +43,41 @@ def render(summary: Mapping[str, Any]) -> str:
     ThurboError
         If jinja2 is not installed.
     """
+    environment, texts = _environment(), summary["texts"]
+    environment.filters.update(
+        short=lambda name: texts.get(name, {"short": shortened(str(name))})["short"],
+        full=lambda name: texts.get(name, {"full": name})["full"],
+        brief=lambda name: brief_of(texts, name),
+    )
+    script = files("thurbo.report").joinpath("templates/page.js").read_text(encoding="utf-8")
+    heat = pictures.heat_map(summary["dependence"])
+    place = pictures.map_picture(summary["map"], summary["segments"])
+    held_out = summary["held_out"]
+    return environment.get_template("page.html.j2").render(
+        s=summary,
+        script=script,
+        policy=_policy(script),
+        units=_strongest(summary["units"]),
+        factors=[each for each in summary["factors"] if each["high"] or each["low"]][:_MOST_FACTORS],
+        open_cards=summary["data"]["n_columns"] <= MOST_OPEN,
+        map=place,
+        heat=heat,
+        calibration=pictures.calibration_picture(held_out["calibration"]) if held_out else [],
+        catalogues=[{**each, "picture": pictures.item_picture(each)} for each in summary["items"]],
+        curve=pictures.curve(summary["history"]),
+        swatches=pictures.palette,
+        colours=pictures.segment_colours(summary["segments"]["profiles"]),
+        facts=_facts(summary, place, heat, texts),
+        accuracy=accuracy_by_column(held_out),
+        sections=_sections(summary),
+    )
+
+
+def _environment() -> Any:
     try:
         import jinja2
     except ModuleNotFoundError as error:
         raise ThurboError("the report needs jinja2; install it with: pip install 'thurbo[report]'") from error
-
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("thurbo.report"),
         autoescape=True,
@@ -57,27 +86,15 @@ def render(summary: Mapping[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
     )
     plain = {"percent": percent, "number": number, "thousands": thousands, "signed": signed, "missing": missing_words}
-    plain["duration"] = time_words
-    texts = summary["texts"]
-    environment.filters.update(
-        plain,
-        short=lambda name: texts.get(name, {"short": shortened(str(name))})["short"],
-        full=lambda name: texts.get(name, {"full": name})["full"],
-    )
-    # The units with the largest differences, if the model has many; in the same order.
-    strongest = sorted(summary["units"], key=lambda unit: -unit["strength"])[:_MOST_UNITS]
-    units = [unit for unit in summary["units"] if unit in strongest]
-    return environment.get_template("page.html.j2").render(
-        s=summary,
-        units=units,
-        weights=_largest_weights(units),
-        most_lines=_MOST_LINES,
-        map=_map_picture(summary["map"]),
-        thumbnails=_thumbnails(summary["map"], units),
-        curve=_curve(summary["history"]),
-        swatches=palette,
-        widest=_widest_weight(units),
-    )
+    environment.filters.update(plain, duration=time_words, breakable=breakable)
+    return environment
+
+
+def _policy(script: str) -> str:
+    """Nothing is loaded or sent; only the page's own script runs."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rules = ("default-src 'none'", "style-src 'unsafe-inline'", f"script-src 'sha256-{digest}'")
+    return "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -90,130 +107,77 @@ def signed(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{value:+.{digits}f}".replace("-", "\u2212")
 
 
-def thousands(value: int) -> str:
+def thousands(value: float) -> str:
     """A count with a comma between thousands."""
-    return f"{value:,}"
+    return f"{value:,.0f}"
 
 
-def palette(n: int) -> list[dict[str, str]]:
-    """Colours of n ordered groups, for light and dark pages."""
-    return [{"light": _blend(_LIGHT, i, n), "dark": _blend(_DARK, i, n)} for i in range(n)]
+def breakable(text: str) -> Any:
+    """User text in which a long word without spaces may break after _ / . - and between a small and a large letter."""
+    from markupsafe import Markup, escape
+
+    words = []
+    for word in str(text).split(" "):
+        if len(word) > 18:
+            word = "".join(letter + ("\u200b" if letter in "_/.-" else "") for letter in word)
+        words.append(word)
+    return Markup(str(escape(" ".join(words))).replace("\u200b", "<wbr>"))
 
 
-def _blend(anchors: Sequence[str], i: int, n: int) -> str:
-    place = (len(anchors) - 1) * (i / (n - 1) if n > 1 else 1.0)
-    low = min(int(place), len(anchors) - 2)
-    share = place - low
-    channels = [
-        round((1 - share) * int(anchors[low][c : c + 2], 16) + share * int(anchors[low + 1][c : c + 2], 16))
-        for c in (1, 3, 5)
+def _strongest(units: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The units with the largest differences that are not nearly the same as a stronger one."""
+    different = [unit for unit in units if unit["like"] is None and (unit["up"] or unit["down"])]
+    return sorted(different, key=lambda unit: -unit["strength"])[:_MOST_UNITS]
+
+
+def accuracy_by_column(held_out: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    """The tested record of each question; of a ranking that of its favourite."""
+    if held_out is None:
+        return {}
+    return {each["column"].removesuffix(": favourite"): each for each in reversed(held_out["columns"])}
+
+
+def _sections(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Anchors and titles of the contents, in the order of the page."""
+    found = [
+        ("findings", "Findings"),
+        ("warnings", "Warnings") if summary["warnings"] else None,
+        ("segments", "Segments"),
+        ("items", "Liked together") if summary["items"] else None,
+        ("trust", "How far to trust it"),
+        ("questions", summary["columns_are"].capitalize()),
+        ("relations", "Relations") if summary["dependence"] else None,
+        ("what-if", "Conditions") if summary["what_if"] else None,
+        ("traits", "Traits and factors") if summary["units"] or summary["factors"] else None,
+        ("map", "Map"),
     ]
-    return "#" + "".join(f"{channel:02x}" for channel in channels)
+    return [each for each in found if each is not None]
 
 
-def _points(layout: Mapping[str, Any]) -> tuple[list[tuple[int, int]], int]:
-    """Whole-number pixel positions of the map's points, and the height of the picture."""
-    xs, ys = layout["x"], layout["y"]
-    span = (max(ys) - min(ys)) if ys else 1.0
-    inner = _MAP_WIDTH - 2 * _MARGIN
-    height = round(max(span, 0.3) * inner + 2 * _MARGIN)
-    middle = (max(ys) + min(ys)) / 2 if ys else 0.0
-    return [
-        (round(_MAP_WIDTH / 2 + x * inner), round(height / 2 - (y - middle) * inner))
-        for x, y in zip(xs, ys, strict=True)
-    ], height
-
-
-def _dots(points: Iterable[tuple[int, int]]) -> str:
-    """Path data with a dot at each point: a line of length zero with round caps is drawn as a disc."""
-    return "".join(f"M{x} {y}h0" for x, y in points)
-
-
-def _map_picture(layout: Mapping[str, Any]) -> dict[str, Any]:
-    points, height = _points(layout)
-    panels = []
-    for colouring in layout["colourings"]:
-        groups = colouring["groups"]
-        colours = palette(len(colouring["labels"]))
-        layers = [
-            {
-                "label": label,
-                "count": sum(group == code for group in groups),
-                "path": _dots(p for p, group in zip(points, groups, strict=True) if group == code),
-                **colours[code],
+def _facts(
+    summary: Mapping[str, Any], place: Mapping[str, Any], heat: Mapping[str, Any] | None, texts: Mapping[str, Any]
+) -> str:
+    """What hover needs, as JSON that cannot end its script element."""
+    layout = summary["map"]
+    held = {
+        "points": [list(p) for p in place["points"]],
+        "segment": layout["segment"],
+        "segments": {
+            str(each["segment"]): {
+                "name": each["name"],
+                "share": percent(each["share"]),
+                "lines": [f"{line['brief']}: {line['answer']}" for line in each["lines"][:3]],
             }
-            for code, label in enumerate(colouring["labels"])
-        ]
-        missing = [p for p, group in zip(points, groups, strict=True) if group is None]
-        panels.append(
-            {
-                "column": colouring["column"],
-                "layers": layers,
-                "missing": _dots(missing),
-                "n_missing": len(missing) - colouring["n_not_asked"],
-                "n_not_asked": colouring["n_not_asked"],
-            }
-        )
-    size = max(5.0, min(16.0, 320 / max(len(points), 1) ** 0.5))
-    return {
-        "width": _MAP_WIDTH,
-        "height": height,
-        "panels": panels,
-        "all": _dots(points),
-        "size": round(size, 1),
+            for each in summary["segments"]["profiles"]
+        },
+        "people": layout["people"],
+        "heat": None
+        if heat is None
+        else {"share": heat["share"], "names": [clipped(texts[name]["short"], 2 * BRIEF) for name in heat["names"]]},
+        "items": [
+            {"points": [list(p) for p in pictures.places(each)[0]], "names": each["items"], "n": each["n_ratings"]}
+            for each in summary["items"]
+        ],
     }
-
-
-def _thumbnails(layout: Mapping[str, Any], units: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """For each hidden unit, the points of the map where it is on."""
-    points, _ = _points(layout)
-    return {
-        unit["unit"]: _dots(p for p, on in zip(points, layout["on"], strict=True) if on[unit["unit"] - 1] >= 0.5)
-        for unit in units
-    }
-
-
-def _curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 200) -> dict[str, Any] | None:
-    """Training curves as polylines in a box of this size, on one scale; None without at least two values."""
-    known = [(entry["epoch"], entry["objective"]) for entry in history if entry["objective"] is not None]
-    if len(known) < 2:
-        return None
-    held_out = [(entry["epoch"], entry["held_out"]) for entry in history if entry["held_out"] is not None]
-    first, last = known[0][0], known[-1][0]
-    values = [value for _, value in (*known, *held_out)]
-    low, high = min(values), max(values)
-    across, tall = (last - first) or 1, (high - low) or 1.0
-
-    def corners(points: Sequence[tuple[int, float]]) -> str:
-        return " ".join(
-            f"{width * (epoch - first) / across:.1f},{height * (1 - (value - low) / tall):.1f}"
-            for epoch, value in points
-        )
-
-    return {
-        "points": corners(known),
-        "held_out": corners(held_out) if len(held_out) > 1 else "",
-        "best": max((value for _, value in held_out), default=None),
-        "width": width,
-        "height": height,
-        "low": low,
-        "high": high,
-        "first": first,
-        "last": last,
-        "end": known[-1][1],
-    }
-
-
-def _largest_weights(units: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
-    """The largest weights of each unit by absolute value, from highest to lowest."""
-    return {
-        unit["unit"]: sorted(
-            sorted(unit["weights"], key=lambda w: -abs(w["weight"]))[:_MOST_WEIGHTS], key=lambda w: -w["weight"]
-        )
-        for unit in units
-    }
-
-
-def _widest_weight(units: Sequence[Mapping[str, Any]]) -> float:
-    """The largest absolute weight of all units, so that all bars have one scale."""
-    return max((abs(w["weight"]) for unit in units for w in unit["weights"]), default=0.0) or 1.0
+    text = json.dumps(held, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

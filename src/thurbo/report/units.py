@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thurbo.report.responses import Answers, FloatArray
+from thurbo.report.wording import listing, percent
 
 # Fewest respondents in each group, by weight, for a difference to be reported.
 _FEWEST = 5.0
 # Smallest reported difference, in standard deviations.
 _SMALLEST = 0.1
+# Smallest correlation of an answer that describes a factor.
+_LEAST_CORRELATION = 0.2
 # Correlation from which two units are said to be alike.
 _ALIKE = 0.8
 
@@ -160,9 +163,9 @@ def _effect(
 def _headline(up: Sequence[dict[str, Any]], down: Sequence[dict[str, Any]]) -> str:
     parts = []
     if up:
-        parts.append("higher on " + _listing([_subject(e) for e in up[:3]]))
+        parts.append("higher on " + listing([_subject(e) for e in up[:3]]))
     if down:
-        parts.append("lower on " + _listing([_subject(e) for e in down[:3]]))
+        parts.append("lower on " + listing([_subject(e) for e in down[:3]]))
     words = "; ".join(parts) or "no clear differences"
     return words[0].upper() + words[1:]
 
@@ -174,18 +177,41 @@ def _subject(effect: Mapping[str, Any]) -> str:
     return f"{text} ({effect['statement']})" if named else text
 
 
-def _listing(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return "".join(names)
-    return ", ".join(names[:-1]) + " and " + names[-1]
+def describe_factors(
+    answers: Sequence[Answers],
+    factors: FloatArray,
+    rows: FloatArray | None = None,
+    texts: Mapping[str, Mapping[str, str]] | None = None,
+    top: int = 4,
+) -> list[dict[str, Any]]:
+    """One record per factor, the best determined first: the answers that correlate most with it, at either end."""
+    texts = {} if texts is None else texts
+    rows = np.ones(len(factors)) if rows is None else rows
+    lines = [line for each in answers for line in each.lines if line.observed.sum() > 2]
+    correlation = np.stack([_correlations(line, factors, rows) for line in lines]) if lines else np.zeros((0, 0))
+    found = []
+    for k in range(factors.shape[1]):
+        own = correlation[:, k] if len(lines) else np.zeros(0)
+        order = np.argsort(-np.abs(own), kind="stable")
+        ends: dict[str, list[dict[str, Any]]] = {"high": [], "low": []}
+        for i in order:
+            side = ends["high" if own[i] > 0 else "low"]
+            if abs(own[i]) >= _LEAST_CORRELATION and len(side) < top:
+                name = lines[i].name
+                text = texts[name]["short"] if name in texts else name
+                side.append({"column": name, "text": text, "correlation": float(own[i])})
+        spread = float(np.average((factors[:, k] - np.average(factors[:, k], weights=rows)) ** 2, weights=rows))
+        found.append({"factor": k + 1, "variance": spread, **ends})
+    return sorted(found, key=lambda each: -each["variance"])
 
 
-def percent(share: float | None) -> str:
-    """A share as a percentage without decimals."""
-    if share is None:
-        return "–"
-    if 0 < share < 0.005:
-        return "<1\u00a0%"
-    if 0.995 <= share < 1:
-        return ">99\u00a0%"
-    return f"{100 * share:.0f}\u00a0%"
+def _correlations(line: Answers, factors: FloatArray, rows: FloatArray) -> FloatArray:
+    """Correlation of one line of answers with each factor, over the rows that have the answer."""
+    own = line.observed & (rows > 0)
+    values, weight, known = line.values[own], rows[own], factors[own]
+    if len(values) < 3 or np.ptp(values) == 0:
+        return np.zeros(factors.shape[1])
+    x = values - np.average(values, weights=weight)
+    z = known - np.average(known, axis=0, weights=weight)
+    spread = np.sqrt((weight @ x**2) * (weight @ z**2))
+    return np.where(spread > 1e-12, (weight * x) @ z / np.maximum(spread, 1e-12), 0.0)

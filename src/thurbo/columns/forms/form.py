@@ -163,6 +163,7 @@ class Form(ABC):
     """A type of answer. Methods take the column, which has the labels, the units and the format of cells."""
 
     asks_rows: bool = False  # whether `Ask` predicts whole cells with all their sites, not single sites
+    has_options: bool = False  # whether `probabilities` are those of separate yes-no answers
 
     def probabilities(self, column: Column, ask: Ask) -> FloatArray:
         """P(label | all other evidence in the row), [answer, label]."""

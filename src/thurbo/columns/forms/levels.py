@@ -128,6 +128,7 @@ class OptionForm(LevelForm):
     """Any number of options, each selected or not: one binary level for each."""
 
     asks_rows = True
+    has_options = True
 
     def probabilities(self, column: Column, ask: Ask) -> FloatArray:
         """P(selected) of each option, [row, option]."""

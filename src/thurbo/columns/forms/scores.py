@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LEAST_CHANCE = 1e-12  # smallest probability of the true label, so that log scores are finite
 N_BINS = 10
 LEVEL = 0.95  # of the intervals of differences
+SURPRISING = 2.0  # how much less probable than usual a surprising answer was
 MEASURES = ("accuracy", "log_score", "mae", "smae", "rmse", "calibration_error")
 RIVALS = ("", "_marginal", "_logistic", "_boosting")
 
@@ -41,6 +42,7 @@ class Tested(NamedTuple):
     squared     squared error of the mean
     confidence  probability of the predicted label
     below       P(number ≤ truth)
+    code        the true label, under ""
     """
 
     about: str
@@ -54,6 +56,7 @@ class Tested(NamedTuple):
     squared: ByRival
     confidence: ByRival
     below: ByRival
+    code: ByRival
 
     @classmethod
     def of(
@@ -151,6 +154,7 @@ def tested_labels(
     parts["score"] = {rival: np.log(np.maximum(chance[cells, code], LEAST_CHANCE)) for rival, chance in rivals.items()}
     parts["right"] = {rival: (chance.argmax(axis=1) == code).astype(float) for rival, chance in rivals.items()}
     parts["confidence"] = {rival: chance.max(axis=1) for rival, chance in rivals.items()}
+    parts["code"] = {"": np.asarray(code)}
     if column.has_order:
         parts["absolute"] = {rival: np.abs(median_level(chance) - code) for rival, chance in rivals.items()}
     return Tested.of(about, column, answer, row, weight, **parts)
@@ -159,6 +163,40 @@ def tested_labels(
 def median_level(chances: FloatArray) -> NDArray[Any]:
     """The level at which half of the probability is reached, [row]."""
     return (np.cumsum(chances, axis=1) < 0.5).sum(axis=1).clip(max=chances.shape[1] - 1)
+
+
+def calibration_bins(tests: Iterable[Tested]) -> list[dict[str, Any]]:
+    """Of all labels in ten bins of confidence: `n` answers, mean `predicted` probability and share `observed`."""
+    known = [test for test in tests if test.confidence]
+    if not known:
+        return []
+    sure, right = (np.concatenate([getattr(test, part)[""] for test in known]) for part in ("confidence", "right"))
+    weight = np.concatenate([test.weight for test in known])
+    which, found = np.minimum((sure * N_BINS).astype(int), N_BINS - 1), []
+    for place in range(N_BINS):
+        own = (which == place) & (weight > 0)
+        if own.any():
+            predicted, observed = (float(np.average(each[own], weights=weight[own])) for each in (sure, right))
+            found.append({"n": int(own.sum()), "predicted": predicted, "observed": observed})
+    return found
+
+
+def surprises(tests: Iterable[Tested], least: int = 3) -> list[dict[str, Any]]:
+    """Labels that were given although they were at most half as probable as usual, the largest share first.
+
+    `n` of `of` answers with this label, given by at least `least` rows.
+    """
+    found = []
+    for test in tests:
+        if test.answer not in ("label", "favourite") or "" not in test.code or "_marginal" not in test.score:
+            continue
+        unlikely = test.score[""] < test.score["_marginal"] - np.log(SURPRISING)
+        for code in np.unique(test.code[""]).tolist():
+            own = test.code[""] == code
+            n, of = int((unlikely & own).sum()), int(own.sum())
+            if n >= least:
+                found.append({"column": test.about, "code": int(code), "n": n, "of": of, "share": n / of})
+    return sorted(found, key=lambda each: -each["share"])
 
 
 def calibration_of_labels(

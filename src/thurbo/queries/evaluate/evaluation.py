@@ -48,6 +48,10 @@ class Evaluation:
     `n_rows` is the number of rows with a masked answer, and `n_seen_rows` how many of them equal a row that the model
     was fitted to: results on these are too good. After `tb.evaluate`, `masks` has the hidden answers of each fit, by
     column (one boolean for each row, or for each entry of a list), and `fit_seconds` the time of each fit.
+
+    `calibration` has ten bins of the probability of the predicted label: `n` answers, mean `predicted` probability,
+    share `observed`. `surprises` are labels (`column`, `code`) that were given by `n` of `of` rows although the other
+    answers of these rows made them at most half as probable as usual.
     """
 
     columns: list[dict[str, Any]]
@@ -57,6 +61,8 @@ class Evaluation:
     n_seen_rows: int = 0
     masks: tuple[dict[str, np.ndarray], ...] = field(default=(), compare=False, repr=False)
     fit_seconds: tuple[float, ...] = field(default=(), compare=False)
+    calibration: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    surprises: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def frame(self) -> Any:

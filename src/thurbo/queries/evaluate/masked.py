@@ -18,7 +18,7 @@ from thurbo.columns.block import Block
 from thurbo.columns.forms import Ask, Lines
 from thurbo.columns.forms.form import line_weight
 from thurbo.columns.forms.marginals import Normal
-from thurbo.columns.forms.scores import Tested
+from thurbo.columns.forms.scores import Tested, calibration_bins, surprises
 from thurbo.errors import ThurboError
 from thurbo.io.table import Table
 from thurbo.queries.evaluate import baseline, withheld
@@ -63,7 +63,8 @@ def evaluate(
     untested = tuple(name for name in schema.modelled if not masked[name].any())
     rows = np.unique(np.concatenate([each.row for each in tests]))
     n_seen = 0 if seen is None else int(seen[rows].sum())
-    return Evaluation([each.record for each in tests], overall(tests, hide), untested, len(rows), n_seen)
+    found, pictures = [each.record for each in tests], (calibration_bins(tests), surprises(tests))
+    return Evaluation(found, overall(tests, hide), untested, len(rows), n_seen, (), (), *pictures)
 
 
 def _rest(asked: Asked, masked: Mapping[str, np.ndarray]) -> Question:

@@ -1,0 +1,237 @@
+"""§6 Dependence between questions under the model: how much of the uncertainty about one answer another one removes.
+
+Idea: tell the model only one answer, as it occurs in the table, and see how far every other prediction moves. The mean
+of this movement, in nats, is the mutual information I(A; B) = E_b[KL(P(A | b) ‖ P(A))]; divided by the entropy of A it
+is the share of the uncertainty about A that the answer to B removes.
+Guarantees one pass over few rows, whatever the size of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.columns import Block
+from thurbo.columns.forms import Answers, Ask
+from thurbo.io import build
+from thurbo.io.table import Table
+from thurbo.queries.mixture import Mixture
+from thurbo.queries.question import Question
+from thurbo.schema import Schema
+from thurbo.schema.question_texts import question_texts
+
+FloatArray = NDArray[np.float64]
+
+MOST_LABELS = 24  # of a question; more are sampled, as numbers, sets and rankings are
+SAMPLED = 24  # answers of a question with many different ones
+N_BINS = 5  # into which a predicted number is divided
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How much of the uncertainty about each answer each other answer removes, under the model.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The questions.
+    share : array of shape (n_questions, n_questions)
+        Row: the question that is predicted. Column: the only question whose answer is known. Mutual information
+        divided by entropy, from 0 (no dependence) to 1 (fully determined); NaN on the diagonal.
+    nats : array of shape (n_questions, n_questions)
+        The mutual information itself.
+    texts : tuple of str
+        Short texts of the questions.
+    """
+
+    names: tuple[str, ...]
+    share: FloatArray
+    nats: FloatArray
+    texts: tuple[str, ...]
+
+    @property
+    def strength(self) -> FloatArray:
+        """The mean of both directions, symmetric; NaN on the diagonal."""
+        return (self.share + self.share.T) / 2
+
+    def strongest(self, n: int = 10) -> list[tuple[str, str, float]]:
+        """The pairs of questions with the largest strength, in questionnaire order within a pair."""
+        first, second = np.triu_indices(len(self.names), 1)
+        value = self.strength[first, second]
+        order = np.argsort(-np.nan_to_num(value), kind="stable")[:n]
+        return [(self.names[first[k]], self.names[second[k]], float(value[k])) for k in order]
+
+    def drivers(self, name: str, n: int = 3) -> list[tuple[str, float]]:
+        """The questions whose answers say most about `name`, and the share of uncertainty that each removes."""
+        own = np.nan_to_num(self.share[self.names.index(name)])
+        return [(self.names[k], float(own[k])) for k in np.argsort(-own, kind="stable")[:n] if own[k] > 0]
+
+    @property
+    def frame(self) -> Any:
+        """A long table of all pairs: question, known, share, nats."""
+        n = len(self.names)
+        row, column = (each.ravel() for each in np.indices((n, n)))
+        kept = row != column
+        names = np.asarray(self.names, object)
+        data = {"question": names[row[kept]], "known": names[column[kept]]}
+        return build.any_frame(data | {"share": self.share.ravel()[kept], "nats": self.nats.ravel()[kept]})
+
+    def _lines(self) -> list[list[str]]:
+        texts = dict(zip(self.names, self.texts, strict=True))
+        return [[texts[one], texts[other], f"{value:.0%}"] for one, other, value in self.strongest()]
+
+    def __str__(self) -> str:
+        head = "Strongest relations (share of uncertainty removed, mean of both directions)"
+        return "\n".join([head, *(f"  {share:>4}  {one} — {other}" for one, other, share in self._lines())])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in (line[2], *line[:2]))}</tr>" for line in self._lines()
+        )
+        return (
+            f"<table><caption>Strongest relations: share of uncertainty removed</caption><tbody>{body}</tbody></table>"
+        )
+
+
+class Told(NamedTuple):
+    """Rows of the table whose answer to one question the model is told: question, row and weight of each."""
+
+    column: NDArray[Any]
+    row: NDArray[Any]
+    weight: FloatArray
+
+
+def told_rows(schema: Schema, blocks: Mapping[str, Block], weight: FloatArray, random: np.random.RandomState) -> Told:
+    """One row for each label of a question, by its share; of other questions a sample of the answers."""
+    columns, rows, weights = list[str](), list[int](), list[float]()
+    for name in shared_questions(schema):
+        answers = schema[name].form.answers(schema[name], name, blocks[name])
+        chosen = _by_label(answers, weight) if _is_one_label(answers) else _sampled(answers, weight, random)
+        columns += [name] * len(chosen)
+        rows += [row for row, _ in chosen]
+        weights += [share for _, share in chosen]
+    return Told(np.asarray(columns, object), np.asarray(rows, np.int64), np.asarray(weights))
+
+
+def shared_questions(schema: Schema) -> list[str]:
+    """Questions with the same sites in every row."""
+    return [name for name in schema.modelled if not schema[name].is_listed]
+
+
+def _is_one_label(answers: Answers) -> bool:
+    return bool(answers.labels) and answers.exclusive and not answers.prefix and len(answers.labels) <= MOST_LABELS
+
+
+def _by_label(answers: Answers, weight: FloatArray) -> list[tuple[int, float]]:
+    """The first row with each label, and the share of the label."""
+    counts = (answers.values == np.arange(len(answers.labels))[:, None]) * weight
+    share = counts.sum(axis=1) / max(counts.sum(), 1e-300)
+    return [(int(own.argmax()), float(part)) for own, part in zip(counts > 0, share, strict=True) if part > 0]
+
+
+def _sampled(answers: Answers, weight: FloatArray, random: np.random.RandomState) -> list[tuple[int, float]]:
+    """Rows at evenly spaced ranks of the answers, by weight; without order, ranks are random."""
+    there = np.flatnonzero((answers.observed if answers.answered is None else answers.answered) & (weight > 0))
+    if not len(there):
+        return []
+    key = random.random_sample(len(there)) if answers.parts else answers.values[there]
+    there = there[np.argsort(key, kind="stable")]
+    reached = np.cumsum(weight[there]) / weight[there].sum()
+    chosen = there[np.unique(np.searchsorted(reached, (np.arange(SAMPLED) + 0.5) / SAMPLED).clip(max=len(there) - 1))]
+    return [(int(row), 1 / len(chosen)) for row in chosen]
+
+
+def some_rows(table: Table, rows: NDArray[Any]) -> Table:
+    """The table with some of its rows, which may repeat; it has no lists."""
+
+    def read(place: int) -> Any:
+        values, missing, levels = table.read(place)
+        return values[rows], missing[rows], levels
+
+    return replace(table, n_rows=len(rows), rows=np.asarray(table.rows)[rows], read=read, native=None)
+
+
+def of_answers(question: Question) -> Question:
+    """The question put to the members that are models of the answers only, with dependence.
+
+    In rows of which the model is told single answers, that others are missing is not evidence: neither routing nor
+    members that know which questions were answered may count.
+    """
+    question = replace(question, routes={})
+    if not isinstance(question, Mixture):
+        return question
+    kept = [
+        k
+        for k, own in enumerate(question.questions)
+        if len(own.schema) == len(question.schema) and own.params.n_hidden + own.params.n_factors
+    ]
+    kept = [k for k in kept if np.asarray(question.questions[k].params.weights).any()] or kept or [0]
+    weights = question.weights[kept] / question.weights[kept].sum()
+    by_column = {name: _normalised(each[kept], weights) for name, each in question.column_weights.items()}
+    own = tuple(replace(question.questions[k], routes={}) for k in kept)
+    return replace(question, questions=own, weights=weights, column_weights=by_column)
+
+
+def _normalised(weights: FloatArray, otherwise: FloatArray) -> FloatArray:
+    return weights / weights.sum() if weights.sum() > 1e-6 else otherwise
+
+
+def dependence(question: Question, told: Told, on_column: Callable[[str], None] = lambda name: None) -> Dependence:
+    """Predict every question for the rows of `told`, of which `question` has all answers."""
+    names = shared_questions(question.schema)
+    # All answers but one are hidden in each row.
+    alone = of_answers(question.hide({name: told.column != name for name in names}))
+    found, nats = np.full((len(names), len(names)), np.nan), np.full((len(names), len(names)), np.nan)
+    for place, name in enumerate(names):
+        chance = predicted(question.schema, name, alone.about(name, own=False))
+        for other, known in enumerate(names):
+            rows = told.column == known
+            if other != place and rows.any():
+                nats[place, other], found[place, other] = information(chance[rows], told.weight[rows])
+        on_column(name)
+    texts = question_texts(question.schema.names, question.schema.titles)
+    return Dependence(tuple(names), found, nats, tuple(texts[name].short for name in names))
+
+
+def predicted(schema: Schema, name: str, ask: Ask) -> FloatArray:
+    """Predicted distributions, [row, variable, value]: labels, the two values of each option, or bins of a number."""
+    column = schema[name]
+    if not column.labels:
+        return _binned(ask)[:, None, :]
+    chance = column.form.probabilities(column, ask)
+    if column.form.has_options:
+        return np.stack([1.0 - chance, chance], axis=2)
+    return chance[:, None, :]
+
+
+def _binned(ask: Ask) -> FloatArray:
+    """P(each of five bins of equal probability over all rows), [row, bin]."""
+    number = ask.number()
+    middle = number.distribution.mean(axis=0)
+    edges = np.interp(np.arange(1, N_BINS) / N_BINS, middle, np.arange(len(middle)))
+    below = np.stack([np.interp(edges, np.arange(len(middle)), row) for row in number.distribution])
+    return np.diff(below, axis=1, prepend=0.0, append=1.0).clip(min=0.0)
+
+
+def information(chance: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """Mutual information of answers with these predictions [row, variable, value], and its share of the entropy."""
+    weight = weight / weight.sum()
+    chance = np.maximum(chance, 1e-12)
+    overall = np.tensordot(weight, chance, axes=1)
+    nats = float(weight @ (chance * np.log(chance / overall)).sum(axis=(1, 2)))
+    entropy = float(-(overall * np.log(overall)).sum())
+    return max(nats, 0.0), float(np.clip(nats / entropy, 0.0, 1.0)) if entropy > 1e-9 else 0.0
+
+
+def ordered(strength: FloatArray, names: Sequence[str], most: int) -> list[int]:
+    """Positions of the `most` questions with the strongest relations, in questionnaire order."""
+    best = np.nan_to_num(strength).max(axis=1, initial=0.0)
+    return sorted(np.argsort(-best, kind="stable")[: min(most, len(names))].tolist())

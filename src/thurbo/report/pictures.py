@@ -1,0 +1,236 @@
+"""Pictures of the report as SVG: shapes as path data, so that they follow the colours of the page and stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from thurbo.queries.dependence import ordered
+
+# From the lowest level to the highest, for light and dark pages; distinguishable with colour blindness.
+_LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
+_DARK = ("#f2c879", "#ee9a77", "#dc84b4", "#ab92e6", "#7fb0f5")
+# Segments: distinct in hue and lightness; the last is that of rows with few answers.
+SEGMENT_COLOURS = (
+    ("#23468f", "#8ab4f8"),
+    ("#c05f1d", "#f0a060"),
+    ("#2b7a57", "#6fcf9f"),
+    ("#8a3b8f", "#d593da"),
+    ("#8a6d00", "#d9bd4d"),
+    ("#a8324a", "#f08ba0"),
+)
+FEW_COLOUR = ("#7b828c", "#8d95a1")
+MAP_WIDTH = 1000
+_MARGIN = 24
+HEAT_LEVELS = 8
+MOST_IN_HEAT_MAP = 60
+
+
+def palette(n: int) -> list[dict[str, str]]:
+    """Colours of n ordered groups, for light and dark pages."""
+    return [{"light": _blend(_LIGHT, i, n), "dark": _blend(_DARK, i, n)} for i in range(n)]
+
+
+def segment_colours(profiles: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, str]]:
+    """The colour of each segment by its number."""
+    found, place = {}, 0
+    for profile in profiles:
+        light, dark = FEW_COLOUR
+        if not profile["few_answers"]:
+            light, dark = SEGMENT_COLOURS[place % len(SEGMENT_COLOURS)]
+            place += 1
+        found[profile["segment"]] = {"light": light, "dark": dark}
+    return found
+
+
+def _blend(anchors: Sequence[str], i: float, n: int) -> str:
+    place = (len(anchors) - 1) * (i / (n - 1) if n > 1 else 1.0)
+    low = min(int(place), len(anchors) - 2)
+    share = place - low
+    channels = [
+        round((1 - share) * int(anchors[low][c : c + 2], 16) + share * int(anchors[low + 1][c : c + 2], 16))
+        for c in (1, 3, 5)
+    ]
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def _frame(ys: Sequence[float]) -> tuple[int, float, int]:
+    """Inner width, middle and height of a map of points with these heights."""
+    inner = MAP_WIDTH - 2 * _MARGIN
+    span = (max(ys) - min(ys)) if ys else 1.0
+    middle = (max(ys) + min(ys)) / 2 if ys else 0.0
+    return inner, middle, round(max(span, 0.3) * inner + 2 * _MARGIN)
+
+
+def places(layout: Mapping[str, Any]) -> tuple[list[tuple[int, int]], int]:
+    """Whole-number pixel positions of the map's points, and the height of the picture."""
+    inner, middle, height = _frame(layout["y"])
+    return [
+        (round(MAP_WIDTH / 2 + x * inner), round(height / 2 - (y - middle) * inner))
+        for x, y in zip(layout["x"], layout["y"], strict=True)
+    ], height
+
+
+def dots(points: Iterable[tuple[int, int]]) -> str:
+    """Path data with a dot at each point: a line of length zero with round caps is drawn as a disc."""
+    return "".join(f"M{x} {y}h0" for x, y in points)
+
+
+def map_picture(layout: Mapping[str, Any], segments: Mapping[str, Any]) -> dict[str, Any]:
+    """The map: one layer of dots and one label for each segment, and areas coloured by answers."""
+    points, height = places(layout)
+    colours = segment_colours(segments["profiles"])
+    layers = []
+    for profile in segments["profiles"]:
+        number = profile["segment"]
+        own = [p for p, segment in zip(points, layout["segment"], strict=True) if segment == number]
+        if own:
+            x, y = np.median(np.asarray(own), axis=0)
+            nearest = min(own, key=lambda p: (p[0] - x) ** 2 + (p[1] - y) ** 2)  # a place where the segment is
+            layers.append({"segment": number, "path": dots(own), "x": nearest[0], "y": nearest[1], **colours[number]})
+    return {
+        "width": MAP_WIDTH,
+        "height": height,
+        "size": round(max(5.0, min(14.0, 320 / max(len(points), 1) ** 0.5)), 1),
+        "points": points,
+        "layers": _apart(layers),
+        "panels": _panels(layout),
+    }
+
+
+def _apart(layers: list[dict[str, Any]], least: int = 44) -> list[dict[str, Any]]:
+    """The same with labels that do not cover each other."""
+    for place, layer in enumerate(layers):
+        for other in layers[:place]:
+            if abs(layer["x"] - other["x"]) < least and abs(layer["y"] - other["y"]) < least:
+                layer["y"] = other["y"] + least
+    return layers
+
+
+def _panels(layout: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """For each colouring of the map: squares by their most common answer, or by the mean of ordered answers."""
+    inner, middle, height = _frame(layout["y"])
+    side = inner / layout["n_across"]
+    panels = []
+    for number, colouring in enumerate(layout["colourings"]):
+        n_labels = len(colouring["labels"])
+        colours, squares = palette(n_labels), []
+        for (column, row, n), shares in zip(layout["areas"], colouring["shares"], strict=True):
+            left = MAP_WIDTH / 2 + (column / layout["n_across"] - 0.5) * inner
+            top = height / 2 - ((row + 1) / layout["n_across"] - 0.5 - middle) * inner
+            square = {"x": round(left, 1), "y": round(top, 1), "n": n, "light": None, "words": ""}
+            if shares is not None:
+                best = int(np.argmax(shares))
+                shade = sum(k * share for k, share in enumerate(shares)) if colouring["ordered"] else float(best)
+                square |= _between(colours, shade)
+                order = sorted(range(n_labels), key=lambda k: -shares[k])[:3]
+                square["words"] = ", ".join(
+                    f"{colouring['labels'][k]} {100 * shares[k]:.0f} %" for k in order if shares[k] > 0
+                )
+            squares.append(square)
+        legend = [
+            {"label": label, "count": count, **colour}
+            for label, count, colour in zip(colouring["labels"], colouring["counts"], colours, strict=True)
+        ]
+        about = {key: colouring[key] for key in ("column", "n_missing", "n_not_asked")}
+        panels.append({**about, "number": number, "side": round(side - 1, 1), "squares": squares, "legend": legend})
+    return panels
+
+
+def _between(colours: Sequence[Mapping[str, str]], place: float) -> dict[str, str]:
+    """The colour at a place between those of whole numbers."""
+    if len(colours) == 1:
+        return dict(colours[0])
+    return {key: _blend([each[key] for each in colours], place, len(colours)) for key in ("light", "dark")}
+
+
+def heat_map(dependence: Mapping[str, Any] | None, most: int = MOST_IN_HEAT_MAP) -> dict[str, Any] | None:
+    """Squares of the shares of uncertainty, in a few shades, for the questions with the strongest relations."""
+    if dependence is None:
+        return None
+    share = np.asarray([[np.nan if v is None else v for v in row] for row in dependence["share"]], float)
+    kept = ordered((share + share.T) / 2, dependence["names"], most)
+    share = share[np.ix_(kept, kept)]
+    largest = float(np.nanmax(share)) if np.isfinite(share).any() else 0.0
+    # Square roots, so that weak relations can be told from none.
+    level = np.ceil(HEAT_LEVELS * np.sqrt(np.nan_to_num(share) / (largest or 1.0))).astype(int).clip(0, HEAT_LEVELS)
+    paths = []
+    for own in range(1, HEAT_LEVELS + 1):
+        where = np.argwhere((level == own) & ~np.isnan(share))
+        paths.append("".join(f"M{c}.04 {r}.04h.92v.92h-.92z" for r, c in where.tolist()))
+    return {
+        "names": [dependence["names"][k] for k in kept],
+        "paths": paths,
+        "opacity": [round(0.1 + 0.9 * own / HEAT_LEVELS, 3) for own in range(1, HEAT_LEVELS + 1)],
+        "largest": largest,
+        "n_all": len(dependence["names"]),
+        "share": [[None if np.isnan(v) else round(100 * v) for v in row] for row in share],
+    }
+
+
+def calibration_picture(bins: Sequence[Mapping[str, float]], side: int = 300) -> list[dict[str, Any]]:
+    """Points of the calibration picture: predicted against observed, with an area in proportion to the answers."""
+    most = max((each["n"] for each in bins), default=1)
+    return [
+        {
+            "x": round(side * each["predicted"], 1),
+            "y": round(side * (1 - each["observed"]), 1),
+            "r": round(3 + 9 * (each["n"] / most) ** 0.5, 1),
+            **each,
+        }
+        for each in bins
+    ]
+
+
+def item_picture(items: Mapping[str, Any], most_labels: int = 24) -> dict[str, Any]:
+    """The map of a catalogue, with the names of the most frequent items where there is room."""
+    points, height = places(items)
+    order = sorted(range(len(points)), key=lambda k: -items["n_ratings"][k])
+    labels: list[dict[str, Any]] = []
+    for k in order:
+        x, y = points[k]
+        text = items["items"][k]
+        width = 11 * min(len(text), 26)
+        box = (x, y - 14, x + width, y + 14)
+        if x + width < MAP_WIDTH and not any(_overlap(box, other["box"]) for other in labels):
+            labels.append({"x": x + 9, "y": y + 6, "text": text if len(text) <= 26 else text[:24] + "…", "box": box})
+        if len(labels) == most_labels:
+            break
+    return {"width": MAP_WIDTH, "height": height, "path": dots(points), "points": points, "labels": labels}
+
+
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 160) -> dict[str, Any] | None:
+    """Training curves as polylines in a box of this size, on one scale; None without at least two values."""
+    known = [(entry["epoch"], entry["objective"]) for entry in history if entry["objective"] is not None]
+    if len(known) < 2:
+        return None
+    held_out = [(entry["epoch"], entry["held_out"]) for entry in history if entry["held_out"] is not None]
+    first, last = known[0][0], known[-1][0]
+    values = [value for _, value in (*known, *held_out)]
+    low, high = min(values), max(values)
+    across, tall = (last - first) or 1, (high - low) or 1.0
+
+    def corners(points: Sequence[tuple[int, float]]) -> str:
+        return " ".join(
+            f"{width * (epoch - first) / across:.1f},{height * (1 - (value - low) / tall):.1f}"
+            for epoch, value in points
+        )
+
+    return {
+        "points": corners(known),
+        "held_out": corners(held_out) if len(held_out) > 1 else "",
+        "best": max((value for _, value in held_out), default=None),
+        "width": width,
+        "height": height,
+        "low": low,
+        "high": high,
+        "first": first,
+        "last": last,
+        "end": known[-1][1],
+    }

@@ -1,0 +1,126 @@
+"""Segments for people: a name, a size, the answers that set a segment apart, and whether it can be reproduced."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from thurbo.queries.segments import STABLE
+from thurbo.report.question_cards import plain
+from thurbo.report.wording import clipped, percent
+
+FEWEST, MOST = 3, 6  # segments of a report
+_LINES, _OPTIONS = 6, 2  # answers of a segment, and options of one question among them
+_SIDES = ("over", "under")
+_SOLID, _LOOSE = 0.85, 0.6  # stability (Jaccard index)
+_SMALLEST = 0.05
+
+
+def find_segments(model: Any, X: Any, seed: int) -> Any:
+    """Three to six segments: as many as bootstrap samples reproduce, else the best number of these."""
+    found = model.segments(X, n=range(FEWEST, MOST + 1), random_state=seed)
+    stable = [t["n"] for t in found.tried if t["agreement"] >= STABLE and t["smallest"] >= _SMALLEST]
+    if stable and max(stable) != found.n:
+        return model.segments(X, n=int(max(stable)), random_state=seed)
+    return found
+
+
+def segment_records(found: Any, texts: Mapping[str, Mapping[str, str]], gates: Collection[str] = ()) -> dict[str, Any]:
+    """Plain values of the segments.
+
+    `gates` decide which questions are asked; they set apart only the rows with few answers, who were not asked.
+    """
+    names, profiles = list[str](), []
+    for record in found.profiles:
+        few = record["segment"] == found.few_answers
+        left_out = () if few or found.few_answers is None else gates
+        lines = _lines({side: [e for e in record[side] if e["column"] not in left_out] for side in _SIDES}, texts)
+        name = _different("Few answers" if few else _name(lines), names, record["segment"])
+        names.append(name)
+        keys = ("segment", "n", "share", "stability", "answered")
+        profile = {key: record[key] for key in keys} | {"name": name, "few_answers": few, "lines": lines}
+        profile["steady"] = stability_words(record["stability"])
+        profile |= {side: [{key: each[key] for key in ("column", "words")} for each in record[side]] for side in _SIDES}
+        profiles.append(profile)
+    figures = {name: plain(getattr(found, name)) for name in ("agreement", "silhouette", "reference_silhouette")}
+    about = {"n": found.n, "few_answers": found.few_answers, "stand_apart": found.stand_apart}
+    return {**about, "verdict": found.verdict, **figures, "profiles": profiles}
+
+
+def stability_words(stability: float) -> str:
+    """Whether a segment is found again in other samples."""
+    if stability >= _SOLID:
+        return "stable"
+    return "fairly stable" if stability >= _LOOSE else "not stable"
+
+
+def _lines(record: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """The answers that differ most from all rows, more common and less common ones, strongest first."""
+    several = [{**each, "sign": sign} for side, sign in (("over", 1), ("under", -1)) for each in record[side]]
+    lines, seen = list[dict[str, Any]](), Counter[str]()
+    for each in sorted(several, key=lambda one: -abs(one["z"])):
+        if seen[each["column"]] >= (_OPTIONS if each["several"] else 1) or len(lines) >= _LINES:
+            continue
+        seen[each["column"]] += 1
+        text = texts[each["column"]]
+        lines.append({
+            "column": each["column"],
+            "brief": text["brief"],
+            "short": text["short"],
+            "answer": each["answer"],
+            "value": each["value"],
+            "overall": each["overall"],
+            "is_share": each["is_share"],
+            "sign": each["sign"],
+            "z": each["z"],
+            "words": each["words"],
+        })  # fmt: skip
+    return lines
+
+
+def _name(lines: Sequence[Mapping[str, Any]]) -> str:
+    """The answers that a segment gives most distinctively, two of them from different questions."""
+    chosen: list[str] = []
+    columns = set[str]()
+    for line in lines:
+        if line["column"] not in columns and len(chosen) < 2:
+            columns.add(line["column"])
+            chosen.append(phrase(line))
+    words = "; ".join(chosen) if chosen else "No clear differences"
+    return words[0].upper() + words[1:]
+
+
+def phrase(line: Mapping[str, Any]) -> str:
+    """An answer in a few words: "fan: Yes", "gender: mostly not Female", "higher age"."""
+    question, answer = line["brief"], clipped(line["answer"], 30)
+    less = line["sign"] < 0
+    if not line["is_share"]:
+        return f"{'lower' if less else 'higher'} {question}{f' ({answer})' if answer else ''}"
+    often = "" if not less else "mostly not " if line["value"] < 0.5 else "less often "
+    return f"{question}: {often}{answer}"
+
+
+def _different(name: str, names: Sequence[str], segment: int) -> str:
+    return f"{name} ({segment})" if name in names else name
+
+
+def sentence(profile: Mapping[str, Any], rows_are: str) -> str:
+    """What sets a segment apart, with shares."""
+    shown = [line for line in profile["lines"] if line["is_share"]][:3] or profile["lines"][:2]
+    parts = [_said(line) for line in shown]
+    size = f"{percent(profile['share'])} of the {rows_are} ({profile['n']:,})"
+    if profile["few_answers"]:
+        return f"{size} gave few answers: {percent(profile['answered'])} of the questions on average. {_first(parts)}"
+    return f"{size} form the segment “{profile['name']}”. {_first(parts)}"
+
+
+def _said(line: Mapping[str, Any]) -> str:
+    if line["is_share"]:
+        return f"{percent(line['value'])} “{line['brief']}: {line['answer']}” ({percent(line['overall'])} overall)"
+    answer = f"{line['brief']}{': ' if line['answer'] else ''}{line['answer']}"
+    return f"“{answer}” {line['value']:.4g} on average ({line['overall']:.4g} overall)"
+
+
+def _first(parts: Sequence[str]) -> str:
+    return ", ".join(parts) + "." if parts else "Their answers do not differ clearly from those of the others."
