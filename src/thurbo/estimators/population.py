@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -152,7 +153,8 @@ def fit(
     found.append((alone, members.independent(chosen, to_train["given"], size)))
     routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
     questions = [Question(params, *read[member.reading], how, routes) for member, params in found]
-    scores = [_scores(question, masked, data.weight) for question in questions]
+    with ThreadPoolExecutor(members.at_once(len(questions))) as pool:  # two readings compile at the same time
+        scores = list(pool.map(lambda question: _scores(question, masked, data.weight), questions))
     _, answer_weight, column = scores[0]
     logs = np.stack([each[0] for each in scores])
     weight = members.stack(logs, answer_weight)
