@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from thurbo.columns.block import Block
@@ -27,7 +28,7 @@ from thurbo.schema import Schema
 
 GRID_POINTS = 1025
 GRID_REACH = 5.0  # standard deviations beyond the outermost means
-FEW_ROWS = 128  # one program for one row and for a small survey
+SMALL, FEW_ROWS = 2048, 128  # rows of a small survey, and of one chunk: one program for one row and for all of it
 MOST_WEIGHTS = 50_000_000  # maximum of rows times states whose probabilities are cached
 
 
@@ -78,7 +79,7 @@ class Question:
             rest = distributions.hidden(rows, own, self.how)
             return distributions.all_moments(self.params, rest, sites, self.how, keep)
 
-        return evidence.by_chunks(chunk, least=FEW_ROWS)
+        return evidence.by_chunks(chunk, rows=FEW_ROWS if evidence.n_rows <= SMALL and _on_cpu() else None)
 
     def signals(self, name: str) -> np.ndarray:
         """Slots that only say whether this one question was answered: no evidence about its answer.
@@ -167,6 +168,10 @@ def without(
         row.append(np.repeat(rows, len(own)))
         slot.append(np.tile(own, len(rows)))
     return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
 
 
 @dataclass
