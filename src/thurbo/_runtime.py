@@ -27,6 +27,8 @@ CURE = f"{FLAG}=dot"  # fuses products of matrices only
 MOST_MAPS = 16_000  # mapped pieces of memory, about 2 GB of programs; Linux ends a process at 65,530
 SECONDS_BETWEEN = 1.0  # counting the maps takes some milliseconds
 
+RUNS_ONCE = {"xla_backend_optimization_level": 0}  # for a program that takes longer to compile than to run
+
 _is_checked = False
 _last_count = -SECONDS_BETWEEN
 

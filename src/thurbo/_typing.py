@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from jax import Array
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ else:
 PRNGKey = Key[Array, ""]
 
 Rows = Float[Array, "row slot"]  # a number for each slot of each row
-RowsMask = Bool[Array, "row slot"]
+RowsMask = Bool[Array, "row slot"]  # what is known without parameters may be asked on the host as well
+if not TYPE_CHECKING and hasattr(RowsMask, "dims"):
+    RowsMask = Bool[Array | np.ndarray, "row slot"]
 RowsCode = Int[Array, "row slot"]
 PerRow = Float[Array, " row"]
 Hidden = Float[Array, "row hidden"]  # h, or probabilities of h

@@ -34,8 +34,15 @@ class Gauge(NamedTuple):
         return Gauge(pick(self.cuts, slots, -2), pick(self.scale, slots, -1))
 
 
-def pick(value: Array, places: np.ndarray, axis: int) -> Array:
+def numpy_for(value: Any) -> Any:
+    """NumPy for an array on the host, where nothing should be compiled; JAX's NumPy otherwise."""
+    return np if isinstance(value, np.ndarray) else jnp
+
+
+def pick(value: Any, places: np.ndarray, axis: int) -> Any:
     """Some places along an axis that are known when the program is compiled: a slice if they are consecutive."""
+    if isinstance(value, np.ndarray):
+        return np.take(value, places, axis=axis)
     if len(places) and places.ndim == 1 and (np.diff(places) == 1).all():
         return jax.lax.slice_in_dim(jnp.asarray(value), int(places[0]), int(places[-1]) + 1, axis=axis)
     return jnp.take(value, places, axis=axis, mode="clip")  # all are inside, so nothing has to be filled in

@@ -26,6 +26,7 @@ from thurbo.constraints.base import (
     log_mass_by_state,
     no_error,
     no_units,
+    numpy_for,
     pick,
 )
 from thurbo.normal import truncnorm
@@ -287,11 +288,9 @@ class Box(NamedTuple):
         return Box(*(pick(value, slots, -1) for value in self))
 
     def release(self, slots: RowsMask) -> Box:
-        return Box(
-            jnp.where(slots, -jnp.inf, self.lower),
-            jnp.where(slots, jnp.inf, self.upper),
-            self.point & ~slots,
-        )
+        lower, upper, infinity = self.lower, self.upper, self.lower.dtype.type(np.inf)
+        where = numpy_for(lower).where
+        return Box(where(slots, -infinity, lower), where(slots, infinity, upper), self.point & ~slots)
 
 
 def _at_once(means: Float[Array, "state slot"]) -> int:
@@ -383,6 +382,7 @@ class Levels(NamedTuple):
         return Levels(pick(self.code, slots, -1), high)
 
     def release(self, slots: RowsMask) -> Levels:
-        nothing = jnp.full_like(self.code, -1)
-        high = None if self.high is None else jnp.where(slots, nothing, self.high)
-        return Levels(jnp.where(slots, nothing, self.code), high)
+        numpy = numpy_for(self.code)
+        nothing = numpy.full_like(self.code, -1)
+        high = None if self.high is None else numpy.where(slots, nothing, self.high)
+        return Levels(numpy.where(slots, nothing, self.code), high)

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, RowsMask
-from thurbo.constraints.base import Structure, pick
+from thurbo._typing import Array, RowsMask
+from thurbo.constraints.base import Structure, numpy_for, pick
 
 Form = Literal["choice", "permutation", "ranking", "places", "any"]
 Slots = tuple[tuple[int, ...], ...]
@@ -72,19 +72,19 @@ class Groups:
         return self.n_tiers == 2 and self.halves is not None and self.halves[1] == 1
 
     @property
-    def informative(self) -> Bool[Array, "row order"]:
+    def informative(self) -> Any:  # Bool[Array, "row order"], on the host or on the device
         """Orders of at least two tiers."""
         return self.tier.max(axis=-1) > 0
 
     @property
-    def takes_part(self) -> Bool[Array, "row order item"]:
+    def takes_part(self) -> Any:  # Bool[Array, "row order item"]
         return (self.tier >= 0) & self.informative[:, :, None]
 
     @property
     def observed(self) -> RowsMask:
         return self.to_slots(self.takes_part, False)
 
-    def to_items(self, value: Array) -> Array:
+    def to_items(self, value: Any) -> Any:
         """`[row, slot]` → `[row, order, item]`."""
         if self.slots is None:
             return value[:, None, :]
@@ -92,7 +92,7 @@ class Groups:
         found = pick(value, index.reshape(-1), 1)
         return found.reshape(found.shape[0], *index.shape)
 
-    def to_slots(self, value: Array, elsewhere: Any) -> Array:
+    def to_slots(self, value: Any, elsewhere: Any) -> Any:
         """`[row, order, item]` → `[row, slot]`; `elsewhere` for slots of no order."""
         flat = value.reshape(value.shape[0], -1)
         if self.slots is None:
@@ -100,7 +100,8 @@ class Groups:
         place = np.full(self.n_slots, flat.shape[1])
         index = np.asarray(self.slots).reshape(-1)
         place[index[index >= 0]] = np.flatnonzero(index >= 0)
-        padded = jnp.concatenate([flat, jnp.full((flat.shape[0], 1), elsewhere, flat.dtype)], axis=1)
+        numpy = numpy_for(flat)
+        padded = numpy.concatenate([flat, numpy.full((flat.shape[0], 1), elsewhere, flat.dtype)], axis=1)
         return pick(padded, place, 1)
 
     def add_to_slots(self, value: Array) -> Array:
@@ -115,9 +116,9 @@ class Groups:
         place = (index[:, None] == np.arange(self.n_slots)[None, :]).astype(flat.dtype)
         return jnp.matmul(flat, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
 
-    def in_tier(self) -> Bool[Array, "row order tier item"]:
+    def in_tier(self) -> Any:  # Bool[Array, "row order tier item"]
         """Which item is in which tier, as a mask that XLA fuses into reductions over items."""
-        number = jnp.arange(self.n_tiers, dtype=self.tier.dtype)
+        number = np.arange(self.n_tiers).astype(self.tier.dtype)
         return self.tier[:, :, None, :] == number[None, None, :, None]
 
     def embed(self: C, slots: np.ndarray, n_slots: int) -> C:
@@ -129,16 +130,16 @@ class Groups:
 
     def release(self: C, slots: RowsMask) -> C:
         """The same orders without these slots, tiers renumbered consecutively; an order of one tier says nothing."""
-        gone = self.to_items(slots)
-        tier = jnp.where(gone, jnp.full_like(self.tier, -1), self.tier)
+        gone, numpy = self.to_items(slots), numpy_for(self.tier)
+        tier = numpy.where(gone, numpy.full_like(self.tier, -1), self.tier)
         present = replace(self, tier=tier).in_tier().any(axis=-1)
-        number = jnp.arange(present.shape[-1], dtype=tier.dtype)[None, None, None, :]
+        number = np.arange(present.shape[-1]).astype(tier.dtype)[None, None, None, :]
         lower = present[:, :, None, :] & (number < tier[..., None])
         fresh = lower.sum(axis=-1).astype(tier.dtype)
         silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
         # Of two tiers the upper one stays the upper one; of more, a tier may change its parity.
         halves = (tier.shape[-1], self.halves[1]) if self.halves is not None and self.n_tiers == 2 else None
-        return replace(self, tier=jnp.where(silent, jnp.full_like(tier, -1), fresh), halves=halves)
+        return replace(self, tier=numpy.where(silent, numpy.full_like(tier, -1), fresh), halves=halves)
 
 
 def real_items(shape: tuple[int, ...], slots: Slots | None) -> np.ndarray:

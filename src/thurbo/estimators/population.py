@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, cast
 
@@ -155,7 +156,8 @@ def fit(
     routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
     questions = [Question(params, *read[member.reading], how, routes) for member, params in found]
     trials = [_trials(question, masked, data.weight) for question in questions]
-    scores = [_scores(own) for own in trials]
+    with ThreadPoolExecutor(members.at_once(len(questions))) as pool:  # two readings compile at the same time
+        scores = list(pool.map(_scores, trials))
     _, answer_weight, column = scores[0]
     logs = np.stack([each[0] for each in scores])
     weight = members.stack(logs, answer_weight)

@@ -20,8 +20,7 @@ LADDER = tuple(sorted({8 << k for k in range(14)} | {12 << k for k in range(13)}
 WIDTHS_TO_ASK = 8  # maximum of shapes that queries compile
 WIDTHS_TO_FIT = ((20_000, 2), (1_000_000, 5))  # entries, and maximum of shapes that training compiles up to so many
 CELLS = 1 << 15  # cells of lists in one chunk of a query
-ROWS_OF_FEW, ROWS_OF_MANY = 128, 1024  # rows of a table in one chunk of a query: one program for all small tables
-MOST_FEW = 2048  # rows of a small table
+ROW_BUCKETS = (16, 128, 1024)  # rows of a table in one chunk of a query
 
 
 class ListSlots(NamedTuple):
@@ -128,9 +127,9 @@ class Buckets:
         for number, bucket in enumerate(self.buckets):
             own = which == number
             if own.any() or always:
-                mask = np.zeros((len(self.places[number]), n_slots(bucket)), bool)
+                mask: Any = np.zeros((len(self.places[number]), n_slots(bucket)), bool)
                 mask[position[own], slot[own]] = True
-                bucket = _hide(bucket, mask, unobserved)
+                bucket = bucket.hide(mask, unobserved) if bucket.is_on_host else _hide(bucket, mask, unobserved)
             buckets.append(bucket)
         return replace(self, buckets=tuple(buckets))
 
@@ -148,15 +147,16 @@ class Buckets:
         sizes = (batch_rows(bucket, cells, len(place)) for bucket, place in zip(self.buckets, self.places, strict=True))
         return sum(-(-len(place) // size) for size, place in zip(sizes, self.places, strict=True))
 
-    def by_chunks(self, function: Callable[..., Any], *rowwise: Any) -> Any:
+    def by_chunks(self, function: Callable[..., Any], *rowwise: Any, rows: int | None = None) -> Any:
         """Apply `function(evidence, *rowwise)` to all rows, one padded chunk at a time; returns NumPy arrays by row.
 
-        Chunks are sliced on the host and have a few fixed lengths: a table of a new length does not recompile.
+        Chunks are sliced on the host and have a few fixed lengths, or in a table all have `rows` rows: a table of a new
+        length does not recompile.
         """
         rowwise = jax.tree.map(np.asarray, rowwise)
         parts, places = [], []
         for bucket, place in zip(self.on_host().buckets, self.places, strict=True):
-            for begin, count, size in _chunks(bucket, len(place)):
+            for begin, count, size in _chunks(bucket, len(place), rows):
                 index = np.r_[begin : begin + count, np.full(size - count, begin)]
                 own = (leaf[place[index]] for leaf in rowwise)
                 chunk = function(bucket.rows(index), *own)
@@ -171,14 +171,15 @@ class Buckets:
 _hide = jax.jit(Evidence.hide, static_argnames=("unobserved",))
 
 
-def _chunks(bucket: Evidence, n_rows: int) -> Iterator[tuple[int, int, int]]:
+def _chunks(bucket: Evidence, n_rows: int, rows: int | None) -> Iterator[tuple[int, int, int]]:
     """Start, number of rows and padded number of rows of every chunk."""
-    size = ROWS_OF_FEW if n_rows <= MOST_FEW else ROWS_OF_MANY
-    if not bucket.sites_shared:
-        largest = max(1, CELLS // n_slots(bucket))
-        size = next((each for each in (16, ROWS_OF_FEW, ROWS_OF_MANY) if n_rows <= each <= largest), largest)
-    for begin in range(0, n_rows, size):
-        yield begin, min(size, n_rows - begin), size
+    largest = ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket))
+    if rows is not None and bucket.sites_shared:
+        largest = rows
+    for begin in range(0, n_rows, largest):
+        count = min(largest, n_rows - begin)
+        size = next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
+        yield begin, count, max(size, rows or 0) if bucket.sites_shared else size
 
 
 def one_table(evidence: Evidence) -> Buckets:

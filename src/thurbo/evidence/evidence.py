@@ -7,6 +7,7 @@ so a whole table is on the device and a batch is an index into it.
 from __future__ import annotations
 
 from functools import reduce
+from operator import or_
 from typing import Literal, NamedTuple, cast
 
 import jax
@@ -50,7 +51,7 @@ class Evidence(NamedTuple):
     @property
     def observed(self) -> RowsMask:
         """Slots that are constrained."""
-        seen = reduce(jnp.logical_or, (c.observed for c in self.constraints))
+        seen = reduce(or_, (c.observed for c in self.constraints))
         return seen if self.present is None else seen & self.present
 
     def n_answers(self, slots: RowsMask) -> Int[Array, " row"]:
@@ -62,7 +63,7 @@ class Evidence(NamedTuple):
     @property
     def free(self) -> RowsMask:
         """Slots that belong to the model and are not constrained: integrated over."""
-        free = ~reduce(jnp.logical_or, (c.observed for c in self.constraints))
+        free = ~reduce(or_, (c.observed for c in self.constraints))
         return free if self.present is None else free & self.present
 
     def seen(self, params: Params) -> Params:
@@ -78,6 +79,11 @@ class Evidence(NamedTuple):
     def is_estimated(self) -> bool:
         """Whether log P(e | h) is estimated with a standard error."""
         return any(c.structure.is_estimated for c in self.constraints)
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether cells can be hidden, and the observed ones be found, without compiling anything."""
+        return not self.spans_cells and all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(self.constraints))
 
     @property
     def _boxes(self) -> list[BoxConstraint]:

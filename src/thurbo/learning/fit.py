@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from thurbo import _runtime
 from thurbo._typing import Array, Int, PRNGKey
 from thurbo.evidence.buckets import Buckets
 from thurbo.learning import course, settings, sizes, trainer
@@ -96,7 +97,11 @@ def start(
     return _begin(key, values, *size, n_presence, n_chains, plan, n_rows)
 
 
-@partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence", "n_chains", "plan", "n_rows"))
+@partial(
+    jax.jit,
+    static_argnames=("n_hidden", "n_factors", "n_presence", "n_chains", "plan", "n_rows"),
+    compiler_options=_runtime.RUNS_ONCE,
+)
 def _begin(
     key: PRNGKey,
     values: starting.Values,
@@ -114,7 +119,7 @@ def _begin(
     return trainer.initial_state(learnable, centre, chains, plan, n_rows)
 
 
-@jax.jit
+@partial(jax.jit, compiler_options=_runtime.RUNS_ONCE)
 def _keys(seed: Int[Array, ""]) -> tuple[PRNGKey, ...]:
     """Keys for initial values, training, and the choice of held-out rows."""
     return tuple(jax.random.split(jax.random.key(seed), 3))

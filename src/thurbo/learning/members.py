@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -19,6 +20,7 @@ from typing import Any, Literal, NamedTuple, cast
 import jax
 import numpy as np
 
+from thurbo import _runtime
 from thurbo._typing import Array, Int, PRNGKey
 from thurbo.learning import course, fit, settings
 from thurbo.learning.checkpoint import Checkpoint, Unfinished, fingerprint
@@ -171,7 +173,7 @@ def train(
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> list[Trained]:
     """Train all members, as many at a time as there are cores; an interrupt ends them all after their epoch."""
-    shared, at_once = _prepared(chosen, data, members), _at_once(len(members))
+    shared, n_threads = _prepared(chosen, data, members), at_once(len(members))
     stop, lock, done = threading.Event(), threading.Lock(), 0
     total = len(members) * max(each.length.max_epochs for each in shared.values())
 
@@ -185,12 +187,12 @@ def train(
             on_epoch({"stage": "fitting", "done": done, "of": total, "figure": figure})
 
     if chosen["max_time"] is not None:
-        seconds = float(chosen["max_time"]) / -(-len(members) // at_once)
+        seconds = float(chosen["max_time"]) / -(-len(members) // n_threads)
         limits: float | None = seconds
     else:
         limits = None
     on_epoch({"stage": "fitting", "done": 0, "of": total, "figure": f"{len(members)} members, compiling"})
-    with ThreadPoolExecutor(at_once) as pool:
+    with ThreadPoolExecutor(n_threads) as pool:
         waiting: list[Future[Trained]] = [
             pool.submit(_train, shared[each.reading], each, place, seed, told, limits)
             for place, each in enumerate(members)
@@ -214,8 +216,8 @@ def _prepared(
     return found
 
 
-def _at_once(n_members: int) -> int:
-    """How many members are trained at a time."""
+def at_once(n_members: int) -> int:
+    """How many members are trained, or asked, at a time."""
     return 1 if jax.default_backend() != "cpu" else min(n_members, _n_cores())
 
 
@@ -238,7 +240,7 @@ def shrinkage(data: Data) -> np.ndarray:
     return found
 
 
-@jax.jit
+@partial(jax.jit, compiler_options=_runtime.RUNS_ONCE)
 def _keys(seed: Int[Array, ""], place: Int[Array, ""]) -> tuple[PRNGKey, ...]:
     """The key of a member, and from it those of its initial values and of its training."""
     key = jax.random.fold_in(jax.random.key(seed), place)
@@ -299,7 +301,7 @@ def finish(
         found = course.fit(key, state._replace(step=jax.device_put(np.int32(0))), own.rows, layout, plan, short)
         return each if found.problem and not is_unsettled(found) else each._replace(params=found.params)
 
-    with ThreadPoolExecutor(_at_once(len(trained))) as pool:
+    with ThreadPoolExecutor(at_once(len(trained))) as pool:
         return list(pool.map(one, range(len(trained))))
 
 

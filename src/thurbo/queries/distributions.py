@@ -122,24 +122,29 @@ def _rest(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
     return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
 
 
-@jax.jit
-def observed(evidence: Evidence) -> Bool[Array, "row slot"]:
-    return evidence.observed
+_observed = jax.jit(lambda evidence: evidence.observed)
+_hide = jax.jit(Evidence.hide, static_argnames=("unobserved",))
+
+
+def observed(evidence: Evidence) -> np.ndarray:
+    """Which slots have evidence, [row, slot], of rows on the host."""
+    return np.asarray(evidence.observed if evidence.is_on_host else _observed(evidence))
+
+
+def hidden(evidence: Evidence, own: np.ndarray, how: How) -> Evidence:
+    """Rows on the host without what they say about the slots `own`, [slot]."""
+    slots: Any = np.broadcast_to(own, (evidence.n_rows, len(own)))
+    return evidence.hide(slots, how.unobserved) if evidence.is_on_host else _hide(evidence, slots, how.unobserved)
 
 
 @partial(jax.jit, static_argnames=("how", "keep"))
-def all_moments(
-    params: Params, evidence: Evidence, own: Bool[Array, " slot"], sites: Int[Array, " asked"], how: How, keep: bool
-) -> Any:
-    """Moments given all cells but those of the slots `own`, and which of the first slots have evidence.
-
-    One program for all columns of a table: they differ in `own`. `keep` adds the posterior of the hidden layer.
-    """
-    belief = summary(params, _rest(evidence, own, how), how.n_steps)
-    found = (*belief.at(params, sites), evidence.observed[:, : sites.shape[0]])
+def all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
+    """One program for all columns of a table; `keep` adds the posterior of the hidden layer."""
+    belief = summary(params, evidence, how.n_steps)
+    moments = belief.at(params, sites)
     if not keep:
-        return found
-    return (*found, belief.hidden, belief.factors, *(() if belief.whitener is None else (belief.whitener,)))
+        return moments
+    return (*moments, belief.hidden, belief.factors, *(() if belief.whitener is None else (belief.whitener,)))
 
 
 @partial(jax.jit, static_argnames=("how",))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from thurbo.columns.block import Block
@@ -27,6 +28,7 @@ from thurbo.schema import Schema
 
 GRID_POINTS = 1025
 GRID_REACH = 5.0  # standard deviations beyond the outermost means
+SMALL, FEW_ROWS = 2048, 128  # rows of a small survey, and of one chunk: one program for one row and for all of it
 MOST_WEIGHTS = 50_000_000  # maximum of rows times states whose probabilities are cached
 
 
@@ -42,7 +44,6 @@ class Known(NamedTuple):
     hidden: np.ndarray | None = None
     factors: np.ndarray | None = None
     whitener: np.ndarray | None = None
-    seen: np.ndarray | None = None  # which of these slots have evidence, [row, slot]
 
 
 @dataclass(frozen=True)
@@ -62,20 +63,23 @@ class Question:
         """The posterior of each row; None if inequalities may constrain a missing cell, or if states are averaged."""
         if self.how.method != "mean-field" or self.evidence.spans_cells:
             return None
-        mean, deviation, seen, *hidden = self.moments(self.evidence, np.zeros(0, np.int64))
-        return Known(mean, deviation, *hidden)._replace(seen=seen)
+        return Known(*self.moments(self.evidence, np.zeros(0, np.int64)))
 
     def moments(self, evidence: Buckets, hidden: np.ndarray) -> Any:
-        """Moments at all shared slots by mean-field given what rows say, except for the slots `hidden`."""
+        """Moments at all shared slots by mean-field given what rows say, except for the slots `hidden`.
+
+        These are hidden on the host, so that all columns share one program.
+        """
         sites: Any = np.flatnonzero(self.evidence.shared >= 0).astype(np.int32)
         keep = bool(self.evidence.lists)
 
         def chunk(rows: Evidence) -> Any:
-            own: Any = np.zeros(n_slots(rows), bool)
+            own = np.zeros(n_slots(rows), bool)
             own[hidden] = True
-            return distributions.all_moments(self.params, rows, own, sites, self.how, keep)
+            rest = distributions.hidden(rows, own, self.how)
+            return distributions.all_moments(self.params, rest, sites, self.how, keep)
 
-        return evidence.by_chunks(chunk)
+        return evidence.by_chunks(chunk, rows=FEW_ROWS if evidence.n_rows <= SMALL and _on_cpu() else None)
 
     def signals(self, name: str) -> np.ndarray:
         """Slots that only say whether this one question was answered: no evidence about its answer.
@@ -94,9 +98,6 @@ class Question:
     @cached_property
     def _seen(self) -> np.ndarray:
         """Which slots have evidence, [row, slot]."""
-        known: Known | None = self.__dict__.get("known")
-        if known is not None and known.seen is not None:
-            return known.seen
         return np.asarray(self.evidence.by_chunks(distributions.observed))
 
     def likelihood(self, name: str, rows: np.ndarray) -> np.ndarray | None:
@@ -167,6 +168,10 @@ def without(
         row.append(np.repeat(rows, len(own)))
         slot.append(np.tile(own, len(rows)))
     return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
 
 
 @dataclass
@@ -382,7 +387,7 @@ class _ListedAsked(Asked):
         if not fresh.all():
             assert known is not None
             rows = np.asarray(self.lines.row)[~fresh]
-            leaves = [leaf[rows] for leaf in known[2:5] if leaf is not None]
+            leaves = [leaf[rows] for leaf in known[2:] if leaf is not None]
             found = distributions.in_portions(partial(distributions.listed_moments, params), sites[~fresh], *leaves)
             mean[~fresh], deviation[~fresh] = found
         if fresh.any():

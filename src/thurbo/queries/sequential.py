@@ -129,10 +129,10 @@ def _cells(schema: Schema, blocks: Mapping[str, Block], names: Sequence[str]) ->
 def _moments(params: Params, schema: Schema, blocks: Mapping[str, Block], how: How) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of x at every site given what is known, [row, site] each."""
     evidence, sites = pack(blocks.values(), how.unobserved), np.arange(schema.n_sites, dtype=np.int32)
-    own: Any = np.zeros(schema.n_sites, bool)
+    own = np.zeros(schema.n_sites, bool)
 
     def chunk(rows: Evidence) -> Any:
-        return distributions.all_moments(params, rows, own, sites, how, False)[:2]
+        return distributions.all_moments(params, distributions.hidden(rows, own, how), sites, how, False)
 
     return evidence.by_chunks(chunk)
 
