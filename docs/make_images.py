@@ -1,22 +1,27 @@
 """The pictures of the README and the documentation: the page of the demo in Chromium.
 
 Run with `python docs/make_images.py` from the repository, after `make test-browser`, which installs what it needs. It
-writes docs/images. With `--page report.html` it takes the pictures of a page that is there already.
+writes docs/images. With `--page report.html` it takes the pictures of a page that is there already, with
+`--model m.thurbo` that of the explorer with a model of the bundled survey that is there already.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 from tests.browser.conftest import FLAGS
 from tests.browser.install import browser
 
+import thurbo as tb
 from thurbo import demo
+from thurbo.explorer import Session, serve
 
 IMAGES = Path(__file__).parent / "images"
 # Name, size, colours, and the section at the top of the picture.
@@ -46,11 +51,42 @@ def take(page: Path) -> None:
         opened.close()
 
 
+def take_explorer(model: tb.TBM) -> None:
+    """A group that is selected on the map of the explorer."""
+    session = Session(model, tb.datasets.load_starwars(everything=True)[0], title="Star Wars survey")
+    server = serve(session)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS))
+        tab = opened.new_page(viewport={"width": 1280, "height": 860})
+        tab.goto(server.address)
+        expect(tab.locator("#status")).to_contain_text("rows", timeout=60_000)
+        box = tab.locator("#map").bounding_box() or {}
+        turns = [2 * math.pi * k / 10 for k in range(11)]
+        shape = [(0.72 + 0.2 * math.cos(turn), 0.45 + 0.3 * math.sin(turn)) for turn in turns]
+        places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in shape]
+        tab.mouse.move(*places[0])
+        tab.mouse.down()
+        for place in places[1:]:
+            tab.mouse.move(*place, steps=3)
+        tab.mouse.up()
+        expect(tab.locator("#status")).to_contain_text("Group of", timeout=60_000)
+        tab.screenshot(path=IMAGES / "explorer.png")
+        opened.close()
+    server.shutdown()
+    server.server_close()
+
+
 def main() -> None:
-    """Run the demo, or take the page that is named, and photograph it."""
+    """Run the demo, or take what is named, and photograph it."""
     if "--page" in sys.argv:
         take(Path(sys.argv[sys.argv.index("--page") + 1]))
+    if "--model" in sys.argv:
+        take_explorer(tb.TBM.load(sys.argv[sys.argv.index("--model") + 1]))
+    if {"--page", "--model"} & set(sys.argv):
         return
+    frame, schema = tb.datasets.load_starwars(everything=True)
+    take_explorer(tb.TBM(schema, random_state=0).fit(frame))
     with tempfile.TemporaryDirectory() as folder:
         take(demo.run(output=Path(folder) / "report.html").page)
 

@@ -35,7 +35,7 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
 
 
 COMMANDS = ("check", "fit", "transform", "rank", "impute", "score", "predict", "evaluate")
-COMMANDS += ("segments", "sample", "report", "demo")
+COMMANDS += ("segments", "sample", "report", "explore", "demo")
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("-h",), (), *((name, "--help") for name in COMMANDS)])

@@ -45,9 +45,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "queries": _MATHEMATICS | _TABLES | {"inference"},
     "estimators": _MATHEMATICS | _TABLES | {"inference", "learning", "queries"},
     "report": _TABLES | {"estimators", "queries"},  # queries.scaling: one scale for maps and segments
-    "plot": _TABLES | {"queries", "report"},
+    "explorer": _TABLES | {"queries", "report"},
     "demo": _TABLES | {"datasets", "learning", "estimators", "queries", "report"},  # learning: settings of objectives
-    "cli": _TABLES | {"datasets", "learning", "estimators", "report", "demo"},
+    "cli": _TABLES | {"datasets", "learning", "estimators", "report", "explorer", "demo"},
 }
 FILES_ALONE = {"thurbo.io", "thurbo.io.files", "thurbo.io.store"}  # bytes on a disk, no tables
 

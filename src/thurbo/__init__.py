@@ -60,19 +60,12 @@ _HOME = {
 # Public submodules and their full names.
 _SUBMODULES = {
     name: f"thurbo.{name}"
-    for name in (
-        "columns",
-        "constraints",
-        "datasets",
-        "errors",
-        "evidence",
-        "inference",
-        "learning",
-        "plot",
-        "rbm",
-        "report",
-    )
-} | {"metrics": "thurbo.analysis.metrics", "truncnorm": "thurbo.normal.truncnorm"}
+    for name in ("columns", "constraints", "datasets", "errors", "evidence", "inference", "learning", "rbm", "report")
+} | {
+    "metrics": "thurbo.analysis.metrics",
+    "plot": "thurbo.report.plot",
+    "truncnorm": "thurbo.normal.truncnorm",
+}
 
 __all__ = ["__version__", *_HOME, *sorted(_SUBMODULES)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,3 +116,15 @@ def serious(page: Any) -> list[str]:
         if each["impact"] in ("serious", "critical")
         for node in each["nodes"][:3]
     ]
+
+
+@pytest.fixture(scope="session")
+def explored(demo_survey: Survey) -> Iterator[Any]:
+    """The demo survey behind a running server."""
+    from thurbo.explorer import Session, serve
+
+    server = serve(Session(demo_survey.model, demo_survey.frame, title="Star Wars"))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()

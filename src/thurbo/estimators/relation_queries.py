@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ from sklearn.utils import check_random_state
 
 from thurbo.errors import SchemaError
 from thurbo.estimators.cell_queries import CellQueries
-from thurbo.estimators.fitted_model import weights
+from thurbo.estimators.fitted_model import Asked, weights
 from thurbo.io.table import as_table
 from thurbo.queries import dependence
 from thurbo.queries.dependence import Dependence
+from thurbo.queries.question import Question
 
 
 class RelationQueries(CellQueries):
@@ -58,4 +60,24 @@ class RelationQueries(CellQueries):
         blocks = self.schema_.compile(table)
         told = dependence.told_rows(self.schema_, blocks, weight, check_random_state(random_state))
         asked = self._read(dependence.some_rows(table, told.row))
-        return dependence.dependence(self._question(asked), told)
+        return dependence.dependence(self._told(asked), told)
+
+    def _told(self, asked: Asked) -> Question:
+        """Rows of which only some answers are told, put to the members that are models of the answers only.
+
+        That other answers are missing is not evidence: neither routing nor members that know which questions were
+        answered take part.
+        """
+        given = () if asked.given is None else tuple(self._conditions(asked.given))
+        own = Question(self.params_, self.schema_, asked.blocks, asked.evidence.on_host(), self._how("auto"), {}, given)
+        if self._population is None:
+            return own
+        members, kept = self._population.members, self._population.generative
+        parts = [replace(view._question(read), routes={}) for view, read in self._asked_of(asked, generative=True)]
+        places = [place for place, each in enumerate(members) if any(each is other for other in kept)]
+        weights, by_column = self._population.generative_weights, dict[str, np.ndarray]()
+        for name, each in self._population.column_weights.items():
+            total = each[places].sum()
+            by_column[name] = each[places] / total if total > 1e-6 else weights
+        mixed = self._population.question(own, parts)
+        return replace(mixed, routes={}, weights=weights, column_weights=by_column)

@@ -20,7 +20,6 @@ from thurbo.columns import Block
 from thurbo.columns.forms import Answers, Ask
 from thurbo.io import build
 from thurbo.io.table import Table
-from thurbo.queries.mixture import Mixture
 from thurbo.queries.question import Question
 from thurbo.schema import Schema
 from thurbo.schema.question_texts import question_texts
@@ -159,36 +158,14 @@ def some_rows(table: Table, rows: NDArray[Any]) -> Table:
     return replace(table, n_rows=len(rows), rows=np.asarray(table.rows)[rows], read=read, native=None)
 
 
-def of_answers(question: Question) -> Question:
-    """The question put to the members that are models of the answers only, with dependence.
-
-    In rows of which the model is told single answers, that others are missing is not evidence: neither routing nor
-    members that know which questions were answered may count.
-    """
-    question = replace(question, routes={})
-    if not isinstance(question, Mixture):
-        return question
-    kept = [
-        k
-        for k, own in enumerate(question.questions)
-        if len(own.schema) == len(question.schema) and own.params.n_hidden + own.params.n_factors
-    ]
-    kept = [k for k in kept if np.asarray(question.questions[k].params.weights).any()] or kept or [0]
-    weights = question.weights[kept] / question.weights[kept].sum()
-    by_column = {name: _normalised(each[kept], weights) for name, each in question.column_weights.items()}
-    own = tuple(replace(question.questions[k], routes={}) for k in kept)
-    return replace(question, questions=own, weights=weights, column_weights=by_column)
-
-
-def _normalised(weights: FloatArray, otherwise: FloatArray) -> FloatArray:
-    return weights / weights.sum() if weights.sum() > 1e-6 else otherwise
-
-
 def dependence(question: Question, told: Told, on_column: Callable[[str], None] = lambda name: None) -> Dependence:
-    """Predict every question for the rows of `told`, of which `question` has all answers."""
+    """Predict every question for the rows of `told`, of which `question` has all answers.
+
+    That other answers are missing must not be evidence in `question`.
+    """
     names = shared_questions(question.schema)
     # All answers but one are hidden in each row.
-    alone = of_answers(question.hide({name: told.column != name for name in names}))
+    alone = question.hide({name: told.column != name for name in names})
     found, nats = np.full((len(names), len(names)), np.nan), np.full((len(names), len(names)), np.nan)
     for place, name in enumerate(names):
         chance = predicted(question.schema, name, alone.about(name, own=False))

@@ -1,0 +1,250 @@
+"""What the explorer asks of a model and a table, as plain values: no network here.
+
+Groups are compared by the answers of the table. Pinned answers and single respondents are questions to the model.
+Guarantees that errors are sentences for people (`ThurboError`), and that answers are bounded in size.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from thurbo.columns.forms import Ask
+from thurbo.errors import ThurboError
+from thurbo.io.table import as_table
+from thurbo.queries.scaling import scaled
+from thurbo.report.responses import Answers, read_answers
+from thurbo.report.row_map import row_map
+from thurbo.report.segment_cards import find_segments, segment_records
+from thurbo.report.wording import texts_of
+
+MOST_POINTS = 30_000
+MOST_PINS = 20
+MOST_LABELS = 40  # of a question that are shown; others are added up
+MOST_NAME = 200  # characters of the name of a segment
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+class Session:
+    """One model and one table, ready to be explored.
+
+    Parameters
+    ----------
+    model : TBM
+        A fitted model.
+    X : table
+        Rows with all columns of the fitted schema.
+    title : str
+        Title of the page.
+    seed : int, default=0
+        Seed of the map and the segments.
+    max_points : int, default=10000
+        Most rows on the map, at most 30,000; a random sample if there are more.
+    """
+
+    def __init__(self, model: Any, X: Any, title: str = "Explorer", seed: int = 0, max_points: int = 10_000):
+        self.model, self.table, self.title = model, as_table(X), title
+        self.schema = model.schema_
+        self.answers: list[Answers] = read_answers(self.schema, self.table)
+        self.texts = texts_of(self.schema, self.answers)
+        own = self.schema.weights(self.table, missing_columns="ignore")
+        self.weight = np.ones(self.table.n_rows) if own is None else np.asarray(own, float)
+        found = find_segments(model, X, seed)
+        self._segments = segment_records(found, self.texts, {skip.asked_if for skip in self.schema.skips})
+        log_odds = np.asarray(model.transform(X, output="log_odds"), float)
+        points = scaled(log_odds, model.weights_.shape[1], own)
+        self._map = row_map(points, found.labels, [], {}, seed, min(max_points, MOST_POINTS))
+        self._rows = np.asarray(self._map["rows"])
+        sources = {s for name in self.schema.modelled for s in self.schema.source_columns[name] or (name,)}
+        self._nobody: dict[str, list[Any]] = {name: [None] for name in sorted(sources)}
+
+    def survey(self) -> dict[str, Any]:
+        """Questions, places on the map and segments: all that the page needs at the start."""
+        return {
+            "title": self.title,
+            "n_rows": self.table.n_rows,
+            "questions": [self._question(each) for each in self.answers],
+            **{key: self._map[key] for key in ("x", "y", "segment")},
+            "segments": [{"number": p["segment"], "name": p["name"]} for p in self._segments["profiles"]],
+            "verdict": self._segments["verdict"],
+        }
+
+    def _question(self, answers: Answers) -> dict[str, Any]:
+        column, text = self.schema[answers.name], self.texts[answers.name]
+        simple = not answers.parts or column.is_one_label
+        return {
+            "name": answers.name,
+            "brief": text["brief"],
+            "text": text["short"],
+            "kind": answers.kind,
+            "labels": list(map(str, column.answer_texts))[:MOST_LABELS],
+            "ordered": bool(column.has_order or not column.labels),
+            "fillable": bool(simple and not column.is_listed and not column.source_columns(answers.name)[1:]),
+        }
+
+    def group(self, rows: Sequence[Any]) -> dict[str, Any]:
+        """How some points of the map answer compared with all other rows; the largest differences first."""
+        inside = np.zeros(self.table.n_rows, bool)
+        inside[self._rows[self._places(rows)]] = True
+        n = int(inside.sum())
+        if not 0 < n < self.table.n_rows:
+            raise ThurboError("select some of the rows, not none or all of them")
+        found = [each for answers in self.answers if (each := self._compared(answers, inside)) is not None]
+        return {"n": n, "questions": sorted(found, key=lambda each: -each["distance"])}
+
+    def _places(self, rows: Sequence[Any]) -> np.ndarray:
+        if not isinstance(rows, list) or len(rows) > len(self._rows):
+            raise ThurboError("rows are not a list of points of the map")
+        places = np.asarray([each if type(each) is int else -1 for each in rows], np.int64)
+        if len(places) and (places.min() < 0 or places.max() >= len(self._rows)):
+            raise ThurboError(f"a point is not one of 0 to {len(self._rows) - 1}")
+        return places
+
+    def _compared(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
+        """Shares of the answers in the group and in the rest, and the distance between them (total variation)."""
+        lines = answers.parts if answers.parts and not answers.exclusive else (answers,)
+        if not answers.labels and not (answers.parts and not answers.exclusive):
+            return self._numbers(answers, inside)
+        shares = []
+        for where in (inside, ~inside):
+            if len(lines) == 1:
+                own = answers.observed & where
+                counts = np.bincount(answers.values[own].astype(int), self.weight[own], len(answers.labels))
+                shares.append(counts / max(counts.sum(), 1e-300))
+            else:
+                parts = [(part.values, part.observed & where) for part in lines]
+                top = max(len(lines[0].labels) - 1, 1)
+                means = [
+                    np.average(v[o], weights=self.weight[o]) / top if self.weight[o].any() else 0.0 for v, o in parts
+                ]
+                shares.append(np.asarray(means))
+        if len(lines) == 1:
+            labels, distance = list(answers.labels), float(np.abs(shares[0] - shares[1]).sum() / 2)
+        else:
+            labels = [part.name[len(answers.name) + 2 :] for part in lines]
+            distance = float(np.abs(shares[0] - shares[1]).max())
+        order = range(len(labels)) if len(labels) <= MOST_LABELS else np.argsort(-shares[0])[:MOST_LABELS]
+        bars = [{"label": labels[k], "inside": float(shares[0][k]), "rest": float(shares[1][k])} for k in order]
+        return {"name": answers.name, "distance": distance, "bars": bars}
+
+    def _numbers(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
+        own, rest = (answers.values[answers.observed & where] for where in (inside, ~inside))
+        if not len(own) or not len(rest):
+            return None
+        spread = float(np.std(answers.values[answers.observed])) or 1.0
+        medians = [float(np.median(each)) for each in (own, rest)]
+        distance = min(abs(float(own.mean() - rest.mean())) / spread / 2, 1.0)
+        return {"name": answers.name, "distance": distance, "inside": medians[0], "rest": medians[1]}
+
+    def pinned(self, pins: Sequence[Any]) -> dict[str, Any]:
+        """Every distribution under some conditions, beside that of somebody about whom nothing is known."""
+        if (
+            not isinstance(pins, list)
+            or len(pins) > MOST_PINS
+            or not all(isinstance(p, str) and len(p) < 500 for p in pins)
+        ):
+            raise ThurboError(f"pins are a list of up to {MOST_PINS} conditions, such as “age >= 45”")
+        usual = self._nothing_known
+        found = self._distributions(pins) if pins else usual
+        given = set(self.model._conditions(pins)) if pins else set()
+        return {
+            "pinned": sorted(given),
+            "questions": [
+                {"name": name, "usual": usual[name], "given": found[name]} for name in found if name not in given
+            ],
+        }
+
+    @cached_property
+    def _nothing_known(self) -> dict[str, dict[str, Any]]:
+        """The distributions of somebody about whom nothing is known."""
+        return self._distributions(None)
+
+    def _distributions(self, given: list[str] | None) -> dict[str, dict[str, Any]]:
+        question = self.model._told(self.model._read(self._nobody, given))
+        names = [each.name for each in self.answers if not self.schema[each.name].is_listed]
+        return {name: self._distribution(name, question.about(name, own=False)) for name in names}
+
+    def _distribution(self, name: str, ask: Ask, row: int = 0) -> dict[str, Any]:
+        """Probabilities of the labels, or quantiles of a number."""
+        column = self.schema[name]
+        if not column.labels:
+            number = ask.number()
+            ends = [float(column.to_user(number.quantile(level))[row]) for level in _QUANTILES]
+            return {"quantiles": ends}
+        chance = column.form.probabilities(column, ask)[row]
+        return {"chance": [float(each) for each in chance[:MOST_LABELS]]}
+
+    def respondent(self, answers: Mapping[str, Any], target: Any) -> dict[str, Any]:
+        """Predictions for one respondent with these answers, and how each of them moved the guess of `target`.
+
+        The effect of an answer is the change of the prediction without it.
+        """
+        cells = self._cells(answers)
+        names = [name for name in cells if name != target]
+        tables = [dict(self._nobody) | {name: [cells[name]] for name in names if name != out} for out in (None, *names)]
+        rows = {name: [table[name][0] for table in tables] for name in self._nobody}
+        question = self.model._told(self.model._read(rows))
+        known = [name for name in self.schema.modelled if not self.schema[name].is_listed]
+        predicted = {
+            name: self._distribution(name, question.about(name, own=False)) for name in known if name not in names
+        }
+        moved, usual = self._moved(question, str(target), names) if target in predicted else [], self._nothing_known
+        found = [{"name": name, "given": each, "usual": usual[name]} for name, each in predicted.items()]
+        return {"predicted": found, "moved": moved}
+
+    def _moved(self, question: Any, target: str, names: Sequence[str]) -> list[dict[str, Any]]:
+        column, ask = self.schema[target], question.about(target, own=False)
+        if column.labels:
+            chance = column.form.probabilities(column, ask)
+            best = int(chance[0].argmax())
+            value, word = chance[:, best], str(column.answer_texts[best])
+        else:
+            value, word = column.to_user(ask.number().quantile(0.5)), "median"
+        found = [
+            {"name": name, "word": word, "value": float(value[0]), "without": float(value[place + 1])}
+            for place, name in enumerate(names)
+        ]
+        return sorted(found, key=lambda each: -abs(each["value"] - each["without"]))
+
+    def _cells(self, answers: Any) -> dict[str, Any]:
+        """Answers by name as cells: the label with this text, or a number."""
+        if not isinstance(answers, Mapping) or len(answers) > len(self.answers):
+            raise ThurboError("answers are not {question: answer}")
+        fillable = {each["name"] for each in map(self._question, self.answers) if each["fillable"]}
+        found = {}
+        for name, value in answers.items():
+            if name not in fillable:
+                raise ThurboError(f"“{str(name)[:80]}” is not a question that can be filled in here")
+            column = self.schema[name]
+            if column.labels:
+                meaning = dict(zip(map(str, column.answer_texts), column.answer_labels, strict=True))
+                if value not in meaning:
+                    raise ThurboError(f"“{str(value)[:80]}” is not an answer to “{self.texts[name]['brief']}”")
+                found[name] = meaning[value]
+            else:
+                try:
+                    found[name] = float(value)
+                except (TypeError, ValueError):
+                    raise ThurboError(f"“{str(value)[:80]}” is not a number (“{self.texts[name]['brief']}”)") from None
+                if not np.isfinite(found[name]):
+                    raise ThurboError(f"“{self.texts[name]['brief']}” needs a finite number")
+        return found
+
+    def export(self, labels: Any, names: Any) -> str:
+        """The segments of the points of the map as a table of two columns, CSV: the row and the name of its segment."""
+        if not isinstance(labels, list) or len(labels) != len(self._rows) or not isinstance(names, Mapping):
+            raise ThurboError(f"give the segment of each of the {len(self._rows)} points, and names of segments")
+        rows = self.schema.row_names(self.table)
+        owner = next((name for name, column in self.schema.items() if column.role == "id"), "row")
+        text = io.StringIO()
+        out = csv.writer(text)
+        out.writerow([owner, "segment"])
+        for row, label in zip(self._rows, labels, strict=True):
+            name = str(names.get(str(label), label if label is not None else ""))[:MOST_NAME]
+            out.writerow([rows[row], f"'{name}" if name.startswith(("=", "+", "-", "@")) else name])
+        return text.getvalue()

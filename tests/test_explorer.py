@@ -1,0 +1,235 @@
+"""The explorer without a browser: answers against the table and the model's queries, and what its server refuses."""
+
+from __future__ import annotations
+
+import csv
+import http.client
+import io
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thurbo as tb
+from tests.known import MEDIA, TRUST, known_model
+from thurbo.errors import ThurboError
+from thurbo.explorer import Server, Session, serve
+from thurbo.explorer import server as served
+
+N = 90
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    drawn = known_model().sample(N, random_state=0)
+    return drawn.mask(np.random.default_rng(0).random(drawn.shape) < 0.1)
+
+
+@pytest.fixture(scope="module")
+def session(frame: pd.DataFrame) -> Session:
+    return Session(known_model(), frame, title="Known")
+
+
+def empty(frame: pd.DataFrame, **answers: Any) -> pd.DataFrame:
+    row = pd.DataFrame({name: [None] for name in frame}, dtype=object)
+    return row.assign(**{name: [value] for name, value in answers.items()})
+
+
+def by_name(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in found}
+
+
+def test_the_survey_has_every_question_and_row(session: Session, frame: pd.DataFrame) -> None:
+    found = json.loads(json.dumps(session.survey(), allow_nan=False))
+    questions = by_name(found["questions"])
+    assert list(questions) == list(frame)
+    assert questions["trust"]["labels"] == list(TRUST)
+    assert (questions["trust"]["fillable"], questions["media"]["fillable"]) == (True, False)
+    assert len(found["x"]) == len(found["y"]) == len(found["segment"]) == N
+    assert set(found["segment"]) <= {each["number"] for each in found["segments"]}
+
+
+def test_a_group_is_compared_with_the_rest(session: Session, frame: pd.DataFrame) -> None:
+    rows = list(range(0, N, 3))
+    found = session.group(rows)
+    assert found["n"] == len(rows)
+    inside = np.isin(np.arange(N), rows)
+    questions = by_name(found["questions"])
+    for label, bar in zip(TRUST, questions["trust"]["bars"], strict=True):
+        assert bar["label"] == label
+        for key, where in (("inside", inside), ("rest", ~inside)):
+            assert bar[key] == pytest.approx((frame["trust"][where].dropna() == label).mean())
+    for option, bar in zip(MEDIA, questions["media"]["bars"], strict=True):
+        said = frame["media"][inside].dropna()
+        assert bar["inside"] == pytest.approx(np.mean([option in cell for cell in said]))
+    assert questions["height"]["inside"] == pytest.approx(frame["height"][inside].median())
+    order = [each["distance"] for each in found["questions"]]
+    assert order == sorted(order, reverse=True)
+
+
+@pytest.mark.parametrize("rows", [[], list(range(N)), [N], [-1], ["0"], [0.5], "all", None, [True] * (N + 1)])
+def test_odd_groups_are_refused_in_a_sentence(session: Session, rows: Any) -> None:
+    with pytest.raises(ThurboError):
+        session.group(rows)
+
+
+def test_pins_are_predictions_under_conditions(session: Session, frame: pd.DataFrame) -> None:
+    model, pins = known_model(), ["member = yes", "height >= 175", "issues: tax > health"]
+    found = session.pinned(pins)
+    assert found["pinned"] == ["height", "issues", "member"]
+    questions = by_name(found["questions"])
+    assert set(questions) == set(frame) - {"height", "issues", "member"}
+    for name in ("trust", "party"):
+        assert questions[name]["given"]["chance"] == pytest.approx(
+            model.predict_proba(empty(frame), name, given=pins)[0], abs=1e-5
+        )
+        assert questions[name]["usual"]["chance"] == pytest.approx(model.predict_proba(empty(frame), name)[0], abs=1e-5)
+    ends = model.predict_interval(empty(frame), "income", level=0.9, given=pins)[0]
+    quantiles = questions["income"]["given"]["quantiles"]
+    assert [quantiles[0], quantiles[-1]] == pytest.approx(ends, rel=1e-3)
+    for odd in (["mood = high"], ["member = perhaps"], ["member = yes"] * 21, "member = yes", [3], ["x" * 600]):
+        with pytest.raises(ThurboError):
+            session.pinned(odd)  # type: ignore[arg-type]
+
+
+def test_a_respondent_is_predicted_and_answers_are_left_out_one_by_one(session: Session, frame: pd.DataFrame) -> None:
+    model, answers = known_model(), {"member": "yes", "trust": "some", "height": "181"}
+    found = session.respondent(answers, "party")
+    cells = {"member": "yes", "trust": "some", "height": 181.0}
+    predicted = by_name(found["predicted"])
+    assert set(predicted) == set(frame) - set(answers)
+    whole = model.predict_proba(empty(frame, **cells), "party")[0]
+    assert predicted["party"]["given"]["chance"] == pytest.approx(whole, abs=1e-5)
+    assert len(found["moved"]) == 3
+    for each in found["moved"]:
+        rest = {name: cell for name, cell in cells.items() if name != each["name"]}
+        without = model.predict_proba(empty(frame, **rest), "party")[0]
+        assert (each["value"], each["without"]) == pytest.approx((whole.max(), without[whole.argmax()]), abs=1e-5)
+    sizes = [abs(each["value"] - each["without"]) for each in found["moved"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert session.respondent({}, "height")["moved"] == []
+    for odd in ({"mood": "high"}, {"trust": "much"}, {"height": "tall"}, {"height": "nan"}, {"media": "tv"}, [1]):
+        with pytest.raises(ThurboError):
+            session.respondent(odd, "party")  # type: ignore[arg-type]
+
+
+def test_segments_are_exported_by_name(session: Session) -> None:
+    labels = [1 + k % 3 for k in range(N)]
+    text = session.export(labels, {"1": "old, wise", "2": "=cmd()", "3": "<b>"})
+    rows = list(csv.reader(io.StringIO(text)))
+    assert rows[0] == ["row", "segment"]
+    assert [row[1] for row in rows[1:4]] == ["old, wise", "'=cmd()", "<b>"]
+    assert len(rows) == N + 1
+    for odd in (labels[:-1], None, "1"):
+        with pytest.raises(ThurboError):
+            session.export(odd, {})
+
+
+@pytest.mark.slow
+def test_not_asked_is_no_evidence_of_a_pin() -> None:
+    """With several members, those that know which questions were answered do not take part."""
+    rng, n = np.random.default_rng(0), 400
+    seen = rng.random(n) < 0.7
+    table = {
+        "seen": np.where(seen, "yes", "no").tolist(),
+        "likes": [("a" if u < 0.5 else "b") if s else None for s, u in zip(seen, rng.random(n), strict=True)],
+        "knows": [("a" if u < 0.5 else "b") if s else None for s, u in zip(seen, rng.random(n), strict=True)],
+    }
+    schema = {"seen": tb.Binary(true="yes"), "likes": tb.Categorical(["a", "b"]), "knows": tb.Categorical(["a", "b"])}
+    model = tb.TBM(schema, members=2, max_epochs=8, random_state=0, verbose=False).fit(table)
+    found = by_name(Session(model, table).pinned(["likes = a"])["questions"])["seen"]
+    # Only who has seen it was asked, so nothing is known of others: the share stays, or rises.
+    assert found["given"]["chance"][1] > found["usual"]["chance"][1] - 0.1
+
+
+# ---- the server
+
+
+@pytest.fixture(scope="module")
+def running(session: Session) -> Iterator[Server]:
+    server = serve(session)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def call(
+    server: Server, method: str, part: str, body: bytes | None = None, token: str | None = None, **headers: str
+) -> tuple[int, Any, Any]:
+    line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    about = {"Content-Type": "application/json", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    line.request(method, f"/{server.token if token is None else token}/{part}", body, about)
+    answer = line.getresponse()
+    text = answer.read()
+    line.close()
+    is_json = answer.headers.get_content_type() == "application/json"
+    return answer.status, json.loads(text) if is_json else text.decode(), answer.headers
+
+
+def test_the_server_answers_its_page_and_its_questions(running: Server) -> None:
+    assert running.address == f"http://127.0.0.1:{running.port}/{running.token}/"
+    assert len(running.token) >= 20
+    status, page, headers = call(running, "GET", "")
+    assert status == 200
+    assert "<title>thurbo explorer</title>" in page
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert call(running, "GET", "explorer.js")[0] == call(running, "GET", "explorer.css")[0] == 200
+    status, found, _ = call(running, "POST", "survey", b"{}")
+    assert (status, found["title"]) == (200, "Known")
+    status, found, _ = call(running, "POST", "pin", json.dumps({"pins": ["member = yes"]}).encode())
+    assert (status, found["pinned"]) == (200, ["member"])
+    rows = json.dumps({"rows": [0, 1, 2]}).encode()
+    assert call(running, "POST", "group", rows)[1]["n"] == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "body", "settings", "expected"),
+    [
+        ("GET", "", None, {"token": "wrong"}, 404),
+        ("POST", "survey", b"{}", {"token": ""}, 404),
+        ("POST", "survey", b"{}", {"token": "wröng".encode().hex()}, 404),
+        ("GET", "../../etc/passwd", None, {}, 404),
+        ("GET", "secret", None, {}, 404),
+        ("POST", "secret", b"{}", {}, 404),
+        ("POST", "survey", b"{}", {"Host": "evil.example"}, 404),
+        ("POST", "survey", b"{}", {"Content_Type": "text/plain"}, 415),
+        ("POST", "survey", b"{}", {"Content_Length": "99999999"}, 413),
+        ("POST", "survey", b"[]", {}, 400),
+        ("POST", "survey", b"{not json", {}, 400),
+        ("POST", "survey", b"[" * 100_000, {}, 400),
+        ("POST", "group", b'{"rows": "all"}', {}, 400),
+        ("POST", "pin", b'{"pins": ["mood = high"]}', {}, 400),
+        ("POST", "respondent", b'{"answers": 3}', {}, 400),
+        ("POST", "export", b"{}", {}, 400),
+    ],
+)
+def test_the_server_refuses_what_is_not_its_business(
+    running: Server, method: str, part: str, body: bytes | None, settings: dict[str, str], expected: int
+) -> None:
+    status, found, _ = call(running, method, part, body, **settings)
+    assert status == expected
+    assert "Traceback" not in json.dumps(found)
+    assert found["error"]
+
+
+def test_an_unexpected_failure_is_a_sentence(running: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(Session, "survey", fail)
+    status, found, _ = call(running, "POST", "survey", b"{}")
+    assert status == 500
+    assert "ZeroDivisionError" in found["error"]
+    assert "secret" not in found["error"]
+
+
+def test_a_port_that_is_taken_is_said(running: Server, session: Session) -> None:
+    with pytest.raises(ThurboError, match="another --port"):
+        serve(session, port=running.port)
+    assert served.MOST_BYTES < 10_000_000
