@@ -72,13 +72,13 @@ def test_information_of_a_joint_table() -> None:
     joint = np.asarray([[0.3, 0.1, 0.05], [0.05, 0.2, 0.3]])
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
     nats = (joint * np.log(joint / np.outer(rows, columns))).sum()
-    found, share = information((joint / rows[:, None])[:, None, :], rows)
+    found, share = information((joint / rows[:, None])[:, None, :], rows[None])
     assert found == pytest.approx(nats)
     assert share == pytest.approx(nats / -(columns * np.log(columns)).sum())
     # Two yes-no variables that are told apart exactly, or not at all.
     sure = np.asarray([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
-    assert information(sure, np.ones(2))[0] == pytest.approx(np.log(2))
-    assert information(sure, np.ones(2))[1] == pytest.approx(0.5)
+    assert information(sure, np.full((1, 2), 0.5))[0] == pytest.approx(np.log(2))
+    assert information(sure, np.full((1, 2), 0.5))[1] == pytest.approx(0.5)
 
 
 def test_every_label_is_told_once_and_numbers_are_sampled(model: tb.TBM, frame: pd.DataFrame) -> None:

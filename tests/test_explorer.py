@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from tests.known import MEDIA, TRUST, known_model
+from tests.known import MEDIA, PARTIES, TRUST, known_model
 from thurbo.errors import ThurboError
 from thurbo.explorer import Server, Session, serve
 from thurbo.explorer import server as served
@@ -96,6 +96,69 @@ def test_pins_are_predictions_under_conditions(session: Session, frame: pd.DataF
             session.pinned(odd)  # type: ignore[arg-type]
 
 
+def pin(name: str, relation: str, *values: str) -> dict[str, Any]:
+    return {"name": name, "relation": relation, "values": list(values)}
+
+
+PINS = [
+    (pin("trust", "exactly", TRUST[1]), {"trust": TRUST[1]}),
+    (pin("trust", "at least", TRUST[1]), {"trust": tb.at_least(TRUST[1])}),
+    (pin("trust", "at most", TRUST[1]), {"trust": tb.at_most(TRUST[1])}),
+    (pin("trust", "between", TRUST[1], TRUST[0]), {"trust": tb.between(TRUST[0], TRUST[1])}),
+    (pin("party", "one of", *PARTIES[:2]), {"party": tb.one_of(*PARTIES[:2])}),
+    (pin("party", "anything but", PARTIES[0]), {"party": tb.one_of(*PARTIES[1:])}),
+    (pin("height", "between", "190", "170"), {"height": tb.between(170, 190)}),
+    (pin("issues", "above", "tax", "health"), "issues: tax > health"),
+    (pin("media", "selected", MEDIA[0]), {"media": {MEDIA[0]: True}}),
+    (pin("media", "not selected", MEDIA[0]), {"media": {MEDIA[0]: False}}),
+]
+
+
+@pytest.mark.parametrize(("chosen", "given"), PINS, ids=lambda each: str(each["relation"]) if "name" in each else "")
+def test_a_pin_of_the_page_is_a_condition_of_the_model(
+    session: Session, frame: pd.DataFrame, chosen: dict[str, Any], given: Any
+) -> None:
+    assert chosen["relation"] in by_name(session.survey()["questions"])[chosen["name"]]["relations"]
+    found = session.pinned([chosen])
+    assert found["pinned"] == [chosen["name"]]
+    expected = known_model().predict_proba(empty(frame), "member", given=given)[0]
+    assert by_name(found["questions"])["member"]["given"]["chance"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_several_pins_of_one_question_hold_together(session: Session, frame: pd.DataFrame) -> None:
+    pins = [pin("media", "selected", MEDIA[0]), pin("media", "not selected", MEDIA[1])]
+    pins += [pin("height", "at least", "170"), "height <= 180"]
+    found = by_name(session.pinned(pins)["questions"])["party"]["given"]["chance"]
+    given = {"media": {MEDIA[0]: True, MEDIA[1]: False}, "height": tb.between(170, 180)}
+    assert found == pytest.approx(known_model().predict_proba(empty(frame), "party", given=given)[0], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pin("mood", "exactly", "high"),
+        pin("trust", "above", *TRUST[:2]),
+        pin("trust", "between", TRUST[0]),
+        pin("trust", "exactly", "much"),
+        pin("trust", "one of"),
+        pin("party", "anything but", *PARTIES),
+        pin("height", "at least", "tall"),
+        pin("height", "at least", "inf"),
+        pin("issues", "above", "tax", "tax"),
+        {"name": ["trust"], "relation": {}, "values": 3},
+        {},
+        3,
+        None,
+    ],
+    ids=str,
+)
+def test_odd_pins_are_refused_in_a_sentence(session: Session, odd: Any) -> None:
+    with pytest.raises(ThurboError):
+        session.pinned([odd])
+    with pytest.raises(ThurboError):
+        session.pinned([pin("media", "selected", MEDIA[0]), pin("media", "not selected", MEDIA[0])])
+
+
 def test_a_respondent_is_predicted_and_answers_are_left_out_one_by_one(session: Session, frame: pd.DataFrame) -> None:
     model, answers = known_model(), {"member": "yes", "trust": "some", "height": "181"}
     found = session.respondent(answers, "party")
@@ -144,6 +207,61 @@ def test_not_asked_is_no_evidence_of_a_pin() -> None:
     found = by_name(Session(model, table).pinned(["likes = a"])["questions"])["seen"]
     # Only who has seen it was asked, so nothing is known of others: the share stays, or rises.
     assert found["given"]["chance"][1] > found["usual"]["chance"][1] - 0.1
+
+
+# ---- lists
+
+
+FILMS = [f"{kind} {k}" for kind in ("war", "love") for k in range(6)]
+
+
+def rated(by: str) -> tuple[tb.TBM, dict[str, Any]]:
+    """Two kinds of people, each of whom likes one kind of film; every row has eight films."""
+    rng, cells, kinds = np.random.default_rng(0), [], []
+    for row in range(60):
+        kinds.append("war" if row % 2 else "love")
+        score = {film: (5 if film.startswith(kinds[-1]) else 2) - int(rng.integers(2)) for film in FILMS}
+        chosen = {film: score[film] for film in rng.permutation(FILMS)[:8].tolist()}
+        cells.append(sorted(chosen, key=lambda film: -chosen[film]) if by == "order" else chosen)
+    column = tb.Ratings(by=by, **({"listed": True} if by == "order" else {}))  # type: ignore[arg-type]
+    table = {"films": cells, "kind": kinds}
+    schema = {"films": column, "kind": tb.Categorical(["war", "love"])}
+    return tb.TBM(schema, n_hidden=2, n_factors=0, members=1, max_epochs=40, random_state=0, verbose=False).fit(
+        table
+    ), table
+
+
+@pytest.mark.parametrize("by", ["levels", "numbers", "order"])
+def test_ratings_change_recommendations(by: str) -> None:
+    model, table = rated(by)
+    session = Session(model, table)
+    (told,) = session.survey()["lists"]
+    assert (told["name"], told["by"], sorted(told["items"])) == ("films", by, sorted(FILMS))
+    ratings = [[film, None if by == "order" else score] for film, score in (("war 0", "5"), ("love 0", "1"))]
+    ratings += [["war 1", None if by == "order" else "5"]] if by != "order" else []
+    found = session.recommend("films", ratings)
+    own = [item for item, _ in ratings] if by == "order" else {item: int(score) for item, score in ratings}
+    best = model.rank({"films": [own], "kind": [None]}, top=3)
+    assert [each["item"] for each in found["best"][:3]] == list(best["item"])
+    assert found["first"] == found["best"][0]["item"]
+    assert all(each["item"].startswith("war") for each in found["best"][:3])
+    assert len(found["moved"]) == len(ratings)
+    before = {each["item"]: each["usual"] for each in session.recommend("films", [])["best"]}
+    assert found["best"][0]["usual"] == pytest.approx(before[found["first"]], abs=1e-6)
+    assert found["best"][0]["value"] > found["best"][0]["usual"]
+    assert session.recommend("films", [], {"kind": "love"})["first"].startswith("love")
+    group = by_name(session.group(list(range(1, 60, 2)))["questions"])["films"]
+    assert all((bar["inside"] > bar["rest"]) == bar["label"].startswith("war") for bar in group["bars"])
+    for odd in ([["war 0"]], [["Heat", "5"]], [["war 0", "5"]] * 31, "war 0", None, [[3, "5"]]):
+        with pytest.raises(ThurboError):
+            session.recommend("films", odd)
+    for name in ("kind", "music", None, 3):
+        with pytest.raises(ThurboError):
+            session.recommend(name, [])
+    if by != "order":
+        for score in ("much", None, "nan"):
+            with pytest.raises(ThurboError):
+                session.recommend("films", [["war 0", score]])
 
 
 # ---- the server

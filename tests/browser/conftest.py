@@ -67,6 +67,24 @@ def nasty_survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
 
 
 @pytest.fixture(scope="session")
+def list_survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    """Ratings of films, one of them called like a script, by people who like war films or love films."""
+    rng = np.random.default_rng(0)
+    films = [f"{kind} {k}" for kind in ("war", "love") for k in range(8)] + [NASTY]
+    cells = []
+    for row in range(120):
+        liked = "war" if row % 2 else "love"
+        chosen = rng.permutation(films)[:9].tolist()
+        cells.append({film: (4 if film.startswith(liked) else 2) + int(rng.integers(2)) for film in chosen})
+    table = {"films": cells}
+    schema = {"films": tb.Ratings()}
+    model = tb.TBM(schema, n_hidden=2, n_factors=0, members=1, max_epochs=40, random_state=0, verbose=False).fit(table)
+    found = model.evaluate(table, hide=0.3, random_state=0)
+    page = tmp_path_factory.mktemp("pages") / "lists.html"
+    return Survey(model, table, report.write(model, table, page, held_out=found, title="Films"))
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     with sync.sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
@@ -121,9 +139,19 @@ def serious(page: Any) -> list[str]:
 @pytest.fixture(scope="session")
 def explored(demo_survey: Survey) -> Iterator[Any]:
     """The demo survey behind a running server."""
+    yield from _running(demo_survey, "Star Wars")
+
+
+@pytest.fixture(scope="session")
+def explored_lists(list_survey: Survey) -> Iterator[Any]:
+    """Ratings behind a running server."""
+    yield from _running(list_survey, "Films")
+
+
+def _running(survey: Survey, title: str) -> Iterator[Any]:
     from thurbo.explorer import Session, serve
 
-    server = serve(Session(demo_survey.model, demo_survey.frame, title="Star Wars"))
+    server = serve(Session(survey.model, survey.frame, title=title))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()

@@ -1,4 +1,4 @@
-"""What the browser tests need: Playwright and axe-core from pip, and Debian's Chromium.
+"""What the browser tests need: Playwright, axe-core and a reader of PDF from pip, and Debian's Chromium.
 
 `python -m tests.browser.install` installs what is missing where it may, and says how where it may not. It ends with
 status 0 if the tests can run, and 3 if they cannot.
@@ -12,7 +12,11 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-PACKAGES = {"playwright": "playwright>=1.49", "axe_playwright_python": "axe-playwright-python>=0.1.4"}
+PACKAGES = {
+    "playwright": "playwright>=1.49",
+    "axe_playwright_python": "axe-playwright-python>=0.1.4",
+    "pypdfium2": "pypdfium2>=4.30",
+}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS = 240  # most for one step
 NOT_READY = 3

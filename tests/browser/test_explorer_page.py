@@ -67,6 +67,7 @@ def test_pins_move_every_other_answer(explored: Any, watched: Watched) -> None:
     page.locator("#tab-pins").click()
     status(page, "Nothing is pinned")
     page.locator("#pin-question").select_option("fan")
+    page.locator("#pin-relation").select_option("exactly")
     page.locator("#pin-value").select_option("Yes")
     page.locator("#pin-form button").click()
     status(page, "Bars: with the pins")
@@ -83,6 +84,73 @@ def test_pins_move_every_other_answer(explored: Any, watched: Watched) -> None:
     status(page, "Nothing is pinned")
     assert serious(page) == []
     watched.problems = [each for each in watched.problems if "400" not in each]  # the refused pin
+
+
+def test_sets_ranges_and_orders_are_pinned_by_keyboard(explored: Any, watched: Watched) -> None:
+    page = watched.open(explored.address)
+    status(page, "1,186 rows")
+    page.locator("#tab-group").focus()
+    page.keyboard.press("ArrowRight")
+    status(page, "Nothing is pinned")
+    question, relation = page.locator("#pin-question"), page.locator("#pin-relation")
+    question.select_option("age")
+    relation.select_option("between")
+    page.locator("#pin-value").select_option("30-44")
+    page.locator("#pin-second").select_option("45-60")
+    page.locator("#pin-form button").focus()
+    page.keyboard.press("Enter")
+    sync.expect(page.locator("#pins li")).to_have_count(1)
+    assert "between 30-44 and 45-60" in page.locator("#pins li").inner_text()
+    question.select_option("shot_first")
+    relation.select_option("one of")
+    page.locator("#pin-several").select_option(["Han", "Greedo"])
+    page.locator("#pin-form button").click()
+    sync.expect(page.locator("#pins li")).to_have_count(2)
+    question.select_option("films")
+    assert relation.input_value() == "above"
+    page.locator("#pin-value").select_option("A New Hope")
+    page.locator("#pin-second").select_option("The Phantom Menace")
+    page.locator("#pin-form button").click()
+    sync.expect(page.locator("#pins li")).to_have_count(3)
+    question.select_option("seen")
+    relation.select_option("not selected")
+    page.locator("#pin-form button").click()
+    sync.expect(page.locator("#pins li")).to_have_count(4)
+    status(page, "Bars: with the pins")
+    for name in ("age", "shot_first", "films", "seen"):
+        assert page.locator(f"#pinned .card[data-name={name}]").count() == 0
+    assert serious(page) == []
+
+
+def test_ratings_change_what_is_recommended(explored_lists: Any, watched: Watched) -> None:
+    page = watched.open(explored_lists.address)
+    status(page, "120 rows")
+    assert not page.locator("#tab-pins").is_visible()  # there is no question to pin
+    assert not page.locator("#tab-one").is_visible()
+    page.locator("#segments button").first.click()
+    status(page, "Group of")
+    assert "Mean scores, 2 to 5" in page.locator("#group .card").inner_text()
+    page.locator("#tab-group").focus()
+    page.keyboard.press("ArrowRight")
+    status(page, "No ratings yet")
+    for item, stars in (("war 0", "5"), ("love 0", "2"), (NASTY, "4")):
+        page.locator("#item").fill(item)
+        page.locator("#rating").select_option(stars)
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        sync.expect(page.locator("#rated li").last).to_contain_text(f"{item}: {stars}")
+    status(page, "3 ratings")
+    assert page.locator("#best th").first.inner_text().startswith("war")
+    assert page.locator("#moved-items li").count() == 3
+    page.locator("#item").fill("Heat")
+    page.locator("#rate-form button").click()
+    status(page, "not an item that the model knows")
+    assert page.locator("#rated li").count() == 3
+    page.locator("#rated button").first.click()
+    status(page, "2 ratings")
+    assert page.evaluate("window.hacked") is None
+    assert serious(page) == []
+    watched.problems = [each for each in watched.problems if "400" not in each]  # the unknown item
 
 
 def test_one_respondent_and_what_moved_the_guess(explored: Any, watched: Watched) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +117,22 @@ def test_everything_works_by_keyboard(demo_survey: Survey, nasty_survey: Survey,
     assert rows.locator("#tip").inner_text().startswith("Row ")
 
 
+def test_a_page_of_lists_tells_what_is_liked_together_and_ranked_right(list_survey: Survey, watched: Watched) -> None:
+    page = watched.open(list_survey.page.as_uri())
+    assert watched.requests == [list_survey.page.as_uri()]
+    rows = page.locator(".together tbody tr")
+    assert rows.count() == 12
+    for row in rows.all()[:6]:
+        item, near = row.locator("th").inner_text(), row.locator("td").nth(1).inner_text()
+        if not item.startswith("<"):
+            assert near.startswith(item.split()[0])  # films of the same kind
+    assert page.locator(".catalogue svg text").count() > 3
+    assert "the better one is predicted higher" in page.locator("#trust").inner_text()
+    assert "are put in the right order" in page.locator("#findings").inner_text()
+    assert page.evaluate("window.hacked") is None
+    assert serious(page) == []
+
+
 def test_the_page_prints_on_six_sheets(demo_survey: Survey, watched: Watched, tmp_path: Path) -> None:
     page = watched.open(demo_survey.page.as_uri())
     sheet = page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True, print_background=True)
@@ -127,12 +141,20 @@ def test_the_page_prints_on_six_sheets(demo_survey: Survey, watched: Watched, tm
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 710, "height": 1000})  # about the width of A4 within its margins
     assert page.evaluate(SPLIT_WORDS) == []
-    if shutil.which("pdftotext") is None:
-        return
-    done = subprocess.run(["pdftotext", "-layout", str(tmp_path / "report.pdf"), "-"], capture_output=True, text=True)
-    headings = {text.strip() for text in page.locator("h2").all_inner_texts()}
-    ends = [[line.strip() for line in each.splitlines() if line.strip()][-1:] for each in done.stdout.split("\f")]
-    assert not headings & {line for each in ends for line in each}  # no heading ends a page
+    headings = {text.strip() for text in page.locator("h2, h3").all_inner_texts() if text.strip()}
+    lines = [[line.strip() for line in each.splitlines() if line.strip()] for each in texts_of(tmp_path / "report.pdf")]
+    assert sum("Findings" in each for each in lines) == 1  # the pages are read
+    assert not headings & {each[-1] for each in lines if each}  # no heading ends a page
+
+
+def texts_of(sheet: Path) -> list[str]:
+    """The text of each page."""
+    import pypdfium2
+
+    document = pypdfium2.PdfDocument(sheet)
+    texts = [document[place].get_textpage().get_text_range() for place in range(len(document))]
+    document.close()
+    return texts
 
 
 def test_the_page_is_whole_without_scripts(demo_survey: Survey, watched: Watched) -> None:

@@ -276,11 +276,13 @@ def parse_conditions(texts: Iterable[str], schema: Mapping[str, Column] | None =
     for text in texts:
         name, cell = parse_given(text, schema)
         found.setdefault(name, []).append(cell)
-    return {name: cells[0] if len(cells) == 1 else _together(name, cells) for name, cells in found.items()}
+    return {name: combined(name, cells) for name, cells in found.items()}
 
 
-def _together(name: str, cells: list[Any]) -> Any:
-    """Several orders as a list; a lower and an upper end as one interval; numeric intervals intersected."""
+def combined(name: str, cells: list[Any]) -> Any:
+    """Conditions on one column as one: orders as a list, two ends as an interval, numeric intervals intersected."""
+    if len(cells) == 1:
+        return cells[0]
     if all(isinstance(cell, OrderStatement) for cell in cells):
         return cells
     if all(isinstance(cell, Interval) for cell in cells):

@@ -63,6 +63,7 @@ class Server(ThreadingHTTPServer):
             "group": lambda asked: session.group(asked.get("rows", [])),
             "pin": lambda asked: session.pinned(asked.get("pins", [])),
             "respondent": lambda asked: session.respondent(asked.get("answers", {}), asked.get("target")),
+            "recommend": lambda asked: session.recommend(asked.get("list"), asked.get("ratings"), asked.get("answers")),
             "export": lambda asked: {"csv": session.export(asked.get("labels"), asked.get("names"))},
         }
 

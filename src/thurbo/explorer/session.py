@@ -16,15 +16,15 @@ import numpy as np
 
 from thurbo.columns.forms import Ask
 from thurbo.errors import ThurboError
+from thurbo.explorer.pins import number, read_pins, relations
+from thurbo.explorer.recommendations import lists_of, recommended
 from thurbo.io.table import as_table
-from thurbo.queries.scaling import scaled
 from thurbo.report.responses import Answers, read_answers
 from thurbo.report.row_map import row_map
-from thurbo.report.segment_cards import find_segments, segment_records
+from thurbo.report.segment_cards import find_segments, placed, segment_records
 from thurbo.report.wording import texts_of
 
 MOST_POINTS = 30_000
-MOST_PINS = 20
 MOST_LABELS = 40  # of a question that are shown; others are added up
 MOST_NAME = 200  # characters of the name of a segment
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -52,13 +52,11 @@ class Session:
         self.schema = model.schema_
         self.answers: list[Answers] = read_answers(self.schema, self.table)
         self.texts = texts_of(self.schema, self.answers)
-        own = self.schema.weights(self.table, missing_columns="ignore")
-        self.weight = np.ones(self.table.n_rows) if own is None else np.asarray(own, float)
-        found = find_segments(model, X, seed)
+        where = placed(model, self.table)
+        self.weight = np.ones(self.table.n_rows) if where.weight is None else np.asarray(where.weight, float)
+        found = find_segments(self.schema, where, seed)
         self._segments = segment_records(found, self.texts, {skip.asked_if for skip in self.schema.skips})
-        log_odds = np.asarray(model.transform(X, output="log_odds"), float)
-        points = scaled(log_odds, model.weights_.shape[1], own)
-        self._map = row_map(points, found.labels, [], {}, seed, min(max_points, MOST_POINTS))
+        self._map = row_map(where.points, found.labels, [], {}, seed, min(max_points, MOST_POINTS))
         self._rows = np.asarray(self._map["rows"])
         sources = {s for name in self.schema.modelled for s in self.schema.source_columns[name] or (name,)}
         self._nobody: dict[str, list[Any]] = {name: [None] for name in sorted(sources)}
@@ -69,6 +67,7 @@ class Session:
             "title": self.title,
             "n_rows": self.table.n_rows,
             "questions": [self._question(each) for each in self.answers],
+            "lists": lists_of(self.model, self.texts),
             **{key: self._map[key] for key in ("x", "y", "segment")},
             "segments": [{"number": p["segment"], "name": p["name"]} for p in self._segments["profiles"]],
             "verdict": self._segments["verdict"],
@@ -83,7 +82,7 @@ class Session:
             "text": text["short"],
             "kind": answers.kind,
             "labels": list(map(str, column.answer_texts))[:MOST_LABELS],
-            "ordered": bool(column.has_order or not column.labels),
+            "relations": list(relations(column)),
             "fillable": bool(simple and not column.is_listed and not column.source_columns(answers.name)[1:]),
         }
 
@@ -107,30 +106,46 @@ class Session:
 
     def _compared(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
         """Shares of the answers in the group and in the rest, and the distance between them (total variation)."""
-        lines = answers.parts if answers.parts and not answers.exclusive else (answers,)
-        if not answers.labels and not (answers.parts and not answers.exclusive):
+        if answers.parts and not answers.exclusive:
+            return self._by_part(answers, inside)
+        if not answers.labels:
             return self._numbers(answers, inside)
         shares = []
         for where in (inside, ~inside):
-            if len(lines) == 1:
-                own = answers.observed & where
-                counts = np.bincount(answers.values[own].astype(int), self.weight[own], len(answers.labels))
-                shares.append(counts / max(counts.sum(), 1e-300))
-            else:
-                parts = [(part.values, part.observed & where) for part in lines]
-                top = max(len(lines[0].labels) - 1, 1)
-                means = [
-                    np.average(v[o], weights=self.weight[o]) / top if self.weight[o].any() else 0.0 for v, o in parts
-                ]
-                shares.append(np.asarray(means))
-        if len(lines) == 1:
-            labels, distance = list(answers.labels), float(np.abs(shares[0] - shares[1]).sum() / 2)
-        else:
-            labels = [part.name[len(answers.name) + 2 :] for part in lines]
-            distance = float(np.abs(shares[0] - shares[1]).max())
-        order = range(len(labels)) if len(labels) <= MOST_LABELS else np.argsort(-shares[0])[:MOST_LABELS]
-        bars = [{"label": labels[k], "inside": float(shares[0][k]), "rest": float(shares[1][k])} for k in order]
-        return {"name": answers.name, "distance": distance, "bars": bars}
+            own = answers.observed & where
+            counts = np.bincount(answers.values[own].astype(int), self.weight[own], len(answers.labels))
+            shares.append(counts / max(counts.sum(), 1e-300))
+        order = range(len(answers.labels)) if len(answers.labels) <= MOST_LABELS else np.argsort(-shares[0])
+        return {
+            "name": answers.name,
+            "distance": float(np.abs(shares[0] - shares[1]).sum() / 2),
+            "bars": [
+                {"label": answers.labels[k], "inside": float(shares[0][k]), "rest": float(shares[1][k])}
+                for k in list(order)[:MOST_LABELS]
+            ],
+        }
+
+    def _by_part(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
+        """Shares of options, or mean scores of items with the `scale` that they are on."""
+        options = all(len(part.labels) == 2 for part in answers.parts)
+        levels = self.schema[answers.name].level_numbers if answers.parts[0].labels and not options else None
+        bars, seen = list[dict[str, Any]](), [0.0, 1.0]
+        for part in answers.parts[:MOST_LABELS]:
+            known = [part.observed & where & (self.weight > 0) for where in (inside, ~inside)]
+            if not all(own.any() for own in known):
+                continue
+            value = part.values if levels is None else np.interp(part.values, np.arange(len(levels)), levels)
+            means = [float(np.average(value[own], weights=self.weight[own])) for own in known]
+            bars.append({"label": part.name[len(answers.name) + 2 :], "inside": means[0], "rest": means[1]})
+            if not options:
+                both = value[part.observed] if levels is None else levels
+                ends = [float(np.min(both)), float(np.max(both))]
+                seen = ends if len(bars) == 1 else [min(seen[0], ends[0]), max(seen[1], ends[1])]
+        if not bars:
+            return None
+        width = (seen[1] - seen[0]) or 1.0
+        distance = max(abs(bar["inside"] - bar["rest"]) for bar in bars) / width
+        return {"name": answers.name, "distance": distance, "bars": bars, **({} if options else {"scale": seen})}
 
     def _numbers(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
         own, rest = (answers.values[answers.observed & where] for where in (inside, ~inside))
@@ -143,15 +158,8 @@ class Session:
 
     def pinned(self, pins: Sequence[Any]) -> dict[str, Any]:
         """Every distribution under some conditions, beside that of somebody about whom nothing is known."""
-        if (
-            not isinstance(pins, list)
-            or len(pins) > MOST_PINS
-            or not all(isinstance(p, str) and len(p) < 500 for p in pins)
-        ):
-            raise ThurboError(f"pins are a list of up to {MOST_PINS} conditions, such as “age >= 45”")
-        usual = self._nothing_known
-        found = self._distributions(pins) if pins else usual
-        given = set(self.model._conditions(pins)) if pins else set()
+        given, usual = read_pins(pins, {name: self.schema[name] for name in self.schema.modelled}), self._nothing_known
+        found = self._distributions(given) if given else usual
         return {
             "pinned": sorted(given),
             "questions": [
@@ -164,7 +172,7 @@ class Session:
         """The distributions of somebody about whom nothing is known."""
         return self._distributions(None)
 
-    def _distributions(self, given: list[str] | None) -> dict[str, dict[str, Any]]:
+    def _distributions(self, given: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
         question = self.model._told(self.model._read(self._nobody, given))
         names = [each.name for each in self.answers if not self.schema[each.name].is_listed]
         return {name: self._distribution(name, question.about(name, own=False)) for name in names}
@@ -227,13 +235,14 @@ class Session:
                     raise ThurboError(f"“{str(value)[:80]}” is not an answer to “{self.texts[name]['brief']}”")
                 found[name] = meaning[value]
             else:
-                try:
-                    found[name] = float(value)
-                except (TypeError, ValueError):
-                    raise ThurboError(f"“{str(value)[:80]}” is not a number (“{self.texts[name]['brief']}”)") from None
-                if not np.isfinite(found[name]):
-                    raise ThurboError(f"“{self.texts[name]['brief']}” needs a finite number")
+                found[name] = number(value, self.texts[name]["brief"])
         return found
+
+    def recommend(self, name: Any, ratings: Any, answers: Any = None) -> dict[str, Any]:
+        """The best items of a list for somebody with these ratings and answers, and what moved the first one."""
+        cells = self._cells({} if answers is None else answers)
+        row = dict(self._nobody) | {other: [cell] for other, cell in cells.items()}
+        return recommended(self.model, row, name, ratings)
 
     def export(self, labels: Any, names: Any) -> str:
         """The segments of the points of the map as a table of two columns, CSV: the row and the name of its segment."""

@@ -167,12 +167,13 @@ def dependence(question: Question, told: Told, on_column: Callable[[str], None] 
     # All answers but one are hidden in each row.
     alone = question.hide({name: told.column != name for name in names})
     found, nats = np.full((len(names), len(names)), np.nan), np.full((len(names), len(names)), np.nan)
+    weight = np.where(told.column[None, :] == np.asarray(names, object)[:, None], told.weight, 0.0)
+    kept = weight.any(axis=1)  # questions with answers
+    share = weight[kept] / weight[kept].sum(axis=1, keepdims=True)
     for place, name in enumerate(names):
         chance = predicted(question.schema, name, alone.about(name, own=False))
-        for other, known in enumerate(names):
-            rows = told.column == known
-            if other != place and rows.any():
-                nats[place, other], found[place, other] = information(chance[rows], told.weight[rows])
+        nats[place, kept], found[place, kept] = information(chance, share)
+        nats[place, place] = found[place, place] = np.nan
         on_column(name)
     texts = question_texts(question.schema.names, question.schema.titles)
     return Dependence(tuple(names), found, nats, tuple(texts[name].short for name in names))
@@ -198,14 +199,16 @@ def _binned(ask: Ask) -> FloatArray:
     return np.diff(below, axis=1, prepend=0.0, append=1.0).clip(min=0.0)
 
 
-def information(chance: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Mutual information of answers with these predictions [row, variable, value], and its share of the entropy."""
-    weight = weight / weight.sum()
-    chance = np.maximum(chance, 1e-12)
-    overall = np.tensordot(weight, chance, axes=1)
-    nats = float(weight @ (chance * np.log(chance / overall)).sum(axis=(1, 2)))
-    entropy = float(-(overall * np.log(overall)).sum())
-    return max(nats, 0.0), float(np.clip(nats / entropy, 0.0, 1.0)) if entropy > 1e-9 else 0.0
+def information(chance: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mutual information of answers with these predictions, [row, variable, value], and its share of the entropy.
+
+    `share` are the shares of the rows in each group that is told one question, [group, row]; both results are [group].
+    """
+    chance = np.maximum(chance, 1e-12).reshape(len(chance), -1)
+    overall = share @ chance
+    entropy = -(overall * np.log(overall)).sum(axis=1)
+    nats = np.maximum(share @ (chance * np.log(chance)).sum(axis=1) + entropy, 0.0)
+    return nats, np.where(entropy > 1e-9, np.clip(nats / np.maximum(entropy, 1e-9), 0.0, 1.0), 0.0)
 
 
 def ordered(strength: FloatArray, names: Sequence[str], most: int) -> list[int]:

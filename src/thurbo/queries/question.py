@@ -81,6 +81,11 @@ class Question:
 
         return evidence.by_chunks(chunk, rows=FEW_ROWS if evidence.n_rows <= SMALL and _on_cpu() else None)
 
+    @cached_property
+    def _patterned(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Columns that say which questions were answered, and these questions."""
+        return [(name, column.patterned) for name, column in self.schema.items() if column.patterned]
+
     def signals(self, name: str) -> np.ndarray:
         """Slots that only say whether this one question was answered: no evidence about its answer.
 
@@ -88,9 +93,7 @@ class Question:
         """
         follow = {each for route in self.routes.get(name, ()) for each in route.columns}
         columns = [
-            other
-            for other, column in self.schema.items()
-            if column.patterned and (column.patterned == (name,) or follow.issuperset(column.patterned))
+            other for other, patterned in self._patterned if patterned == (name,) or follow.issuperset(patterned)
         ]
         sites = [self.evidence.shared[self.schema.slices[other]] for other in columns]
         return np.concatenate([np.zeros(0, np.int64), *sites]).astype(np.int64)

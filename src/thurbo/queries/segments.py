@@ -35,6 +35,7 @@ _REFERENCES = 5  # samples of a normal distribution, without clusters, for compa
 _SMALLEST = 0.02  # smallest share of the rows in a segment that "auto" accepts
 _ROUNDS = 12  # bootstrap samples
 _STUDIED = 2000  # most rows for stability and silhouette
+_MANY = 5000  # rows from which k-means needs few starts: it finds the same segments
 _FEW = 20_000  # up to this many rows one thread is faster than several
 _LEAST_Z = 2.0  # smallest z of an answer in a profile
 _LINES = 5  # answers in a profile, over- and under-represented each
@@ -242,7 +243,8 @@ def _clusters(
     if n == 1:
         alone = _Figures(1.0, 0.0, 1.0, np.ones(1))
         return _Clusters(1, np.zeros(len(points), np.int64), alone, 0.0, np.zeros(1, bool)), tried
-    labels = _largest_first(_cluster_labels(points, weight, n, random), weight)
+    n_init = 10 if len(points) < _MANY else 3
+    labels = _largest_first(_cluster_labels(points, weight, n, random, n_init), weight)
     figures, reference = _figures(seen, heavy, labels[study], n, random), _reference(seen, n, random)
     return _Clusters(n, labels, figures, reference, _gaps(seen, labels[study], n)), tried
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from thurbo.report.accuracy import of_orders
 from thurbo.report.responses import FloatArray
 from thurbo.report.segment_cards import sentence
 from thurbo.report.wording import brief_of, percent, quoted
@@ -36,7 +37,7 @@ def findings(
         found += [_finding("segment", percent(each["share"]), sentence(each, rows_are)) for each in shown]
     found += [_finding("relation", percent(each["share"]), each["words"]) for each in relations[:_RELATIONS]]
     if held_out is not None:
-        found += _accuracy(held_out, texts)
+        found += _accuracy(held_out, texts) + _orders(held_out, texts)[:_SURPRISES]
         for each in held_out.get("surprises", [])[:_SURPRISES]:
             column = each["column"].removesuffix(": favourite")
             label = labels[column][each["code"]]
@@ -52,6 +53,16 @@ def _finding(kind: str, number: str, words: str) -> dict[str, str]:
     return {"kind": kind, "number": number, "words": words}
 
 
+def _orders(held_out: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
+    """How often the better of two items of a list is predicted higher."""
+    found = []
+    for each in (each for each in of_orders(held_out) if each.get("kind") == "ratings"):
+        words = f"of {each['n']:,} pairs of hidden items of {quoted(brief_of(texts, each['column']))} are put in the "
+        words += f"right order; by the mean of each item {percent(each['accuracy_marginal'])}."
+        found.append(_finding("accuracy", percent(each["accuracy"]), f"{percent(each['accuracy'])} {words}"))
+    return found
+
+
 def _accuracy(held_out: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
     if held_out.get("accuracy") is None:
         return []
@@ -60,7 +71,7 @@ def _accuracy(held_out: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]
     if held_out.get("accuracy_logistic") is not None:
         words += f", a regression of each question on all others {percent(held_out['accuracy_logistic'])}"
     found = [_finding("accuracy", percent(held_out["accuracy"]), f"{percent(held_out['accuracy'])} {words}.")]
-    gains = [each for each in held_out["columns"] if each.get("accuracy") is not None and each["answer"] != "pair"]
+    gains = [each for each in held_out["columns"] if each.get("accuracy") is not None and each.get("answer") != "pair"]
     if len(gains) > 1:
         best = max(gains, key=lambda each: each["accuracy"] - each["accuracy_marginal"])
         least = min(gains, key=lambda each: each["accuracy"] - each["accuracy_marginal"])

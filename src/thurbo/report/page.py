@@ -15,6 +15,7 @@ from typing import Any
 
 from thurbo.errors import ThurboError
 from thurbo.report import pictures
+from thurbo.report.accuracy import of_orders, verdict
 from thurbo.report.missing import missing_words
 from thurbo.report.times import time_words
 from thurbo.report.wording import BRIEF, brief_of, clipped, percent
@@ -69,6 +70,8 @@ def render(summary: Mapping[str, Any]) -> str:
         colours=pictures.segment_colours(summary["segments"]["profiles"]),
         facts=_facts(summary, place, heat, texts),
         accuracy=accuracy_by_column(held_out),
+        verdict=verdict(held_out) if held_out else [],
+        orders=of_orders(held_out),
         sections=_sections(summary),
     )
 

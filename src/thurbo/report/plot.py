@@ -15,12 +15,11 @@ from scipy.special import expit
 from thurbo.errors import ThurboError
 from thurbo.io.table import as_table
 from thurbo.queries.dependence import ordered
-from thurbo.queries.scaling import scaled
 from thurbo.report.missing import NOTHING, missing_kinds
 from thurbo.report.pictures import palette, segment_colours
 from thurbo.report.responses import read_answers
 from thurbo.report.row_map import named, row_map
-from thurbo.report.segment_cards import find_segments, segment_records
+from thurbo.report.segment_cards import find_segments, placed, segment_records
 from thurbo.report.units import describe_units
 from thurbo.report.wording import brief_of, briefs, clipped, texts_of
 from thurbo.schema.routing import NOT_APPLICABLE
@@ -77,11 +76,9 @@ def map(
     answers = read_answers(model.schema_, table)
     texts = texts_of(model.schema_, answers)
     chosen = None if colour_by is None else named(answers, [colour_by])[0]
-    found = find_segments(model, X, seed)
-    log_odds = np.asarray(model.transform(X, output="log_odds"), float)
-    weight = model.schema_.weights(table, missing_columns="ignore")
-    points = scaled(log_odds, model.weights_.shape[1], weight)
-    layout = row_map(points, found.labels, [], {}, seed, max_points)
+    where = placed(model, table)
+    found = find_segments(model.schema_, where, seed)
+    layout = row_map(where.points, found.labels, [], {}, seed, max_points)
     x, y, rows = (np.asarray(layout[key]) for key in ("x", "y", "rows"))
     ax = _axes(ax, 7.0, 6.0)
     if chosen is None:

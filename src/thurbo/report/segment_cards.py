@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from thurbo.queries.segments import STABLE
+import numpy as np
+
+from thurbo.queries.scaling import scaled
+from thurbo.queries.segments import STABLE, segments
 from thurbo.report.question_cards import plain
+from thurbo.report.responses import FloatArray
 from thurbo.report.wording import clipped, percent
 
 FEWEST, MOST = 3, 6  # segments of a report
@@ -17,13 +21,34 @@ _SOLID, _LOOSE = 0.85, 0.6  # stability (Jaccard index)
 _SMALLEST = 0.05
 
 
-def find_segments(model: Any, X: Any, seed: int) -> Any:
+class Placed(NamedTuple):
+    """The rows of a table in the model: log-odds of units and factors, places for maps and segments, answers."""
+
+    log_odds: FloatArray  # [row, feature]
+    points: FloatArray  # [row, feature]
+    weight: FloatArray | None  # [row]
+    blocks: Mapping[str, Any]
+
+
+def placed(model: Any, table: Any, blocks: Mapping[str, Any] | None = None) -> Placed:
+    """Where the model sees the rows; `blocks` are the answers, if they were read before."""
+    log_odds = np.asarray(model.transform(table, output="log_odds"), float)
+    weight = model.schema_.weights(table, missing_columns="ignore")
+    points = scaled(log_odds, model.weights_.shape[1], weight)
+    return Placed(log_odds, points, weight, model.schema_.compile(table) if blocks is None else blocks)
+
+
+def find_segments(schema: Any, rows: Placed, seed: int) -> Any:
     """Three to six segments: as many as bootstrap samples reproduce, else the best number of these."""
-    found = model.segments(X, n=range(FEWEST, MOST + 1), random_state=seed)
+    found = _divided(schema, rows, range(FEWEST, MOST + 1), seed)
     stable = [t["n"] for t in found.tried if t["agreement"] >= STABLE and t["smallest"] >= _SMALLEST]
     if stable and max(stable) != found.n:
-        return model.segments(X, n=int(max(stable)), random_state=seed)
+        return _divided(schema, rows, int(max(stable)), seed)
     return found
+
+
+def _divided(schema: Any, rows: Placed, n: Any, seed: int) -> Any:
+    return segments(schema, rows.blocks, rows.points, rows.weight, n, np.random.RandomState(seed))
 
 
 def segment_records(found: Any, texts: Mapping[str, Mapping[str, str]], gates: Collection[str] = ()) -> dict[str, Any]:
@@ -111,16 +136,23 @@ def sentence(profile: Mapping[str, Any], rows_are: str) -> str:
     parts = [_said(line) for line in shown]
     size = f"{percent(profile['share'])} of the {rows_are} ({profile['n']:,})"
     if profile["few_answers"]:
-        return f"{size} gave few answers: {percent(profile['answered'])} of the questions on average. {_first(parts)}"
-    return f"{size} form the segment “{profile['name']}”. {_first(parts)}"
+        answered = f"{percent(profile['answered'])} of the questions on average"
+        return f"{size} gave few answers (segment {profile['segment']}): {answered}. {_first(parts)}"
+    return f"{size} are segment {profile['segment']}, “{profile['name']}”. {_first(parts)}"
 
 
 def _said(line: Mapping[str, Any]) -> str:
     if line["is_share"]:
-        return f"{percent(line['value'])} “{line['brief']}: {line['answer']}” ({percent(line['overall'])} overall)"
+        return (
+            f"{percent(line['value'])} answered “{line['brief']}: {line['answer']}” ({percent(line['overall'])} of all)"
+        )
     answer = f"{line['brief']}{': ' if line['answer'] else ''}{line['answer']}"
-    return f"“{answer}” {line['value']:.4g} on average ({line['overall']:.4g} overall)"
+    return f"“{answer}” {line['value']:.4g} on average ({line['overall']:.4g} of all)"
 
 
 def _first(parts: Sequence[str]) -> str:
-    return ", ".join(parts) + "." if parts else "Their answers do not differ clearly from those of the others."
+    return (
+        "Of these, " + ", ".join(parts) + "."
+        if parts
+        else "Their answers do not differ clearly from those of the others."
+    )

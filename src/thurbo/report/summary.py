@@ -14,7 +14,6 @@ from scipy.special import expit
 
 from thurbo import __version__
 from thurbo.io.table import Table, as_table
-from thurbo.queries.scaling import scaled
 from thurbo.report.accuracy import as_plain
 from thurbo.report.catalogue import catalogue
 from thurbo.report.cautions import cautions
@@ -23,7 +22,7 @@ from thurbo.report.missing import missing_kinds
 from thurbo.report.question_cards import plain, question_records
 from thurbo.report.responses import Answers, FloatArray, read_answers
 from thurbo.report.row_map import named, row_map, row_texts, telling
-from thurbo.report.segment_cards import find_segments, segment_records
+from thurbo.report.segment_cards import Placed, find_segments, placed, segment_records
 from thurbo.report.units import describe_factors, describe_units
 from thurbo.report.wording import texts_of
 from thurbo.schema.routing import not_applicable
@@ -108,13 +107,14 @@ def summary(
     """
     read, tested = _reading(model, X), as_plain(held_out)
     coloured = None if colour_by is None else named(read.answers, colour_by)  # raises before any work
-    found = find_segments(model, X, seed)
+    where = placed(model, read.table, read.blocks)
+    found = find_segments(model.schema_, where, seed)
     return {
         **Names(title, rows_are, columns_are, source)._asdict(),
         "thurbo_version": __version__,
         **_contents(model, read, found, tested, rows_are),
         "items": catalogue(model, seed),
-        **_structure(model, read, found, coloured, seed, max_points, rows),
+        **_structure(model, read, where, found, coloured, seed, max_points, rows),
         "what_if": [dict(each) for each in what_if],
         "history": _history(model.history_),
         "texts": read.texts,
@@ -166,19 +166,24 @@ def _relations(model: Any, read: _Read) -> tuple[list[dict[str, Any]], dict[str,
 
 
 def _structure(
-    model: Any, read: _Read, found: Any, coloured: list[Answers] | None, seed: int, max_points: int, rows: bool
+    model: Any,
+    read: _Read,
+    where: Placed,
+    found: Any,
+    coloured: list[Answers] | None,
+    seed: int,
+    max_points: int,
+    rows: bool,
 ) -> dict[str, Any]:
     """Hidden units, factors and the map."""
-    log_odds = np.asarray(model.transform(read.table, output="log_odds"), float)
     n_hidden = model.weights_.shape[1]
-    on, factors = expit(log_odds[:, :n_hidden]), log_odds[:, n_hidden:]
+    on, factors = expit(where.log_odds[:, :n_hidden]), where.log_odds[:, n_hidden:]
     weights, sites = np.asarray(model.weights_, float), list(model.site_names_)
     units = describe_units(read.answers, on, weights, sites, rows=read.weight, texts=read.texts)
     columns = telling(read.answers, found) if coloured is None else coloured
     skipped = not_applicable(model.schema_, model.schema_.skips, read.table)
     out = {each.name: skipped[own.name] for own in read.answers if own.name in skipped for each in (own, *own.parts)}
-    points = scaled(log_odds, n_hidden, read.weight)
-    place = row_map(points, found.labels, columns, out, seed, max_points)
+    place = row_map(where.points, found.labels, columns, out, seed, max_points)
     which = place.pop("rows")
     names = model.schema_.row_names(read.table)
     place["people"] = row_texts(read.answers, read.texts, names, which) if rows else None

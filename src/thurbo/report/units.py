@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
 from thurbo.report.responses import Answers, FloatArray
 from thurbo.report.wording import listing, percent
@@ -54,7 +55,9 @@ def describe_units(
     lines = [line for a in answers for line in a.lines]
     names = {line.site: line.name for line in lines if line.site}
     place = {str(site): row for row, site in enumerate(site_names)}
-    contrasts = [found for line in lines if (found := _contrast(line, on, rows)) is not None]
+    weighted = on * rows[:, None]
+    with threadpool_limits(1, user_api="blas"):  # many small products, whose threads would wait for each other
+        contrasts = [found for line in lines if (found := _contrast(line, weighted, rows)) is not None]
     standardised = np.array([found.standardised for found in contrasts]).reshape(len(contrasts), on.shape[1])
     units: list[dict[str, Any]] = []
     for k in range(on.shape[1]):
@@ -99,25 +102,28 @@ def _alike(on: FloatArray, rows: FloatArray, strength: Sequence[float]) -> list[
     return found
 
 
-def _contrast(line: Answers, on: FloatArray, rows: FloatArray) -> Contrast | None:
-    """The differences between on and off of each unit for one line; None if there are too few answers."""
+def _contrast(line: Answers, weighted: FloatArray, rows: FloatArray) -> Contrast | None:
+    """The differences between on and off of each unit for one line; None if there are too few answers.
+
+    `weighted` is how far each unit is on, times the weight of the row: [row, unit].
+    """
     observed = line.observed & (rows > 0)
-    values, rows = line.values[observed], rows[observed]
+    values, own = line.values[observed], rows[observed]
     if len(values) < 2 or values.min() == values.max():
         return None
-    spread = float(np.sqrt(np.cov(values, aweights=rows, ddof=0)))
-    weight = (on if observed.all() else on[observed]) * rows[:, None]
-    n_on = weight.sum(axis=0)
-    n_off = rows.sum() - n_on
+    spread = float(np.sqrt(np.cov(values, aweights=own, ddof=0)))
+    statements, holds = _statements(line, values)
+    # Rows without an answer are zeros: copying the others for each line would take longer than the sums.
+    stacked = np.zeros((len(holds) + 2, len(observed)))
+    stacked[:, observed] = np.vstack([np.ones(len(values)), values, holds])
+    (n_on, *total_on), (n, *total) = stacked @ weighted, stacked @ rows
+    n_off = n - n_on
     enough = np.minimum(n_on, n_off) >= _FEWEST
     if not enough.any():
         return None
-    statements, holds = _statements(line, values)
-    stacked = np.vstack([values, holds])
-    total_on = stacked @ weight
     with np.errstate(divide="ignore", invalid="ignore"):
-        means_on = np.where(enough, total_on / n_on, np.nan)
-        means_off = np.where(enough, ((stacked @ rows)[:, None] - total_on) / n_off, np.nan)
+        means_on = np.where(enough, np.asarray(total_on) / n_on, np.nan)
+        means_off = np.where(enough, (np.asarray(total)[:, None] - total_on) / n_off, np.nan)
     standardised = (means_on[0] - means_off[0]) / spread
     return Contrast(line, means_on[0], means_off[0], standardised, statements, means_on[1:], means_off[1:])
 
@@ -188,8 +194,12 @@ def describe_factors(
     texts = {} if texts is None else texts
     rows = np.ones(len(factors)) if rows is None else rows
     lines = [line for each in answers for line in each.lines if line.observed.sum() > 2]
-    correlation = np.stack([_correlations(line, factors, rows) for line in lines]) if lines else np.zeros((0, 0))
-    found = []
+    centred = factors - np.average(factors, axis=0, weights=rows) if len(factors) else factors
+    squares = centred**2
+    with threadpool_limits(1, user_api="blas"):
+        found = [_correlations(line, centred, squares, rows) for line in lines]
+    correlation = np.stack(found) if lines else np.zeros((0, 0))
+    records = []
     for k in range(factors.shape[1]):
         own = correlation[:, k] if len(lines) else np.zeros(0)
         order = np.argsort(-np.abs(own), kind="stable")
@@ -200,18 +210,19 @@ def describe_factors(
                 name = lines[i].name
                 text = texts[name]["short"] if name in texts else name
                 side.append({"column": name, "text": text, "correlation": float(own[i])})
-        spread = float(np.average((factors[:, k] - np.average(factors[:, k], weights=rows)) ** 2, weights=rows))
-        found.append({"factor": k + 1, "variance": spread, **ends})
-    return sorted(found, key=lambda each: -each["variance"])
+        records.append({"factor": k + 1, "variance": float(np.average(squares[:, k], weights=rows)), **ends})
+    return sorted(records, key=lambda each: -each["variance"])
 
 
-def _correlations(line: Answers, factors: FloatArray, rows: FloatArray) -> FloatArray:
+def _correlations(line: Answers, factors: FloatArray, squares: FloatArray, rows: FloatArray) -> FloatArray:
     """Correlation of one line of answers with each factor, over the rows that have the answer."""
     own = line.observed & (rows > 0)
-    values, weight, known = line.values[own], rows[own], factors[own]
+    values, weight = line.values[own], np.where(own, rows, 0.0)
     if len(values) < 3 or np.ptp(values) == 0:
         return np.zeros(factors.shape[1])
-    x = values - np.average(values, weights=weight)
-    z = known - np.average(known, axis=0, weights=weight)
-    spread = np.sqrt((weight @ x**2) * (weight @ z**2))
-    return np.where(spread > 1e-12, (weight * x) @ z / np.maximum(spread, 1e-12), 0.0)
+    x = np.zeros(len(rows))
+    x[own] = values - np.average(values, weights=rows[own])
+    mean, together = np.stack([weight / weight.sum(), weight * x]) @ factors
+    variance = np.maximum(weight @ squares - weight.sum() * mean**2, 0.0)
+    spread = np.sqrt((weight @ x**2) * variance)
+    return np.where(spread > 1e-12, together / np.maximum(spread, 1e-12), 0.0)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from thurbo.columns.block import Block
 from thurbo.columns.cells import BoolArray, FloatArray, IntArray
+from thurbo.columns.forms.scores import ByRival, Tested
+
+if TYPE_CHECKING:
+    from thurbo.columns.column import Column
+    from thurbo.columns.forms.form import Trial
 
 N_FEATURES = 40  # items with a feature of their own in a regression
 N_SHOWN = 12  # items that a report or a segment shows
@@ -71,3 +79,37 @@ def shifts(block: Block, level: FloatArray, weight: FloatArray) -> FloatArray:
     total, typical = np.bincount(site, weight * level, minlength=n_sites), np.average(level, weights=weight)
     spread = np.sqrt(np.average((level - typical) ** 2, weights=weight)) or 1.0
     return (total - typical * n) / (n + DAMPING) / spread
+
+
+def pairs_of(row: NDArray[Any], value: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Positions of (better, worse) lines among lines of the same row; `row` is sorted."""
+    better, worse = [], []
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    for begin, end in zip(starts, [*starts[1:], len(row)], strict=True):
+        a, b = np.nonzero(value[begin:end, None] > value[None, begin:end])
+        better.append(a + begin)
+        worse.append(b + begin)
+    if not better:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    return np.concatenate(better), np.concatenate(worse)
+
+
+def in_order(gap: FloatArray) -> FloatArray:
+    """1 where the better item of a pair has the higher value, a half in a tie."""
+    return (gap > 0) + 0.5 * (gap == 0)
+
+
+def test_order(column: Column, trial: Trial, truth: NDArray[Any], values: ByRival) -> list[Tested]:
+    """Accuracy of ranking: of two masked items of one row with different scores, is the better one predicted higher?
+
+    `truth` are the scores of the masked lines, `values` what each method expects, [answer].
+    """
+    entries = trial.block.entries
+    if entries is None:
+        return []
+    better, worse = pairs_of(trial.row, truth)
+    if not len(better):
+        return []
+    right = {rival: in_order(each[better] - each[worse]) for rival, each in values.items()}
+    weight = trial.weight[trial.masked][better]
+    return [Tested.of(f"{trial.name}: pairs", column, "pair", trial.row[better], weight, right=right)]

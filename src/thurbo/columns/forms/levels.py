@@ -70,7 +70,11 @@ class LevelForm(Form):
         code = self.codes(column, trial.block)
         rivals = label_rivals(trial, code, self.probabilities(column, trial.ask))
         rows = trial.masked
-        return [tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows], trial.row)]
+        found = tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows], trial.row)
+        if trial.block.entries is None:
+            return [found]
+        expected = {rival: chance @ np.arange(chance.shape[1]) for rival, chance in rivals.items()}
+        return [found, *items.test_order(column, trial, code[rows], expected)]
 
     def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         if block.entries is not None:

@@ -121,6 +121,9 @@ class NumberForm(Form):
             found.append(self._of_points(column, trial, np.flatnonzero(is_point), guesses))
         if intervals:
             found.append(self._of_intervals(column, trial, np.flatnonzero(~is_point), guesses))
+        if trial.block.entries is not None and not intervals:
+            expected = {"": trial.ask.utility()[0], "_marginal": guesses["_marginal"].mean}
+            found += items.test_order(column, trial, trial.block.lower[trial.masked, 0], expected)
         return found
 
     def _baselines(self, trial: Trial) -> Guesses:

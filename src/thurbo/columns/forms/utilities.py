@@ -281,22 +281,9 @@ def _test_pairs(column: Column, trial: Trial, mean: FloatArray) -> Tested:
     right = {}
     for rival, utility in rivals.items():
         gap = utility[number, better] - utility[number, worse]
-        right[rival] = (gap > 0) + 0.5 * (gap == 0)
+        right[rival] = items.in_order(gap)
     weight = trial.weight[rows[number]]
     return Tested.of(f"{trial.name}: pairs", column, "pair", trial.row[number], weight, right=right)
-
-
-def _pairs_of(row: NDArray[Any], tier: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Positions of (better, worse) lines among lines of the same row; `row` is sorted."""
-    better, worse = [], []
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
-    for begin, end in zip(starts, [*starts[1:], len(row)], strict=True):
-        a, b = np.nonzero(tier[begin:end, None] > tier[None, begin:end])
-        better.append(a + begin)
-        worse.append(b + begin)
-    if not better:
-        return np.zeros(0, np.intp), np.zeros(0, np.intp)
-    return np.concatenate(better), np.concatenate(worse)
 
 
 def _test_listed_pairs(column: Column, trial: Trial) -> list[Tested]:
@@ -304,7 +291,7 @@ def _test_listed_pairs(column: Column, trial: Trial) -> list[Tested]:
     block, lines = trial.block, trial.masked
     assert block.entries is not None
     mean, deviation = trial.ask.utility()
-    better, worse = _pairs_of(block.entries.row[lines], block.tier[lines, 0])
+    better, worse = items.pairs_of(block.entries.row[lines], block.tier[lines, 0])
     if not len(better):
         return []
     usual, slope = _item_standings(trial)
@@ -316,7 +303,7 @@ def _test_listed_pairs(column: Column, trial: Trial) -> list[Tested]:
     scores = {rival: np.maximum(each, np.log(LEAST_CHANCE)) for rival, each in scores.items()}
     weight = trial.weight[lines][better]
     gaps = {"": gap, "_marginal": usual_gap}
-    hits = {rival: (each > 0) + 0.5 * (each == 0) for rival, each in gaps.items()}
+    hits = {rival: items.in_order(each) for rival, each in gaps.items()}
     row = trial.row[better]
     return [Tested.of(f"{trial.name}: pairs", column, "pair", row, weight, score=scores, right=hits)]
 
@@ -329,7 +316,7 @@ def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
     place = standing(block)[:, 0]
     usual = items.shifts(block, place, trial.weight * shown)
     kept = np.flatnonzero(shown)[: MOST_PAIRS // 4]
-    better, worse = _pairs_of(block.entries.row[kept], block.tier[kept, 0])
+    better, worse = items.pairs_of(block.entries.row[kept], block.tier[kept, 0])
     gap = usual[block.entries.site[kept[better]]] - usual[block.entries.site[kept[worse]]]
     slope = 1.0
     for _ in range(30):  # Newton steps of a logistic regression with one slope and a weak prior

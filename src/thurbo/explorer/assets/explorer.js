@@ -7,6 +7,7 @@
     for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
     return found;
   };
+  const short = (value) => String(Number(value.toPrecision(4)));
   const percent = (share) => Math.round(100 * share) + " %";
   const say = (text, failed = false) => { $("status").textContent = text; $("status").className = failed ? "error" : ""; };
   const ask = async (what, body = {}) => {
@@ -25,7 +26,7 @@
     : ["#23468f", "#c05f1d", "#2b7a57", "#8a3b8f", "#8a6d00", "#a8324a", "#1f7a86", "#7a5236", "#5f6d12", "#59616c"];
   const colour = (number) => COLOURS[(number - 1) % COLOURS.length];
 
-  let survey, by = {}, state, past = [], selected = new Set(), pins = [], filled = {};
+  let survey, by = {}, state, past = [], selected = new Set(), pins = [], filled = {}, rated = {};
   const canvas = $("map"), pen = canvas.getContext("2d");
   let places = [], lasso = null;
 
@@ -84,20 +85,22 @@
     $("group-said").textContent = found.n.toLocaleString("en") + " rows are selected. Bars: the group; the line: all others. The largest differences come first.";
     $("group").replaceChildren(...found.questions.slice(0, 60).map((q) => card(q.name, q.bars
       ? q.bars.map((bar) => [bar.label, bar.inside, bar.rest])
-      : null, q.bars ? null : "Median " + q.inside.toPrecision(4) + "; others " + q.rest.toPrecision(4))));
+      : null, q.scale ? "Mean scores, " + short(q.scale[0]) + " to " + short(q.scale[1]) + ", of the items with most scores"
+      : q.bars ? null : "Median " + short(q.inside) + "; others " + short(q.rest), q.scale)));
     say("Group of " + found.n.toLocaleString("en") + " rows.");
   };
-  const card = (name, bars, words) => {
+  const card = (name, bars, words, scale = null) => {
     const box = make("article", null, { class: "card", "data-name": name });
+    const along = (value) => (scale ? (value - scale[0]) / (scale[1] - scale[0] || 1) : value), told = scale ? (value) => value.toFixed(2) : percent;
     box.append(make("h3", by[name].brief, { title: by[name].text }));
     if (words) box.append(make("p", words));
     if (!bars) return box;
     const list = make("ul");
     for (const [label, share, other] of bars) {
       const line = make("li"), bar = make("span", null, { class: "bar", "aria-hidden": "true" }), fill = make("i"), mark = make("i", null, { class: "mark" });
-      fill.style.width = 100 * share + "%"; mark.style.left = 100 * other + "%";
+      fill.style.width = 100 * along(share) + "%"; mark.style.left = 100 * along(other) + "%";
       bar.append(fill, mark);
-      line.append(make("span", label), make("b", percent(share)), make("small", percent(other)), bar);
+      line.append(make("span", label), make("b", told(share)), make("small", told(other)), bar);
       list.append(line);
     }
     box.append(list);
@@ -138,18 +141,20 @@
 
   const distribution = (name, now, usual) => {
     if (now.quantiles) {
-      const words = (q) => q[2].toPrecision(4) + " (90 %: " + q[0].toPrecision(4) + " to " + q[4].toPrecision(4) + ")";
+      const words = (q) => short(q[2]) + " (90 %: " + short(q[0]) + " to " + short(q[4]) + ")";
       return card(name, null, "Median " + words(now.quantiles) + (usual ? "; before " + words(usual.quantiles) : ""));
     }
     return card(name, now.chance.map((share, k) => [by[name].labels[k], share, usual ? usual.chance[k] : share]));
   };
   const distance = (a, b) => (a.chance ? Math.max(...a.chance.map((share, k) => Math.abs(share - b.chance[k]))) : Math.abs(a.quantiles[2] - b.quantiles[2]) / (Math.abs(b.quantiles[4] - b.quantiles[0]) || 1));
+  const pinWords = (pin) => typeof pin === "string" ? pin
+    : by[pin.name].brief + (pin.relation === "above" ? ": " + pin.values.join(" above ") : ": " + pin.relation + " " + pin.values.join(pin.relation === "between" ? " and " : ", "));
   const setPins = async (next) => {
     const found = await ask("pin", { pins: next });
-    if (!found) return;
+    if (!found) return false;
     pins = next;
     $("pins").replaceChildren(...pins.map((pin, k) => {
-      const line = make("li", pin), off = make("button", "×", { type: "button", "aria-label": "Remove " + pin });
+      const line = make("li", pinWords(pin)), off = make("button", "×", { type: "button", "aria-label": "Remove " + pinWords(pin) });
       off.addEventListener("click", () => setPins(pins.filter((_, other) => other !== k)));
       line.append(off);
       return line;
@@ -157,35 +162,46 @@
     const order = found.questions.map((q) => [distance(q.given, q.usual), q]).sort((a, b) => b[0] - a[0]);
     $("pinned").replaceChildren(...order.slice(0, 80).map(([, q]) => distribution(q.name, q.given, q.usual)));
     say(pins.length ? "Bars: with the pins; the line: without. The largest changes come first." : "Nothing is pinned.");
+    return true;
   };
   const options = (box, texts) => box.replaceChildren(...texts.map(([value, text]) => make("option", text, { value })));
+  const same = (label) => [label, label];
   const pinQuestion = () => {
     const q = by[$("pin-question").value];
-    options($("pin-relation"), q.ordered ? [["=", "exactly"], [">=", "at least"], ["<=", "at most"]] : [["=", "exactly"], ["!", "anything but"]]);
-    options($("pin-value"), q.labels.map((label) => [label, label]));
-    $("pin-value").hidden = !q.labels.length; $("pin-number").hidden = Boolean(q.labels.length);
+    options($("pin-relation"), q.relations.map(same));
+    for (const id of ["pin-value", "pin-second", "pin-several"]) options($(id), q.labels.map(same));
+    if (q.labels.length > 1) $("pin-second").value = q.labels[1];
+    pinRelation();
+  };
+  const pinRelation = () => {
+    const q = by[$("pin-question").value], relation = $("pin-relation").value, several = relation === "one of" || relation === "anything but";
+    const two = relation === "between" || relation === "above", words = q.labels.length > 0;
+    $("pin-value").hidden = !words || several; $("pin-second").hidden = !words || !two; $("pin-several").hidden = !several;
+    $("pin-number").hidden = words; $("pin-end").hidden = words || !two;
+    $("pin-and").hidden = !two; $("pin-and").textContent = relation;
+    if (relation === "between") $("pin-and").textContent = "and";
   };
   $("pin-question").addEventListener("change", pinQuestion);
+  $("pin-relation").addEventListener("change", pinRelation);
   $("pin-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const q = by[$("pin-question").value], relation = $("pin-relation").value, value = q.labels.length ? $("pin-value").value : $("pin-number").value;
-    const others = q.labels.filter((label) => label !== value);
-    const pin = relation === "!" ? q.name + " = " + others.join(" | ") : q.name + " " + relation + " " + value;
-    setPins([...pins.filter((own) => !own.startsWith(q.name + " ")), pin]);
+    const name = $("pin-question").value, relation = $("pin-relation").value;
+    const shown = ["pin-value", "pin-second", "pin-number", "pin-end"].filter((id) => !$(id).hidden).map((id) => $(id).value);
+    const values = $("pin-several").hidden ? shown : [...$("pin-several").selectedOptions].map((each) => each.value);
+    const adds = ["above", "selected", "not selected"].includes(relation);
+    setPins([...pins.filter((own) => own.name !== name || adds), { name, relation, values }]);
   });
   $("free-form").addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (!$("free").value.trim()) return;
-    const before = pins.length;
-    await setPins([...pins, $("free").value.trim()]);
-    if (pins.length > before) $("free").value = "";
+    const text = $("free").value.trim();
+    if (text && (await setPins([...pins, text]))) $("free").value = "";
   });
 
   const fill = async () => {
     const found = await ask("respondent", { answers: filled, target: $("target").value });
     if (!found) return;
     $("moved").replaceChildren(...found.moved.slice(0, 12).map((m) => {
-      const by100 = m.word === "median" ? m.value.toPrecision(4) + ", without this answer " + m.without.toPrecision(4) : percent(m.value) + ", without this answer " + percent(m.without);
+      const by100 = m.word === "median" ? short(m.value) + ", without this answer " + short(m.without) : percent(m.value) + ", without this answer " + percent(m.without);
       return make("li", by[m.name].brief + ": " + filled[m.name] + " → " + m.word + " " + by100);
     }));
     const first = $("target").value;
@@ -205,21 +221,66 @@
   };
   $("target").addEventListener("change", fill);
 
-  const tabs = ["group", "pins", "one"];
+  const list = () => survey.lists[Number($("list").value) || 0];
+  const ratings = () => rated[list().name] || (rated[list().name] = []);
+  const recommend = async () => {
+    const own = list(), found = await ask("recommend", { list: own.name, ratings: ratings(), answers: filled });
+    if (!found) return false;
+    const value = own.by === "order" ? (v) => v.toFixed(2) : (v) => v.toFixed(own.by === "levels" ? 2 : 3);
+    $("rated").replaceChildren(...ratings().map(([item, score], k) => {
+      const line = make("li", item + (own.by === "order" ? "" : ": " + score)), off = make("button", "×", { type: "button", "aria-label": "Remove " + item });
+      off.addEventListener("click", () => { rated[own.name] = ratings().filter((_, other) => other !== k); recommend(); });
+      line.append(off);
+      return line;
+    }));
+    $("best").replaceChildren(...found.best.map((each, k) => {
+      const line = make("tr"), moved = each.before - k - 1;
+      line.append(make("td", k + 1), make("th", each.item, { scope: "row" }), make("td", value(each.value)), make("td", value(each.usual)));
+      line.append(make("td", moved ? (moved > 0 ? "↑ from " : "↓ from ") + each.before : "same"));
+      return line;
+    }));
+    $("why").textContent = found.moved.length ? "What moved “" + found.first + "”, the first one:" : "";
+    $("moved-items").replaceChildren(...found.moved.slice(0, 8).map((each) => make("li", each.item + ": " + value(each.with) + ", without this rating " + value(each.without))));
+    const n = ratings().length;
+    say(n ? n + (n === 1 ? " rating" : " ratings") + ". The recommendations take them into account." : "No ratings yet: these items are liked most by everyone.");
+    return true;
+  };
+  const showList = () => {
+    const own = list();
+    options($("items"), own.items.map((item) => [item, ""]));
+    options($("rating"), own.levels.map(same));
+    $("rating").value = own.levels[own.levels.length - 1] || "";
+    $("rating").hidden = own.by !== "levels"; $("rating-number").hidden = own.by !== "numbers";
+    $("list-note").textContent = own.n_items.toLocaleString("en") + " items" + (own.by === "order" ? "; add the best one first." : ".") + " Answers that are filled in under Respondent count too.";
+    $("value-head").textContent = own.by === "order" ? "Utility" : "Predicted score";
+  };
+  $("list").addEventListener("change", () => { showList(); recommend(); });
+  $("rate-form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const own = list(), item = $("item").value.trim(), before = ratings();
+    if (!item) return;
+    const score = own.by === "levels" ? $("rating").value : own.by === "numbers" ? $("rating-number").value : null;
+    rated[own.name] = [...before.filter(([other]) => other !== item), [item, score]];
+    if (await recommend()) $("item").value = ""; else rated[own.name] = before;
+    $("item").focus();
+  });
+
+  let tabs = ["group", "pins", "one", "lists"];
   const show = (name) => tabs.forEach((each) => {
     $("panel-" + each).hidden = each !== name;
     $("tab-" + each).setAttribute("aria-selected", String(each === name));
     $("tab-" + each).tabIndex = each === name ? 0 : -1;
   });
-  tabs.forEach((name, k) => {
+  tabs.forEach((name) => {
     $("tab-" + name).addEventListener("click", () => {
       show(name);
       if (name === "pins" && !$("pinned").children.length) setPins(pins);
       if (name === "one" && !$("predicted").children.length) fill();
+      if (name === "lists") recommend();
     });
     $("tab-" + name).addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (step) { const next = $("tab-" + tabs[(k + step + 3) % 3]); next.focus(); next.click(); }
+      if (step) { const next = $("tab-" + tabs[(tabs.indexOf(name) + step + tabs.length) % tabs.length]); next.focus(); next.click(); }
     });
   });
 
@@ -234,9 +295,14 @@
     const tall = canvas.height / canvas.width, low = Math.min(...survey.y), high = Math.max(...survey.y), scale = Math.min(0.96, (0.94 * tall) / Math.max(high - low, 1e-9));
     places = survey.x.map((x, k) => [canvas.width * (0.5 + scale * x), canvas.width * (tall / 2 - scale * (survey.y[k] - (low + high) / 2))]);
     const simple = survey.questions.filter((q) => q.fillable);
-    options($("pin-question"), simple.map((q) => [q.name, q.brief]));
+    const known = survey.questions.filter((q) => q.relations.length);
+    options($("pin-question"), known.map((q) => [q.name, q.brief]));
     options($("target"), simple.map((q) => [q.name, q.brief]));
-    if (simple.length) pinQuestion();
+    options($("list"), survey.lists.map((each, k) => [k, each.brief]));
+    const has = { group: true, pins: known.length > 0, one: simple.length > 0, lists: survey.lists.length > 0 };
+    tabs = tabs.filter((name) => { $("tab-" + name).hidden = !has[name]; return has[name]; });
+    if (known.length) pinQuestion();
+    if (survey.lists.length) showList();
     showSegments(); showFill(); draw(); select([]);
     $("undo").disabled = true;
     say(survey.n_rows.toLocaleString("en") + " rows, " + survey.questions.length + " questions.");
