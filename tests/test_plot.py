@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from tests.test_report import FakeModel, fake
+from tests.test_report import FakeModel, fake, two_segments  # noqa: F401  (for every test of this file)
 from thurbo import plot
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.queries.evaluate.evaluation import Evaluation

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import re
+from collections.abc import Iterator
 from html import escape
 from html.parser import HTMLParser
 from typing import Any
@@ -21,7 +22,7 @@ from thurbo.queries.dependence import Dependence
 from thurbo.queries.scaling import scaled
 from thurbo.queries.segments import Segments, segments
 from thurbo.report import embedding as embedding_module
-from thurbo.report import render, summary
+from thurbo.report import render, segment_cards, summary
 from thurbo.report.embedding import embed
 from thurbo.report.pictures import palette
 from thurbo.report.responses import Answers, read_answers
@@ -33,6 +34,15 @@ from thurbo.schema.question_texts import question_texts
 pytestmark = pytest.mark.usefixtures("few_segments")
 
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_segments() -> Iterator[None]:
+    """Two segments, if the rows are different: the rows of fake models are of two kinds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_cards, "FEWEST", 2)
+        patch.setattr(segment_cards, "MOST", 2)
+        yield
 
 
 class FakeModel:
@@ -53,12 +63,12 @@ class FakeModel:
     def transform(self, table: Any, output: str = "probability") -> np.ndarray:
         return self._log_odds if output == "log_odds" else 1 / (1 + np.exp(-self._log_odds))
 
-    def segments(self, table: Any, n: Any, random_state: int = 0) -> Segments:
+    def segments(self, table: Any, n: int, random_state: int = 0) -> Segments:
         points = scaled(self._log_odds, self.weights_.shape[1])
         weight = self.schema_.weights(as_table(table), missing_columns="ignore")
-        blocks = self.schema_.compile(table)
-        n = min(2, len(np.unique(points, axis=0))) if points.size else 1
-        return segments(self.schema_, blocks, points, weight, n, np.random.RandomState(random_state))
+        return segments(
+            self.schema_, self.schema_.compile(table), points, weight, n, np.random.RandomState(random_state)
+        )
 
     def dependence(self, table: Any) -> Dependence:
         """Squared correlations of the answers, which stand for shares of uncertainty."""
