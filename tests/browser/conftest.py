@@ -16,6 +16,9 @@ from thurbo import demo, report
 sync = pytest.importorskip("playwright.sync_api")
 
 from tests.browser.install import browser as chromium  # noqa: E402
+from tests.known import known_model  # noqa: E402
+
+sync.expect.set_options(timeout=60_000)  # the first question of a kind compiles a program
 
 FLAGS = (
     "--no-sandbox",
@@ -146,6 +149,13 @@ def explored(demo_survey: Survey) -> Iterator[Any]:
 def explored_lists(list_survey: Survey) -> Iterator[Any]:
     """Ratings behind a running server."""
     yield from _running(list_survey, "Films")
+
+
+@pytest.fixture(scope="session")
+def explored_kinds() -> Iterator[Any]:
+    """One question of each kind behind a running server."""
+    model = known_model()
+    yield from _running(Survey(model, model.sample(90, random_state=0), Path()), "Known")
 
 
 def _running(survey: Survey, title: str) -> Iterator[Any]:

@@ -126,7 +126,7 @@ def test_a_page_of_lists_tells_what_is_liked_together_and_ranked_right(list_surv
         item, near = row.locator("th").inner_text(), row.locator("td").nth(1).inner_text()
         if not item.startswith("<"):
             assert near.startswith(item.split()[0])  # films of the same kind
-    assert page.locator(".catalogue svg text").count() > 3
+    assert page.locator(".catalogue svg text").count() >= 1  # names that do not cover each other
     assert "the better one is predicted higher" in page.locator("#trust").inner_text()
     assert "are put in the right order" in page.locator("#findings").inner_text()
     assert page.evaluate("window.hacked") is None

@@ -71,7 +71,7 @@ class Segments:
         the answers that are `over`- and `under`-represented compared with all rows.
     answers : list of dict
         Every answer in every segment: `column`, `question` (its text), `value` in the segment, `overall` value,
-        `difference`, `lift`, `z`.
+        `difference`, `lift`, `z`, and `n`, how many rows of the segment answered (by weight).
     tried : list of dict
         Results for the numbers of segments that "auto" tried.
     few_answers : int or None
@@ -386,6 +386,7 @@ def _answers(
                         "question": texts[name].short,
                         "kind": schema[name].kind,
                         "several": lines.several,
+                        "n": float(n_here[segment, place]),
                     }
                     yield about | _record(answer, *found, lines)
 
@@ -431,6 +432,8 @@ def _profile(
         for record in sorted(own, key=lambda each: -sign * each["z"]):
             # One answer per question, unless a respondent can give several answers.
             question = (record["column"], record["answer"] if record["several"] else "")
+            if record["n"] < min(_FEWEST_ROWS, 0.5 * inside.sum()):
+                continue  # a share of few answers says little about the segment
             if sign * record["z"] >= _LEAST_Z and question not in kept and len(kept) < _LINES:
                 words = f"{record['question']}: {record['words']}"
                 kept[question] = {**record, "words": words}

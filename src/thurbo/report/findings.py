@@ -13,7 +13,7 @@ import numpy as np
 from thurbo.report.accuracy import of_orders
 from thurbo.report.responses import FloatArray
 from thurbo.report.segment_cards import sentence
-from thurbo.report.wording import brief_of, percent, quoted
+from thurbo.report.wording import brief_of, percent, quoted, with_answer
 
 _SEGMENTS, _RELATIONS, _SURPRISES = 3, 3, 1  # sentences of each kind
 _FEWEST = 10.0  # rows, by weight, in each group of a comparison
@@ -111,7 +111,7 @@ def relations(
 
 
 def _said(texts: Mapping[str, Mapping[str, str]], name: str, answer: str) -> str:
-    return f"“{texts[name]['brief']}: {answer}”"
+    return quoted(with_answer(texts[name]["brief"], answer))
 
 
 def _telling(

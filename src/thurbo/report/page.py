@@ -18,7 +18,7 @@ from thurbo.report import pictures
 from thurbo.report.accuracy import of_orders, verdict
 from thurbo.report.missing import missing_words
 from thurbo.report.times import time_words
-from thurbo.report.wording import BRIEF, brief_of, clipped, percent
+from thurbo.report.wording import BRIEF, brief_of, clipped, percent, with_answer
 from thurbo.schema.question_texts import shortened
 
 # Limits of the page: units and factors shown, and questions whose cards are open.
@@ -169,7 +169,7 @@ def _facts(
             str(each["segment"]): {
                 "name": each["name"],
                 "share": percent(each["share"]),
-                "lines": [f"{line['brief']}: {line['answer']}" for line in each["lines"][:3]],
+                "lines": [with_answer(line["brief"], line["answer"]) for line in each["lines"][:3]],
             }
             for each in summary["segments"]["profiles"]
         },

@@ -21,7 +21,7 @@ from thurbo.report.responses import read_answers
 from thurbo.report.row_map import named, row_map
 from thurbo.report.segment_cards import find_segments, placed, segment_records
 from thurbo.report.units import describe_units
-from thurbo.report.wording import brief_of, briefs, clipped, texts_of
+from thurbo.report.wording import brief_of, briefs, clipped, texts_of, with_answer
 from thurbo.schema.routing import NOT_APPLICABLE
 
 __all__ = ["calibration", "dependence", "history", "map", "missing", "segments", "units"]
@@ -150,7 +150,7 @@ def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
             )
             ax.plot(line["value"], height, "o", color=colour, markersize=6)
             ax.plot(line["overall"], height, "|", color=_INK, markersize=9)
-            labels.append((height, clipped(f"{line['brief']}: {line['answer']}", 60)))
+            labels.append((height, clipped(with_answer(line["brief"], line["answer"]), 60)))
             height -= 1
         height -= 0.6
     ax.set(xlim=(-0.02, 1.02), ylim=(height, 0.8), xlabel="share of the answer; the tick is that of all rows")

@@ -12,13 +12,14 @@ from thurbo.queries.scaling import scaled
 from thurbo.queries.segments import STABLE, segments
 from thurbo.report.question_cards import plain
 from thurbo.report.responses import FloatArray
-from thurbo.report.wording import clipped, percent
+from thurbo.report.wording import clipped, percent, with_answer
 
 FEWEST, MOST = 3, 6  # segments of a report
 _LINES, _OPTIONS = 6, 2  # answers of a segment, and options of one question among them
 _SIDES = ("over", "under")
 _SOLID, _LOOSE = 0.85, 0.6  # stability (Jaccard index)
 _SMALLEST = 0.05
+_ANSWER = 60  # letters of an answer in a sentence
 
 
 class Placed(NamedTuple):
@@ -123,7 +124,7 @@ def phrase(line: Mapping[str, Any]) -> str:
     if not line["is_share"]:
         return f"{'lower' if less else 'higher'} {question}{f' ({answer})' if answer else ''}"
     often = "" if not less else "mostly not " if line["value"] < 0.5 else "less often "
-    return f"{question}: {often}{answer}"
+    return with_answer(question, f"{often}{answer}")
 
 
 def _different(name: str, names: Sequence[str], segment: int) -> str:
@@ -142,12 +143,10 @@ def sentence(profile: Mapping[str, Any], rows_are: str) -> str:
 
 
 def _said(line: Mapping[str, Any]) -> str:
+    answer = f"“{with_answer(line['brief'], clipped(line['answer'], _ANSWER))}”"
     if line["is_share"]:
-        return (
-            f"{percent(line['value'])} answered “{line['brief']}: {line['answer']}” ({percent(line['overall'])} of all)"
-        )
-    answer = f"{line['brief']}{': ' if line['answer'] else ''}{line['answer']}"
-    return f"“{answer}” {line['value']:.4g} on average ({line['overall']:.4g} of all)"
+        return f"{percent(line['value'])} answered {answer} ({percent(line['overall'])} of all)"
+    return f"{answer} {line['value']:.4g} on average ({line['overall']:.4g} of all)"
 
 
 def _first(parts: Sequence[str]) -> str:

@@ -153,3 +153,10 @@ def brief_of(texts: Mapping[str, Mapping[str, str]], name: str) -> str:
         return texts[name]["brief"]
     base, mark, rest = name.rpartition(": ")
     return f"{texts[base]['brief']}: {rest}" if mark and base in texts else clipped(name, BRIEF)
+
+
+def with_answer(question: str, answer: str) -> str:
+    """A question and its answer: "fan: Yes", "Have you seen it? Yes"."""
+    if not answer:
+        return question
+    return f"{question} {answer}" if question.endswith(("?", ".", "!", ":")) else f"{question}: {answer}"
