@@ -155,12 +155,15 @@ class Structure(NamedTuple):
     spans_cells   it may tie slots of different cells, and its region takes over the boxes of these slots
     is_estimated  its mass is an estimate with a standard error
     own_slots     slots that no box confines in any row, as promised on the host; empty where nothing is promised
+    tasks         comparisons with noise of their own, as (first slot, number of tasks, slots of each): a site may have
+                  a slot in several of them; None where a site has one slot at most
     """
 
     couples: bool = False
     spans_cells: bool = False
     is_estimated: bool = False
     own_slots: tuple[int, ...] = ()
+    tasks: tuple[int, int, int] | None = None
 
 
 @runtime_checkable

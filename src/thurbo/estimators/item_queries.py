@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from thurbo.estimators.fitted_model import FittedModel
 from thurbo.io import build
 from thurbo.queries import item_utilities as utilities
+from thurbo.queries import profiles as described
 from thurbo.queries import rank as ranking
 
 
@@ -63,7 +64,8 @@ class ItemQueries(FittedModel):
         asked = self._read(X)
         name = ranking.column(self.schema_, column)
         # By default only items are ranked that a row says nothing about, unless those it does not name are last.
-        says_nothing = exclude_seen and items is None and not self.schema_[name].is_last
+        kind = self.schema_[name]
+        says_nothing = kind.has_tasks or (exclude_seen and items is None and not kind.is_last)
         asks = []
         for view, own in self._asked_of(asked):
             question = None if says_nothing else view._question(own)
@@ -125,4 +127,96 @@ class ItemQueries(FittedModel):
         name = ranking.column(self.schema_, column)
         counts = self.n_ratings_.get(name)
         found = ranking.similar_items(self.params_, self.schema_, name, item, top, min_ratings, counts)
+        return build.frame(self.frame_kind_, found)
+
+    def part_worths(self, X: Any = None, by: Any = None, column: str | None = None) -> Any:
+        """What each attribute level adds to the utility of an item, and how much each attribute matters.
+
+        Parameters
+        ----------
+        X : table, optional
+            Rows whose part-worths are averaged. By default those of an average person of the training table.
+        by : array-like or Segments, optional
+            A label for each row, such as the result of `segments(X)`: part-worths are averaged within each group.
+        column : str, optional
+            Name of the column whose items have attributes. Needed if there are several.
+
+        Returns
+        -------
+        table
+            Long table with the columns group, attribute, level, part_worth, low, high, spread and importance. The
+            part-worths of the levels of an attribute have mean zero; that of a number is per unit of the number. `low`
+            and `high` are a 95 % interval of the mean over rows, which treats the fitted parameters as known; `spread`
+            is the standard deviation over rows. `importance` is the mean share of an attribute in the sum of all ranges.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> tasks = {"who": [1, 1, 2, 2], "task": [1, 1, 1, 1], "price": [1, 2, 1, 2], "pick": [1, 0, 1, 0]}
+        >>> table = tb.from_choices(tasks, row="who", task="task", chosen="pick", attributes=["price"])
+        >>> model = tb.TBM(n_hidden=0, max_epochs=5, random_state=0).fit(table)
+        >>> model.part_worths()["attribute"].tolist()
+        ['price']
+        """
+        check_is_fitted(self, "params_")
+        name = described.column(self.schema_, column)
+        asked = None if X is None else self._read(X)
+        parts = []
+        for view, own in [(view, None) for view in self._views()] if asked is None else self._asked_of(asked):
+            belief = described.beliefs(view.params_, None if own is None else own.evidence, view._how("mean-field"))
+            parts.append(described.worths(view.params_, view.schema_, name, belief))
+        worth = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
+        found = described.summarised(self.schema_, name, worth, described.groups(by, len(worth)))
+        columns = {
+            key: np.asarray(values, object if key in ("group", "level") else None) for key, values in found.items()
+        }
+        return build.frame(self.frame_kind_, columns)
+
+    def simulate_market(self, profiles: Any, X: Any = None, by: Any = None, column: str | None = None) -> Any:
+        """Shares of choice among profiles of attributes, as if they were the only ones shown.
+
+        Parameters
+        ----------
+        profiles : dict or list
+            {name: {attribute: value}}, or a list of {attribute: value}. Values must be levels of the training table;
+            numbers can be any.
+        X : table, optional
+            Rows whose choices are averaged, each given all that the row says. By default the choice of a person about
+            whom nothing is known.
+        by : array-like or Segments, optional
+            A label for each row, such as the result of `segments(X)`: shares are given for each group.
+        column : str, optional
+            Name of the column whose items have attributes. Needed if there are several.
+
+        Returns
+        -------
+        table
+            Long table with the columns group, profile and share. Shares of a group sum to one.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> tasks = {"who": [1, 1, 2, 2], "task": [1, 1, 1, 1], "price": [1, 2, 1, 2], "pick": [1, 0, 1, 0]}
+        >>> table = tb.from_choices(tasks, row="who", task="task", chosen="pick", attributes=["price"])
+        >>> model = tb.TBM(n_hidden=0, max_epochs=5, random_state=0).fit(table)
+        >>> model.simulate_market({"cheap": {"price": 1}, "dear": {"price": 2}})["profile"].tolist()
+        ['cheap', 'dear']
+        """
+        check_is_fitted(self, "params_")
+        name = described.column(self.schema_, column)
+        names, features = described.coded(self.schema_, name, profiles)
+        asked = None if X is None else self._read(X)
+        parts = []
+        for view, own in [(view, None) for view in self._views()] if asked is None else self._asked_of(asked):
+            belief = described.beliefs(view.params_, None if own is None else own.evidence, view._how("mean-field"))
+            params = described.with_profiles(view.params_, view.schema_, name, features)
+            parts.append(described.chances(params, belief, self.schema_[name].noise))  # type: ignore[attr-defined]
+        chance = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
+        groups = described.groups(by, len(chance))
+        shares = [chance[group.rows].mean(axis=0) for group in groups]
+        found = {
+            "group": np.asarray([group.name for group in groups for _ in names], object),
+            "profile": np.asarray([each for _ in groups for each in names], object),
+            "share": np.concatenate(shares),
+        }
         return build.frame(self.frame_kind_, found)

@@ -32,7 +32,7 @@ from thurbo.schema.missing_together import with_answered
 
 POWERS = np.exp(np.linspace(-0.5, 0.5, 21))  # of probabilities, from which calibration chooses
 CALIBRATED = ("levels", "utility")
-SCORED = ("label", "option", "favourite", "number", "interval")  # kinds of answers that weigh the members
+SCORED = ("label", "option", "favourite", "number", "interval", "task")  # kinds of answers that weigh the members
 
 
 class FittedMember(NamedTuple):

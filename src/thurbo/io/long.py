@@ -101,7 +101,7 @@ def looks_long(table: Table) -> tuple[str, str] | None:
 
     Of n random pairs of a and b values about n² / 2ab would repeat; this number must be above ten.
     """
-    if len(table.names) > MOST_COLUMNS or table.lists:
+    if len(table.names) > MOST_COLUMNS or table.lists or table.declared:
         return None
     codes = {}
     for name in table.names:

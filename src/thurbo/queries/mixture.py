@@ -137,6 +137,10 @@ class MixedAsk:
         second = self._mean([each[1] ** 2 + each[0] ** 2 for each in own])
         return mean, np.sqrt(np.maximum(second - mean**2, 1e-12))
 
+    def orders(self, tier: np.ndarray) -> np.ndarray:
+        logs = np.stack([each.orders(tier) for each in self.asks])
+        return logsumexp(logs, axis=0, b=self.weights[:, None])
+
     @cached_property
     def _largest(self) -> tuple[np.ndarray, np.ndarray]:
         own = [each.largest() for each in self.asks]

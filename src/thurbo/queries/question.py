@@ -124,7 +124,7 @@ class Question:
             entries = self.blocks[name].entries
             assert entries is not None
             lines = Lines(entries.row, entries.site)
-        return _ListedAsked(self, name, lines, own, first)
+        return (_TaskAsked if column.has_tasks else _ListedAsked)(self, name, lines, own, first)
 
     def rows(self, index: np.ndarray) -> Question:
         """Some rows of the same table."""
@@ -261,6 +261,9 @@ class Asked:
         return mean, np.sqrt(np.maximum(second - mean**2, 1e-12))
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def orders(self, tier: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
 
@@ -418,3 +421,43 @@ class _ListedAsked(Asked):
         found = distributions.at_moments(distributions.largest, (), mean.astype(dtype), deviation.astype(dtype))
         chance, mean = (np.asarray(each, np.float64) for each in found)
         return chance / chance.sum(axis=1, keepdims=True), mean
+
+
+class _TaskAsked(_ListedAsked):
+    """A column of tasks: a new comparison has noise of its own, so all tasks of the row are evidence about it."""
+
+    @cached_property
+    def entry(self) -> np.ndarray:
+        return np.full(len(self.lines.row), -1)
+
+    def largest(self) -> tuple[np.ndarray, np.ndarray]:
+        """For lines with the same items in every row: P(item is chosen from all of them), [row, item]."""
+        rows = np.unique(self.lines.row)
+        sites = self._sites()[:, 0].reshape(len(rows), -1)
+        tier: Any = np.zeros(sites.shape, np.int32)
+        chances = []
+        for item in range(sites.shape[1]):
+            tier[:, :] = 0
+            tier[:, item] = 1
+            chances.append(np.exp(self._log_chance(rows, sites, tier, is_whole=True)))
+        chance = np.stack(chances, axis=1)
+        return chance / chance.sum(axis=1, keepdims=True), self.utility()[0].reshape(sites.shape)
+
+    def orders(self, tier: np.ndarray) -> np.ndarray:
+        rows = np.asarray(self.lines.row).reshape(tier.shape)[:, 0]
+        return self._log_chance(rows, self._sites()[:, 0].reshape(tier.shape), tier)
+
+    def _log_chance(self, rows: np.ndarray, sites: np.ndarray, tier: np.ndarray, is_whole: bool = False) -> np.ndarray:
+        """log P(order) of one task of each row."""
+        about = self.question.blocks[self.name].tasks
+        assert about is not None
+        if is_whole:  # one item above all others, in a set of any size
+            about = about._replace(size=sites.shape[1], shape=(2, 1), is_choice=True, is_paired=sites.shape[1] == 2)
+        how, params = self.question.how, self._params
+
+        def chunk(evidence: Evidence, own: Any, order: Any) -> Any:
+            own, order = own.astype(np.int32), order.astype(np.int32)
+            return distributions.of_tasks(params, evidence, own, order, how, about)
+
+        chance = self.question.evidence.rows(rows).by_chunks(chunk, sites, tier)
+        return np.log(np.maximum(np.asarray(chance, np.float64), 1e-300))

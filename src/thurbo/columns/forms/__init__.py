@@ -7,6 +7,7 @@ in every row, or lists of few sites out of many. NumPy only; predictive distribu
 from thurbo.columns.forms.form import Answers, Ask, Certainty, Form, Lines, Profile, Start, Trial
 from thurbo.columns.forms.levels import LevelForm, OptionForm
 from thurbo.columns.forms.number import BandForm, NumberForm
+from thurbo.columns.forms.tasks import TaskForm
 from thurbo.columns.forms.utilities import ChoiceForm, OrderForm
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "OrderForm",
     "Profile",
     "Start",
+    "TaskForm",
     "Trial",
 ]

@@ -1,0 +1,194 @@
+"""§8 Items known by their attributes: part-worths, importances, shares of choice, and utilities of new items.
+
+The parameters of a profile f are B f, so any profile of known attribute levels has utilities, fitted or not. All
+numbers are given the evidence of each row, by mean-field, and averaged over the rows of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import ndtri
+
+from thurbo._typing import Array
+from thurbo.columns.attributes import Design, as_pairs
+from thurbo.columns.cells import listing, suggestion
+from thurbo.constraints import Gauge
+from thurbo.errors import SchemaError
+from thurbo.evidence import Evidence
+from thurbo.inference.posterior import Belief, summary
+from thurbo.queries import distributions
+from thurbo.queries.features import How
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+
+LEVEL = 0.95  # of intervals of means
+
+
+def column(schema: Schema, name: str | None) -> str:
+    """The column whose items have attributes: the given one, or the only one there is."""
+    held = [each for each, kind in schema.items() if kind.design is not None]
+    if name is not None:
+        if name not in held:
+            schema[name]  # raises an error for an unknown column
+            raise SchemaError("its items have no attributes", column=name, remedy="give attributes= to the column")
+        return name
+    if len(held) != 1:
+        found = f"{len(held)} columns have items with attributes" if held else "no column has items with attributes"
+        remedy = (
+            f"name the column: {listing(held)}" if held else "use from_choices(attributes=...), or attributes={...}"
+        )
+        raise SchemaError(found, remedy=remedy)
+    return held[0]
+
+
+def design_of(schema: Schema, name: str) -> Design:
+    found = schema[name].design
+    assert found is not None
+    return found
+
+
+def coded(schema: Schema, name: str, given: Any) -> tuple[list[Any], np.ndarray]:
+    """Names and features of profiles: {name: {attribute: value}}, or a list of {attribute: value}."""
+    design = design_of(schema, name)
+    if not isinstance(given, Mapping):
+        given = {number + 1: own for number, own in enumerate(given)}
+    pairs, known = as_pairs(given), [each.name for each in design.coding.attributes]
+    for item, own in pairs:
+        for attribute, _ in own:
+            if attribute not in known:
+                remedy = f"{suggestion(attribute, known)}the attributes are {listing(known)}"
+                raise SchemaError(f"profile {item} has the attribute {attribute}", column=name, remedy=remedy)
+    return [item for item, _ in pairs], design.coding.matrix(pairs)
+
+
+def with_profiles(params: Params, schema: Schema, name: str, features: np.ndarray) -> Params:
+    """The parameters of profiles in the place of sites: B f for each."""
+    assert params.effects is not None
+    own = np.asarray(features, np.float32) @ np.asarray(params.effects)[schema.effect_slices[name]]
+    n, first = len(features), 1 + params.n_hidden
+    scale = np.asarray(params.gauge.scale)[schema.slices[name].start]
+    return params._replace(
+        effects=None,
+        presence=None,
+        site_bias=jnp.asarray(own[:, 0]),
+        weights=jnp.asarray(own[:, 1:first]),
+        loadings=jnp.asarray(own[:, first:]),
+        gauge=Gauge(jnp.zeros((n, 1), jnp.float32), jnp.full(n, scale, jnp.float32)),
+    )
+
+
+@partial(jax.jit, static_argnames=("how",))
+def _beliefs(params: Params, evidence: Evidence, how: How) -> tuple[Array, ...]:
+    found = summary(params, evidence, how.n_steps)
+    return (found.hidden, found.factors, *(() if found.whitener is None else (found.whitener,)))
+
+
+def beliefs(params: Params, evidence: Any, how: How) -> Belief:
+    """The hidden layer given each row; without evidence one row, at the means over the training table."""
+    if evidence is None:
+        hidden, n_factors = np.asarray(params.hidden_mean)[None, :], params.n_factors
+        whitener = np.eye(n_factors, dtype=np.float32)[None] if n_factors else None
+        return Belief(hidden, np.zeros((1, n_factors), np.float32), None, whitener)  # type: ignore[arg-type]
+    hidden, factors, *whitener = evidence.by_chunks(lambda rows: _beliefs(params, rows, how))
+    return Belief(hidden, factors, None, whitener[0] if whitener else None)
+
+
+@jax.jit
+def _moments(params: Params, *belief: Array) -> tuple[Array, Array]:
+    hidden, factors, *whitener = belief
+    sites = jnp.arange(params.site_bias.shape[0])
+    return Belief(hidden, factors, None, whitener[0] if whitener else None).at(params, sites, together=True)
+
+
+def chances(params: Params, belief: Belief, noise: str) -> np.ndarray:
+    """P(profile is chosen from all of them), [row, profile]; `params` are those of `with_profiles`."""
+    leaves = [leaf for leaf in (belief.hidden, belief.factors, belief.whitener) if leaf is not None]
+    mean, deviation = distributions.in_portions(partial(_moments, params), *map(np.asarray, leaves))
+    if noise == "gumbel":
+        wide = np.sqrt(1.0 + 6.0 / np.pi**2 * np.maximum(deviation**2 - 1.0, 0.0).mean(axis=1, keepdims=True))
+        logs = mean / wide - (mean / wide).max(axis=1, keepdims=True)
+        chance = np.exp(logs)
+    else:
+        chance = np.asarray(distributions.at_moments(distributions.largest, (), mean, deviation)[0], np.float64)
+    return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+
+def worths(params: Params, schema: Schema, name: str, belief: Belief) -> np.ndarray:
+    """Part-worths of each row, [row, feature]: (B_α + B_W q + B_V z), levels relative to the mean of their attribute."""
+    assert params.effects is not None
+    effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
+    first = 1 + params.n_hidden
+    found = effects[:, 0][None, :] + np.asarray(belief.hidden, np.float64) @ effects[:, 1:first].T
+    found = found + np.asarray(belief.factors, np.float64) @ effects[:, first:].T
+    begin = 0
+    for each in design_of(schema, name).coding.attributes:
+        own = slice(begin, begin + len(each.features))
+        if each.levels:
+            found[:, own] -= found[:, own].mean(axis=1, keepdims=True)
+        else:
+            found[:, own] /= each.scale  # per unit of the number
+        begin = own.stop
+    return np.asarray(found)
+
+
+class Group(NamedTuple):
+    """Rows that are averaged together."""
+
+    name: Any
+    rows: np.ndarray
+
+
+def groups(by: Any, n_rows: int) -> list[Group]:
+    """Groups of rows by a label each; one group of all rows without labels."""
+    if by is None:
+        return [Group("all", np.arange(n_rows))]
+    labels = np.asarray(getattr(by, "labels", by), object)
+    if labels.shape != (n_rows,):
+        raise SchemaError(f"by= has {labels.shape} labels and the table {n_rows} rows", remedy="give one for each row")
+    found = dict.fromkeys(label for label in labels.tolist() if label is not None)
+    return [Group(label, np.flatnonzero(labels == label)) for label in found]
+
+
+def summarised(schema: Schema, name: str, worth: np.ndarray, parts: Sequence[Group]) -> dict[str, list[Any]]:
+    """The long table of `part_worths`: mean, interval of the mean and spread over rows; importance of each attribute."""
+    design = design_of(schema, name)
+    out: dict[str, list[Any]] = {
+        each: [] for each in ("group", "attribute", "level", "part_worth", "low", "high", "spread", "importance")
+    }
+    reach = float(ndtri(0.5 + 0.5 * LEVEL))
+    ranges = _ranges(design, worth)
+    for group in parts:
+        own = worth[group.rows]
+        mean, spread = own.mean(axis=0), own.std(axis=0, ddof=1 if len(own) > 1 else 0)
+        error = spread / np.sqrt(max(len(own), 1)) if len(own) > 1 else np.full_like(mean, np.nan)
+        share = (ranges[group.rows] / np.maximum(ranges[group.rows].sum(axis=1, keepdims=True), 1e-12)).mean(axis=0)
+        place = 0
+        for number, each in enumerate(design.coding.attributes):
+            for level in each.levels or (None,):
+                values = (
+                    group.name, each.name, level, mean[place], mean[place] - reach * error[place],
+                    mean[place] + reach * error[place], spread[place], share[number],
+                )  # fmt: skip
+                for key, value in zip(out, values, strict=True):
+                    out[key].append(value)
+                place += 1
+    return out
+
+
+def _ranges(design: Design, worth: np.ndarray) -> np.ndarray:
+    """How far each attribute can move the utility of a profile, [row, attribute]."""
+    found, begin = [], 0
+    for each in design.coding.attributes:
+        own = slice(begin, begin + len(each.features))
+        if each.levels:
+            found.append(np.ptp(worth[:, own], axis=1))
+        else:  # over the range of the training table, in the user's units
+            found.append(np.abs(worth[:, begin]) * each.scale * np.ptp(design.matrix[:, begin]))
+        begin = own.stop
+    return np.stack(found, axis=1)
