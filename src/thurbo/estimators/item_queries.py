@@ -146,8 +146,9 @@ class ItemQueries(FittedModel):
         table
             Long table with the columns group, attribute, level, part_worth, low, high, spread and importance. The
             part-worths of the levels of an attribute have mean zero; that of a number is per unit of the number. `low`
-            and `high` are a 95 % interval of the mean over rows, which treats the fitted parameters as known; `spread`
-            is the standard deviation over rows. `importance` is the mean share of an attribute in the sum of all ranges.
+            and `high` are an approximate 95 % interval of the mean, from the information in the tasks of the rows and
+            the differences between rows; without `X` they are missing. `spread` is the standard deviation over rows.
+            `importance` is the mean share of an attribute in the sum of the ranges of all attributes.
 
         Examples
         --------
@@ -166,11 +167,13 @@ class ItemQueries(FittedModel):
             belief = described.beliefs(view.params_, None if own is None else own.evidence, view._how("mean-field"))
             parts.append(described.worths(view.params_, view.schema_, name, belief))
         worth = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
-        found = described.summarised(self.schema_, name, worth, described.groups(by, len(worth)))
-        columns = {
-            key: np.asarray(values, object if key in ("group", "level") else None) for key, values in found.items()
-        }
-        return build.frame(self.frame_kind_, columns)
+        groups, errors = described.groups(by, len(worth)), None
+        if asked is not None:
+            errors = described.errors(self.params_, self.schema_, name, asked.blocks[name], worth, groups)
+        found = described.summarised(self.schema_, name, worth, groups, errors)
+        texts = ("group", "attribute", "level")
+        kinds = {key: object if key in texts else np.float64 for key in found}
+        return build.frame(self.frame_kind_, {key: np.asarray(values, kinds[key]) for key, values in found.items()})
 
     def simulate_market(self, profiles: Any, X: Any = None, by: Any = None, column: str | None = None) -> Any:
         """Shares of choice among profiles of attributes, as if they were the only ones shown.

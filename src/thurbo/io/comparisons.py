@@ -139,7 +139,7 @@ def from_choices(
     Examples
     --------
     >>> import thurbo as tb
-    >>> shown = {"who": [1, 1, 1, 2, 2], "task": [1, 1, 1, 1, 1], "car": ["A", "B", "C", "A", "C"], "pick": [0, 1, 0, 0, 1]}
+    >>> shown = {"who": [1, 1, 1, 2, 2], "task": [1] * 5, "car": ["A", "B", "C", "A", "C"], "pick": [0, 1, 0, 0, 1]}
     >>> tb.from_choices(shown, row="who", task="task", item="car", chosen="pick")
     Table of 2 rows: who, choice
     """
@@ -231,7 +231,8 @@ def _table(
 ) -> Table:
     """One row per person with all tasks of that person; `line` is a line of each task in the long table."""
     if row is None:
-        owner, owners = np.arange(source.n_rows), np.arange(source.n_rows)
+        owners: Any = np.arange(source.n_rows)
+        owner: Any = owners
     else:
         owner, owners = _coded(source, row)
     cells = np.full(len(owners), None, object)

@@ -73,7 +73,7 @@ class Data(NamedTuple):
             assert found is not None
             design[where, own], constants[where] = found.matrix, float(found.constants)
             effects[own] = decay[where].max(initial=0.0)
-        return tuple(jax.device_put(each.astype(np.float32)) for each in (design, constants, effects))  # type: ignore[return-value]
+        return tuple(jax.device_put(each.astype(np.float32)) for each in (design, constants, effects))
 
 
 class Outcome(NamedTuple):

@@ -176,8 +176,8 @@ def values(
     bias = np.zeros(n_sites) if site_bias is None else np.asarray(site_bias)
     scale = np.zeros(n_sites) if log_scale is None else log_scale
     of_attributes = np.zeros(0) if effects is None else effects
-    given = (bias, first, log_gaps, hidden_rate, weight_scale, scale, of_attributes)
-    given += () if loadings is None else (loadings,)
+    given: list[Any] = [bias, first, log_gaps, hidden_rate, weight_scale, scale, of_attributes]
+    given += [] if loadings is None else [loadings]
     found: tuple[Any, ...] = tuple(np.asarray(value, dtype) for value in given)
     return Values(*found)
 

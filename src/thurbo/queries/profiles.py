@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from thurbo._typing import Array
 from thurbo.columns.attributes import Design, as_pairs
+from thurbo.columns.block import Block
 from thurbo.columns.cells import listing, suggestion
 from thurbo.constraints import Gauge
 from thurbo.errors import SchemaError
@@ -120,21 +121,57 @@ def chances(params: Params, belief: Belief, noise: str) -> np.ndarray:
 
 
 def worths(params: Params, schema: Schema, name: str, belief: Belief) -> np.ndarray:
-    """Part-worths of each row, [row, feature]: (B_α + B_W q + B_V z), levels relative to the mean of their attribute."""
+    """Part-worths of each row, [row, feature]: B_α + B_W q + B_V z, in units of the noise, per standardised feature."""
     assert params.effects is not None
     effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
     first = 1 + params.n_hidden
     found = effects[:, 0][None, :] + np.asarray(belief.hidden, np.float64) @ effects[:, 1:first].T
-    found = found + np.asarray(belief.factors, np.float64) @ effects[:, first:].T
-    begin = 0
-    for each in design_of(schema, name).coding.attributes:
-        own = slice(begin, begin + len(each.features))
-        if each.levels:
-            found[:, own] -= found[:, own].mean(axis=1, keepdims=True)
-        else:
-            found[:, own] /= each.scale  # per unit of the number
+    return np.asarray(found + np.asarray(belief.factors, np.float64) @ effects[:, first:].T)
+
+
+def _contrasts(design: Design) -> np.ndarray:
+    """From effects of features to what is shown, [shown, feature]: levels relative to their mean, numbers per unit."""
+    out, begin = np.zeros((design.matrix.shape[1],) * 2), 0
+    for each in design.coding.attributes:
+        n, own = len(each.features), slice(begin, begin + len(each.features))
+        out[own, own] = np.eye(n) - 1.0 / n if each.levels else np.eye(1) / each.scale
         begin = own.stop
-    return np.asarray(found)
+    return out
+
+
+def errors(
+    params: Params, schema: Schema, name: str, block: Block, worth: np.ndarray, parts: Sequence[Group]
+) -> list[np.ndarray]:
+    """Standard errors of mean effects, [shown] for each group: (Σ_r I_r (1 + S I_r)⁻¹)⁻¹, as in a mixed model.
+
+    I_r is the information of a row's tasks, by the logit approximation at the row's own utilities; S is the covariance
+    of the effects over people in the model. Parameters are those of the leading member.
+    """
+    assert params.effects is not None
+    assert block.entries is not None
+    assert block.tasks is not None
+    design = design_of(schema, name)
+    effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
+    first, rate = 1 + params.n_hidden, np.asarray(params.hidden_mean, np.float64)
+    weights, loadings = effects[:, 1:first] * np.sqrt(rate * (1.0 - rate)), effects[:, first:]
+    spread = weights @ weights.T + loadings @ loadings.T
+    size, unit = block.tasks.size, 1.0 if block.tasks.noise == "gumbel" else np.pi / np.sqrt(6.0)
+    tier = block.tier[:, 0].reshape(-1, size)
+    row = block.entries.row.reshape(-1, size)[:, 0]
+    features = design.matrix[block.entries.site].reshape(len(tier), size, -1)
+    utility = np.where(tier >= 0, unit * np.einsum("tsf,tf->ts", features, worth[row]), -np.inf)
+    chance = np.exp(utility - utility.max(axis=1, keepdims=True, initial=-1e300))
+    chance = chance / np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
+    around = features - np.einsum("ts,tsf->tf", chance, features)[:, None, :]
+    n_features, n_rows = features.shape[2], block.n_rows
+    own = np.zeros((n_rows, n_features, n_features))
+    np.add.at(own, row, unit**2 * np.einsum("ts,tsf,tsg->tfg", chance, around, around))
+    weight = own @ np.linalg.inv(np.eye(n_features) + spread @ own)
+    to_shown, found = _contrasts(design), []
+    for group in parts:
+        covariance = np.linalg.pinv(weight[group.rows].sum(axis=0), rcond=1e-9)
+        found.append(np.sqrt(np.maximum(np.diag(to_shown @ covariance @ to_shown.T), 0.0)))
+    return found
 
 
 class Group(NamedTuple):
@@ -155,25 +192,28 @@ def groups(by: Any, n_rows: int) -> list[Group]:
     return [Group(label, np.flatnonzero(labels == label)) for label in found]
 
 
-def summarised(schema: Schema, name: str, worth: np.ndarray, parts: Sequence[Group]) -> dict[str, list[Any]]:
-    """The long table of `part_worths`: mean, interval of the mean and spread over rows; importance of each attribute."""
+def summarised(
+    schema: Schema, name: str, worth: np.ndarray, parts: Sequence[Group], errors: Sequence[np.ndarray] | None
+) -> dict[str, list[Any]]:
+    """The long table of `part_worths`: mean, interval of the mean, spread over rows, importance of each attribute."""
     design = design_of(schema, name)
+    worth = worth @ _contrasts(design).T
     out: dict[str, list[Any]] = {
         each: [] for each in ("group", "attribute", "level", "part_worth", "low", "high", "spread", "importance")
     }
     reach = float(ndtri(0.5 + 0.5 * LEVEL))
     ranges = _ranges(design, worth)
-    for group in parts:
+    for number, group in enumerate(parts):
         own = worth[group.rows]
         mean, spread = own.mean(axis=0), own.std(axis=0, ddof=1 if len(own) > 1 else 0)
-        error = spread / np.sqrt(max(len(own), 1)) if len(own) > 1 else np.full_like(mean, np.nan)
+        error = np.full_like(mean, np.nan) if errors is None else errors[number]
         share = (ranges[group.rows] / np.maximum(ranges[group.rows].sum(axis=1, keepdims=True), 1e-12)).mean(axis=0)
         place = 0
-        for number, each in enumerate(design.coding.attributes):
+        for at, each in enumerate(design.coding.attributes):
             for level in each.levels or (None,):
                 values = (
                     group.name, each.name, level, mean[place], mean[place] - reach * error[place],
-                    mean[place] + reach * error[place], spread[place], share[number],
+                    mean[place] + reach * error[place], spread[place], share[at],
                 )  # fmt: skip
                 for key, value in zip(out, values, strict=True):
                     out[key].append(value)

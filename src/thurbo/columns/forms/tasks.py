@@ -116,7 +116,12 @@ def _averaged(block: Block, shown: BoolArray | None = None) -> tuple[Block, Floa
     start = np.searchsorted(key // n_sites, np.arange(block.n_rows + 1))
     entries = Entries(start.astype(np.int64), (key % n_sites).astype(np.int32))
     tier = np.zeros((len(key), 1), np.int32)
-    nothing = {"lower": tier - np.inf, "upper": tier + np.inf, "point": np.zeros(tier.shape, bool), "code": tier - 1}
+    nothing: dict[str, Any] = {
+        "lower": tier - np.inf,
+        "upper": tier + np.inf,
+        "point": np.zeros(tier.shape, bool),
+        "code": tier - 1,
+    }
     jacobian, one_of = np.zeros(len(key)), np.zeros(len(key), bool)
     return (
         replace(
