@@ -19,7 +19,7 @@ from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, 
 from thurbo.constraints.base import Bounds, Gauge, InUnits, describe_lines, mass_by_difference, no_error, no_units
 from thurbo.constraints.grouped import Form, Groups, Slots, consecutive, form_of, real_items, shape_of
 from thurbo.constraints.masses import moves as order_moves
-from thurbo.constraints.masses import permutations, tiers
+from thurbo.constraints.masses import permutations, subsets, tiers
 from thurbo.normal import truncnorm
 
 Mass = Literal["exact", "gumbel"]
@@ -284,14 +284,26 @@ class OrderRegion(NamedTuple):
         order = self.order
         items = order.to_items(jnp.broadcast_to(mean, (order.tier.shape[0], order.n_slots)))
         if deviation is None:
-            value = tiers.log_mass_gumbel(items / scale, order.in_tier())
+            value = self._gumbel(items / scale)
         else:
             part = (order.tier >= 0).astype(items.dtype)
             beyond = part * jnp.maximum(order.to_items(deviation) ** 2 - 1.0, 0.0)
             beyond = beyond.sum(axis=-1) / jnp.maximum(part.sum(axis=-1), 1.0)
             wide = jnp.sqrt(scale**2 + CLOSER_SCALE**2 * beyond)
-            value = tiers.log_mass_gumbel(items / wide[..., None], order.in_tier())
+            value = self._gumbel(items / wide[..., None])
         return jnp.where(order.informative, value, 0.0).sum(axis=-1)
+
+    @property
+    def _sums_ties(self) -> bool:
+        """Whether ties of a Gumbel order are summed over; Efron's form is too coarse for the few items of a task."""
+        order = self.order
+        return order.tasks and not order.has_one_top and order.tier.shape[-1] <= subsets.MOST_ITEMS
+
+    def _gumbel(self, items: Items) -> Float[Array, "row order"]:
+        """log mass of utilities in units of the scale."""
+        if self._sums_ties:
+            return subsets.log_mass(items, self.order.tier)
+        return tiers.log_mass_gumbel(items, self.order.in_tier())
 
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
         """An order that is masked as a whole needs one mass only; lists, of Gumbel mass, are masked in part."""
@@ -306,6 +318,8 @@ class OrderRegion(NamedTuple):
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I): the structured mean-field, mean + ∂ log_mass / ∂ mean."""
         if self.order.mass == "gumbel":
+            if self._sums_ties:
+                return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
             return self._mean_of_choice(mean) if self.order.has_one_top else self._mean_of_gumbel(mean)
         return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
 
