@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thurbo.columns.cells import FloatArray, is_label, listing, plain, show, suggestion
 from thurbo.errors import SchemaError
@@ -127,6 +126,3 @@ def check_items(pairs: Pairs, items: tuple[Any, ...] | None) -> None:
     for item, _ in pairs:
         if item not in items:
             raise SchemaError(f"attributes are given for {show(item)}, which is not an item", remedy="remove it")
-
-
-Matrix = NDArray[Any]

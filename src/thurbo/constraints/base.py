@@ -198,6 +198,12 @@ class Constraint(Protocol, metaclass=_Static):
         """The same constraint, saying nothing about `slots`."""
 
 
+def rescale(value: Float[Array, "*shape"], scale: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """value / scale, with a zero gradient instead of 0 · ∞ where the value is infinite."""
+    finite = jnp.isfinite(value)
+    return jnp.where(finite, jnp.where(finite, value, jnp.zeros_like(value)) / scale, value)
+
+
 def no_error(region: Region, mean: Float[Array, "#row slot"]) -> PerRow:
     """`Region.log_mass_error` of an exact mass."""
     return jnp.zeros(region.held.shape[0], mean.dtype)

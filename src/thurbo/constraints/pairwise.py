@@ -26,6 +26,7 @@ from thurbo.constraints.base import (
     no_error,
     no_units,
     numpy_for,
+    rescale,
 )
 from thurbo.constraints.grouped import Groups
 from thurbo.normal import truncnorm
@@ -78,12 +79,6 @@ class Pairwise(Groups):
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         return log_mass_by_state(self.region(gauge), means)
-
-
-def _rescaled(bound: Pairs, unit: Pairs) -> Pairs:
-    """bound / unit; an infinite bound has no slope, which 0 · ∞ would spoil."""
-    finite = jnp.isfinite(bound)
-    return jnp.where(finite, jnp.where(finite, bound, jnp.zeros_like(bound)) / unit, bound)
 
 
 class PairwiseRegion(NamedTuple):
@@ -166,7 +161,7 @@ class PairwiseRegion(NamedTuple):
     def _log_chance(self, gap: Pairs, variance: Pairs) -> Pairs:
         if self.pairs.noise == "normal":
             unit = jnp.sqrt(variance)
-            return truncnorm.log_mass(gap / unit, _rescaled(self.lower, unit), _rescaled(self.upper, unit))
+            return truncnorm.log_mass(gap / unit, rescale(self.lower, unit), rescale(self.upper, unit))
         slope = 1.0 / jnp.sqrt(1.0 + PROBIT_OF_LOGIT * jnp.maximum(variance - 2.0, 0.0))
         finite = lambda end: jnp.where(jnp.isfinite(end), end, jnp.zeros_like(end))  # noqa: E731
         above = jax.nn.log_sigmoid(slope * (gap - finite(self.lower)))

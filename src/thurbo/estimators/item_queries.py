@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo.estimators.fitted_model import FittedModel
+from thurbo.estimators.fitted_model import Asked, FittedModel
+from thurbo.inference.posterior import Belief
 from thurbo.io import build
 from thurbo.queries import item_utilities as utilities
 from thurbo.queries import profiles as described
 from thurbo.queries import rank as ranking
+from thurbo.rbm import Params
 
 
 class ItemQueries(FittedModel):
@@ -41,7 +43,8 @@ class ItemQueries(FittedModel):
             The items to rank. Give one list for all rows, or a long table with the items of each row: it has a column
             of rows and a column of items, with the same names as in `from_long`, and all its pairs are ranked. By
             default all items. Items that are not in the training table are left out with a warning; it is an error if
-            the training table has none of them.
+            the training table has none of them. New items are given by their attributes, {item: {attribute: value}},
+            if the items of the column have attributes.
         exclude_seen : bool, default=True
             Leave out the items that a row has already rated or ranked.
         column : str, optional
@@ -63,6 +66,8 @@ class ItemQueries(FittedModel):
         """
         asked = self._read(X)
         name = ranking.column(self.schema_, column)
+        if described.are_profiles(items):
+            return self._rank_profiles(asked, name, items, top)
         # By default only items are ranked that a row says nothing about, unless those it does not name are last.
         kind = self.schema_[name]
         says_nothing = kind.has_tasks or (exclude_seen and items is None and not kind.is_last)
@@ -72,6 +77,30 @@ class ItemQueries(FittedModel):
             asks.append(ranking.of_column(view.params_, view.schema_, name, view._features(own.evidence), question))
         ask = utilities.together(asks, self._weights_of(name))
         return ranking.rank(self.schema_, name, asked, ask, top, items, exclude_seen, self.frame_kind_)
+
+    def _profiles(self, asked: Asked | None, name: str, features: np.ndarray) -> list[tuple[Params, Belief]]:
+        """For each member, the parameters of profiles, and the hidden layer given each row."""
+        found = []
+        for view, own in [(view, None) for view in self._views()] if asked is None else self._asked_of(asked):
+            belief = described.beliefs(view.params_, None if own is None else own.evidence, view._how("mean-field"))
+            found.append((described.with_profiles(view.params_, view.schema_, name, features), belief))
+        return found
+
+    def _rank_profiles(self, asked: Asked, name: str, items: Any, top: int) -> Any:
+        """Items that are known only by their attributes, the best for each row."""
+        described.column(self.schema_, name)  # raises an error if items have no attributes
+        names, features = described.coded(self.schema_, name, items)
+        parts = [described.utilities(params, belief) for params, belief in self._profiles(asked, name, features)]
+        utility = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
+        n_rows, n_best = len(utility), min(int(top), len(names))
+        order = np.argsort(-utility, axis=1, kind="stable")[:, :n_best]
+        found = {
+            "row": np.repeat(self.schema_.row_names(asked.table), n_best),
+            "item": np.asarray(names, object)[order].reshape(-1),
+            "utility": np.take_along_axis(utility, order, axis=1).reshape(-1),
+            "place": np.tile(np.arange(1, n_best + 1), n_rows),
+        }
+        return build.frame(self.frame_kind_, found)
 
     def _weights_of(self, name: str) -> np.ndarray:
         """Weights of the members for one column, [member]."""
@@ -209,11 +238,8 @@ class ItemQueries(FittedModel):
         name = described.column(self.schema_, column)
         names, features = described.coded(self.schema_, name, profiles)
         asked = None if X is None else self._read(X)
-        parts = []
-        for view, own in [(view, None) for view in self._views()] if asked is None else self._asked_of(asked):
-            belief = described.beliefs(view.params_, None if own is None else own.evidence, view._how("mean-field"))
-            params = described.with_profiles(view.params_, view.schema_, name, features)
-            parts.append(described.chances(params, belief, self.schema_[name].noise))  # type: ignore[attr-defined]
+        noise = getattr(self.schema_[name], "noise", "normal")
+        parts = [described.chances(params, belief, noise) for params, belief in self._profiles(asked, name, features)]
         chance = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
         groups = described.groups(by, len(chance))
         shares = [chance[group.rows].mean(axis=0) for group in groups]

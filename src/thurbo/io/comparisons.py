@@ -14,7 +14,7 @@ from thurbo.columns.cells import BoolArray, Cells, listing, plain, show, suggest
 from thurbo.columns.tasks import truths
 from thurbo.errors import SchemaError
 from thurbo.io import build
-from thurbo.io.long import _coded, _joined, _with_metadata
+from thurbo.io.long import coded, joined, with_metadata
 from thurbo.io.table import Table, as_table
 
 
@@ -152,8 +152,8 @@ def from_choices(
     _check_columns(source, row, task, *([] if item is None else [item]), *attributes, *marks.values())
     labels, described = _profiles(source, item, attributes)
     said = {key: truths(source.cells(each)) for key, each in marks.items()}
-    owner, _ = _coded(source, row)
-    number, _ = _coded(source, task)
+    owner, _ = coded(source, row)
+    number, _ = coded(source, task)
     key = owner.astype(np.int64) * (int(number.max(initial=0)) + 1) + number
     order = np.argsort(key, kind="stable")
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
@@ -234,7 +234,7 @@ def _table(
         owners: Any = np.arange(source.n_rows)
         owner: Any = owners
     else:
-        owner, owners = _coded(source, row)
+        owner, owners = coded(source, row)
     cells = np.full(len(owners), None, object)
     cells[:] = [[] for _ in owners]
     for place, task in zip(owner[line].tolist(), tasks, strict=True):
@@ -244,10 +244,10 @@ def _table(
         raise SchemaError("columns= needs row=, the column with the judge", remedy="give row=")
     data: dict[str, Any] = {} if row is None else {row: owners}
     if people is not None and row is not None:
-        data |= _joined(people, row, owners)
+        data |= joined(people, row, owners)
     if name in data:
         raise SchemaError("two columns have this name", column=name, remedy="give the new column another name=")
     data[name] = cells
     made = data if source.kind in {"dict", "numpy"} else build.frame(source.kind, data)
     table = replace(as_table(made), rows=owners, owner=row, declared={name: column})
-    return table if people is None else _with_metadata(table, people)
+    return table if people is None else with_metadata(table, people)

@@ -120,6 +120,17 @@ def chances(params: Params, belief: Belief, noise: str) -> np.ndarray:
     return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
 
+def utilities(params: Params, belief: Belief) -> np.ndarray:
+    """Mean utility of each profile for each row, [row, profile]; `params` are those of `with_profiles`."""
+    found = np.asarray(params.site_bias)[None, :] + np.asarray(belief.hidden) @ np.asarray(params.weights).T
+    return np.asarray(found + np.asarray(belief.factors) @ np.asarray(params.loadings).T, np.float64)
+
+
+def are_profiles(items: Any) -> bool:
+    """Whether items are given by their attributes: {name: {attribute: value}}."""
+    return isinstance(items, Mapping) and bool(items) and all(isinstance(own, Mapping) for own in items.values())
+
+
 def worths(params: Params, schema: Schema, name: str, belief: Belief) -> np.ndarray:
     """Part-worths of each row, [row, feature]: B_α + B_W q + B_V z, in units of the noise, per standardised feature."""
     assert params.effects is not None

@@ -4,10 +4,10 @@ Levels (and options), numbers (and bands), utilities (choices and orders). A for
 in every row, or lists of few sites out of many. NumPy only; predictive distributions are given by `Ask`.
 """
 
+from thurbo.columns.forms.compared import TaskForm
 from thurbo.columns.forms.form import Answers, Ask, Certainty, Form, Lines, Profile, Start, Trial
 from thurbo.columns.forms.levels import LevelForm, OptionForm
 from thurbo.columns.forms.number import BandForm, NumberForm
-from thurbo.columns.forms.tasks import TaskForm
 from thurbo.columns.forms.utilities import ChoiceForm, OrderForm
 
 __all__ = [
