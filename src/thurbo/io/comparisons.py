@@ -121,10 +121,8 @@ def from_choices(
         Whether items have utilities of their own besides their attributes; by default if `item` is given.
     columns : table, optional
         Other questions, with one line per person and a column of the same name as `row`.
-    name : str, default="choice"
-        Name of the new column.
-    noise : {"normal", "gumbel"}, default="normal"
-        As for `Choice`.
+    name, noise : str, optional
+        Name of the new column; and "normal" or "gumbel", as for `Choice`.
 
     Returns
     -------
@@ -151,6 +149,17 @@ def from_choices(
         raise SchemaError("from_choices needs item= or attributes=", remedy="say what the tasks show")
     _check_columns(source, row, task, *([] if item is None else [item]), *attributes, *marks.values())
     labels, described = _profiles(source, item, attributes)
+    first, tasks = _tasks(source, row, task, marks, labels, bool(attributes))
+    kind = Choice if "chosen" in marks else BestWorst
+    own = not described or (item is not None if constants is None else constants)
+    column = kind(noise=noise, attributes=described or None, constants=own)  # type: ignore[arg-type]
+    return _table(source, row, columns, name, first, tasks, column)
+
+
+def _tasks(
+    source: Table, row: str, task: str, marks: Mapping[str, str], labels: list[Any], may_repeat: bool
+) -> tuple[NDArray[Any], list[Any]]:
+    """The tasks of a long table as tiers, and a line of each."""
     said = {key: truths(source.cells(each)) for key, each in marks.items()}
     owner, _ = coded(source, row)
     number, _ = coded(source, task)
@@ -160,12 +169,9 @@ def from_choices(
     first, tasks = [], []
     for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
         lines = order[begin:end]
-        tasks.append(_task(source, lines, labels, said, task, bool(attributes)))
+        tasks.append(_task(source, lines, labels, said, task, may_repeat))
         first.append(int(lines[0]))
-    kind = BestWorst if "chosen" not in marks else Choice
-    own = (item is not None) if constants is None else constants
-    column = kind(noise=noise, attributes=described or None, constants=own or not described)  # type: ignore[arg-type]
-    return _table(source, row, columns, name, np.asarray(first, np.int64), tasks, column)
+    return np.asarray(first, np.int64), tasks
 
 
 def _profiles(source: Table, item: str | None, names: Sequence[str]) -> tuple[list[Any], dict[Any, dict[str, Any]]]:

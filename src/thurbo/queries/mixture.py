@@ -15,8 +15,9 @@ from scipy.special import logsumexp
 
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import Distribution
+from thurbo.queries.asked import GRID_POINTS, Asked
 from thurbo.queries.features import How
-from thurbo.queries.question import GRID_POINTS, Asked, Question
+from thurbo.queries.question import Question
 
 
 class Anchor(NamedTuple):
@@ -48,7 +49,7 @@ class Mixture(Question):
     def _answered(self, name: str) -> np.ndarray:
         if self.schema[name].is_listed:
             return np.zeros(self.evidence.n_rows, bool)
-        return np.asarray(self._seen[:, self.evidence.shared[self.schema.slices[name]]].any(axis=1))
+        return np.asarray(self.seen[:, self.evidence.shared[self.schema.slices[name]]].any(axis=1))
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Any:
         asks = [each.about(name, lines, own) for each in self.questions]
