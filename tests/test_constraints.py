@@ -15,7 +15,7 @@ import pytest
 from tests import oracle
 from tests.small import ask, log_scale_of_points, make_evidence, make_params, rows_for_oracle, to_oracle
 from thurbo import constraints
-from thurbo.constraints import Box, BoxRegion, Constraint, Gauge, Levels, Linear, OneOf, Order, Region
+from thurbo.constraints import Box, BoxRegion, Constraint, Gauge, Levels, Linear, OneOf, Order, Pairwise, Region
 from thurbo.evidence import Evidence
 
 PARAMS = make_params()
@@ -34,6 +34,9 @@ EXAMPLES = {
     "Levels": lambda: Levels(jnp.asarray([[0, 1, 2, -1, 1], [-1, -1, 0, -1, -1]])),
     "Order": lambda: Order.of(np.array([[[0, 2, 1], [1, 0, -1]], [[-1] * 3, [0, 1, -1]]]), ((4, 0, 2), (1, 3, -1)), 5),
     "OneOf": lambda: OneOf.of(np.array([[[1, 0, 1, -1, 0]], [[-1] * 5]])),
+    "Pairwise": lambda: Pairwise(
+        jnp.asarray([[[1, 0], [0, 0]], [[-1, -1], [0, 1]]]), ((0, 2), (1, 4)), 5, has_ties=True
+    ),
     "Linear": lambda: Linear.of(
         [(np.array([[1.0, -2.0, 0, 0, 0], [0, 1, 0, 1, 0]]), [-1.0, -INF], [2.0, 0.5]), None], 5, np.float64
     ),

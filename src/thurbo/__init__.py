@@ -23,6 +23,8 @@ _HOME = {
     "read": "thurbo.schema.survey",
     "write": "thurbo.schema.survey",
     "from_long": "thurbo.io.long",
+    "from_pairs": "thurbo.io.comparisons",
+    "from_choices": "thurbo.io.comparisons",
     "read_preferences": "thurbo.schema.preferences",
     "write_preferences": "thurbo.schema.preferences",
     "pool": "thurbo.analysis.pooling",
@@ -38,6 +40,9 @@ _HOME = {
     "MultiSelect": "thurbo.columns",
     "Ranking": "thurbo.columns",
     "Ratings": "thurbo.columns",
+    "Pairs": "thurbo.columns",
+    "Choice": "thurbo.columns",
+    "BestWorst": "thurbo.columns",
     "ListSettings": "thurbo.columns",
     "Inequality": "thurbo.columns",
     "Ignore": "thurbo.columns",
@@ -73,10 +78,12 @@ if TYPE_CHECKING:
     from thurbo.analysis.pooling import pool, stack
     from thurbo.columns import (
         Banded,
+        BestWorst,
         Binary,
         Bounded,
         Categorical,
         Censored,
+        Choice,
         Column,
         Continuous,
         Id,
@@ -85,6 +92,7 @@ if TYPE_CHECKING:
         ListSettings,
         MultiSelect,
         Ordinal,
+        Pairs,
         Ranking,
         Ratings,
         Weight,
@@ -108,6 +116,7 @@ if TYPE_CHECKING:
     from thurbo.estimators.imputer import TBMImputer
     from thurbo.estimators.scorer import masked_cell_scorer
     from thurbo.estimators.tbm import TBM
+    from thurbo.io.comparisons import from_choices, from_pairs
     from thurbo.io.long import from_long
     from thurbo.learning.objective_settings import Exact, Learning, Likelihood, Prediction
     from thurbo.schema import Schema

@@ -36,6 +36,8 @@ class Params(NamedTuple):
     hidden_mean: Float[Array, " hidden"]  # E[h] over the data: where mean-field starts; no part of the density
     presence: Float[Array, "site unit"] | None = None  # U: the effect of an item being in a row's list
     factor_prior: Float[Array, "row factor"] | None = None  # mean of z before any evidence; None where it is zero
+    spread: Float[Array, "row slot"] | None = None  # factor of the variance that h and z add at a slot; None: 1
+    effects: Float[Array, "feature unit"] | None = None  # B: what attributes add to α (first column), W and V (§8)
 
     @property
     def n_hidden(self) -> int:
@@ -46,10 +48,20 @@ class Params(NamedTuple):
         return self.loadings.shape[-1]
 
 
-def gather(params: Params, sites: Sites | None, listed: RowsMask | None = None) -> Params:
+Tasks = tuple[int, int, int]  # first slot, number of tasks, slots of each
+
+
+def gather(
+    params: Params,
+    sites: Sites | None,
+    listed: RowsMask | None = None,
+    tasks: tuple[Tasks, ...] = (),
+    present: RowsMask | None = None,
+) -> Params:
     """The parameters as seen from the slots of each row; nothing to do where a table's slots are its sites.
 
-    The items `listed` also move a row's hidden biases and the prior of its factors, if `presence` is given.
+    The items `listed` also move a row's hidden biases and the prior of its factors, if `presence` is given. In `tasks`
+    only differences between the items of a task count: parameters are relative to their mean over the task.
     """
     if sites is None:
         return params
@@ -58,14 +70,55 @@ def gather(params: Params, sites: Sites | None, listed: RowsMask | None = None) 
         part = listed.astype(params.presence.dtype)
         said = to_units(params.presence[sites], part) / jnp.sqrt(jnp.maximum(part.sum(-1, keepdims=True), 1.0))
         hidden_bias, prior = hidden_bias[None, :] + said[:, : params.n_hidden], said[:, params.n_hidden :]
-    return params._replace(
+    found = params._replace(
         hidden_bias=hidden_bias,
         factor_prior=prior,
         presence=None,
+        effects=None,
         site_bias=params.site_bias[sites],
         weights=params.weights[sites],
         loadings=params.loadings[sites],
         gauge=Gauge(params.gauge.cuts[sites], params.gauge.scale[sites]),
+    )
+    return relative(found, tasks, present) if tasks else found
+
+
+def relative(seen: Params, tasks: tuple[Tasks, ...], present: RowsMask | None = None) -> Params:
+    """Parameters by slot, relative to their mean over each task: a shift of all its utilities changes no comparison.
+
+    The utilities of n items are then negatively correlated. Where they are treated as independent, the variance that h
+    and z add is multiplied by n / (n − 1): the variance of a difference is then right on average, exactly so for pairs.
+    """
+    n_slots = seen.site_bias.shape[-1]
+    part = jnp.ones(seen.site_bias.shape, seen.weights.dtype)
+    if present is not None:
+        part = present.astype(seen.weights.dtype)
+    spread = jnp.ones(part.shape, part.dtype)
+
+    def centred(values: Float[Array, "row slot unit"]) -> Float[Array, "row slot unit"]:
+        if not values.shape[2]:
+            return values
+        pieces, end = [], 0
+        for first, n_tasks, size in sorted(tasks):
+            own = slice(first, first + n_tasks * size)
+            shape = (values.shape[0], n_tasks, size, values.shape[2])
+            there = part[:, own].reshape(*shape[:3], 1)
+            here = values[:, own].reshape(shape)
+            mean = (here * there).sum(axis=2, keepdims=True) / jnp.maximum(there.sum(axis=2, keepdims=True), 1.0)
+            pieces += [values[:, end:first], (here - mean).reshape(shape[0], n_tasks * size, shape[3])]
+            end = own.stop
+        return jnp.concatenate([*pieces, values[:, end:]], axis=1)
+
+    for first, n_tasks, size in tasks:
+        own = slice(first, first + n_tasks * size)
+        n = jnp.maximum(part[:, own].reshape(-1, n_tasks, size).sum(axis=2), 2.0)
+        factor = jnp.repeat(n / (n - 1.0), size, axis=1)
+        spread = jnp.concatenate([spread[:, :first], factor, spread[:, own.stop : n_slots]], axis=1)
+    return seen._replace(
+        site_bias=centred(seen.site_bias[..., None])[..., 0],
+        weights=centred(seen.weights),
+        loadings=centred(seen.loadings),
+        spread=spread,
     )
 
 

@@ -16,6 +16,7 @@ from thurbo.columns.bounded import Bounded
 from thurbo.columns.categorical import Categorical
 from thurbo.columns.cells import Cells, suggestion
 from thurbo.columns.censored import Censored
+from thurbo.columns.choice import BestWorst, Choice
 from thurbo.columns.column import Column
 from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Id, Ignore, Weight
@@ -25,6 +26,7 @@ from thurbo.columns.listed import ListSettings
 from thurbo.columns.measured import MeasuredColumn
 from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ordinal import Ordinal
+from thurbo.columns.pairs import Pairs
 from thurbo.columns.ranking import Ranking
 from thurbo.columns.ratings import Ratings
 from thurbo.columns.statements import Statement, at_least, at_most, between, one_of, parse_given, prefers, top_set
@@ -37,12 +39,14 @@ __all__ = [
     "KINDS",
     "Answered",
     "Banded",
+    "BestWorst",
     "Binary",
     "Block",
     "Bounded",
     "Categorical",
     "Cells",
     "Censored",
+    "Choice",
     "Column",
     "Continuous",
     "Entries",
@@ -56,6 +60,7 @@ __all__ = [
     "MeasuredColumn",
     "MultiSelect",
     "Ordinal",
+    "Pairs",
     "Ranking",
     "Ratings",
     "Statement",

@@ -61,6 +61,20 @@ class Entries(NamedTuple):
         return cls(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32))
 
 
+class Tasks(NamedTuple):
+    """Comparisons of a listed column, each with noise of its own: every `size` consecutive entries are one task.
+
+    An entry of tier −1 only pads its task. In pairs, equal tiers are a tie; in other tasks they are not compared.
+    """
+
+    size: int
+    noise: Literal["normal", "gumbel"] = "normal"
+    is_paired: bool = False
+    has_ties: bool = False  # whether ties of pairs have a learned threshold
+    shape: tuple[int, int] = (2, 1)  # most tiers, and most items of a tier that is neither the first nor the last
+    is_choice: bool = True  # whether a task only says that one item is above all others
+
+
 @dataclass(frozen=True)
 class Block:
     """The constraints of one column on its sites: intervals, levels between cuts, or orders.
@@ -90,6 +104,7 @@ class Block:
     linear: tuple[LinearRow, ...] = ()  # sites of any column
     family: Family = "measured"  # which of these arrays the column uses
     entries: Entries | None = None  # row and site of each line, in the listed layout
+    tasks: Tasks | None = None  # if the entries of a row are several comparisons, not one order
 
     def __post_init__(self) -> None:
         if self.code_high is None:
@@ -114,11 +129,27 @@ class Block:
         alone = self.point | (self.code >= 0) | np.isfinite(self.lower) | np.isfinite(self.upper)
         if not self.has_tiers:
             return alone
+        if self.tasks is not None:
+            return self._compared[:, None]
         # A row whose items are all tied has no comparison.
         compares: Any = (self.tier > 0).any(axis=1)
         if self.entries is not None:
             compares = self.any_in_row(compares)[self.entries.row]
         return alone | (self.tier >= 0) & compares[:, None]
+
+    @property
+    def _compared(self) -> BoolArray:
+        """Which entries of tasks are compared with another one, [line]."""
+        assert self.tasks is not None
+        tier = self.tier.reshape(-1, self.tasks.size)
+        says = tier.min(axis=1) >= 0 if self.tasks.has_ties else tier.max(axis=1) > 0
+        return ((tier >= 0) & says[:, None]).reshape(-1)
+
+    @property
+    def task(self) -> IntArray:
+        """The task of each line, [line]: numbers from 0 over all rows."""
+        assert self.tasks is not None
+        return np.repeat(np.arange(len(self.tier) // self.tasks.size, dtype=np.int32), self.tasks.size)
 
     @property
     def takes_part(self) -> BoolArray:
@@ -179,11 +210,12 @@ class Block:
         sites: tuple[str, ...],
         linear: Iterable[LinearRow] = (),
         entries: Entries | None = None,
+        tasks: Tasks | None = None,
     ) -> Block:
         """A block of orders only, tiers [line, site]; the other arrays take no memory (read-only views)."""
         code, no_jacobian = np.broadcast_to(np.int32(-1), tier.shape), np.broadcast_to(0.0, len(tier))
         nothing, between = _nothing(tier.shape), tuple(linear)
-        return cls(sites, *nothing, code, 0, no_jacobian, code, tier, one_of, between, "utility", entries)
+        return cls(sites, *nothing, code, 0, no_jacobian, code, tier, one_of, between, "utility", entries, tasks)
 
     @classmethod
     def silent(cls, n_rows: int, sites: tuple[str, ...] = ("",), n_cuts: int = 0, family: Family = "measured") -> Block:

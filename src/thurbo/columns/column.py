@@ -30,6 +30,7 @@ from thurbo.columns.cells import (
 from thurbo.errors import SchemaError
 
 if TYPE_CHECKING:
+    from thurbo.columns.attributes import Design
     from thurbo.columns.forms import Form
 
 Role = Literal["answer", "id", "weight", "ignored", "pattern"]
@@ -122,6 +123,21 @@ class Column(ABC):
         return False
 
     @property
+    def has_tasks(self) -> bool:
+        """Whether a cell is a list of comparisons, each with noise of its own."""
+        return False
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether its sites have a learned scale: that of numbers, or a threshold of ties."""
+        return self.family == "measured"
+
+    @property
+    def design(self) -> Design | None:
+        """The attributes of its items as features; None without attributes."""
+        return None
+
+    @property
     def is_last(self) -> bool:
         """Whether the items that a row does not name are below those that it names."""
         return False
@@ -145,6 +161,10 @@ class Column(ABC):
     def given_cells(self, cells: Cells) -> NDArray[Any]:
         """The cells as the user gave them, in the listed layout: {item: score}, or items from best to worst."""
         raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+
+    def shortened(self, cells: Cells, block: Block, masked: BoolArray) -> NDArray[Any]:
+        """The cells without the tasks of the masked lines."""
+        raise NotImplementedError(f"a column of kind {self.kind} has no tasks")
 
     def extended(
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]

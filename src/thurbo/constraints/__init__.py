@@ -6,6 +6,7 @@ from thurbo.constraints.joint import JointRegion
 from thurbo.constraints.linear import Linear, LinearRegion
 from thurbo.constraints.one_of import OneOf
 from thurbo.constraints.order import Order
+from thurbo.constraints.pairwise import Pairwise
 
 __all__ = [
     "Bounds",
@@ -20,6 +21,7 @@ __all__ = [
     "LinearRegion",
     "OneOf",
     "Order",
+    "Pairwise",
     "Region",
     "SomeBoxes",
 ]

@@ -155,12 +155,15 @@ class Structure(NamedTuple):
     spans_cells   it may tie slots of different cells, and its region takes over the boxes of these slots
     is_estimated  its mass is an estimate with a standard error
     own_slots     slots that no box confines in any row, as promised on the host; empty where nothing is promised
+    tasks         comparisons with noise of their own, as (first slot, number of tasks, slots of each): a site may have
+                  a slot in several of them; None where a site has one slot at most
     """
 
     couples: bool = False
     spans_cells: bool = False
     is_estimated: bool = False
     own_slots: tuple[int, ...] = ()
+    tasks: tuple[int, int, int] | None = None
 
 
 @runtime_checkable
@@ -193,6 +196,12 @@ class Constraint(Protocol, metaclass=_Static):
 
     def release(self, slots: RowsMask) -> Constraint:
         """The same constraint, saying nothing about `slots`."""
+
+
+def rescale(value: Float[Array, "*shape"], scale: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """value / scale, with a zero gradient instead of 0 · ∞ where the value is infinite."""
+    finite = jnp.isfinite(value)
+    return jnp.where(finite, jnp.where(finite, value, jnp.zeros_like(value)) / scale, value)
 
 
 def no_error(region: Region, mean: Float[Array, "#row slot"]) -> PerRow:

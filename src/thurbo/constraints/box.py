@@ -28,6 +28,7 @@ from thurbo.constraints.base import (
     no_units,
     numpy_for,
     pick,
+    rescale,
 )
 from thurbo.normal import truncnorm
 
@@ -80,7 +81,7 @@ class BoxRegion(NamedTuple):
         """log[Φ((c−μ)/σ) − Φ((b−μ)/σ)] of every slot; log φ((b−μ)/σ) − log σ − log scale where it is a point."""
         value, (lower, upper), log_unit = self.lower, self._boxes(), self.log_scale
         if deviation is not None:
-            value, lower, upper = (_rescale(bound, deviation) for bound in (value, lower, upper))
+            value, lower, upper = (rescale(bound, deviation) for bound in (value, lower, upper))
             mean, log_unit = mean / deviation, log_unit + jnp.log(deviation)
         box = truncnorm.log_mass(mean, lower, upper)
         # The inner `where` keeps the density's gradient finite where there is no point.
@@ -272,9 +273,9 @@ class Box(NamedTuple):
 
     def region(self, gauge: Gauge) -> BoxRegion:
         scale = jnp.broadcast_to(gauge.scale, self.lower.shape)
-        lower = _rescale(self.lower, scale)
+        lower = rescale(self.lower, scale)
         # One division for a point: two could be rounded differently and give lower > upper.
-        upper = jnp.where(self.point, lower, _rescale(self.upper, scale))
+        upper = jnp.where(self.point, lower, rescale(self.upper, scale))
         return BoxRegion(lower, upper, self.point, jnp.log(scale))
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
@@ -304,12 +305,6 @@ def _embedded(values: Any, slots: np.ndarray, n_slots: int, elsewhere: Any) -> A
     every = np.full((len(own), n_slots), elsewhere, own.dtype)
     every[:, slots] = own
     return every
-
-
-def _rescale(value: Rows, scale: Rows) -> Rows:
-    """value / scale, with a zero gradient instead of 0 · ∞ where the value is infinite."""
-    finite = jnp.isfinite(value)
-    return jnp.where(finite, jnp.where(finite, value, jnp.zeros_like(value)) / scale, value)
 
 
 class Levels(NamedTuple):

@@ -47,6 +47,7 @@ class Groups:
              host (`of`), they choose the shortest exact integral; 0 means "as many as there are items"
     halves   the most items of even and of odd tiers (absent ones count as even); None where that is not known
     alone    promises that no box confines these slots in any row, so that boxes are computed for the others only
+    tasks    whether each group is a comparison with noise of its own; groups are then consecutive and of one size
     """
 
     tier: Any  # Int[Array, "row order item"]; unannotated since a tree of axes or specs is an Order too
@@ -56,11 +57,14 @@ class Groups:
     width: int = 0
     halves: tuple[int, int] | None = None
     alone: bool = False
+    tasks: bool = False
 
     @property
     def structure(self) -> Structure:
         own = self.slots if self.alone and self.slots is not None else ()
-        return Structure(couples=True, own_slots=tuple(slot for group in own for slot in group if slot >= 0))
+        tasks = (self.slots[0][0], len(self.slots), len(self.slots[0])) if self.tasks and self.slots else None
+        own_slots = tuple(slot for group in own for slot in group if slot >= 0)
+        return Structure(couples=True, own_slots=own_slots, tasks=tasks)
 
     @property
     def n_tiers(self) -> int:

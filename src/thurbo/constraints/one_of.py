@@ -33,7 +33,7 @@ from thurbo.constraints.masses import tiers
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["tier"],
-    meta_fields=["slots", "n_slots", "depth", "width", "halves", "alone"],
+    meta_fields=["slots", "n_slots", "depth", "width", "halves", "alone", "tasks"],
 )
 @dataclass(frozen=True)
 class OneOf(Groups):

@@ -19,7 +19,7 @@ from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, 
 from thurbo.constraints.base import Bounds, Gauge, InUnits, describe_lines, mass_by_difference, no_error, no_units
 from thurbo.constraints.grouped import Form, Groups, Slots, consecutive, form_of, real_items, shape_of
 from thurbo.constraints.masses import moves as order_moves
-from thurbo.constraints.masses import permutations, tiers
+from thurbo.constraints.masses import permutations, subsets, tiers
 from thurbo.normal import truncnorm
 
 Mass = Literal["exact", "gumbel"]
@@ -31,7 +31,7 @@ CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # a Gumbel variable of this scale ha
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["tier"],
-    meta_fields=["slots", "n_slots", "depth", "width", "halves", "alone", "mass", "gumbel_scale", "form"],
+    meta_fields=["slots", "n_slots", "depth", "width", "halves", "alone", "tasks", "mass", "gumbel_scale", "form"],
 )
 @dataclass(frozen=True)
 class Order(Groups):
@@ -61,7 +61,7 @@ class Order(Groups):
         odd = ((tier >= 0) & (tier % 2 == 1)).sum(axis=-1)
         halves = int((tier.shape[-1] - odd).max(initial=1)), int(odd.max(initial=1))
         form = form_of(tier, slots)
-        return cls(jnp.asarray(tier), slots, n_slots, depth, width, halves, False, mass, gumbel_scale, form)
+        return cls(jnp.asarray(tier), slots, n_slots, depth, width, halves, False, False, mass, gumbel_scale, form)
 
     def release(self, slots: RowsMask) -> Order:
         """As for all groups; a ranking without some items is still a ranking, and a choice becomes the first place."""
@@ -258,7 +258,7 @@ class OrderRegion(NamedTuple):
         """log P(e | h), §4.4, summed over orders, which share no slot; exact unless `mass` is "gumbel"."""
         order = self.order
         if order.mass == "gumbel":
-            return self.log_mass_gumbel(mean, order.gumbel_scale)
+            return self.log_mass_gumbel(mean, order.gumbel_scale, deviation if order.tasks else None)
         shape = (order.tier.shape[0], order.n_slots)
         items = order.to_items(jnp.broadcast_to(mean, shape))
         spread = jnp.ones_like(items) if deviation is None else order.to_items(jnp.broadcast_to(deviation, shape))
@@ -274,12 +274,36 @@ class OrderRegion(NamedTuple):
         value = tiers.log_mass(tier, items, spread, order.n_tiers, width, *promises)
         return jnp.where(informative, value, 0.0).sum(axis=-1)
 
-    def log_mass_gumbel(self, mean: Float[Array, "#row slot"], scale: float = 1.0) -> PerRow:
-        """The paper's A.3 for Gumbel utilities of this scale: softmax, Plackett–Luce, and Efron's form for ties."""
+    def log_mass_gumbel(
+        self, mean: Float[Array, "#row slot"], scale: float = 1.0, deviation: Rows | None = None
+    ) -> PerRow:
+        """The paper's A.3 for Gumbel utilities of this scale: softmax, Plackett–Luce, and Efron's form for ties.
+
+        Variance beyond 1, on average over the items of an order, widens the scale.
+        """
         order = self.order
         items = order.to_items(jnp.broadcast_to(mean, (order.tier.shape[0], order.n_slots)))
-        value = tiers.log_mass_gumbel(items / scale, order.in_tier())
+        if deviation is None:
+            value = self._gumbel(items / scale)
+        else:
+            part = (order.tier >= 0).astype(items.dtype)
+            beyond = part * jnp.maximum(order.to_items(deviation) ** 2 - 1.0, 0.0)
+            beyond = beyond.sum(axis=-1) / jnp.maximum(part.sum(axis=-1), 1.0)
+            wide = jnp.sqrt(scale**2 + CLOSER_SCALE**2 * beyond)
+            value = self._gumbel(items / wide[..., None])
         return jnp.where(order.informative, value, 0.0).sum(axis=-1)
+
+    @property
+    def _sums_ties(self) -> bool:
+        """Whether ties of a Gumbel order are summed over; Efron's form is too coarse for the few items of a task."""
+        order = self.order
+        return order.tasks and not order.has_one_top and order.tier.shape[-1] <= subsets.MOST_ITEMS
+
+    def _gumbel(self, items: Items) -> Float[Array, "row order"]:
+        """log mass of utilities in units of the scale."""
+        if self._sums_ties:
+            return subsets.log_mass(items, self.order.tier)
+        return tiers.log_mass_gumbel(items, self.order.in_tier())
 
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
         """An order that is masked as a whole needs one mass only; lists, of Gumbel mass, are masked in part."""
@@ -294,6 +318,8 @@ class OrderRegion(NamedTuple):
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I): the structured mean-field, mean + ∂ log_mass / ∂ mean."""
         if self.order.mass == "gumbel":
+            if self._sums_ties:
+                return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
             return self._mean_of_choice(mean) if self.order.has_one_top else self._mean_of_gumbel(mean)
         return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
 

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo.estimators.fitted_model import FittedModel
+from thurbo.estimators.fitted_model import Asked, FittedModel
+from thurbo.inference.posterior import Belief
 from thurbo.io import build
 from thurbo.queries import item_utilities as utilities
+from thurbo.queries import profiles as described
 from thurbo.queries import rank as ranking
+from thurbo.rbm import Params
 
 
 class ItemQueries(FittedModel):
@@ -40,7 +43,8 @@ class ItemQueries(FittedModel):
             The items to rank. Give one list for all rows, or a long table with the items of each row: it has a column
             of rows and a column of items, with the same names as in `from_long`, and all its pairs are ranked. By
             default all items. Items that are not in the training table are left out with a warning; it is an error if
-            the training table has none of them.
+            the training table has none of them. New items are given by their attributes, {item: {attribute: value}},
+            if the items of the column have attributes.
         exclude_seen : bool, default=True
             Leave out the items that a row has already rated or ranked.
         column : str, optional
@@ -62,14 +66,41 @@ class ItemQueries(FittedModel):
         """
         asked = self._read(X)
         name = ranking.column(self.schema_, column)
+        if described.are_profiles(items):
+            return self._rank_profiles(asked, name, items, top)
         # By default only items are ranked that a row says nothing about, unless those it does not name are last.
-        says_nothing = exclude_seen and items is None and not self.schema_[name].is_last
+        kind = self.schema_[name]
+        says_nothing = kind.has_tasks or (exclude_seen and items is None and not kind.is_last)
         asks = []
         for view, own in self._asked_of(asked):
             question = None if says_nothing else view._question(own)
             asks.append(ranking.of_column(view.params_, view.schema_, name, view._features(own.evidence), question))
         ask = utilities.together(asks, self._weights_of(name))
         return ranking.rank(self.schema_, name, asked, ask, top, items, exclude_seen, self.frame_kind_)
+
+    def _profiles(self, asked: Asked | None, name: str, features: np.ndarray) -> list[tuple[Params, Belief]]:
+        """For each member, the parameters of profiles, and the hidden layer given each row."""
+        found = []
+        for view, own in [(view, None) for view in self._views()] if asked is None else self._asked_of(asked):
+            belief = described.beliefs(view.params_, None if own is None else own.evidence, view._how("mean-field"))
+            found.append((described.with_profiles(view.params_, view.schema_, name, features), belief))
+        return found
+
+    def _rank_profiles(self, asked: Asked, name: str, items: Any, top: int) -> Any:
+        """Items that are known only by their attributes, the best for each row."""
+        described.column(self.schema_, name)  # raises an error if items have no attributes
+        names, features = described.coded(self.schema_, name, items)
+        parts = [described.utilities(params, belief) for params, belief in self._profiles(asked, name, features)]
+        utility = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
+        n_rows, n_best = len(utility), min(int(top), len(names))
+        order = np.argsort(-utility, axis=1, kind="stable")[:, :n_best]
+        found = {
+            "row": np.repeat(self.schema_.row_names(asked.table), n_best),
+            "item": np.asarray(names, object)[order].reshape(-1),
+            "utility": np.take_along_axis(utility, order, axis=1).reshape(-1),
+            "place": np.tile(np.arange(1, n_best + 1), n_rows),
+        }
+        return build.frame(self.frame_kind_, found)
 
     def _weights_of(self, name: str) -> np.ndarray:
         """Weights of the members for one column, [member]."""
@@ -125,4 +156,96 @@ class ItemQueries(FittedModel):
         name = ranking.column(self.schema_, column)
         counts = self.n_ratings_.get(name)
         found = ranking.similar_items(self.params_, self.schema_, name, item, top, min_ratings, counts)
+        return build.frame(self.frame_kind_, found)
+
+    def part_worths(self, X: Any = None, by: Any = None, column: str | None = None) -> Any:
+        """What each attribute level adds to the utility of an item, and how much each attribute matters.
+
+        Parameters
+        ----------
+        X : table, optional
+            Rows whose part-worths are averaged. By default those of an average person of the training table.
+        by : array-like or Segments, optional
+            A label for each row, such as the result of `segments(X)`: part-worths are averaged within each group.
+        column : str, optional
+            Name of the column whose items have attributes. Needed if there are several.
+
+        Returns
+        -------
+        table
+            Long table with the columns group, attribute, level, part_worth, low, high, spread and importance. The
+            part-worths of the levels of an attribute have mean zero; that of a number is per unit of the number. `low`
+            and `high` are an approximate 95 % interval of the mean, from the information in the tasks of the rows and
+            the differences between rows; without `X` they are missing. `spread` is the standard deviation over rows.
+            `importance` is the mean share of an attribute in the sum of the ranges of all attributes.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> tasks = {"who": [1, 1, 2, 2], "task": [1, 1, 1, 1], "price": [1, 2, 1, 2], "pick": [1, 0, 1, 0]}
+        >>> table = tb.from_choices(tasks, row="who", task="task", chosen="pick", attributes=["price"])
+        >>> model = tb.TBM(n_hidden=0, max_epochs=5, random_state=0).fit(table)
+        >>> model.part_worths()["attribute"].tolist()
+        ['price']
+        """
+        check_is_fitted(self, "params_")
+        name = described.column(self.schema_, column)
+        asked = None if X is None else self._read(X)
+        parts = []
+        for view, own in [(view, None) for view in self._views()] if asked is None else self._asked_of(asked):
+            belief = described.beliefs(view.params_, None if own is None else own.evidence, view._how("mean-field"))
+            parts.append(described.worths(view.params_, view.schema_, name, belief))
+        worth = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
+        groups, errors = described.groups(by, len(worth)), None
+        if asked is not None:
+            errors = described.errors(self.params_, self.schema_, name, asked.blocks[name], worth, groups)
+        found = described.summarised(self.schema_, name, worth, groups, errors)
+        texts = ("group", "attribute", "level")
+        kinds = {key: object if key in texts else np.float64 for key in found}
+        return build.frame(self.frame_kind_, {key: np.asarray(values, kinds[key]) for key, values in found.items()})
+
+    def simulate_market(self, profiles: Any, X: Any = None, by: Any = None, column: str | None = None) -> Any:
+        """Shares of choice among profiles of attributes, as if they were the only ones shown.
+
+        Parameters
+        ----------
+        profiles : dict or list
+            {name: {attribute: value}}, or a list of {attribute: value}. Values must be levels of the training table;
+            numbers can be any.
+        X : table, optional
+            Rows whose choices are averaged, each given all that the row says. By default the choice of a person about
+            whom nothing is known.
+        by : array-like or Segments, optional
+            A label for each row, such as the result of `segments(X)`: shares are given for each group.
+        column : str, optional
+            Name of the column whose items have attributes. Needed if there are several.
+
+        Returns
+        -------
+        table
+            Long table with the columns group, profile and share. Shares of a group sum to one.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> tasks = {"who": [1, 1, 2, 2], "task": [1, 1, 1, 1], "price": [1, 2, 1, 2], "pick": [1, 0, 1, 0]}
+        >>> table = tb.from_choices(tasks, row="who", task="task", chosen="pick", attributes=["price"])
+        >>> model = tb.TBM(n_hidden=0, max_epochs=5, random_state=0).fit(table)
+        >>> model.simulate_market({"cheap": {"price": 1}, "dear": {"price": 2}})["profile"].tolist()
+        ['cheap', 'dear']
+        """
+        check_is_fitted(self, "params_")
+        name = described.column(self.schema_, column)
+        names, features = described.coded(self.schema_, name, profiles)
+        asked = None if X is None else self._read(X)
+        noise = getattr(self.schema_[name], "noise", "normal")
+        parts = [described.chances(params, belief, noise) for params, belief in self._profiles(asked, name, features)]
+        chance = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
+        groups = described.groups(by, len(chance))
+        shares = [chance[group.rows].mean(axis=0) for group in groups]
+        found = {
+            "group": np.asarray([group.name for group in groups for _ in names], object),
+            "profile": np.asarray([each for _ in groups for each in names], object),
+            "share": np.concatenate(shares),
+        }
         return build.frame(self.frame_kind_, found)

@@ -141,6 +141,9 @@ def _params(arrays: dict[str, np.ndarray], schema: Schema) -> Params:
     }
     if "presence" in arrays:
         shapes["presence"] = (*sites, hidden[0] + arrays["loadings"].shape[1])
+    if "effects" in arrays:
+        n_features = max((own.stop for own in schema.effect_slices.values()), default=0)
+        shapes["effects"] = (n_features, 1 + hidden[0] + arrays["loadings"].shape[1])
     if {name: array.shape for name, array in arrays.items()} != shapes:
         raise ValueError("its arrays do not fit its schema")
     _check_values(arrays, schema.n_cuts)

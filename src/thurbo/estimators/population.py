@@ -20,19 +20,20 @@ from thurbo.learning import course, members, settings
 from thurbo.learning.fit import Data
 from thurbo.learning.members import Member, Reading
 from thurbo.queries import gates, sequential
+from thurbo.queries.asked import Asked
 from thurbo.queries.evaluate import masked as masking
 from thurbo.queries.evaluate.masked import ColumnTrial
 from thurbo.queries.features import How
 from thurbo.queries.kept_shares import Offsets
 from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, family
-from thurbo.queries.question import Asked, Question, without
+from thurbo.queries.question import Question, without
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 from thurbo.schema.missing_together import with_answered
 
 POWERS = np.exp(np.linspace(-0.5, 0.5, 21))  # of probabilities, from which calibration chooses
 CALIBRATED = ("levels", "utility")
-SCORED = ("label", "option", "favourite", "number", "interval")  # kinds of answers that weigh the members
+SCORED = ("label", "option", "favourite", "number", "interval", "task")  # kinds of answers that weigh the members
 
 
 class FittedMember(NamedTuple):

@@ -379,7 +379,10 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     def _settings(self, schema: Schema) -> dict[str, Any]:
         """All settings of a fit by name: the parameters, those of `learning`, and those that columns bring."""
         chosen = settings.flat(self.get_params(deep=False))
-        own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
+        own: dict[str, Any] = {}
+        for column in schema.values():
+            for name, value in column.learning_settings.items():
+                own[name] = own.get(name, False) or value if name == "presence" else value
         return settings.of_columns(chosen, own, len(schema.with_sites))
 
     def _schema(self, table: Table) -> Schema:

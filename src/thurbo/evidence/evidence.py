@@ -68,7 +68,8 @@ class Evidence(NamedTuple):
 
     def seen(self, params: Params) -> Params:
         """The parameters by slot of each row."""
-        return gather(params, self.sites, self.listed)
+        tasks = tuple(c.structure.tasks for c in self.constraints if c.structure.tasks is not None)
+        return gather(params, self.sites, self.listed, tasks, self.present)
 
     @property
     def spans_cells(self) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from thurbo.constraints import Box, Levels, OneOf, Order
+from thurbo.constraints import Box, Levels, OneOf, Order, Pairwise
 from thurbo.constraints.order import CLOSER_SCALE, form_of, shape_of
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.evidence.buckets import WIDTHS_TO_ASK, Buckets, ListSlots, widths_to_fit
@@ -23,7 +23,7 @@ from thurbo.evidence.evidence import Constraint, Evidence, Unobserved
 from thurbo.evidence.merge import Reading, merge
 
 if TYPE_CHECKING:
-    from thurbo.columns.block import Block
+    from thurbo.columns.block import Block, Tasks
 
 LABELS_OF_A_PROGRAM = 128  # additional padded labels that one compiled program less is worth
 
@@ -55,6 +55,13 @@ class _Listed(NamedTuple):
         length = start[rows + 1] - start[rows]
         real = np.arange(self.width)[None, :] < length[:, None]
         return real, (start[rows][:, None] + np.arange(self.width)[None, :])[real]
+
+    def present(self, rows: np.ndarray) -> np.ndarray:
+        """Which of the padded slots belong to the models of their rows, [row, slot]."""
+        real, entry = self.grid(rows)
+        if self.block.tasks is not None:
+            real[real] = self.block.tier[entry, 0] >= 0
+        return real
 
 
 def pack(
@@ -182,14 +189,16 @@ def _evidence(
         code, high = beside("code", -1, small), beside("code_high", -1, small)
         constraints.append(Levels(code, None if np.array_equal(code, high) else high))
     constraints += _orders(shared.blocks, None if every else rows, n_slots)
-    constraints += [_listed_order(each, rows, n_slots) for each in lists if each.block.family == "utility"]
+    for each in lists:
+        if each.block.family == "utility":
+            constraints.append((_listed_order if each.block.tasks is None else _tasks)(each, rows, n_slots))
     present: Any = None
     if unobserved == "exclude" or lists:
         takes = shared.array("takes_part") if shared.blocks else np.zeros((len(rows), 0), bool)
         takes = takes if every or not shared.blocks else takes[rows]
         if free_lists:
             takes = np.ones_like(takes)
-        present = np.concatenate([takes, *(each.grid(rows)[0] for each in lists)], axis=1)
+        present = np.concatenate([takes, *(each.present(rows) for each in lists)], axis=1)
     if shared.linear is not None:
         linear = shared.linear if every else jax.tree.map(lambda leaf: leaf[rows], shared.linear)
         if lists:
@@ -199,7 +208,7 @@ def _evidence(
         if present is not None:
             row, member = np.nonzero(linear.slots >= 0)
             present[row, linear.slots[row, member]] = True
-    cells = _cells(shared.blocks, n_slots)
+    cells = _cells(shared.blocks, lists, n_slots)
     if not lists:
         return Evidence(tuple(constraints), None, present, cells)
     site = np.broadcast_to(shared.sites, (len(rows), len(shared.sites)))
@@ -210,7 +219,7 @@ def _evidence(
         own = np.zeros(real.shape, np.int64)
         own[real] = each.first_site + each.block.entries.site[entry]
         sites.append(own)
-        listed.append(real)
+        listed.append(real if each.block.tasks is None else np.zeros_like(real))  # what was shown is no signal
     slots: Any = np.concatenate(sites, axis=1).astype(np.int32)
     marked: Any = np.concatenate(listed, axis=1)
     return Evidence(tuple(constraints), slots, present, cells, marked)
@@ -230,15 +239,19 @@ def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> l
     return out
 
 
-def _cells(blocks: list[Block], n_slots: int) -> Any:
-    """The utilities of one column are one cell; every other slot is its own cell."""
-    if all(block.family != "utility" for block in blocks):
+def _cells(blocks: list[Block], lists: list[_Listed], n_slots: int) -> Any:
+    """The utilities of one column, or of one task, are one cell; every other slot is its own cell."""
+    tasks = [(each, each.block.tasks.size) for each in lists if each.block.tasks is not None]
+    if all(block.family != "utility" for block in blocks) and not tasks:
         return None
     cells, first = np.arange(n_slots), 0
     for block in blocks:
         if block.family == "utility":
             cells[first : first + len(block.sites)] = first
         first += len(block.sites)
+    for each, size in tasks:
+        own = np.arange(each.width) // size * size
+        cells[each.first_slot : each.first_slot + each.width] = each.first_slot + own
     return cells.astype(np.int32)
 
 
@@ -251,6 +264,32 @@ def _listed_order(each: _Listed, rows: np.ndarray, n_slots: int) -> Order:
     depth = 1 << (max(depth, 2) - 1).bit_length()  # few shapes
     slots = (tuple(range(each.first_slot, each.first_slot + each.width)),)
     return Order(tier, slots, n_slots, depth, breadth, None, mass="gumbel", gumbel_scale=CLOSER_SCALE)
+
+
+def _tasks(each: _Listed, rows: np.ndarray, n_slots: int) -> Order | Pairwise:
+    """The tasks of a listed column: consecutive groups of slots, each a comparison with noise of its own."""
+    about = each.block.tasks
+    assert about is not None
+    real, entry = each.grid(rows)
+    n_tasks = max(each.width // about.size, 1)
+    flat = np.full((len(rows), each.width), -1, np.int32)
+    flat[real] = each.block.tier[entry, 0]
+    tier: Any = flat[:, : n_tasks * about.size].reshape(len(rows), n_tasks, about.size)
+    first = each.first_slot + about.size * np.arange(n_tasks)
+    slots = tuple(tuple(range(begin, begin + about.size)) for begin in first.tolist())
+    return comparisons(tier, slots, n_slots, about)
+
+
+def comparisons(tier: Any, slots: Any, n_slots: int, about: Tasks) -> Order | Pairwise:
+    """Tasks as a constraint: `tier` [row, task, item]. Orders of more than two tiers have the Gumbel mass (A.3)."""
+    if about.is_paired:
+        return Pairwise(tier, slots, n_slots, 2, 1, None, True, True, about.noise, about.has_ties)
+    depth, breadth = about.shape
+    halves = (about.size, 1) if about.is_choice else None
+    form: Any = "places" if about.is_choice else "any"
+    mass: Any = "gumbel" if about.noise == "gumbel" or breadth > 1 else "exact"
+    scale = 1.0 if about.noise == "gumbel" else CLOSER_SCALE
+    return Order(tier, slots, n_slots, depth, breadth, halves, True, True, mass, scale, form)
 
 
 def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[Constraint]:

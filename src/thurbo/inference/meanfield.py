@@ -91,10 +91,12 @@ def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows
     """
     seen = slots_from.seen(params)
     mean = rbm.latent_mean(seen, q.hidden) + rbm.factor_shift(seen, q.factors)
-    variance = 1.0 + rbm.to_slots(seen.weights**2, q.hidden * (1.0 - q.hidden))
+    added = rbm.to_slots(seen.weights**2, q.hidden * (1.0 - q.hidden))
     if q.whitener is not None:
-        variance = variance + factor_variance(seen, q.whitener)
-    return mean, jnp.sqrt(variance)
+        added = added + factor_variance(seen, q.whitener)
+    if seen.spread is not None:
+        added = added * seen.spread
+    return mean, jnp.sqrt(1.0 + added)
 
 
 def factor_variance(seen: Params, whitener: Float[Array, "row factor factor"]) -> Rows:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from thurbo import rbm
-from thurbo._typing import Array, Factors, Float, Hidden, PerRow, PRNGKey, Rows
+from thurbo._typing import Array, Factors, Float, Hidden, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.evidence import Evidence
 from thurbo.inference import gibbs
 from thurbo.inference.likelihood import hidden_states, log_joint
@@ -38,17 +38,28 @@ class Belief(NamedTuple):
     state: Hidden | None = None
     whitener: Float[Array, "row factor factor"] | None = None
 
-    def at(self, params: Params, sites: Sites) -> tuple[Rows, Rows]:
-        """Mean and standard deviation of x at some sites, [row, site]: the same for all rows, or each row's own."""
-        own = rbm.gather(params, sites)
+    def at(
+        self, params: Params, sites: Sites, together: bool = False, present: RowsMask | None = None
+    ) -> tuple[Rows, Rows]:
+        """Mean and standard deviation of x at some sites, [row, site]: the same for all rows, or each row's own.
+
+        With `together` the sites of a row are compared with each other: values are relative to their mean, which
+        leaves the variance of differences. `present` says which of them count.
+        """
+        tasks = ((0, 1, sites.shape[-1]),) if together else ()
+        if together and sites.ndim == 1:
+            sites = jnp.broadcast_to(sites, (self.hidden.shape[0], sites.shape[0]))
+        own = rbm.gather(params, sites, tasks=tasks, present=present)
         h = self.hidden if self.state is None else self.state
         mean = rbm.latent_mean(own, h) + rbm.factor_shift(own, self.factors)
         if self.state is not None:
             return mean, jnp.ones_like(mean)
-        variance = 1.0 + rbm.to_slots(own.weights**2, h * (1.0 - h))
+        added = rbm.to_slots(own.weights**2, h * (1.0 - h))
         if self.whitener is not None:
-            variance = variance + factor_variance(own, self.whitener)
-        return mean, jnp.sqrt(variance)
+            added = added + factor_variance(own, self.whitener)
+        if own.spread is not None:
+            added = added * own.spread
+        return mean, jnp.sqrt(1.0 + added)
 
 
 Function = Callable[..., Any]  # of a belief, and of what differs between rows

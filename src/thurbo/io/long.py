@@ -60,8 +60,8 @@ def from_long(
         if column not in source:
             remedy = f"{suggestion(column, source.names)}the table has {listing(source.names)}"
             raise SchemaError("the table has no such column", column=column, remedy=remedy)
-    owner, owners = _coded(source, row)
-    index, items = _coded(source, item)
+    owner, owners = coded(source, row)
+    index, items = coded(source, item)
     value = _order(owner) if score is None else _scores(source, score)
     pair = owner.astype(np.int64) * len(items) + index
     order = np.argsort(pair, kind="stable")
@@ -70,7 +70,7 @@ def from_long(
     listed = Listed(start, items, index[order], value[order], score, ordered=score is None)
     data, people = {row: owners}, None if columns is None else as_table(columns)
     if people is not None:
-        data |= _joined(people, row, owners)
+        data |= joined(people, row, owners)
     called = item if name is None else name
     if called in data:
         raise SchemaError(
@@ -78,7 +78,7 @@ def from_long(
         )
     made = data if source.kind in {"dict", "numpy"} else build.frame(source.kind, data)
     made = replace(as_table(made), rows=owners, owner=row)
-    return with_lists(made if people is None else _with_metadata(made, people), called, listed)
+    return with_lists(made if people is None else with_metadata(made, people), called, listed)
 
 
 def _refuse_twice(source: Table, row: str, item: str, pair: NDArray[np.int64], order: NDArray[Any]) -> None:
@@ -101,7 +101,7 @@ def looks_long(table: Table) -> tuple[str, str] | None:
 
     Of n random pairs of a and b values about n² / 2ab would repeat; this number must be above ten.
     """
-    if len(table.names) > MOST_COLUMNS or table.lists:
+    if len(table.names) > MOST_COLUMNS or table.lists or table.declared:
         return None
     codes = {}
     for name in table.names:
@@ -131,7 +131,7 @@ def with_lists(table: Table, name: str, listed: Listed) -> Table:
     )
 
 
-def _with_metadata(made: Table, people: Table) -> Table:
+def with_metadata(made: Table, people: Table) -> Table:
     """The joined columns with the ordered categories and the code book of their own table."""
     read, names = made.read, made.names
 
@@ -158,7 +158,7 @@ def from_sparse(matrix: Any) -> Table:
     return with_lists(empty, "item", listed)
 
 
-def _coded(source: Table, name: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
+def coded(source: Table, name: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """A column as integer codes, and its sorted distinct values."""
     cells = source.cells(name)
     if cells.missing.any():
@@ -215,12 +215,12 @@ def _order(owner: NDArray[np.int32]) -> NDArray[Any]:
     return -np.arange(len(owner), dtype=np.float64)
 
 
-def _joined(source: Table, row: str, owners: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def joined(source: Table, row: str, owners: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Cells of the other columns in the order of `owners`; missing for rows without a line."""
     if row not in source:
         remedy = f"{suggestion(row, source.names)}use the same column name as in the long table"
         raise SchemaError("the table given as columns= has no such column", column=row, remedy=remedy)
-    code, values = _coded(source, row)
+    code, values = coded(source, row)
     if len(values) < len(code):
         twice = values[np.bincount(code).argmax()]
         raise SchemaError(f"{show(twice)} has more than one line", column=row, remedy="keep one line per row")

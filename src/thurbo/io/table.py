@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns.cells import Listed
-from thurbo.columns.column import BoolArray, Cells, suggestion
+from thurbo.columns.column import BoolArray, Cells, Column, suggestion
 from thurbo.columns.statements import Interval
 from thurbo.errors import SchemaError
 from thurbo.io.codebook import Codebook
@@ -38,6 +38,7 @@ class Table:
     book: Codebook = field(default_factory=Codebook)  # labels and missing codes of the file that it came from
     lists: Mapping[str, Listed] = field(default_factory=dict)  # columns whose cells are lists of items, see long.py
     owner: str | None = None  # the column with the row identifiers, if known
+    declared: Mapping[str, Column] = field(default_factory=dict)  # types of columns that are known, see comparisons.py
 
     def __repr__(self) -> str:
         words = (

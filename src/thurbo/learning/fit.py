@@ -48,13 +48,32 @@ class Data(NamedTuple):
                 lists[-1][where] = 1.0
                 decay[where] = schema[name].learning_settings["item_decay"] / max(1, len(entries.site))
         utility = schema.is_utility
+        design, constants, effect_decay = self._design(decay)
         return Layout(
-            jax.device_put(schema.n_cuts),
-            jax.device_put(schema.is_measured),
+            design=design,
+            constants=constants,
+            effect_decay=effect_decay,
+            n_cuts=jax.device_put(schema.n_cuts),
+            measured=jax.device_put(schema.is_measured),
             utility=jax.device_put(utility) if utility.any() else None,
             lists=jax.device_put(np.stack(lists).astype(np.float32)) if lists else None,
             item_decay=jax.device_put(decay.astype(np.float32)) if lists else None,
         )
+
+    def _design(self, decay: np.ndarray) -> tuple[Any, Any, Any]:
+        """Attributes of all items, [site, feature]; sites with parameters of their own; precision of the effects."""
+        schema, slices = self.schema, self.schema.effect_slices
+        if not slices:
+            return None, None, None
+        n_features = max(own.stop for own in slices.values())
+        design, constants = np.zeros((schema.n_sites, n_features)), np.ones(schema.n_sites)
+        effects = np.zeros(n_features)
+        for name, own in slices.items():
+            found, where = schema[name].design, schema.slices[name]
+            assert found is not None
+            design[where, own], constants[where] = found.matrix, float(found.constants)
+            effects[own] = decay[where].max(initial=0.0)
+        return tuple(jax.device_put(each.astype(np.float32)) for each in (design, constants, effects))
 
 
 class Outcome(NamedTuple):
@@ -81,6 +100,7 @@ def start(
     width = max([each.cuts.shape[1] for each in starts], default=0)
     padded = [np.pad(each.cuts, ((0, 0), (0, width - each.cuts.shape[1])), constant_values=np.inf) for each in starts]
     cuts, bias = np.concatenate(padded), np.concatenate([each.bias for each in starts])
+    log_scale = np.concatenate([np.full(len(each.bias), np.log(each.scale)) for each in starts])
     n_presence = sum(size) if plan.presence and lists else 0
     options: dict[str, Any] = {}
     if not lists and (schema.is_utility.any() or plan.objective == "likelihood"):
@@ -89,10 +109,19 @@ def start(
         options["hidden_rate"] = plan.sparsity_target if plan.sparsity_weight else 0.5
     if lists:
         options["loadings"] = np.full((schema.n_sites, size[1]), np.nan)
-        for factor, name in enumerate(lists[: size[1]]):  # a row's mean score: equal loadings of all items
+        scored = [name for name in lists if not schema[name].has_tasks]  # a task only compares its items
+        for factor, name in enumerate(scored[: size[1]]):  # a row's mean score: equal loadings of all items
             options["loadings"][schema.slices[name], factor] = starting.GENEROSITY
     if plan.negative_phase == "tempered":
         n_chains = max(1, n_chains // plan.n_temperatures) * plan.n_temperatures
+    options["log_scale"] = log_scale
+    options["effects"] = np.zeros(max((own.stop for own in schema.effect_slices.values()), default=0))
+    for name, own in schema.effect_slices.items():  # attributes explain what they can of the starting utilities
+        design, where = schema[name].design, schema.slices[name]
+        assert design is not None
+        gram = design.matrix.T @ design.matrix + 1e-3 * max(len(design.matrix), 1) * np.eye(design.matrix.shape[1])
+        options["effects"][own] = np.linalg.solve(gram, design.matrix.T @ bias[where])
+        bias[where] = (bias[where] - design.matrix @ options["effects"][own]) * design.constants
     values = starting.values(cuts, schema.n_cuts, np.dtype(np.float32), site_bias=bias, **options)
     return _begin(key, values, *size, n_presence, n_chains, plan, n_rows)
 

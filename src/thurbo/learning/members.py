@@ -325,8 +325,13 @@ def active(params: Params, member: Member) -> Params:
         first = params.n_hidden
         kept = np.r_[: member.n_hidden, first : first + member.n_factors]
         presence = presence[:, kept]
+    effects = params.effects
+    if effects is not None:
+        first = 1 + params.n_hidden
+        effects = effects[:, np.r_[0, 1 : 1 + member.n_hidden, first : first + member.n_factors]]
     return params._replace(
         presence=presence,
+        effects=effects,
         weights=params.weights[:, : member.n_hidden],
         hidden_bias=params.hidden_bias[: member.n_hidden],
         hidden_mean=params.hidden_mean[: member.n_hidden],

@@ -36,13 +36,15 @@ def cut(state: TrainState, layout: Layout, n_hidden: int, n_factors: int) -> tup
     """The same initial state with fewer active units."""
     start = state.learnable
     layout = active_only(layout, (start.weights.shape[1], start.loadings.shape[1]), n_hidden, n_factors)
-    weights, loadings = jax.device_put(
+    units, factors = np.asarray(layout.active_hidden), np.asarray(layout.active_factors)
+    weights, loadings, effects = jax.device_put(
         (
-            np.asarray(start.weights) * np.asarray(layout.active_hidden),
-            np.asarray(start.loadings) * np.asarray(layout.active_factors),
+            np.asarray(start.weights) * units,
+            np.asarray(start.loadings) * factors,
+            np.asarray(start.effects) * np.concatenate([[True], units, factors]),
         )
     )
-    return state._replace(learnable=start._replace(weights=weights, loadings=loadings)), layout
+    return state._replace(learnable=start._replace(weights=weights, loadings=loadings, effects=effects)), layout
 
 
 def active_only(layout: Layout, size: tuple[int, int], n_hidden: int, n_factors: int) -> Layout:

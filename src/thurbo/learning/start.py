@@ -31,6 +31,7 @@ class Learnable(NamedTuple):
     log_gaps: Float[Array, "site gap"]
     log_scale: Float[Array, " site"]
     presence: Float[Array, "site unit"]  # no units if presence is off
+    effects: Float[Array, "feature unit"]  # B: of the bias, then of weights and loadings; none without attributes
 
 
 class Centre(NamedTuple):
@@ -56,6 +57,9 @@ class Layout(NamedTuple):
     lists: Float[Array, "list site"] | None = None  # 1 for the items of each listed column, 0 elsewhere
     item_decay: Float[Array, " site"] | None = None  # precision of items around the mean of their list, per cell
     decay: Float[Array, " site"] | None = None  # weight decay of a member, in addition to that of the plan
+    design: Float[Array, "site feature"] | None = None  # attributes of items (§8); None where no column has any
+    constants: Float[Array, " site"] | None = None  # 1 for sites that have parameters of their own
+    effect_decay: Float[Array, " feature"] | None = None  # precision of the effects of attributes, per cell
 
     @property
     def listed(self) -> Float[Array, " site"] | None:
@@ -63,10 +67,30 @@ class Layout(NamedTuple):
         return None if self.lists is None else self.lists.sum(axis=0)
 
 
+def described(learnable: Learnable, layout: Layout) -> Learnable:
+    """With attributes f: a_i + B f_i, and the same for the weights and loadings of a site, Eq. (2) with §8."""
+    if layout.design is None or layout.constants is None:
+        return learnable
+    own, n_hidden = layout.constants, learnable.weights.shape[1]
+    added = jnp.matmul(layout.design, learnable.effects, precision=jax.lax.Precision.HIGHEST)
+    return learnable._replace(
+        site_bias=own * learnable.site_bias + added[:, 0],
+        weights=own[:, None] * learnable.weights + added[:, 1 : 1 + n_hidden],
+        loadings=own[:, None] * learnable.loadings + added[:, 1 + n_hidden :],
+    )
+
+
 @jax.jit
 def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
     """α = a − W c, γ = g − Wᵀ d, θ_l = θ_1 + Σ gaps: the same model in the paper's parameters."""
+    effects = None
+    if layout.design is not None:
+        n_hidden, raw = learnable.weights.shape[1], learnable.effects
+        bias = raw[:, 0] - raw[:, 1 : 1 + n_hidden] @ centre.hidden
+        effects = jnp.concatenate([bias[:, None], raw[:, 1:]], axis=1)
+    learnable = described(learnable, layout)
     return Params(
+        effects=effects,
         site_bias=learnable.site_bias - learnable.weights @ centre.hidden,
         weights=learnable.weights,
         hidden_bias=learnable.hidden_bias - centre.site @ learnable.weights,
@@ -84,7 +108,12 @@ def chains(key: PRNGKey, rate: Float[Array, " hidden"], n_chains: int) -> Chains
 
 def recentre(learnable: Learnable, old: Centre, new: Centre) -> Learnable:
     """Change the centre without changing the model."""
+    effects = learnable.effects
+    if effects.shape[0]:
+        moved = effects[:, 1 : 1 + learnable.weights.shape[1]] @ (new.hidden - old.hidden)
+        effects = effects.at[:, 0].add(moved)
     return learnable._replace(
+        effects=effects,
         site_bias=learnable.site_bias + learnable.weights @ (new.hidden - old.hidden),
         hidden_bias=learnable.hidden_bias + (new.site - old.site) @ learnable.weights,
     )
@@ -118,6 +147,8 @@ class Values(NamedTuple):
     log_gaps: Float[Array, "site gap"]
     hidden_rate: Float[Array, ""]
     weight_scale: Float[Array, ""]
+    log_scale: Float[Array, " site"]
+    effects: Float[Array, " feature"]
     loadings: Float[Array, "site factor"] | None = None
 
 
@@ -129,6 +160,8 @@ def values(
     site_bias: np.ndarray | None = None,
     hidden_rate: float = 0.5,
     weight_scale: float = 0.1,
+    log_scale: np.ndarray | None = None,
+    effects: np.ndarray | None = None,
     loadings: np.ndarray | None = None,
 ) -> Values:
     """Values of the independent model, on the host; hidden units at `hidden_rate`."""
@@ -141,7 +174,10 @@ def values(
         gaps = np.diff(padded, axis=1)
     log_gaps = np.log(np.where(np.isfinite(gaps), gaps, 1.0).clip(1e-4))
     bias = np.zeros(n_sites) if site_bias is None else np.asarray(site_bias)
-    given = (bias, first, log_gaps, hidden_rate, weight_scale, *(() if loadings is None else (loadings,)))
+    scale = np.zeros(n_sites) if log_scale is None else log_scale
+    of_attributes = np.zeros(0) if effects is None else effects
+    given: list[Any] = [bias, first, log_gaps, hidden_rate, weight_scale, scale, of_attributes]
+    given += [] if loadings is None else [loadings]
     found: tuple[Any, ...] = tuple(np.asarray(value, dtype) for value in given)
     return Values(*found)
 
@@ -151,6 +187,7 @@ def start(key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presenc
     """Small random weights around the independent model."""
     rate, n_sites, dtype = values.hidden_rate, values.site_bias.shape[0], values.site_bias.dtype
     key_w, key_v = jax.random.split(key)
+    key_b = jax.random.fold_in(key, 2)
     loadings = values.weight_scale * jax.random.normal(key_v, (n_sites, n_factors), dtype)
     if values.loadings is not None:
         loadings = jnp.where(jnp.isnan(values.loadings), loadings, values.loadings)
@@ -161,7 +198,14 @@ def start(key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presenc
         loadings=loadings,
         first_cut=values.first_cut,
         log_gaps=values.log_gaps,
-        log_scale=jnp.zeros(n_sites, dtype),
+        log_scale=values.log_scale,
         presence=jnp.zeros((n_sites, n_presence), dtype),
+        effects=jnp.concatenate(
+            [
+                values.effects[:, None],
+                values.weight_scale * jax.random.normal(key_b, (values.effects.shape[0], n_hidden + n_factors), dtype),
+            ],
+            axis=1,
+        ),
     )
     return learnable, Centre(jnp.broadcast_to(rate, (n_hidden,)), values.site_bias)

@@ -202,6 +202,9 @@ def update(
     if layout.lists is not None:
         assert layout.item_decay is not None
         grad = _towards_others(grad, state.learnable, layout.lists, layout.item_decay)
+    if layout.effect_decay is not None:
+        pull = layout.effect_decay[:, None] * state.learnable.effects
+        grad = grad._replace(effects=grad.effects + pull.at[:, 0].multiply(SHIFT_DECAY))
     grad = _held_fixed(grad, layout, plan)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes counts and floats
         direction, optimiser = _optimiser(plan).update(grad, state.optimiser, state.learnable)
@@ -277,6 +280,7 @@ def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
             weights=grad.weights * units[None, :],
             hidden_bias=grad.hidden_bias * units,
             loadings=grad.loadings * factors[None, :],
+            effects=grad.effects * jnp.concatenate([jnp.ones(1, dtype), units, factors])[None, :],
         )
     return grad._replace(
         site_bias=grad.site_bias * (1.0 - move_cuts),

@@ -15,8 +15,10 @@ import numpy as np
 from jax.scipy.special import ndtr
 
 from thurbo._typing import Array, Bool, Float, Int
+from thurbo.columns.block import Tasks
 from thurbo.constraints import Gauge, Order
 from thurbo.evidence import Evidence
+from thurbo.evidence.pack import comparisons
 from thurbo.inference.posterior import Belief, expectation, summary
 from thurbo.inference.posterior import state_weights as weights_of_states
 from thurbo.normal import truncnorm
@@ -96,6 +98,45 @@ def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
         return Order(tier, None, n_labels, 2, 1).region(nothing).log_mass(mean, deviation)
 
     return jnp.exp(jax.lax.map(log_chance, jnp.arange(n_labels))).T, mean
+
+
+@partial(jax.jit, static_argnames=("how", "about"))
+def of_tasks(
+    params: Params,
+    evidence: Evidence,
+    sites: Int[Array, "row item"],
+    tier: Int[Array, "row item"],
+    how: How,
+    about: Tasks,
+) -> Array:
+    """P(order of some items) of each row, which has one task with noise of its own."""
+
+    def chance(belief: Belief, sites: Array, tier: Array) -> Array:
+        present = tier >= 0
+        mean, deviation = belief.at(params, sites, together=True, present=present)
+        n_items = sites.shape[1]
+        gauge = Gauge(params.gauge.cuts[sites], params.gauge.scale[sites])
+        slots = (tuple(range(n_items)),)
+        region = comparisons(tier[:, None, :], slots, n_items, about).region(gauge)
+        deviation = jnp.where(present, deviation, jnp.ones_like(deviation))
+        return jnp.exp(region.log_mass(mean, None if belief.state is not None else deviation))
+
+    return expectation(
+        chance,
+        params,
+        evidence,
+        how.method,
+        n_steps=how.n_steps,
+        key=how.key(),
+        n_draws=how.n_draws,
+        rowwise=(sites, tier),
+    )
+
+
+@partial(jax.jit, static_argnames=("how",))
+def task_moments(params: Params, evidence: Evidence, sites: Int[Array, "row asked"], how: How) -> Moments:
+    """Moments of items that are compared with each other, relative to their mean."""
+    return summary(params, evidence, how.n_steps).at(params, sites, together=True)
 
 
 ON_HOST: dict[Function, Function] = {

@@ -67,6 +67,6 @@ def inequalities(params: Params, schema: Schema, evidence: Buckets, row: int) ->
             triples.append([np.asarray(each, np.float64) for each in part.as_linear(0)])
     matrix, lower, upper = (np.concatenate(each) for each in zip(*triples, strict=True))
     if own.sites is not None:  # without padding
-        real = np.asarray(own.listed)[0] | (np.arange(len(at)) < int((evidence.shared >= 0).sum()))
+        real = np.asarray(own.present)[0] | (np.arange(len(at)) < int((evidence.shared >= 0).sum()))
         sites, matrix = tuple(name for name, kept in zip(sites, real, strict=True) if kept), matrix[:, real]
     return Inequalities(sites, matrix, lower, upper, tuple(words), ", ".join(dict.fromkeys(masses)) or "exact")

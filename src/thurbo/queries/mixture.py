@@ -15,8 +15,9 @@ from scipy.special import logsumexp
 
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import Distribution
+from thurbo.queries.asked import GRID_POINTS, Asked
 from thurbo.queries.features import How
-from thurbo.queries.question import GRID_POINTS, Asked, Question
+from thurbo.queries.question import Question
 
 
 class Anchor(NamedTuple):
@@ -48,7 +49,7 @@ class Mixture(Question):
     def _answered(self, name: str) -> np.ndarray:
         if self.schema[name].is_listed:
             return np.zeros(self.evidence.n_rows, bool)
-        return np.asarray(self._seen[:, self.evidence.shared[self.schema.slices[name]]].any(axis=1))
+        return np.asarray(self.seen[:, self.evidence.shared[self.schema.slices[name]]].any(axis=1))
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Any:
         asks = [each.about(name, lines, own) for each in self.questions]
@@ -136,6 +137,10 @@ class MixedAsk:
         mean = self._mean([each[0] for each in own])
         second = self._mean([each[1] ** 2 + each[0] ** 2 for each in own])
         return mean, np.sqrt(np.maximum(second - mean**2, 1e-12))
+
+    def orders(self, tier: np.ndarray) -> np.ndarray:
+        logs = np.stack([each.orders(tier) for each in self.asks])
+        return logsumexp(logs, axis=0, b=self.weights[:, None])
 
     @cached_property
     def _largest(self) -> tuple[np.ndarray, np.ndarray]:

@@ -85,8 +85,11 @@ def rank(
             allowed[:] = False
             items = list(items)
             allowed[sites_of(schema, name, [items[place] for place in _known(schema, name, items, 4)])] = True
-        seen = named_items(schema[name], asked.blocks[name])[:2] if exclude_seen else None
+        # A comparison is no use of an item: all items can be ranked for a person who has compared them.
+        hides = exclude_seen and not schema[name].has_tasks
+        seen = named_items(schema[name], asked.blocks[name])[:2] if hides else None
         result = utilities.best(ask, len(rows), int(top), allowed, seen)
+        _warn_of_empty_rows(name, rows, result.row, 4)
     return build.frame(
         library if library in {"pandas", "polars", "pyarrow"} else "dict",
         {
@@ -96,6 +99,19 @@ def rank(
             "place": result.place,
         },
     )
+
+
+def _warn_of_empty_rows(name: str, rows: np.ndarray, found: np.ndarray, stacklevel: int) -> None:
+    """Warn of rows that have no item left to rank, since they have rated or ranked all of them."""
+    none = np.flatnonzero(np.bincount(found, minlength=len(rows)) == 0)
+    if len(none):
+        every = "all rows have" if len(none) == len(rows) else f"{len(none)} of {len(rows)} rows have"
+        warnings.warn(
+            f'column "{name}": {every} rated or ranked all items already, and nothing is recommended to them (first: '
+            f"row {rows[none[0]]}); use exclude_seen=False to rank all items",
+            SchemaWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def _choice(name: str, items: Any) -> Any:
@@ -155,7 +171,7 @@ def prefers(
 ) -> np.ndarray:
     """P(item above other) of every row: Φ(mean difference / standard deviation), including noise and hidden layer.
 
-    A row that ranks one of the two above the other has probability 1 or 0.
+    A row that ranks one of the two above the other has probability 1 or 0, unless each comparison has its own noise.
     """
     evidence = asked.evidence
     one, two = sites_of(schema, name, [item, other])
@@ -170,6 +186,8 @@ def prefers(
         between = params.loadings[where.start + int(one)] - params.loadings[where.start + int(two)]
         variance = variance + evidence.by_chunks(lambda rows: utilities.factor_spread(params, rows, between))
     chance = utilities.above(difference, variance)
+    if schema[name].has_tasks:  # the next comparison has noise of its own
+        return chance
     own = given_items(asked.blocks[name])
     tiers = np.full((2, len(chance)), -1)
     for tier, site in zip(tiers, (one, two), strict=True):

@@ -79,6 +79,12 @@ def asked_items(schema: Schema, name: str, items: Any) -> np.ndarray:
 def with_free_items(block: Block, sites: np.ndarray) -> Block:
     """The list of one row with more items without scores, which are to be drawn."""
     assert block.entries is not None
+    if block.tasks is not None:  # one order of all items, in place of tasks with noise of their own
+        if block.answered.any():
+            problem = "a condition on comparisons is not supported by sample"
+            raise SchemaError(problem, remedy="use predict_proba(given=...), or leave the condition out")
+        entries = Entries(np.asarray([0, len(sites)]), np.asarray(sites, np.int32))
+        return Block.orders(np.full((len(sites), 1), -1, np.int32), None, block.sites, entries=entries)
     new = np.setdiff1d(sites, block.entries.site)
     n_old, n = len(block.entries.site), len(new)
     entries = Entries(np.asarray([0, n_old + n]), np.concatenate([block.entries.site, new]).astype(np.int32))

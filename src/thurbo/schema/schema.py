@@ -196,12 +196,15 @@ class Schema(Sites):
         """
         source = as_table(frame)
         book = source.book
-        ordinary = tuple(name for name in source.names if name not in source.lists and name != source.owner)
+        known = {*source.lists, *source.declared, source.owner}
+        ordinary = tuple(name for name in source.names if name not in known)
         declared: Any = Ignore(missing=missing).missing
         found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups, dict(declared))
         warn_of_spellings(found.columns)
         lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
         reasons = {**found.reasons, **dict.fromkeys(lists, "each row lists few of many items")}
+        lists |= source.declared
+        reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
             return cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))

@@ -61,8 +61,8 @@ class Sites(Mapping[str, Column]):
 
     @property
     def is_measured(self) -> BoolArray:
-        """Which sites are measured numbers with a learned scale, not levels or utilities: [site]."""
-        return self._by_site([column.family == "measured" for column in self.values()]).astype(bool)
+        """Which sites have a learned scale: measured numbers, and compared items with a threshold of ties: [site]."""
+        return self._by_site([column.has_scale for column in self.values()]).astype(bool)
 
     @property
     def is_utility(self) -> BoolArray:
@@ -72,6 +72,16 @@ class Sites(Mapping[str, Column]):
     def _by_site(self, values: list[Any]) -> NDArray[Any]:
         """A value of each column, as often as it has sites."""
         return np.repeat(np.asarray(values), [len(column.sites) for column in self.values()])
+
+    @property
+    def effect_slices(self) -> dict[str, slice]:
+        """Positions of the features of each column whose items have attributes, among those of all columns."""
+        found, end = {}, 0
+        for name, column in self.items():
+            if column.design is not None:
+                found[name] = slice(end, end + column.design.matrix.shape[1])
+                end = found[name].stop
+        return found
 
     @property
     def listed(self) -> tuple[str, ...]:

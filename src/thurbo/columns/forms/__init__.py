@@ -4,6 +4,7 @@ Levels (and options), numbers (and bands), utilities (choices and orders). A for
 in every row, or lists of few sites out of many. NumPy only; predictive distributions are given by `Ask`.
 """
 
+from thurbo.columns.forms.compared import TaskForm
 from thurbo.columns.forms.form import Answers, Ask, Certainty, Form, Lines, Profile, Start, Trial
 from thurbo.columns.forms.levels import LevelForm, OptionForm
 from thurbo.columns.forms.number import BandForm, NumberForm
@@ -23,5 +24,6 @@ __all__ = [
     "OrderForm",
     "Profile",
     "Start",
+    "TaskForm",
     "Trial",
 ]

@@ -62,6 +62,9 @@ class Ask(Protocol):
     def utility(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the utility of each answer's item, [answer]."""
 
+    def orders(self, tier: IntArray) -> FloatArray:
+        """log P(order) of tasks whose lines are the answers: tiers [task, item] → [task]."""
+
 
 @runtime_checkable
 class Trial(Protocol):
@@ -101,10 +104,11 @@ class Trial(Protocol):
 
 
 class Start(NamedTuple):
-    """Parameters of a column's sites before training: cuts [site, cut] and biases [site]."""
+    """Parameters of a column's sites before training: cuts [site, cut], biases [site] and one scale for all sites."""
 
     cuts: FloatArray
     bias: FloatArray
+    scale: float = 1.0
 
 
 class Profile(NamedTuple):

@@ -12,7 +12,7 @@ from thurbo.columns.block import Block
 from thurbo.columns.forms.form import line_weight
 from thurbo.errors import ThurboError
 from thurbo.io.table import Table
-from thurbo.queries.evaluate.withheld import hideable
+from thurbo.queries.evaluate.withheld import hideable, in_cells
 from thurbo.schema import Schema
 
 Masks = list[dict[str, np.ndarray]]  # for each fit and column, [line] whether the answer is hidden
@@ -44,7 +44,7 @@ def answers(
     found = {}
     for name, lines in hideable(table, schema, blocks, there).items():
         block = blocks[name]
-        if block.entries is not None and name not in table.lists:
+        if block.entries is not None and name not in table.lists and not in_cells(schema, name):
             found[name] = np.where(lines, block.entries.row, -1)
         else:
             found[name] = schema[name].form.together(schema[name], block, lines, rng)

@@ -27,11 +27,16 @@ def with_lists(table: Table, schema: Schema) -> Table:
     return replace(table, lists={**table.lists, **{name: read_lists(table.cells(name)) for name in cells}})
 
 
+def in_cells(schema: Schema, name: str) -> bool:
+    """Whether a column has its tasks in one cell of each row, so that single tasks can be hidden."""
+    return schema[name].has_tasks and schema.source_columns[name] == (name,)
+
+
 def empty_cells(table: Table, schema: Schema, blocks: Mapping[str, Block], masked: Lines) -> dict[str, np.ndarray]:
     """Which cells of the table to empty, by table column: [row] each."""
     found: dict[str, np.ndarray] = {}
     for name, lines in masked.items():
-        if name in table.lists or not lines.any():
+        if name in table.lists or in_cells(schema, name) or not lines.any():
             continue
         rows = blocks[name].any_in_row(lines)
         for source in {name, *schema.source_columns[name]} & set(table.names):
@@ -42,10 +47,14 @@ def empty_cells(table: Table, schema: Schema, blocks: Mapping[str, Block], maske
 def without(table: Table, schema: Schema, blocks: Mapping[str, Block], masked: Lines) -> Table:
     """The table without the masked answers."""
     emptied = empty_cells(table, schema, blocks, masked)
+    shorter = {name: lines for name, lines in masked.items() if in_cells(schema, name) and lines.any()}
 
     def read(place: int) -> Any:
         values, missing, levels = table.read(place)
-        hidden = emptied.get(table.names[place])
+        hidden, name = emptied.get(table.names[place]), table.names[place]
+        if name in shorter:
+            values = schema[name].shortened(table.cells(name), blocks[name], shorter[name])
+            return values, np.asarray([value is None for value in values], bool), None
         return values, missing if hidden is None else missing | hidden, levels
 
     lists = dict(table.lists)
