@@ -465,3 +465,19 @@ def test_a_task_says_how_it_is_weighed():
     assert choice.tasks == Tasks(3, "normal", shape=(2, 1), is_choice=True)
     both = tb.Schema({"q": tb.BestWorst()}).fit({"q": [["a > b = c > d"]]}).compile({"q": [["a > b = c > d"]]})["q"]
     assert both.tasks == Tasks(4, "normal", shape=(3, 2), is_choice=False)
+
+
+def test_ratings_of_items_that_nobody_has_rated_follow_their_attributes():
+    rng = np.random.default_rng(11)
+    good = {f"i{k}": {"genre": "noir" if k % 2 else "musical"} for k in range(12)}
+    cells = []
+    for _ in range(60):
+        shown = rng.permutation(10)[:6]
+        cells.append(
+            {f"i{k}": int(np.clip(np.round(3 + (1.2 if k % 2 else -1.2) + rng.normal()), 1, 5)) for k in shown}
+        )
+    column = tb.Ratings(levels=[1, 2, 3, 4, 5], attributes=good)
+    model = tb.TBM({"q": column}, n_hidden=1, n_factors=1, max_epochs=30, random_state=0).fit({"q": cells})
+    new = model.rank({"q": cells}, items=["i10", "i11"])
+    assert (new["item"][::2] == "i11").mean() > 0.9
+    assert model.part_worths({"q": cells})["level"].tolist() == ["musical", "noir"]

@@ -6,6 +6,7 @@ Numbers are standardised; texts and booleans become one feature for each level. 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,6 +118,12 @@ def design_of(labels: tuple[Any, ...], pairs: Pairs, constants: bool) -> Design:
     if has.any() and not has.all():
         every[~has] = every[has].mean(axis=0)
     return Design(coding, every, constants)
+
+
+@lru_cache(maxsize=64)
+def known_design(labels: tuple[Any, ...], pairs: Pairs, constants: bool) -> Design:
+    """`design_of`, kept for columns that ask for it often."""
+    return design_of(labels, pairs, constants)
 
 
 def check_items(pairs: Pairs, items: tuple[Any, ...] | None) -> None:

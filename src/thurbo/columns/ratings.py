@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.columns import attributes as described
+from thurbo.columns.attributes import Design
 from thurbo.columns.block import Block, Entries, Family
 from thurbo.columns.cells import Cells, FloatArray, Listed, listing, plain, show, suggestion
 from thurbo.columns.column import Column
@@ -60,6 +62,9 @@ class Ratings(Column):
         Mean and standard deviation of scores that are numbers, and the storage layout. `fit` sets them.
     decimals, lowest, highest : optional
         Decimals and range of predicted scores that are numbers, as in `Continuous`.
+    attributes : dict, optional
+        {item: {attribute: value}}: known features of items, such as genre and year. Their effects are learned. Items
+        that nobody has rated can be ranked by them.
     unseen : {"error", "missing"}, default="error"
         What to do with an item that was not in the training table; "missing" omits it.
     missing : dict or list, optional
@@ -93,6 +98,18 @@ class Ratings(Column):
     lowest: float | None = field(default=None, kw_only=True)
     highest: float | None = field(default=None, kw_only=True)
     listed: bool | None = field(default=None, kw_only=True)  # orders of few items are stored as a table; set by fit
+    attributes: Any = field(default=None, kw_only=True)  # {item: {attribute: value}}, stored as pairs
+
+    def __post_init__(self) -> None:
+        if self.attributes is not None:
+            object.__setattr__(self, "attributes", described.as_pairs(self.attributes))
+        super().__post_init__()
+
+    @property
+    def design(self) -> Design | None:
+        if self.attributes is None or self.items is None:
+            return None
+        return described.known_design(self.items, self.attributes, True)
 
     def __repr__(self) -> str:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -117,6 +134,8 @@ class Ratings(Column):
             raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
         if not isinstance(self.settings, ListSettings):
             raise SchemaError(f"settings={self.settings!r} is not valid", remedy="give tb.ListSettings(...)")
+        if self.attributes is not None:
+            described.check_items(self.attributes, self.items)
 
     # ---- type of answer of an entry
 
@@ -210,6 +229,8 @@ class Ratings(Column):
     def fit(self, cells: Cells) -> Self:
         found = read_lists(cells)
         items = self.items if self.items is not None else tuple(map(plain, np.asarray(found.items).tolist()))
+        if self.items is None and self.attributes is not None:  # items that nobody has rated are known by theirs
+            items = tuple(dict.fromkeys((*items, *(item for item, _ in self.attributes))))
         if len(items) < 2:
             problem = f"the column has {len(items)} item{'s' * (len(items) != 1)}"
             raise SchemaError(problem, column=cells.name, remedy="give two items or more")

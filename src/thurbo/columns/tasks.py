@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -108,7 +107,7 @@ class TaskColumn(LabelledColumn):
     def design(self) -> Design | None:
         if self.attributes is None or self.items is None:
             return None
-        return _design(self.items, self.attributes, self.constants)
+        return described.known_design(self.items, self.attributes, self.constants)
 
     def to_dict(self) -> dict[str, Any]:
         state = super().to_dict()
@@ -313,11 +312,6 @@ class TaskColumn(LabelledColumn):
             if block.tier[entry, 0] >= 0:
                 tiers.setdefault(int(block.tier[entry, 0]), []).append(self.labels[int(block.entries.site[entry])])
         return [tiers[level] for level in sorted(tiers, reverse=True)]
-
-
-@lru_cache(maxsize=64)
-def _design(items: tuple[Any, ...], pairs: described.Pairs, constants: bool) -> Design:
-    return described.design_of(items, pairs, constants)
 
 
 def _is_item(value: Any) -> bool:

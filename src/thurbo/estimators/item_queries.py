@@ -176,7 +176,7 @@ class ItemQueries(FittedModel):
             Long table with the columns group, attribute, level, part_worth, low, high, spread and importance. The
             part-worths of the levels of an attribute have mean zero; that of a number is per unit of the number. `low`
             and `high` are an approximate 95 % interval of the mean, from the information in the tasks of the rows and
-            the differences between rows; without `X` they are missing. `spread` is the standard deviation over rows.
+            the differences between rows; without `X`, and for `Ratings`, they are missing. `spread` is the standard deviation over rows.
             `importance` is the mean share of an attribute in the sum of the ranges of all attributes.
 
         Examples
@@ -197,7 +197,7 @@ class ItemQueries(FittedModel):
             parts.append(described.worths(view.params_, view.schema_, name, belief))
         worth = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
         groups, errors = described.groups(by, len(worth)), None
-        if asked is not None:
+        if asked is not None and self.schema_[name].has_tasks:
             errors = described.errors(self.params_, self.schema_, name, asked.blocks[name], worth, groups)
         found = described.summarised(self.schema_, name, worth, groups, errors)
         texts = ("group", "attribute", "level")
