@@ -176,8 +176,8 @@ class ItemQueries(FittedModel):
             Long table with the columns group, attribute, level, part_worth, low, high, spread and importance. The
             part-worths of the levels of an attribute have mean zero; that of a number is per unit of the number. `low`
             and `high` are an approximate 95 % interval of the mean, from the information in the tasks of the rows and
-            the differences between rows; without `X`, and for `Ratings`, they are missing. `spread` is the standard deviation over rows.
-            `importance` is the mean share of an attribute in the sum of the ranges of all attributes.
+            the differences between rows. They are missing without `X`, and for `Ratings`. `spread` is the standard
+            deviation over rows. `importance` is the mean share of an attribute in the sum of the ranges of all of them.
 
         Examples
         --------
