@@ -65,7 +65,7 @@ def gather(params: Params, sites: Sites | None, listed: RowsMask | None = None) 
         site_bias=params.site_bias[sites],
         weights=params.weights[sites],
         loadings=params.loadings[sites],
-        gauge=Gauge(params.gauge.cuts[sites], params.gauge.scale[sites]),
+        gauge=params.gauge.by(lambda value, axis: value[sites]),  # before gathering, sites are the first axis
     )
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, Chains, Float, Int, PRNGKey
-from thurbo.constraints import Gauge
+from thurbo.constraints import Context, Gauge
 from thurbo.rbm import Params
 
 GENEROSITY = 0.5  # initial loading of all items of a list on their common factor
@@ -31,6 +31,7 @@ class Learnable(NamedTuple):
     log_gaps: Float[Array, "site gap"]
     log_scale: Float[Array, " site"]
     presence: Float[Array, "site unit"]  # no units if presence is off
+    context: Context  # no items if no ranking has context
 
 
 class Centre(NamedTuple):
@@ -56,6 +57,7 @@ class Layout(NamedTuple):
     lists: Float[Array, "list site"] | None = None  # 1 for the items of each listed column, 0 elsewhere
     item_decay: Float[Array, " site"] | None = None  # precision of items around the mean of their list, per cell
     decay: Float[Array, " site"] | None = None  # weight decay of a member, in addition to that of the plan
+    context: Context | None = None  # 1 for what is learned of it, 0 elsewhere; None if no ranking has context
 
     @property
     def listed(self) -> Float[Array, " site"] | None:
@@ -66,12 +68,14 @@ class Layout(NamedTuple):
 @jax.jit
 def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
     """α = a − W c, γ = g − Wᵀ d, θ_l = θ_1 + Σ gaps: the same model in the paper's parameters."""
+    scale = jnp.exp(_of_lists(learnable.log_scale[:, None], layout)[:, 0])
+    context = None if layout.context is None else learnable.context
     return Params(
         site_bias=learnable.site_bias - learnable.weights @ centre.hidden,
         weights=learnable.weights,
         hidden_bias=learnable.hidden_bias - centre.site @ learnable.weights,
         loadings=learnable.loadings,
-        gauge=Gauge(_cuts(learnable, layout), jnp.exp(_of_lists(learnable.log_scale[:, None], layout)[:, 0])),
+        gauge=Gauge(_cuts(learnable, layout), scale, context),
         hidden_mean=centre.hidden,
         presence=None if layout.lists is None or not learnable.presence.shape[1] else learnable.presence,
     )
@@ -146,8 +150,10 @@ def values(
     return Values(*found)
 
 
-@partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence"))
-def start(key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presence: int = 0) -> tuple[Learnable, Centre]:
+@partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence", "n_context"))
+def start(
+    key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presence: int = 0, n_context: int = 0
+) -> tuple[Learnable, Centre]:
     """Small random weights around the independent model."""
     rate, n_sites, dtype = values.hidden_rate, values.site_bias.shape[0], values.site_bias.dtype
     key_w, key_v = jax.random.split(key)
@@ -163,5 +169,6 @@ def start(key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presenc
         log_gaps=values.log_gaps,
         log_scale=jnp.zeros(n_sites, dtype),
         presence=jnp.zeros((n_sites, n_presence), dtype),
+        context=Context(jnp.zeros((n_sites, n_context), dtype), jnp.zeros(n_sites if n_context else 0, dtype)),
     )
     return learnable, Centre(jnp.broadcast_to(rate, (n_hidden,)), values.site_bias)

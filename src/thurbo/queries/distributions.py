@@ -98,6 +98,11 @@ def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
     return jnp.exp(jax.lax.map(log_chance, jnp.arange(n_labels))).T, mean
 
 
+def first_choice(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """P(each of these items is chosen first) by choices with Gumbel noise, and the mean utilities."""
+    return jax.nn.softmax(mean / (on_host.GUMBEL_SCALE * deviation.mean(axis=1, keepdims=True)), axis=1), mean
+
+
 ON_HOST: dict[Function, Function] = {
     levels: on_host.levels,
     below: on_host.below,
@@ -105,6 +110,7 @@ ON_HOST: dict[Function, Function] = {
     mass: on_host.mass,
     two_moments: on_host.two_moments,
     largest: on_host.largest,
+    first_choice: on_host.first_choice,
 }
 
 
