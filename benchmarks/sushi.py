@@ -34,16 +34,16 @@ ITEMS = ("ebi", "anago", "maguro", "ika", "uni", "sake", "tamago", "toro", "tekk
 AGES = ("15-19", "20-29", "30-39", "40-49", "50-59", "60-")
 N_FOLDS, N_HIDDEN, N_EPOCHS, N_SEEDS = 5, 8, 100, 3
 COMPONENTS, RESTARTS, EM_STEPS = 10, 8, 400
-SELECTION_PENALTY, SELECTION_RESTARTS = (0.1, 1.0), 4  # of one model, and of a mixture of two
-MALLOWS_COMPONENTS = 20
+SELECTION_PENALTY, SELECTION_RESTARTS = (0.1, 0.1), 4  # of one model, and of a mixture of two
+MALLOWS_COMPONENTS = 40
 PL, PL_MIXTURE, MALLOWS = "Plackett-Luce", f"{COMPONENTS} Plackett-Luce", f"{MALLOWS_COMPONENTS} Mallows"
 CRS, CRS_MIXTURE = "contextual repeated selection", "2 contextual repeated selection"
 KEYS = {"pl": PL, "pl_mixture": PL_MIXTURE, "crs": CRS, "crs_mixture": CRS_MIXTURE, "mallows_mixture": MALLOWS}
-SETTINGS: dict[str, Any] = {"learning_rate": 0.02, "batch_size": 250, "weight_decay": 0.01}
+SETTINGS: dict[str, Any] = {"learning_rate": 0.02, "batch_size": 250, "weight_decay": 0.05}
 CANDIDATES: tuple[dict[str, Any], ...] = (
     {},
     {"weight_decay": 0.0},
-    {"weight_decay": 0.05},
+    {"weight_decay": 0.01},
     {"learning_rate": 0.05},
     {"learning_rate": 0.01},
 )

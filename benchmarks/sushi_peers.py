@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.sparse import csr_matrix
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 # ---- contextual repeated selection
 
@@ -134,12 +134,13 @@ def kendall(before: np.ndarray, centre: np.ndarray) -> np.ndarray:
 
 def log_normaliser(rate: float, n: int) -> float:
     """log Σ over all rankings of exp(−rate · distance) = Σ_j log (1 + e^{−rate} + … + e^{−(j−1) rate})."""
-    return float(sum(logsumexp(-rate * np.arange(j)) for j in range(2, n + 1)))
+    return float(np.log(np.cumsum(np.exp(-rate * np.arange(n)))).sum())
 
 
 def mean_distance(rate: float, n: int) -> float:
-    """Expected distance from the centre."""
-    return float(sum(softmax(-rate * np.arange(j)) @ np.arange(j) for j in range(2, n + 1)))
+    """Expected distance from the centre: the sum of what each item adds, which are independent."""
+    size = np.exp(-rate * np.arange(n))
+    return float((np.cumsum(np.arange(n) * size) / np.cumsum(size)).sum())
 
 
 def mallows_log_likelihood(model: Mallows, order: np.ndarray) -> np.ndarray:
@@ -186,7 +187,7 @@ def mallows_step(model: Mallows, before: np.ndarray) -> tuple[Mallows, float]:
     total = logsumexp(joint, axis=1)
     share, n = np.exp(joint - total[:, None]), model.centre.shape[1]
     weight = share.sum(axis=0)
-    wins = np.einsum("rc,rij->cij", share, before.astype(float))
+    wins = (share.T @ before.reshape(len(before), n * n).astype(float)).reshape(-1, n, n)
     centre = np.stack([central_ranking(own, start) for own, start in zip(wins, model.centre, strict=True)])
     distance = (share * kendall(before, centre)).sum(axis=0) / np.maximum(weight, 1e-9)
     rate = [_rate(float(each), n) for each in distance]

@@ -204,8 +204,8 @@ class RepeatedChoiceRegion(NamedTuple):
         free = jnp.full_like(x, jnp.inf)
         return Bounds(-free, free)
 
-    def start(self, mean: Rows) -> NoReturn:
-        raise ThurboError(NO_CHAIN)
+    def start(self, mean: Rows) -> Rows:
+        return mean
 
     def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> NoReturn:
         raise ThurboError(NO_CHAIN)
