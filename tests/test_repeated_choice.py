@@ -213,3 +213,16 @@ def test_what_context_does_not_support_is_refused(fitted) -> None:
         tb.Ranking(context="yes")  # type: ignore[arg-type]
     with pytest.raises(tb.ThurboError, match="noise at each choice"):
         model.sample(5, given={"order": "a > b"})
+
+
+def test_by_default_a_table_with_context_is_fitted_by_the_exact_likelihood(fitted) -> None:
+    _, gauge, mean = fitted
+    table = _table(260, gauge, mean).assign(sex=["m", "f"] * 130)
+    schema = _schema() | {"sex": tb.Binary(true="f", values=("m", "f"))}
+    model = tb.TBM(schema, max_epochs=2, random_state=0, verbose=False).fit(table)
+    assert model.objective_ == "exact"
+    joint = model.score_samples(table[:1])
+    parts = model.score_samples(table[:1].assign(sex=None)) + np.log(
+        np.asarray(model.predict_proba(table[:1].assign(sex=None), "sex"))[0, 0]
+    )
+    assert joint[0] == pytest.approx(parts[0], abs=1e-4)  # log P(ranking, "m") by the chain rule

@@ -38,7 +38,7 @@ NOISE_SCALE = float(np.sqrt(6.0) / np.pi)  # a Gumbel variable of this scale has
 STATES_AT_ONCE = 64
 NO_CHAIN = (
     "a ranking with context has noise at each choice, so Gibbs sampling cannot draw its utilities; "
-    'use method="exact", or Ranking(context=False)'
+    'sample without conditions, predict by method="exact", or use Ranking(context=False)'
 )
 
 

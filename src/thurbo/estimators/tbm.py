@@ -380,7 +380,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         """All settings of a fit by name: the parameters, those of `learning`, and those that columns bring."""
         chosen = settings.flat(self.get_params(deep=False))
         own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
-        return settings.of_columns(chosen, own, len(schema.with_sites))
+        is_alone = len(schema.with_sites) == 1 or bool(schema.context.shape[1])
+        return settings.of_columns(chosen, own, is_alone)
 
     def _schema(self, table: Table) -> Schema:
         if self.schema is None:
