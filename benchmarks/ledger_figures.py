@@ -54,7 +54,7 @@ RUNS: dict[str, Run] = {
     "impute_gss": Run("benchmarks.impute_gss --only thurbo", seconds=100, on_cpu=True),
     "censored": Run("benchmarks.censored --no-peers", seconds=150, on_cpu=True),
     "movielens": Run("benchmarks.movielens --only thurbo --seeds 1", seconds=200, on_cpu=True),
-    "sushi": Run("benchmarks.sushi --no-peers", seconds=240),
+    "sushi": Run("benchmarks.sushi --no-peers --seeds 1", seconds=240),
     "survey.country": Run(_COUNTRY_TASK, seconds=420),
     "survey.impute": Run(_FILLING_IN, seconds=505),
     # On fewer rows and for fewer epochs; of the digits, errors on training images held out, so that the test images

@@ -15,7 +15,19 @@ import pytest
 from tests import oracle
 from tests.small import ask, log_scale_of_points, make_evidence, make_params, rows_for_oracle, to_oracle
 from thurbo import constraints
-from thurbo.constraints import Box, BoxRegion, Constraint, Gauge, Levels, Linear, OneOf, Order, Pairwise, Region
+from thurbo.constraints import (
+    Box,
+    BoxRegion,
+    Constraint,
+    Gauge,
+    Levels,
+    Linear,
+    OneOf,
+    Order,
+    Pairwise,
+    Region,
+    RepeatedChoice,
+)
 from thurbo.evidence import Evidence
 
 PARAMS = make_params()
@@ -33,6 +45,9 @@ EXAMPLES = {
     ),
     "Levels": lambda: Levels(jnp.asarray([[0, 1, 2, -1, 1], [-1, -1, 0, -1, -1]])),
     "Order": lambda: Order.of(np.array([[[0, 2, 1], [1, 0, -1]], [[-1] * 3, [0, 1, -1]]]), ((4, 0, 2), (1, 3, -1)), 5),
+    "RepeatedChoice": lambda: RepeatedChoice.of(
+        np.array([[[0, 2, 1], [1, 0, -1]], [[-1] * 3, [0, 1, -1]]]), ((4, 0, 2), (1, 3, -1)), 5
+    ),
     "OneOf": lambda: OneOf.of(np.array([[[1, 0, 1, -1, 0]], [[-1] * 5]])),
     "Pairwise": lambda: Pairwise(
         jnp.asarray([[[1, 0], [0, 0]], [[-1, -1], [0, 1]]]), ((0, 2), (1, 4)), 5, has_ties=True
@@ -124,7 +139,7 @@ def test_masked_slots_of_every_form_have_the_mass_they_add(example, whole):
     region = Evidence((example,)).region(GAUGE)
     masked = jnp.broadcast_to(jnp.asarray([True, False, True, False, True]), (2, 5)) & example.observed
     expected = region.log_mass(MEAN, DEVIATION) - region.release(masked).log_mass(MEAN, DEVIATION)
-    if whole and example.structure.couples and type(example) is not Order:  # the order (4, 0, 2) is masked as a whole
+    if whole and example.structure.couples and type(example) not in (Order, RepeatedChoice):  # they mask (4, 0, 2)
         masked = example.observed
         expected = region.log_mass(MEAN, DEVIATION)
     np.testing.assert_allclose(region.mass_of_masked(MEAN, DEVIATION, masked, whole), expected, atol=1e-10)

@@ -78,7 +78,7 @@ def gather(
         site_bias=params.site_bias[sites],
         weights=params.weights[sites],
         loadings=params.loadings[sites],
-        gauge=Gauge(params.gauge.cuts[sites], params.gauge.scale[sites]),
+        gauge=params.gauge.by(lambda value, axis: value[sites]),  # before gathering, sites are the first axis
     )
     return relative(found, tasks, present) if tasks else found
 

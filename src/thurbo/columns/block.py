@@ -105,6 +105,7 @@ class Block:
     family: Family = "measured"  # which of these arrays the column uses
     entries: Entries | None = None  # row and site of each line, in the listed layout
     tasks: Tasks | None = None  # if the entries of a row are several comparisons, not one order
+    is_repeated: bool = False  # whether an order is choices one after another, each with noise of its own
 
     def __post_init__(self) -> None:
         if self.code_high is None:

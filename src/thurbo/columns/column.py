@@ -138,6 +138,11 @@ class Column(ABC):
         return None
 
     @property
+    def has_context(self) -> bool:
+        """Whether an answer is choices one after another, of which the earlier ones may change the later ones."""
+        return False
+
+    @property
     def is_last(self) -> bool:
         """Whether the items that a row does not name are below those that it names."""
         return False

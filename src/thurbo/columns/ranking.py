@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns.block import Block, Entries
+from thurbo.columns.block import Block, Entries, LinearRow
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, IntArray, Refused, as_numbers, listing, show
 from thurbo.columns.forms import Form, OrderForm
 from thurbo.columns.labels import check_labels, check_names, check_pairs
@@ -41,6 +41,10 @@ class Ranking(UtilityColumn):
     places : list of str, optional
         Columns that hold the first, second, ... item. After the first empty place, an item is only known to be below
         the items before that place.
+    context : bool, default=False
+        Whether a ranking is a sequence of choices, from the best item down, in which items chosen before may change
+        the utilities of those that are left, and later choices may be more or less precise. Needs orders without
+        ties above the last place, and `objective="exact"`.
     cell_format, listed : optional
         Whether cells are text or lists, and the storage layout. `fit` sets them.
     names : dict, optional
@@ -78,6 +82,7 @@ class Ranking(UtilityColumn):
     )  # stored as pairs, so that the column is immutable
     scores: Mapping[Any, str] | None = field(default=None, kw_only=True)
     places: tuple[str, ...] | None = field(default=None, kw_only=True)
+    context: bool = field(default=False, kw_only=True)
     cell_format: Literal["text", "lists"] | None = field(default=None, kw_only=True)  # of a cell; set by fit
     listed: bool | None = field(default=None, kw_only=True)  # rows rank few of many items; set by fit
 
@@ -86,6 +91,11 @@ class Ranking(UtilityColumn):
             raise SchemaError(f"unranked={self.unranked!r} is not valid", remedy='use "absent" or "last"')
         if self.cell_format not in (None, "text", "lists"):
             raise SchemaError(f"cell_format={self.cell_format!r} is not valid", remedy='use "text" or "lists"')
+        if not isinstance(self.context, bool):
+            raise SchemaError(f"context={self.context!r} is not True or False", remedy="the default is False")
+        if self.context and self.listed:
+            problem = "context=True needs a site for each item in every row, and listed=True has none"
+            raise SchemaError(problem, remedy="use context=False, or leave listed out")
         given = [name for name in ("ranks", "scores", "places") if getattr(self, name) is not None]
         if len(given) > 1:
             raise SchemaError(f"Ranking has {' and '.join(given)}", remedy="give one of them")
@@ -116,6 +126,10 @@ class Ranking(UtilityColumn):
     @property
     def is_listed(self) -> bool:
         return bool(self.listed)
+
+    @property
+    def has_context(self) -> bool:
+        return self.context
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
         """Predicted utilities of items as cells: the items from best to worst."""
@@ -170,7 +184,7 @@ class Ranking(UtilityColumn):
 
     def _laid_out(self, cells: Cells) -> Self:
         """The column with its layout: the listed layout if rows rank few of many items, which saves memory."""
-        if self.is_last or self.listed is not None or len(self.labels) < LEAST_LISTED:
+        if self.is_last or self.context or self.listed is not None or len(self.labels) < LEAST_LISTED:
             return self
         distinct, which = cells.factorise()
         length = np.asarray([*(_length(value) for value in distinct), 0])
@@ -184,6 +198,9 @@ class Ranking(UtilityColumn):
         if cells.parts:
             others = self._from_places(cells) if self.places else self._from_numbers(cells)
             tier[cells.missing] = others[cells.missing]
+        if self.context:
+            self._refuse_ties(cells, tier, one_of, linear)
+            return replace(Block.orders(tier, one_of, self.sites), is_repeated=True)
         if not self.is_listed:
             return Block.orders(tier, one_of, self.sites, linear)
         if linear or one_of.any():
@@ -193,9 +210,17 @@ class Ranking(UtilityColumn):
         entries, place = from_table(tier)
         return Block.orders(place[:, None], None, self.sites, entries=entries)
 
+    def _refuse_ties(self, cells: Cells, tier: IntArray, one_of: BoolArray, linear: list[LinearRow]) -> None:
+        """Choices one after another need to be known one by one, until the last."""
+        bad = one_of | ((tier > 0).sum(axis=1) > np.maximum(tier.max(axis=1), 0))
+        bad[[line.row for line in linear]] = True
+        if bad.any():
+            problem = "the cell does not say which item was chosen first, second, ...: items above the last are tied"
+            raise cells.error(int(bad.argmax()), problem, "give an order without ties, or use Ranking(context=False)")
+
     def silent(self, n_rows: int) -> Block:
         if not self.is_listed:
-            return super().silent(n_rows)
+            return replace(super().silent(n_rows), is_repeated=self.context)
         return Block.orders(np.zeros((0, 1), np.int32), None, self.sites, entries=Entries.none(n_rows))
 
     def _read(self, value: Any, places: Mapping[Any, int]) -> Reading | None:
@@ -323,7 +348,8 @@ class Ranking(UtilityColumn):
     def describe(self) -> str:
         items = listing(self.texts) if self.labels else "items"
         by = next((f" by {name}" for name in ("ranks", "scores", "places") if getattr(self, name)), "")
-        return f"an order of {items}{by}" + (", unranked ones last" if self.is_last else "")
+        said = f"an order of {items}{by}" + (", unranked ones last" if self.is_last else "")
+        return said + (", chosen one after another" if self.context else "")
 
 
 def _length(value: Any) -> int:

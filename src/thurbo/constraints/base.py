@@ -19,19 +19,40 @@ from thurbo._words import inequality
 from thurbo.normal import truncnorm
 
 
+class Context(NamedTuple):
+    """What earlier choices of a ranking do to later ones (repeated_choice.py).
+
+    after          what the k-th item of the same ranking adds to the utility of this item once it was chosen; zero
+                   for other sites, and for an item and itself
+    log_precision  of the j-th choice of a ranking, at its j-th site; zero for the first, and for other sites
+    """
+
+    after: Float[Array, "*site item"]
+    log_precision: Float[Array, "*site"]
+
+
 class Gauge(NamedTuple):
     """The learned numbers that turn an observation at a site into an inequality on x.
 
-    cuts   θ, increasing along the last axis, +∞ beyond the last cut of a site: Eqs (6), (7)
-    scale  x = z / scale for a measured z in standard units; 1 for level sites
+    cuts     θ, increasing along the last axis, +∞ beyond the last cut of a site: Eqs (6), (7)
+    scale    x = z / scale for a measured z in standard units; 1 for level sites
+    context  of rankings that are choices one after another; None if there are none
     """
 
     cuts: Float[Array, "*site cut"]
     scale: Float[Array, "*site"]
+    context: Context | None = None
 
     def at(self, slots: np.ndarray) -> Gauge:
         """Cuts and scales of some slots; works before and after gathering by row."""
-        return Gauge(pick(self.cuts, slots, -2), pick(self.scale, slots, -1))
+        return self.by(lambda value, axis: pick(value, slots, axis))
+
+    def by(self, take: Callable[[Any, int], Any]) -> Gauge:
+        """All arrays with other sites, which are the axis that `take` is told, counted from the last one."""
+        context = self.context
+        if context is not None:
+            context = Context(take(context.after, -2), take(context.log_precision, -1))
+        return Gauge(take(self.cuts, -2), take(self.scale, -1), context)
 
 
 def numpy_for(value: Any) -> Any:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo.columns.cells import plain
-from thurbo.constraints import Gauge
+from thurbo.constraints import Context, Gauge
 from thurbo.errors import NotTrusted
 from thurbo.estimators import population
 from thurbo.io import store
@@ -67,8 +67,10 @@ def save(model: Any, path: str | PathLike[str]) -> None:
 
 
 def _arrays(params: Params) -> dict[str, np.ndarray]:
-    kept = {name: value for name, value in params._asdict().items() if value is not None and name != "gauge"}
-    return {name: np.asarray(value) for name, value in (kept | params.gauge._asdict()).items()}
+    gauge = params.gauge
+    every = params._asdict() | gauge._asdict() | ({} if gauge.context is None else gauge.context._asdict())
+    apart = ("gauge", "context")
+    return {name: np.asarray(value) for name, value in every.items() if value is not None and name not in apart}
 
 
 def _described(value: Any) -> dict[str, Any]:
@@ -139,6 +141,8 @@ def _params(arrays: dict[str, np.ndarray], schema: Schema) -> Params:
         "cuts": (*sites, max(int(schema.n_cuts.max(initial=0)), 1)),
         "scale": sites,
     }
+    if schema.context.shape[1]:
+        shapes |= {"after": schema.context.shape, "log_precision": sites}
     if "presence" in arrays:
         shapes["presence"] = (*sites, hidden[0] + arrays["loadings"].shape[1])
     if "effects" in arrays:
@@ -148,7 +152,8 @@ def _params(arrays: dict[str, np.ndarray], schema: Schema) -> Params:
         raise ValueError("its arrays do not fit its schema")
     _check_values(arrays, schema.n_cuts)
     device = {name: jnp.asarray(value) for name, value in arrays.items()}
-    gauge = Gauge(device.pop("cuts"), device.pop("scale"))
+    context = Context(device.pop("after"), device.pop("log_precision")) if "after" in device else None
+    gauge = Gauge(device.pop("cuts"), device.pop("scale"), context)
     return Params(gauge=gauge, **device)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from thurbo.constraints import Box, Levels, OneOf, Order, Pairwise
+from thurbo.constraints import Box, Levels, OneOf, Order, Pairwise, RepeatedChoice
 from thurbo.constraints.order import CLOSER_SCALE, form_of, shape_of
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.evidence.buckets import WIDTHS_TO_ASK, Buckets, ListSlots, widths_to_fit
@@ -119,6 +119,7 @@ def _shared(every: list[Block], first: np.ndarray, reading: Reading | None, dtyp
         names = [reading.sites[int(site)] for site in sites]
         columns = [reading.columns[place] for place in kept]
         _refuse_listed(blocks, columns, set(names), reading)
+        _refuse_repeated(blocks, columns, names, reading)
         cuts = None if reading.cuts is None else reading.cuts[sites]
         linear, taken = merge(blocks, Reading(columns, names, reading.rows, cuts), dtype)
         blocks = _without(blocks, taken)
@@ -133,6 +134,18 @@ def _refuse_listed(blocks: list[Block], columns: list[str], known: set[str], rea
             if strange:
                 problem = f'"{strange[0]}" is an item of a list; inequalities on such items are not supported'
                 remedy = "compare items within the list, by scores or by an order"
+                raise SchemaError(problem, row=reading.rows[line.row], column=column, remedy=remedy)
+
+
+def _refuse_repeated(blocks: list[Block], columns: list[str], names: list[str], reading: Reading) -> None:
+    """Raise an error for an inequality on an item whose ranking is choices with noise of their own."""
+    repeated = [block.is_repeated for block in blocks for _ in block.sites]
+    taken = {name for name, is_repeated in zip(names, repeated, strict=True) if is_repeated}
+    for block, column in zip(blocks, columns, strict=True):
+        for line in block.linear:
+            for site in taken.intersection(line.coefficients):
+                problem = f'"{site}" is an item of a ranking with context, which has no utility to compare'
+                remedy = "use Ranking(context=False)"
                 raise SchemaError(problem, row=reading.rows[line.row], column=column, remedy=remedy)
 
 
@@ -298,13 +311,15 @@ def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[
     Choices of one label are separate from orders with more tiers, since they have faster algorithms.
     """
     kinds: dict[bool, list[tuple[Block, int]]] = {}
+    constraints: list[Constraint] = []
     first = 0
     for block in blocks:
-        if block.family == "utility":
+        if block.is_repeated:
+            constraints.append(_repeated(block, rows, first, n_slots))
+        elif block.family == "utility":
             is_choice = bool(((block.tier > 0).sum(axis=1) <= 1).all())
             kinds.setdefault(is_choice, []).append((block, first))
         first += len(block.sites)
-    constraints: list[Constraint] = []
     for is_choice, size, members in _alike(kinds):
         n_rows = len(members[0][0].tier) if rows is None else len(rows)
         shape = (n_rows, len(members), size)
@@ -325,6 +340,12 @@ def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[
             sets: Any = np.where(one_of[:, :, None], tier, -1)
             constraints.append(OneOf(sets, where, n_slots, alone=True))
     return constraints
+
+
+def _repeated(block: Block, rows: np.ndarray | None, first: int, n_slots: int) -> RepeatedChoice:
+    """A column whose rankings are choices one after another, at slots from `first` on."""
+    tier: Any = (block.tier if rows is None else block.tier[rows])[:, None, :].astype(np.int32)
+    return RepeatedChoice(tier, (tuple(range(first, first + len(block.sites))),), n_slots, alone=True)
 
 
 def _alike(kinds: dict[bool, list[tuple[Block, int]]]) -> Iterator[tuple[bool, int, list[tuple[Block, int]]]]:

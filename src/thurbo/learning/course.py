@@ -286,7 +286,7 @@ def _recover(run: Run, trouble: str, record: dict[str, Any], key: PRNGKey) -> No
 
 def _all_finite(objective: float, state: TrainState) -> bool:
     """Whether the parameters are finite: what is learned and its centres; logarithms, so that their exponents are."""
-    leaves = [np.asarray(leaf) for leaf in (*state.learnable, *state.centre)]
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves((state.learnable, state.centre))]
     logs = [np.asarray(leaf) for leaf in (state.learnable.log_gaps, state.learnable.log_scale)]
     finite = np.isfinite(objective) and all(np.isfinite(leaf).all() for leaf in leaves)
     return bool(finite and all((np.abs(leaf) < MOST_LOG).all() for leaf in logs))

@@ -16,6 +16,8 @@ import numpy as np
 
 from thurbo import _runtime
 from thurbo._typing import Array, Int, PRNGKey
+from thurbo.constraints import Context
+from thurbo.errors import SchemaError
 from thurbo.evidence.buckets import Buckets
 from thurbo.learning import course, settings, sizes, trainer
 from thurbo.learning import start as starting
@@ -47,8 +49,12 @@ class Data(NamedTuple):
                 lists.append(np.zeros(schema.n_sites))
                 lists[-1][where] = 1.0
                 decay[where] = schema[name].learning_settings["item_decay"] / max(1, len(entries.site))
-        utility = schema.is_utility
         design, constants, effect_decay = self._design(decay)
+        utility, context = schema.is_utility, schema.context
+        learned = None
+        if context.shape[1]:
+            # The j-th site of a ranking holds the precision of its j-th choice; the first one is the unit.
+            learned = Context(*jax.device_put((context.astype(np.float32), context[:, 0].astype(np.float32))))
         return Layout(
             design=design,
             constants=constants,
@@ -58,6 +64,7 @@ class Data(NamedTuple):
             utility=jax.device_put(utility) if utility.any() else None,
             lists=jax.device_put(np.stack(lists).astype(np.float32)) if lists else None,
             item_decay=jax.device_put(decay.astype(np.float32)) if lists else None,
+            context=learned,
         )
 
     def _design(self, decay: np.ndarray) -> tuple[Any, Any, Any]:
@@ -101,7 +108,12 @@ def start(
     padded = [np.pad(each.cuts, ((0, 0), (0, width - each.cuts.shape[1])), constant_values=np.inf) for each in starts]
     cuts, bias = np.concatenate(padded), np.concatenate([each.bias for each in starts])
     log_scale = np.concatenate([np.full(len(each.bias), np.log(each.scale)) for each in starts])
-    n_presence = sum(size) if plan.presence and lists else 0
+    n_presence, n_context = sum(size) if plan.presence and lists else 0, schema.context.shape[1]
+    if n_context and plan.objective != "exact":
+        name = next(name for name, column in columns if column.has_context)
+        problem = f'a ranking with context needs objective="exact", and this fit has "{plan.objective}"'
+        remedy = 'use TBM(objective="exact", n_hidden=6), or Ranking(context=False)'
+        raise SchemaError(problem, column=name, remedy=remedy)
     options: dict[str, Any] = {}
     if not lists and (schema.is_utility.any() or plan.objective == "likelihood"):
         options["weight_scale"] = float(min(0.1, 0.3 / np.sqrt(max(schema.n_sites, 1))))
@@ -123,12 +135,12 @@ def start(
         options["effects"][own] = np.linalg.solve(gram, design.matrix.T @ bias[where])
         bias[where] = (bias[where] - design.matrix @ options["effects"][own]) * design.constants
     values = starting.values(cuts, schema.n_cuts, np.dtype(np.float32), site_bias=bias, **options)
-    return _begin(key, values, *size, n_presence, n_chains, plan, n_rows)
+    return _begin(key, values, *size, n_presence, n_context, n_chains, plan, n_rows)
 
 
 @partial(
     jax.jit,
-    static_argnames=("n_hidden", "n_factors", "n_presence", "n_chains", "plan", "n_rows"),
+    static_argnames=("n_hidden", "n_factors", "n_presence", "n_context", "n_chains", "plan", "n_rows"),
     compiler_options=_runtime.RUNS_ONCE,
 )
 def _begin(
@@ -137,13 +149,14 @@ def _begin(
     n_hidden: int,
     n_factors: int,
     n_presence: int,
+    n_context: int,
     n_chains: int,
     plan: Plan,
     n_rows: int,
 ) -> trainer.TrainState:
     """One compiled program for all that changes during training."""
     key_start, key_chains = jax.random.split(key)
-    learnable, centre = starting.start(key_start, values, n_hidden, n_factors, n_presence)
+    learnable, centre = starting.start(key_start, values, n_hidden, n_factors, n_presence, n_context)
     chains = starting.chains(key_chains, centre.hidden, n_chains)
     return trainer.initial_state(learnable, centre, chains, plan, n_rows)
 

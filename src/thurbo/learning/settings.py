@@ -225,11 +225,14 @@ def lengths(settings: Settings, n_rows: int) -> tuple[int, int]:
     return batch_size, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])
 
 
-def of_columns(settings: Settings, of_items: Settings, n_columns: int) -> dict[str, Any]:
-    """The settings for a table: `of_items` are those that columns of lists bring."""
+def of_columns(settings: Settings, of_items: Settings, is_exact: bool) -> dict[str, Any]:
+    """The settings for a table: `of_items` are those that columns of lists bring.
+
+    "auto" `is_exact` for a single column, and with rankings that only the exact likelihood can learn.
+    """
     if of_items:
         return of_lists(settings, of_items)
-    return of_one_column(settings) if n_columns == 1 else dict(settings)
+    return by_exact_likelihood(settings) if is_exact else dict(settings)
 
 
 def of_lists(settings: Settings, own: Settings) -> dict[str, Any]:
@@ -238,8 +241,8 @@ def of_lists(settings: Settings, own: Settings) -> dict[str, Any]:
     return {**settings, **own, "unobserved": "exclude", "likelihood_weight": 0.0 if share == "auto" else share}
 
 
-def of_one_column(settings: Settings) -> dict[str, Any]:
-    """The settings for a table with one column: there is no other cell to predict it from, so "auto" is "exact"."""
+def by_exact_likelihood(settings: Settings) -> dict[str, Any]:
+    """The settings with "exact" for "auto": with one column, there is no other cell to predict it from."""
     is_free = settings["objective"] == "auto" and settings["n_factors"] in ("auto", 0)
     if not is_free or not (settings["n_hidden"] == "auto" or can_enumerate(settings["n_hidden"], 0, "objective")):
         return dict(settings)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, Chains, Float, Int, PRNGKey
-from thurbo.constraints import Gauge
+from thurbo.constraints import Context, Gauge
 from thurbo.rbm import Params
 
 GENEROSITY = 0.5  # initial loading of all items of a list on their common factor
@@ -32,6 +32,7 @@ class Learnable(NamedTuple):
     log_scale: Float[Array, " site"]
     presence: Float[Array, "site unit"]  # no units if presence is off
     effects: Float[Array, "feature unit"]  # B: of the bias, then of weights and loadings; none without attributes
+    context: Context  # no items if no ranking has context
 
 
 class Centre(NamedTuple):
@@ -60,6 +61,7 @@ class Layout(NamedTuple):
     design: Float[Array, "site feature"] | None = None  # attributes of items (§8); None where no column has any
     constants: Float[Array, " site"] | None = None  # 1 for sites that have parameters of their own
     effect_decay: Float[Array, " feature"] | None = None  # precision of the effects of attributes, per cell
+    context: Context | None = None  # 1 for what is learned of it, 0 elsewhere; None if no ranking has context
 
     @property
     def listed(self) -> Float[Array, " site"] | None:
@@ -89,13 +91,15 @@ def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
         bias = raw[:, 0] - raw[:, 1 : 1 + n_hidden] @ centre.hidden
         effects = jnp.concatenate([bias[:, None], raw[:, 1:]], axis=1)
     learnable = described(learnable, layout)
+    scale = jnp.exp(_of_lists(learnable.log_scale[:, None], layout)[:, 0])
+    context = None if layout.context is None else learnable.context
     return Params(
         effects=effects,
         site_bias=learnable.site_bias - learnable.weights @ centre.hidden,
         weights=learnable.weights,
         hidden_bias=learnable.hidden_bias - centre.site @ learnable.weights,
         loadings=learnable.loadings,
-        gauge=Gauge(_cuts(learnable, layout), jnp.exp(_of_lists(learnable.log_scale[:, None], layout)[:, 0])),
+        gauge=Gauge(_cuts(learnable, layout), scale, context),
         hidden_mean=centre.hidden,
         presence=None if layout.lists is None or not learnable.presence.shape[1] else learnable.presence,
     )
@@ -182,8 +186,10 @@ def values(
     return Values(*found)
 
 
-@partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence"))
-def start(key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presence: int = 0) -> tuple[Learnable, Centre]:
+@partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence", "n_context"))
+def start(
+    key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presence: int = 0, n_context: int = 0
+) -> tuple[Learnable, Centre]:
     """Small random weights around the independent model."""
     rate, n_sites, dtype = values.hidden_rate, values.site_bias.shape[0], values.site_bias.dtype
     key_w, key_v = jax.random.split(key)
@@ -207,5 +213,6 @@ def start(key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presenc
             ],
             axis=1,
         ),
+        context=Context(jnp.zeros((n_sites, n_context), dtype), jnp.zeros(n_sites if n_context else 0, dtype)),
     )
     return learnable, Centre(jnp.broadcast_to(rate, (n_hidden,)), values.site_bias)

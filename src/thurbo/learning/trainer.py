@@ -61,7 +61,7 @@ def _optimiser(plan: Plan) -> optax.GradientTransformation:
     rule = optax.scale_by_adam() if plan.optimizer == "adam" else optax.trace(decay=0.9)
 
     def decayed(learnable: Any) -> Any:
-        return learnable._replace(**{name: name in {"weights", "loadings"} for name in Learnable._fields})
+        return learnable._replace(**{name: name in {"weights", "loadings", "context"} for name in Learnable._fields})
 
     return optax.chain(rule, optax.add_decayed_weights(plan.weight_decay, mask=decayed))
 
@@ -282,6 +282,8 @@ def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
             loadings=grad.loadings * factors[None, :],
             effects=grad.effects * jnp.concatenate([jnp.ones(1, dtype), units, factors])[None, :],
         )
+    if layout.context is not None:
+        grad = grad._replace(context=jax.tree.map(jnp.multiply, grad.context, layout.context))
     return grad._replace(
         site_bias=grad.site_bias * (1.0 - move_cuts),
         first_cut=grad.first_cut * move_cuts,

@@ -196,8 +196,9 @@ class SharedAsked(Asked):
         )
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
-        where = self.question.schema.slices[self.name]
-        found = self._expect(distributions.largest, np.arange(where.start, where.stop), (), ())
+        where, column = self.question.schema.slices[self.name], self.question.schema[self.name]
+        function = distributions.first_choice if column.has_context else distributions.largest
+        found = self._expect(function, np.arange(where.start, where.stop), (), ())
         chance, mean = (np.asarray(each, np.float64) for each in found)
         return self._routed(chance), mean
 

@@ -139,6 +139,11 @@ def task_moments(params: Params, evidence: Evidence, sites: Int[Array, "row aske
     return summary(params, evidence, how.n_steps).at(params, sites, together=True)
 
 
+def first_choice(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """P(each of these items is chosen first) by choices with Gumbel noise, and the mean utilities."""
+    return jax.nn.softmax(mean / (on_host.GUMBEL_SCALE * deviation.mean(axis=1, keepdims=True)), axis=1), mean
+
+
 ON_HOST: dict[Function, Function] = {
     levels: on_host.levels,
     below: on_host.below,
@@ -146,6 +151,7 @@ ON_HOST: dict[Function, Function] = {
     mass: on_host.mass,
     two_moments: on_host.two_moments,
     largest: on_host.largest,
+    first_choice: on_host.first_choice,
 }
 
 

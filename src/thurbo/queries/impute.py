@@ -30,7 +30,7 @@ from thurbo.inference.meanfield import mean_field
 from thurbo.inference.posterior import state_weights
 from thurbo.io import build
 from thurbo.io.table import Table
-from thurbo.queries import added_items, given_items, not_asked, predict, score, sequential
+from thurbo.queries import added_items, given_items, not_asked, predict, sample, score, sequential
 from thurbo.queries.kept_shares import Offsets
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
@@ -231,6 +231,7 @@ def complete(
         drawn = Drawn(x, np.zeros((len(tiled), 0)), np.zeros((len(tiled), 0)))
     else:
         drawn = latent(jax.random.key(share.seed), params, evidence.on_host().rows(tiled), exact)
+        drawn = _with_choices(rng, question, drawn)
     completed = []
     for number in range(share.n):
         own = Drawn(*(leaf.reshape(share.n, len(rows), -1)[number] for leaf in drawn))
@@ -281,6 +282,20 @@ def _completed(
         old = entries, given_items.utilities(question, name)
         lists_found[name] = column.extended(table.cells(name), row, site, values, *old)
     return build.replace(table, found, filled, lists_found)
+
+
+def _with_choices(rng: np.random.Generator, question: Question, drawn: Drawn) -> Drawn:
+    """Missing rankings that are choices one after another, drawn as such given the hidden layer."""
+    schema, params = question.schema, question.params
+    if params.gauge.context is None:
+        return drawn
+    mean = np.asarray(rbm.latent_mean(params, jnp.asarray(drawn.h, params.weights.dtype)), np.float64)
+    shared = question.evidence.shared
+    by_site = np.where(shared[None, :] >= 0, drawn.x[:, np.maximum(shared, 0)], 0.0)
+    fresh = sample.with_choices(rng, params, schema, by_site, mean)
+    x = drawn.x.copy()
+    x[:, shared[shared >= 0]] = fresh[:, shared >= 0]
+    return drawn._replace(x=x)
 
 
 def draw_items(params: Params, h: np.ndarray, z: np.ndarray, site: np.ndarray, rng: np.random.Generator) -> np.ndarray:

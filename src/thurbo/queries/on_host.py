@@ -7,11 +7,12 @@ number of labels, so large questions are compiled (`suits`).
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr, softmax
 
 MOST_VALUES = 8_000_000  # values of log Φ that `largest` computes here: some tenths of a second
 REACH, STEP = 7.5, 0.5  # of the nodes of an integral, in deviations: beyond the outermost means, and between nodes
 AT_ONCE = 1024  # rows
+GUMBEL_SCALE = float(np.sqrt(6.0) / np.pi)  # of unit variance
 
 
 def levels(mean: np.ndarray, deviation: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -52,6 +53,12 @@ def largest(mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.nda
     m, s = mean.astype(np.float64), deviation.astype(np.float64)
     found = [_largest(m[i : i + AT_ONCE], s[i : i + AT_ONCE]) for i in range(0, len(m), AT_ONCE)]
     return np.concatenate(found) if found else np.zeros(m.shape), mean
+
+
+def first_choice(mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """P(each of these items is chosen first) by choices with Gumbel noise, and the mean utilities."""
+    shares = softmax(mean.astype(np.float64) / (GUMBEL_SCALE * deviation.mean(axis=1, keepdims=True)), axis=1)
+    return np.asarray(shares), mean
 
 
 def suits(mean: np.ndarray, deviation: np.ndarray) -> bool:

@@ -16,8 +16,10 @@ import jax
 import numpy as np
 
 from thurbo import rbm
-from thurbo._typing import Float, Hidden, PRNGKey, Rows
+from thurbo._typing import Hidden, PRNGKey, Rows
 from thurbo.columns.block import Block, Entries
+from thurbo.constraints import Context
+from thurbo.constraints.repeated_choice import draw_orders
 from thurbo.errors import SchemaError
 from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets
@@ -42,9 +44,32 @@ class Condition(NamedTuple):
     evidence: Buckets
 
 
-def draw(key: PRNGKey, params: Params, n_rows: int) -> np.ndarray:
-    """x ~ P(x), [row, site]; drawn in powers of two, so that other numbers of rows rarely recompile."""
-    return np.asarray(latent(key, params, _bucket(n_rows)), np.float64)[:n_rows]
+def draw(key: PRNGKey, params: Params, n_rows: int, schema: Schema | None = None) -> np.ndarray:
+    """x ~ P(x), [row, site]; drawn in powers of two, so that other numbers of rows rarely recompile.
+
+    Rankings of the schema that are choices one after another are drawn as such.
+    """
+    x, mean = (np.asarray(each, np.float64)[:n_rows] for each in latent(key, params, _bucket(n_rows)))
+    if schema is None or params.gauge.context is None:
+        return x
+    seed = np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))).astype(np.uint32)
+    return with_choices(np.random.default_rng(seed), params, schema, x, mean)
+
+
+def with_choices(
+    rng: np.random.Generator, params: Params, schema: Schema, x: np.ndarray, mean: np.ndarray
+) -> np.ndarray:
+    """x with the sites of rankings with context replaced by utilities that decode to rankings drawn choice by choice.
+
+    `mean` is that of x given the hidden layer of each row, both [row, site].
+    """
+    x, context = x.copy(), params.gauge.context
+    for name in schema.with_sites:
+        where = schema.slices[name]
+        if context is not None and schema[name].has_context:
+            own = Context(*(np.asarray(each)[where] for each in context))  # type: ignore[arg-type]
+            x[:, where] = draw_orders(rng, mean[:, where], own)
+    return x
 
 
 def draw_given(key: PRNGKey, params: Params, evidence: Evidence, n_rows: int) -> np.ndarray:
@@ -149,7 +174,7 @@ def table(
     if method == "modes":
         x = draw_modes(key, params, own, n_rows)
     else:
-        x = draw(key, params, n_rows) if own is None else draw_given(key, params, own, n_rows)
+        x = draw(key, params, n_rows, schema) if own is None else draw_given(key, params, own, n_rows)
     shared = np.arange(schema.n_sites) if given is None else given.shared
     found = predict.from_latent(schema, params, x, shared)
     cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
@@ -181,14 +206,14 @@ def _latent_given(key: PRNGKey, params: Params, evidence: Evidence, n_steps: int
 
 
 @partial(jax.jit, static_argnames=("n_rows", "n_steps"))
-def latent(key: PRNGKey, params: Params, n_rows: int, n_steps: int = 500) -> Float[jax.Array, "row site"]:
-    """x ~ P(x): `n_rows` draws of all sites."""
+def latent(key: PRNGKey, params: Params, n_rows: int, n_steps: int = 500) -> tuple[Rows, Rows]:
+    """x ~ P(x) and its mean given h and z: `n_rows` draws of all sites."""
     key_h, key_run, key_x, key_z = jax.random.split(key, 4)
     dtype = params.weights.dtype
     h = hidden(key_h, key_run, params, n_rows, n_steps)
     z = jax.random.normal(key_z, (n_rows, params.n_factors), dtype)
     mean = rbm.latent_mean(params, h) + rbm.factor_shift(params, z)
-    return mean + jax.random.normal(key_x, mean.shape, dtype)
+    return mean + jax.random.normal(key_x, mean.shape, dtype), mean
 
 
 def hidden(key_h: PRNGKey, key_run: PRNGKey, params: Params, n_rows: int, n_steps: int) -> Hidden:

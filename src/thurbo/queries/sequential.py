@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thurbo.columns.block import Block
+from thurbo.errors import SchemaError
 from thurbo.evidence import Evidence
 from thurbo.evidence.pack import pack
 from thurbo.io.table import as_table
@@ -52,6 +53,10 @@ def draw(
     x = np.zeros((n_rows, schema.n_sites))
     if not names:
         return x
+    in_turn = [name for name in names if schema[name].has_context]
+    if in_turn:
+        problem = "a ranking with context is drawn choice by choice, given the hidden units"
+        raise SchemaError(problem, column=in_turn[0], remedy='use method="exact"')
     # One more row, with all cells: the tiers of its orders fix the shapes of the evidence from the first step.
     known = {name: _longer(block, rows) for name, block in blocks.items()}
     mean, deviation = _moments(params, schema, known, how)

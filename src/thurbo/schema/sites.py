@@ -69,6 +69,20 @@ class Sites(Mapping[str, Column]):
         """Which sites are utilities, which choices and orders compare: [site]."""
         return self._by_site([column.family == "utility" for column in self.values()]).astype(bool)
 
+    @property
+    def context(self) -> BoolArray:
+        """Which items of the same ranking may change the utility of each site once they were chosen: [site, item].
+
+        It has no items if no column has context.
+        """
+        sizes = [len(column.sites) * column.has_context for column in self.values()]
+        found = np.zeros((sum(len(column.sites) for column in self.values()), max(sizes, default=0)), bool)
+        first = 0
+        for column, size in zip(self.values(), sizes, strict=True):
+            found[first : first + size, :size] = ~np.eye(size, dtype=bool)
+            first += len(column.sites)
+        return found
+
     def _by_site(self, values: list[Any]) -> NDArray[Any]:
         """A value of each column, as often as it has sites."""
         return np.repeat(np.asarray(values), [len(column.sites) for column in self.values()])
