@@ -1,13 +1,14 @@
 """How long a newcomer waits: `import thurbo`, `thurbo --help`, and a first fit with every default.
 
-    python -m benchmarks.startup [--quick] [--tables 40x3,starwars] [--second starwars,thanksgiving] [--no-peers]
+    python -m benchmarks.startup [--quick] [--long] [--tables 40x3,starwars] [--second starwars,comma] [--no-peers]
 
 Imports are medians of several fresh interpreters, beside one that does nothing. A fit runs in a fresh interpreter with
 a compilation cache of its own, empty (cold) and then filled (warm): wall-clock and processor seconds to the first
 epoch, to the fitted model and to the first prediction; the number of compiled programs, and seconds of tracing,
 lowering and compiling. Beside it scikit-learn on the same table. `--second` fits another table after the first, in a
-fresh interpreter with the cache that the first one filled. Tables: 40x3, starwars, small surveys (thanksgiving, flying,
-comma, steak, weather), and by name r4-raw and ml-1m. Data: $THURBO_DATA. The last line is JSON.
+fresh interpreter with the cache that the first one filled; without --quick it is Star Wars and Thanksgiving. Tables:
+40x3, starwars, small surveys (thanksgiving, flying, comma, steak, weather), and with --long r4-raw and ml-1m.
+Data: $THURBO_DATA. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CASES = {
     "help": ("thurbo --help", ["-c", "from thurbo.cli import main; main(['--help'])"], 0.5),
 }
 TABLES = ("40x3", "starwars", "thanksgiving", "flying", "comma", "steak", "weather")
-QUICK = ("40x3", "starwars")
+QUICK, LONG = ("40x3", "starwars"), ("r4-raw", "ml-1m")
 SECOND = "starwars,thanksgiving"
 
 
@@ -81,7 +82,8 @@ def second(names: list[str]) -> dict[str, Any]:
 
 def _shown(name: str, when: str, found: dict[str, Any]) -> str:
     texts = [
-        f"{found[stage]['wall_s']:>7.1f} {found[stage]['cpu_s']:>7.1f}" for stage in ("first epoch", "fitted", "asked")
+        f"{found[stage]['wall_s']:>7.1f} {found[stage]['cpu_s']:>7.1f}"
+        for stage in ("first epoch" if "first epoch" in found else "fitted", "fitted", "asked")
     ]
     programs = " ".join(f"{found['fit'][each]:>7.1f}" for each in ("trace_s", "lower_s", "compile_s"))
     counts = [found[each]["programs"] for each in ("fit", "query")]
@@ -106,12 +108,31 @@ def show(tables: list[dict[str, Any]], pair: dict[str, Any] | None) -> None:
         print(f"compile time of the second survey relative to the first: {share:.2f}")
 
 
+def brief(tables: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """The headline figures of each table: seconds of wall-clock from the start of the interpreter."""
+    found = {}
+    for each in tables:
+        cold, warm = each["cold"], each["warm"]
+        found[each["table"]] = {
+            "cold_seconds": cold["fitted"]["wall_s"],
+            "warm_seconds": warm["fitted"]["wall_s"],
+            "cold_cpu_seconds": cold["fitted"]["cpu_s"],
+            "warm_cpu_seconds": warm["fitted"]["cpu_s"],
+            "first_epoch_seconds": cold.get("first epoch", cold["fitted"])["wall_s"],
+            "first_answer_seconds": cold["asked"]["wall_s"],
+            "programs": cold["fit"]["programs"],
+            "compile_seconds": cold["fit"]["compile_s"],
+        }
+    return found
+
+
 def main() -> None:
     """Measure, print tables for people, then one line of JSON for programs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three runs of each import instead of fifteen, two tables")
+    parser.add_argument("--long", action="store_true", help="also the raw file of Afrobarometer, and MovieLens-1M")
     parser.add_argument("--tables", help="names, separated by commas; none skips the fits")
-    parser.add_argument("--second", nargs="?", const=SECOND, help=f"two tables, one after the other; {SECOND}")
+    parser.add_argument("--second", nargs="?", const=SECOND, help=f"two tables, one after the other; {SECOND}, or none")
     parser.add_argument("--no-peers", action="store_true", help="without scikit-learn")
     chosen = parser.parse_args()
     times = measure(3 if chosen.quick else 15)
@@ -120,13 +141,14 @@ def main() -> None:
     for name, (title, _, target) in CASES.items():
         wanted = "" if target is None else f"{target:.2f}"
         print(f"{title:<16} {medians[name]:>9.3f} {min(times[name]):>8.3f} {wanted:>9}")
-    usual = QUICK if chosen.quick else TABLES
+    usual = (QUICK if chosen.quick else TABLES) + (LONG if chosen.long else ())
     names = usual if chosen.tables is None else tuple(each for each in chosen.tables.split(",") if each != "none")
     tables = [fits(name, not chosen.no_peers) for name in names]
-    pair = second(chosen.second.split(",")) if chosen.second else None
+    names_of_pair = chosen.second or ("none" if chosen.quick or chosen.tables else SECOND)
+    pair = None if names_of_pair == "none" else second(names_of_pair.split(","))
     show(tables, pair)
     found: dict[str, Any] = {f"{name}_seconds": round(value, 4) for name, value in medians.items()}
-    print(json.dumps({**found, "fits": tables, "second": pair}))
+    print(json.dumps({**found, "tables": brief(tables), "fits": tables, "second": pair}))
 
 
 if __name__ == "__main__":

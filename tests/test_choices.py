@@ -10,7 +10,7 @@ import pytest
 from thurbo.constraints import Gauge
 from thurbo.constraints.masses.choices import log_below, log_mass_of_choice
 from thurbo.constraints.masses.splits import Split, log_both, log_mass_of_two
-from thurbo.constraints.order import CLOSER_SCALE, Order
+from thurbo.constraints.order import CLOSER_SCALE, Order, OrderRegion
 
 N_ITEMS = 6
 
@@ -91,3 +91,27 @@ def test_the_gumbel_mean_of_a_choice_is_the_slope_of_its_mass():
     np.testing.assert_array_equal(value(short, mean)[0], mean[0])
     pull = jax.jit(jax.grad(lambda m, region: (region.mean(m) ** 2).sum()))
     np.testing.assert_allclose(pull(mean, short), pull(mean, long), atol=1e-10)
+
+
+@pytest.mark.parametrize("has_ranking", [False, True])
+def test_masses_of_needed_orders_are_those_of_all(has_ranking):
+    """Training computes the masses of masked orders only, in portions whose number depends on the mask."""
+    rng, n = np.random.default_rng(3), 150
+    tier = rng.permuted(np.tile([0, 1, 2, 3] if has_ranking else [0, 0, 0, 1], (n, 2, 1)), axis=-1)
+    region = OrderRegion(Order.of(tier, ((0, 1, 2, 3), (4, 5, 6, 7)), 8))
+    mean, deviation = jnp.asarray(rng.normal(size=(n, 8))), jnp.asarray(1.0 + rng.random((n, 8)))
+    masked = jnp.asarray(np.repeat(rng.random((n, 2)) < 0.6, 4, axis=1))
+
+    def by_need(mean, deviation, masked):
+        return region.mass_of_masked(mean, deviation, masked, whole=True)
+
+    def of_all(mean, deviation, masked):
+        return region.release(~masked).log_mass(mean, deviation)
+
+    for mask in (masked, jnp.zeros_like(masked)):
+        np.testing.assert_allclose(
+            jax.jit(by_need)(mean, deviation, mask), jax.jit(of_all)(mean, deviation, mask), 1e-9
+        )
+        slopes = (jax.jit(jax.grad(lambda *a, f=f: f(*a).sum(), (0, 1))) for f in (by_need, of_all))
+        for got, want in zip(*(slope(mean, deviation, mask) for slope in slopes), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-9)

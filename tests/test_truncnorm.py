@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 from tests.small import FEWER
-from thurbo.normal import mills, truncnorm
+from thurbo.normal import half_lines, mills, truncnorm
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 P_VALUE = 2e-5
@@ -103,6 +103,37 @@ def test_values_match_mpmath(dtype):
         ulp = float(np.spacing(np.abs(row[4])))
         assert abs(got[1] - truth[1]) <= tolerance * truth[2] + ulp, ("mean", row)
         assert abs(got[2] - truth[2] ** 2) <= tolerance * truth[2] ** 2 + floor(dtype), ("variance", row)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_half_lines_match_mpmath(dtype):
+    triples = [each for seed in (3, 4) for each in zip(*map(np.asarray, cases(dtype, seed=seed)), strict=True)]
+    kept = np.array([each for each in triples if np.isinf(each[1]) or np.isinf(each[2])])
+    m, lo, hi = (jnp.asarray(column) for column in kept.T)
+    log_mass, mean = (jax.jit(f)(m, lo, hi) for f in (half_lines.log_mass, half_lines.mean))
+    slopes = jax.jit(jax.vmap(jax.grad(half_lines.log_mass, (0, 1, 2))))(m, lo, hi)
+    of_mean = jax.jit(jax.vmap(jax.grad(half_lines.mean, (0, 1, 2))))(m, lo, hi)
+    tolerance = TOLERANCE[dtype]
+    for row in zip(*map(np.asarray, (m, lo, hi, log_mass, mean, *slopes, *of_mean)), strict=True):
+        truth, sd, at_lower, at_upper, offset = exact(*row[:3])[:2], *exact(*row[:3])[2:]
+        got = [mpmath.mpf(float(value)) for value in row[3:]]
+        assert abs(got[0] - truth[0]) <= tolerance * abs(truth[0]) + floor(dtype), ("log_mass", row)
+        ulp = float(np.spacing(np.abs(row[4])))
+        assert abs(got[1] - truth[1]) <= tolerance * sd + ulp, ("mean", row)
+        below = at_lower * (truth[1] - mpmath.mpf(float(row[1]))) if at_lower else 0
+        above = at_upper * (mpmath.mpf(float(row[2])) - truth[1]) if at_upper else 0
+        for one, want in zip(got[2:], (offset, -at_lower, at_upper, sd**2, below, above), strict=True):
+            assert abs(one - want) <= 3 * tolerance * abs(want) + 1e2 * floor(dtype), (row, want)
+
+
+@pytest.mark.parametrize("dtype", SINGLE_FIRST)
+def test_half_lines_agree_with_intervals(dtype):
+    m, lo, hi = (np.asarray(each) for each in cases(dtype, seed=5))
+    one = np.isinf(lo) | np.isinf(hi)
+    x = jnp.stack([jnp.asarray(each[one]) for each in (m, lo, hi)], 1)
+    for ours, theirs in ((half_lines.log_mass, truncnorm.log_mass), (half_lines.mean, truncnorm.mean)):
+        got, want = (np.asarray(jax.jit(jax.vmap(jax.hessian(lambda x, f=f: f(*x))))(x)) for f in (ours, theirs))
+        np.testing.assert_allclose(got, want, rtol=30 * TOLERANCE[dtype], atol=30 * TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", SINGLE_FIRST)

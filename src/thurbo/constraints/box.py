@@ -30,18 +30,23 @@ from thurbo.constraints.base import (
     pick,
     rescale,
 )
-from thurbo.normal import truncnorm
+from thurbo.normal import half_lines, truncnorm
 
 MOST_UNROLLED = 12  # cuts of a level column that are selected one by one
 
 
 class BoxRegion(NamedTuple):
-    """Ω(e) = Π_i [b_i, c_i] in latent units; `point` marks exact values, however narrow other boxes are."""
+    """Ω(e) = Π_i [b_i, c_i] in latent units; `point` marks exact values, however narrow other boxes are.
+
+    `half` promises that there are no points, and that no box has two finite ends, as of yes or no: masses and means
+    then cost a third. It is () or None, so that it is part of the structure and not of the arrays.
+    """
 
     lower: Rows
     upper: Rows
     point: RowsMask
     log_scale: Rows  # subtracted from a point's log-density: it is given in standard units, x in latent ones
+    half: tuple[()] | None = None
 
     @property
     def parts(self) -> tuple[BoxRegion, ...]:
@@ -79,6 +84,11 @@ class BoxRegion(NamedTuple):
 
     def log_mass_by_slot(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> Rows:
         """log[Φ((c−μ)/σ) − Φ((b−μ)/σ)] of every slot; log φ((b−μ)/σ) − log σ − log scale where it is a point."""
+        if self.half is not None:
+            lower, upper = self.lower, self.upper
+            if deviation is not None:
+                lower, upper, mean = _rescale(lower, deviation), _rescale(upper, deviation), mean / deviation
+            return half_lines.log_mass(mean, lower, upper)
         value, (lower, upper), log_unit = self.lower, self._boxes(), self.log_scale
         if deviation is not None:
             value, lower, upper = (rescale(bound, deviation) for bound in (value, lower, upper))
@@ -98,6 +108,8 @@ class BoxRegion(NamedTuple):
 
     def mean(self, mean: Rows) -> Rows:
         """The truncated mean of §4.3; the value itself where it is a point."""
+        if self.half is not None:
+            return half_lines.mean(mean, self.lower, self.upper)
         lower, upper = self._boxes()
         return jnp.where(self.point, self.lower, truncnorm.mean(mean, lower, upper))
 
@@ -111,6 +123,7 @@ class BoxRegion(NamedTuple):
             jnp.where(slots, jnp.inf, self.upper),
             self.point & ~slots,
             self.log_scale,
+            self.half,
         )
 
     def stretch(self, by: Float[Array, ""]) -> BoxRegion:
@@ -186,7 +199,9 @@ class SomeBoxes:
             whole = jnp.full((*value.shape[:-1], self.n_slots), rest, value.dtype)
             return whole.at[..., jnp.asarray(self.slots)].set(value)
 
-        return BoxRegion(*map(place, self.box, (-jnp.inf, jnp.inf, False, 0.0)))
+        lower, upper, point, log_scale, half = self.box
+        ends = place(lower, -jnp.inf), place(upper, jnp.inf)
+        return BoxRegion(*ends, place(point, False), place(log_scale, 0.0), half)
 
     def _own(self, value: Float[Array, "#row slot"]) -> Float[Array, "#row some"]:
         return pick(value, np.asarray(self.slots), -1)
@@ -339,7 +354,8 @@ class Levels(NamedTuple):
             threshold = jnp.broadcast_to(gauge.cuts[..., cut], shape)
             lower = jnp.where(self.code == cut + 1, threshold, lower)
             upper = jnp.where(high == cut, threshold, upper)
-        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype))
+        half = () if gauge.cuts.shape[-1] <= 1 else None
+        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype), half)
 
     def _gathered(self, gauge: Gauge, high: Int[Array, "row slot"]) -> BoxRegion:
         """The same by indexing, for many levels: one `where` for each would take minutes to compile."""

@@ -256,9 +256,13 @@ class OrderRegion(NamedTuple):
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log P(e | h), §4.4, summed over orders, which share no slot; exact unless `mass` is "gumbel"."""
+        if self.order.mass == "gumbel":
+            return self.log_mass_gumbel(mean, self.order.gumbel_scale, deviation if self.order.tasks else None)
+        return self._log_mass_exact(mean, deviation)
+
+    def _log_mass_exact(self, mean: Float[Array, "#row slot"], deviation: Rows | None, by_need: bool = False) -> PerRow:
+        """With `by_need`, orders that say nothing are left out, and there is one derivative."""
         order = self.order
-        if order.mass == "gumbel":
-            return self.log_mass_gumbel(mean, order.gumbel_scale, deviation if order.tasks else None)
         shape = (order.tier.shape[0], order.n_slots)
         items = order.to_items(jnp.broadcast_to(mean, shape))
         spread = jnp.ones_like(items) if deviation is None else order.to_items(jnp.broadcast_to(deviation, shape))
@@ -270,7 +274,7 @@ class OrderRegion(NamedTuple):
         tier = jnp.where(informative[:, :, None], order.tier, quiet.astype(order.tier.dtype)[None, None, :])
         items = jnp.where(informative[:, :, None], items, jax.lax.stop_gradient(jnp.zeros_like(items)))
         width, is_ranking = order.width or items.shape[-1], order.form in ("permutation", "ranking")
-        promises = is_ranking, order.has_one_top, order.form == "places"
+        promises = is_ranking, order.has_one_top, order.form == "places", informative if by_need else None
         value = tiers.log_mass(tier, items, spread, order.n_tiers, width, *promises)
         return jnp.where(informative, value, 0.0).sum(axis=-1)
 
@@ -308,7 +312,7 @@ class OrderRegion(NamedTuple):
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
         """An order that is masked as a whole needs one mass only; lists, of Gumbel mass, are masked in part."""
         if whole and self.order.mass != "gumbel":
-            return self.release(~masked).log_mass(mean, deviation)
+            return self.release(~masked)._log_mass_exact(mean, deviation, by_need=True)
         return mass_by_difference(self, mean, deviation, masked)
 
     def smooth(self) -> OrderRegion:

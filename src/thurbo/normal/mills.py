@@ -35,6 +35,11 @@ DOUBLE = (
     -2.025268369330967e-05, 9.37171571005677e-06, 3.239063091308075e-06, -2.012998476371774e-06,
     -2.748525604320206e-07, 2.1505005048826368e-07,
 )  # fmt: skip
+# M/y itself in powers of s, right to 4e-8: no exponential where M is wanted and not its logarithm.
+RATIO_SINGLE = (
+    0.5563978156, 0.4125397456, 0.2169478492, 0.06958168739, 0.004553949694, -0.00605699794, -0.001439008796,
+    0.0006650600628, 0.0002187139339, -7.243918944e-05, -2.225212651e-05,
+)  # fmt: skip
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 TWICE_PHI_0 = math.sqrt(2.0 / math.pi)  # 2 φ(0), the hazard at 0
@@ -94,6 +99,15 @@ def beyond(origin: Origin, t: jax.Array) -> Tail:
         divided = divided * s + partial
     bend = (-2.0 * K) * origin.y * y * divided
     return Tail(t * (origin.c + 0.5 * t + bend), bend, e, g, y, s)
+
+
+def mills_ratio(c: jax.Array) -> jax.Array:
+    """M(c) = Q(c)/φ(c) for c >= 0."""
+    if c.dtype == jnp.float32:
+        y = 1.0 / (1.0 + K * c)
+        return y * horner(RATIO_SINGLE, 2.0 * y - 1.0)
+    origin = origin_at(c, DOUBLE)
+    return origin.y * jnp.exp(-origin.partial[-1])
 
 
 def minus_log1p_minus(x: jax.Array, rest: jax.Array | None = None) -> jax.Array:

@@ -36,7 +36,7 @@ from thurbo.normal.mills import (
 
 __all__ = ["log_density", "log_mass", "mean", "quantile", "sample", "variance"]
 
-_Interval = tuple[jax.Array, jax.Array, jax.Array]  # mean, lower, upper: one shape, one dtype
+Interval = tuple[jax.Array, jax.Array, jax.Array]  # mean, lower, upper: one shape, one dtype
 
 
 @jax.jit
@@ -45,14 +45,14 @@ def sample(key: jax.Array, mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) 
 
     lower == upper returns that value. No gradient flows through a draw.
     """
-    m, lo, hi = map(lax.stop_gradient, _arrays(mean, lower, upper))
+    m, lo, hi = map(lax.stop_gradient, arrays(mean, lower, upper))
     return _invert(*_uniform(key, m.shape, m.dtype), m, lo, hi)
 
 
 @jax.jit
 def quantile(share: ArrayLike, mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> jax.Array:
     """The x below which lies this share, in (0, 1), of N(mean, 1) on [lower, upper]; gradients flow to the bounds."""
-    u, m, lo, hi = _arrays(share, mean, lower, upper)
+    u, m, lo, hi = arrays(share, mean, lower, upper)
     return _quantile(lax.stop_gradient(u), m, lo, hi)
 
 
@@ -102,35 +102,35 @@ def _invert(from_left: jax.Array, from_right: jax.Array, m: jax.Array, lo: jax.A
     target = minus_log1p_minus(inner, outer)
     t = _solve(origin, target, steps=1 if single else 4)
     sign = jnp.where(goes_left, -interval.sign, interval.sign)
-    return _confine(interval.anchor + sign * t, m, lo, hi)
+    return confine(interval.anchor + sign * t, m, lo, hi)
 
 
 @jax.jit
 def log_mass(mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> jax.Array:
     """Log probability of the interval, log(Φ(upper - mean) - Φ(lower - mean)); -inf where lower == upper."""
-    return _log_mass(*_arrays(mean, lower, upper))
+    return _log_mass(*arrays(mean, lower, upper))
 
 
 @jax.jit
 def mean(mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> jax.Array:
     """Conditional expectation E[x | lower <= x <= upper] of x ~ N(mean, 1); lower if lower == upper."""
-    return _moments(*_arrays(mean, lower, upper)).mean
+    return _moments(*arrays(mean, lower, upper)).mean
 
 
 @jax.jit
 def variance(mean: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> jax.Array:
     """Conditional variance Var[x | lower <= x <= upper] = d E[x | ...]/d mean; 0 where lower == upper."""
-    return _moments(*_arrays(mean, lower, upper)).variance
+    return _moments(*arrays(mean, lower, upper)).variance
 
 
 def log_density(mean: ArrayLike, value: ArrayLike) -> jax.Array:
     """Log density of a point, log φ(value - mean)."""
-    m, x = _arrays(mean, value)
+    m, x = arrays(mean, value)
     z = x - m
     return -0.5 * z * z - HALF_LOG_2PI
 
 
-def _arrays(*values: ArrayLike) -> list[jax.Array]:
+def arrays(*values: ArrayLike) -> list[jax.Array]:
     dtype = jnp.result_type(float, *values)
     if dtype not in (jnp.float32, jnp.float64):
         raise TypeError(f"truncated normals are computed in float32 or float64, not {dtype}: convert the arguments")
@@ -203,11 +203,11 @@ def _solve(origin: Origin, target: jax.Array, steps: int) -> jax.Array:
     return t
 
 
-def _is_improper(m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
+def not_an_interval(m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
     return ~(lo <= hi) | ~jnp.isfinite(m)
 
 
-def _confine(x: jax.Array, m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
+def confine(x: jax.Array, m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
     """Force x into [lo, hi] and to be finite; the bound where lo == hi, NaN where there is no interval."""
     # As integers in the order of the floats: a processor told to flush denormals would take 0 for one.
     integer = jnp.int32 if x.dtype == jnp.float32 else jnp.int64
@@ -220,7 +220,7 @@ def _confine(x: jax.Array, m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Ar
     rank, low, high = (ordered(lax.bitcast_convert_type(value, integer)) for value in (x, lo, hi))
     rank = jnp.maximum(jnp.minimum(rank, jnp.minimum(high, largest)), jnp.maximum(low, -largest - 1))
     inside = lax.bitcast_convert_type(ordered(rank), x.dtype)
-    return jnp.where(_is_improper(m, lo, hi), jnp.nan, jnp.where(lo == hi, lo, inside))
+    return jnp.where(not_an_interval(m, lo, hi), jnp.nan, jnp.where(lo == hi, lo, inside))
 
 
 @jax.custom_jvp
@@ -235,7 +235,7 @@ def _log_mass(m: jax.Array, lo: jax.Array, hi: jax.Array) -> jax.Array:
     missing = 0.5 * (_survival_beyond(m - lo, m, lo, origin) + _survival_beyond(hi - m, hi, m, origin))
     around = jnp.where(missing < 0.5, jnp.log1p(-missing), jnp.log(0.5 * (left + right)))
     value = jnp.where(interval.is_tail, in_tail, around)
-    return jnp.where(_is_improper(m, lo, hi), jnp.nan, jnp.where(lo == hi, -jnp.inf, value))
+    return jnp.where(not_an_interval(m, lo, hi), jnp.nan, jnp.where(lo == hi, -jnp.inf, value))
 
 
 def _survival_beyond(t: jax.Array, high: jax.Array, low: jax.Array, origin: Origin) -> jax.Array:
@@ -253,7 +253,7 @@ def _survival_beyond(t: jax.Array, high: jax.Array, low: jax.Array, origin: Orig
     return jnp.where(is_finite, tail.g * jnp.exp(-0.5 * short * short) * jnp.exp(-rest), 0.0)
 
 
-class _Moments(NamedTuple):
+class Moments(NamedTuple):
     """What derivatives are made of; densities are 0 at infinite bounds and if lo == hi."""
 
     at_lower: jax.Array  # φ(lower - mean)/mass
@@ -266,7 +266,7 @@ class _Moments(NamedTuple):
 
 
 @jax.custom_jvp
-def _moments(m: jax.Array, lo: jax.Array, hi: jax.Array) -> _Moments:
+def _moments(m: jax.Array, lo: jax.Array, hi: jax.Array) -> Moments:
     single = m.dtype == jnp.float32
     slopes = SINGLE if single else DOUBLE
     a, b, width, is_tail, c, reach, sign, anchor = _fold(m, lo, hi)
@@ -301,28 +301,32 @@ def _moments(m: jax.Array, lo: jax.Array, hi: jax.Array) -> _Moments:
     shift = jnp.where(is_tail, tail_shift, around_shift)
     shift = jnp.where(is_narrow, jnp.where(is_tail, half, middle) - half * tilt, shift)
     spread = jnp.where(is_narrow, half * half * tilt_slope, jnp.where(is_tail, tail_variance, around_variance))
-    is_mirrored, is_improper = sign < 0.0, _is_improper(m, lo, hi)
+    is_mirrored, is_improper = sign < 0.0, not_an_interval(m, lo, hi)
     near, distant = (jnp.where(is_point, 0.0, density) for density in (near, distant))
     to_near, to_distant = jnp.where(is_tail, shift, shift - a), reach - shift
-    return _Moments(
+    return Moments(
         at_lower=jnp.where(is_mirrored, distant, near),
         at_upper=jnp.where(is_mirrored, near, distant),
         below=jnp.where(jnp.isinf(lo), 0.0, jnp.where(is_mirrored, to_distant, to_near)),
         above=jnp.where(jnp.isinf(hi), 0.0, jnp.where(is_mirrored, to_near, to_distant)),
-        mean=_confine(anchor + sign * shift, m, lo, hi),
+        mean=confine(anchor + sign * shift, m, lo, hi),
         offset=jnp.where(is_improper, jnp.nan, sign * (c + shift)),
         variance=jnp.where(is_improper, jnp.nan, jnp.where(is_point, 0.0, jnp.clip(spread, 0.0, 1.0))),
     )
 
 
 @_moments.defjvp
-def _moments_jvp(primals: _Interval, tangents: _Interval) -> tuple[_Moments, _Moments]:
-    # Products of the moments themselves, so that derivatives of every order exist and none cancels.
+def _moments_jvp(primals: Interval, tangents: Interval) -> tuple[Moments, Moments]:
+    now = _moments(*primals)
+    return now, derivatives_of_moments(now, primals, tangents)
+
+
+def derivatives_of_moments(now: Moments, primals: Interval, tangents: Interval) -> Moments:
+    """Products of the moments themselves, so that derivatives of every order exist and none cancels."""
     _, lo, hi = primals
     dm, dlo, dhi = tangents
-    now = _moments(*primals)
     d_mean = now.variance * dm + now.at_lower * now.below * dlo + now.at_upper * now.above * dhi
-    return now, _Moments(
+    return Moments(
         at_lower=now.at_lower * (now.below * (dlo - dm) + now.at_upper * (dlo - dhi)),
         at_upper=now.at_upper * (now.at_lower * (dlo - dhi) - now.above * (dhi - dm)),
         below=jnp.where(jnp.isinf(lo), 0.0, d_mean - dlo),
@@ -335,7 +339,7 @@ def _moments_jvp(primals: _Interval, tangents: _Interval) -> tuple[_Moments, _Mo
 
 
 @_log_mass.defjvp
-def _log_mass_jvp(primals: _Interval, tangents: _Interval) -> tuple[jax.Array, jax.Array]:
+def _log_mass_jvp(primals: Interval, tangents: Interval) -> tuple[jax.Array, jax.Array]:
     now = _moments(*primals)
     dm, dlo, dhi = tangents
     return _log_mass(*primals), now.offset * dm - now.at_lower * dlo + now.at_upper * dhi

@@ -16,7 +16,7 @@ from jax import lax
 from numpy.polynomial.legendre import leggauss
 
 from thurbo._typing import Array
-from thurbo.constraints.masses.splits import Items, ItemsMask, Points, Scalar
+from thurbo.constraints.masses.splits import Items, ItemsMask, Points, Scalar, added
 from thurbo.normal import mills
 from thurbo.normal.mills import HALF_LOG_2PI
 
@@ -83,8 +83,8 @@ def _look(rivals: Rivals, u: Points) -> tuple[Points, Points, Points]:
     b = rivals.b[None]
     z = rivals.a[None] + b * u[:, None]
     value, hazard = log_below(z)
-    slope = (b * hazard).sum(axis=1) - u
-    return value.sum(axis=1) - 0.5 * u * u, slope, 1.0 + (b * b * _bend(z, hazard)).sum(axis=1)
+    slope = added(b * hazard, 1) - u
+    return added(value, 1) - 0.5 * u * u, slope, 1.0 + added(b * b * _bend(z, hazard), 1)
 
 
 class _Grid(NamedTuple):
@@ -139,6 +139,12 @@ def _log_mass_of_choice_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...])
     return value, (slopes.mean * tangents[0]).sum(axis=0) + (slopes.deviation * tangents[1]).sum(axis=0)
 
 
+def slopes_of_choice(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsMask) -> tuple[Scalar, Items, Items]:
+    """log P with its slopes by means and deviations."""
+    value, slopes = _integrate(mean, deviation, top, rest)
+    return value, slopes.mean, slopes.deviation
+
+
 class _Sums(NamedTuple):
     """∫ over u so far, and of u, u² and the others' hazards beside it; in units of the density's own height."""
 
@@ -161,7 +167,7 @@ def _integrate(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsMask) -
         u, weight = node
         z = rivals.a + rivals.b * u[None]
         value, hazard = log_below(z)
-        chance = weight * jnp.exp(value.sum(axis=0) - 0.5 * u * u - grid.height)
+        chance = weight * jnp.exp(added(value, 0) - 0.5 * u * u - grid.height)
         pushed = chance[None] * hazard
         fresh = _Sums(chance, chance * u, chance * (u * u), pushed, pushed * z)
         return _Sums(*(old + new for old, new in zip(so_far, fresh, strict=True))), None

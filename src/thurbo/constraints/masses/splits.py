@@ -104,6 +104,16 @@ def split_log_density(split: Split, s: Points) -> Points:
     return total + logsumexp(jnp.where(edge, hazard, -jnp.inf), axis=1)
 
 
+def added(value: Array, axis: int) -> Array:
+    """The sum over an axis, as a product with ones.
+
+    XLA computes what a sum consists of inside the loop of the sum, which on a CPU is not vectorised unless it is over
+    the last axis; before a product it is computed for itself. This took half of the time of choices.
+    """
+    ones = jnp.ones(value.shape[axis], value.dtype)
+    return jnp.tensordot(ones, value, (0, axis), precision=lax.Precision.HIGHEST)
+
+
 def logsumexp(value: Array, axis: int) -> Array:
     """log Σ exp, with a finite gradient where all terms are −∞ (the answer is then a very small number)."""
     tiny = jnp.finfo(value.dtype).min / 64

@@ -20,6 +20,7 @@ from numpy.polynomial.legendre import leggauss
 from thurbo._typing import Array, Bool, Float, Int
 from thurbo.constraints.masses.chains import What, log_mass_of_chain
 from thurbo.constraints.masses.choices import log_mass_of_choice
+from thurbo.constraints.masses.needed import Portions, log_mass_of_needed
 from thurbo.constraints.masses.splits import (
     Four,
     Rule,
@@ -41,6 +42,7 @@ from thurbo.constraints.masses.splits import (
 WIDEST = 4
 # Portions of rows that fit a processor's cache; on an accelerator, where launching costs most, this many times more.
 ON_ACCELERATOR = 128
+OF_CHOICES, OF_CHAINS = 256, 64  # the same where only some orders are needed: the last portion is partly waste
 
 # ---- Middle tiers: panels of Gauss nodes
 
@@ -111,11 +113,13 @@ def log_mass(
     is_ranking: bool = False,
     is_choice: bool = False,
     has_places: bool = False,
+    needed: Bool[Array, "row order"] | None = None,
 ) -> Float[Array, "row order"]:
     """log P of every order of every row; rows in portions that keep the working arrays small.
 
-    `is_ranking` promises that the outer tiers are single items too, `has_places` that the highest is, and `is_choice`
-    two tiers of which the upper one is.
+    Orders that are not `needed` may be left out, with any value; there is one derivative then. `is_ranking` promises
+    that the outer tiers are single items too, `has_places` that the highest is, and `is_choice` two tiers of which the
+    upper one is.
     """
     # Two items at least are in the outer tiers.
     between = min(tier.shape[-1] - 2, (depth - 2) * width)
@@ -133,6 +137,11 @@ def log_mass(
         return jax.vmap(one, in_axes=-1)(codes, mean, deviation, ends)
 
     items = [value.reshape(-1, value.shape[-1]).T for value in (tier, mean, deviation)]
+    some_only = needed is not None and jax.default_backend() == "cpu" and (is_choice or (depth > 2 and width <= WIDEST))
+    if some_only and items[0].shape[1] > (OF_CHOICES if is_choice else OF_CHAINS):
+        chain = None if is_choice else What(between, width, is_ranking, is_ranking or has_places)
+        how = Portions(OF_CHOICES if is_choice else OF_CHAINS, chain)
+        return log_mass_of_needed(how, needed.reshape(-1), *items).reshape(tier.shape[:-1])  # type: ignore[union-attr]
     n, portion = items[0].shape[1], 512 if is_choice else 1024 if depth == 2 else 128 if width <= WIDEST else 8
     portion *= 1 if jax.default_backend() == "cpu" else ON_ACCELERATOR
     if n <= portion:
