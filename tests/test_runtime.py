@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import warnings
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -50,9 +51,18 @@ def test_sums_are_right_once_thurbo_is_loaded() -> None:
     assert _error(_run("import jax, thurbo; thurbo.TBM" + SUM)) < 1e-4  # JAX imported first, but not used
 
 
+@cache
+def _is_wrong() -> bool:
+    """Whether sums are wrong on this machine without the cure: it depends on the processor, too."""
+    error = _error(_run(SUM))
+    assert error < 1e-4 or error > 1
+    return error > 1
+
+
 @pytest.mark.skipif(not HAS_THE_FAULT, reason="this jaxlib is not known to be wrong")
-def test_without_the_cure_they_are_wrong() -> None:
-    assert _error(_run(SUM)) > 1
+def test_the_check_finds_wrong_sums() -> None:
+    found = _run("import jax; jax.numpy.ones(3) + 1\nfrom thurbo import _runtime\nprint(_runtime.sums_are_right())")
+    assert found.strip() == str(not _is_wrong())
 
 
 ASK = """
@@ -69,9 +79,10 @@ print(os.environ["XLA_FLAGS"], "|", len(found), "|", *(str(each.message) for eac
 @pytest.mark.skipif(not HAS_THE_FAULT, reason="this jaxlib is not known to be wrong")
 def test_a_process_in_which_it_is_too_late_is_warned_once() -> None:
     flags, count, message = _run("import jax; jax.numpy.ones(3) + 1" + ASK).split("|")
-    assert int(count) == 1
-    assert jaxlib.__version__ in message
-    assert f"XLA_FLAGS={_runtime.CURE}" in message
+    assert int(count) == int(_is_wrong())
+    if _is_wrong():
+        assert jaxlib.__version__ in message
+        assert f"XLA_FLAGS={_runtime.CURE}" in message
     flags, count, message = _run(ASK).split("|")
     assert (flags.strip(), int(count)) == (_runtime.CURE, 0)
 
@@ -81,7 +92,7 @@ def test_a_process_in_which_it_is_too_late_is_warned_once() -> None:
 def test_the_users_own_flag_is_kept(value: str, n_warnings: int) -> None:
     own = f"{_runtime.FLAG}={value}"
     flags, count, _ = _run(ASK, own).split("|")
-    assert (flags.strip(), int(count)) == (own, n_warnings)
+    assert (flags.strip(), int(count)) == (own, n_warnings * _is_wrong())
 
 
 def test_other_versions_get_no_flag_that_they_may_not_know(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ class BoxRegion(NamedTuple):
         if self.half is not None:
             lower, upper = self.lower, self.upper
             if deviation is not None:
-                lower, upper, mean = _rescale(lower, deviation), _rescale(upper, deviation), mean / deviation
+                lower, upper, mean = rescale(lower, deviation), rescale(upper, deviation), mean / deviation
             return half_lines.log_mass(mean, lower, upper)
         value, (lower, upper), log_unit = self.lower, self._boxes(), self.log_scale
         if deviation is not None:
