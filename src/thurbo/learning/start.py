@@ -60,6 +60,7 @@ class Layout(NamedTuple):
     design: Float[Array, "site feature"] | None = None  # attributes of items (§8); None where no column has any
     constants: Float[Array, " site"] | None = None  # 1 for sites that have parameters of their own
     effect_decay: Float[Array, " feature"] | None = None  # precision of the effects of attributes, per cell
+    shrinkage: Float[Array, ""] | None = None  # of a member: factor of both precisions, except of the items' biases
 
     @property
     def listed(self) -> Float[Array, " site"] | None:
