@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +15,8 @@ from scipy.special import logsumexp, softmax
 import thurbo as tb
 from thurbo.errors import ThurboError
 from thurbo.estimators import population
-from thurbo.learning import members
+from thurbo.learning import members, trainer
+from thurbo.learning.start import Learnable
 
 N = 160
 SCHEMA = {
@@ -231,6 +233,35 @@ def test_many_rows_have_fewer_members_and_lists_have_their_own() -> None:
     assert population.count(tb.TBM(lists).get_params(deep=False), settings, lists, 300) == members.AUTO_OF_LISTS
     wanted = members.population(settings, 3, 300, False, False, has_lists=True)
     assert [each[:2] for each in wanted] == [(0, 12), (30, 9), (0, 12)]
+
+
+def test_tables_of_tasks_count_their_tasks_and_choose_their_shrinkage() -> None:
+    """A few judges can make many comparisons, and how far they differ is decided by held-out tasks."""
+    pairs = tb.Schema({"games": tb.Pairs(["a", "b", "c"])})
+    parameters, settings = tb.TBM(pairs).get_params(deep=False), tb.TBM(pairs)._settings(pairs)
+    n = len(members.USUAL_OF_TASKS)
+    assert [population.count(parameters, settings, pairs, 20, tasks) for tasks in (199, 200)] == [1, n]
+    blocks = pairs.fit({"games": ["a > b; b > c", None, "c > a"]}).compile({"games": ["a > b; b > c", None, "c > a"]})
+    assert population.n_tasks(blocks) == 3
+    wanted = members.population(settings, n, 20, False, False, has_lists=True, has_tasks=True)
+    assert wanted == list(members.USUAL_OF_TASKS)
+    assert len({each.shrinkage for each in wanted}) > 2
+    mixed = tb.Schema({"games": tb.Pairs(["a", "b", "c"]), "films": tb.Ratings(["x", "y"])})
+    assert not population.has_tasks(mixed)
+
+
+def test_the_shrinkage_of_a_member_is_not_that_of_biases() -> None:
+    values, empty = jnp.asarray([[1.0, 0.0], [-1.0, 0.0]]), jnp.zeros((2, 0))
+    own: dict[str, Any] = dict.fromkeys(Learnable._fields, empty)
+    own |= {"weights": values, "loadings": values, "site_bias": values[:, 0], "first_cut": jnp.zeros(2)}
+    zero = Learnable(**{name: jnp.zeros_like(each) for name, each in own.items()})
+    pulls = [
+        trainer._towards_others(zero, Learnable(**own), jnp.ones((1, 2)), jnp.ones(2), factor)
+        for factor in (None, jnp.asarray(10.0))
+    ]
+    np.testing.assert_allclose(pulls[1].loadings, 10 * pulls[0].loadings)
+    np.testing.assert_allclose(pulls[1].weights, 10 * pulls[0].weights)
+    np.testing.assert_allclose(pulls[1].site_bias, pulls[0].site_bias)
 
 
 @cache

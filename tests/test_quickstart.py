@@ -27,6 +27,7 @@ PAGES = (
     pytest.param("docs/quickstart.md", marks=pytest.mark.slow),
     "docs/saving.md",
     pytest.param("docs/rankings.md", marks=pytest.mark.slow),
+    pytest.param("docs/preferences.md", marks=pytest.mark.slow),
     pytest.param("docs/evaluation.md", marks=pytest.mark.slow),
 )
 

@@ -225,7 +225,8 @@ class BestWorst(Choice):
     -----
     A cell is a list of tasks: "a > b = c > d", [["a"], ["b", "c"], ["d"]], or {"shown": [...], "best": "a", "worst":
     "d"}. Anchored MaxDiff: add an item such as "threshold", and tasks such as "a = b > threshold" for what is important
-    by itself. With four or more items shown, utilities have Gumbel noise of variance 1 in place of normal noise.
+    by itself. A best and a worst are two choices, each with noise of its own: the best of those shown, and the worst of
+    the rest.
 
     Examples
     --------
@@ -240,6 +241,12 @@ class BestWorst(Choice):
     what: ClassVar[str] = "best and worst of"
     best: tuple[str, ...] | None = field(default=None, kw_only=True)
     worst: tuple[str, ...] | None = field(default=None, kw_only=True)
+
+    def _comparisons(self, tiers: Tiers) -> list[Tiers]:
+        if len(tiers) != 3:
+            return [tiers]
+        best, rest, worst = tiers
+        return [(best, (*rest, *worst)), (rest, worst)]
 
     def _tiers(self, shown: tuple[Any, ...], given: Mapping[str, Any]) -> Tiers:
         ends = {name: self._picked(shown, value) for name, value in given.items()}

@@ -157,10 +157,15 @@ class TaskColumn(LabelledColumn):
         rows: list[list[Task]] = []
         for position, tasks in enumerate(self._orders(cells)):
             try:
-                rows.append([task for each in tasks if (task := self._task(each, place)) is not None])
+                parts = [part for each in tasks for part in self._comparisons(each)]
+                rows.append([task for each in parts if (task := self._task(each, place)) is not None])
             except Refused as refused:
                 raise cells.error(position, refused.problem, refused.remedy) from None
         return self._block(rows)
+
+    def _comparisons(self, tiers: Tiers) -> list[Tiers]:
+        """A task as comparisons that each have noise of their own."""
+        return [tiers]
 
     def _block(self, rows: list[list[Task]]) -> Block:
         """The tasks of all rows as entries, each task padded to one size."""

@@ -169,7 +169,7 @@ def _population(
     readings["utilities, missing"] = population.read_as(informed, "utilities")
     for number, state in enumerate(description["members"]):
         own, weight, held_out = dict(state), float(state["weight"]), float(state["held_out"])
-        member = Member(*(own[name] for name in Member._fields))
+        member = Member(**{name: own[name] for name in Member._fields if name != "shrinkage" or name in own})
         prefix = f"member{number}."
         kept = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         read = readings[member.reading]

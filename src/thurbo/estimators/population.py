@@ -108,8 +108,21 @@ class _Read(NamedTuple):
     evidence: Buckets  # without the held-out answers
 
 
-def count(parameters: Mapping[str, Any], chosen: Mapping[str, Any], schema: Schema, n_rows: int) -> int:
-    """How many members to fit: "auto" is one if the user chose a size or another objective."""
+def has_tasks(schema: Schema) -> bool:
+    """Whether all lists of a table are tasks: comparisons of shown items."""
+    return bool(schema.listed) and all(schema[name].has_tasks for name in schema.listed)
+
+
+def n_tasks(blocks: Mapping[str, Block]) -> int:
+    """Number of tasks of a table."""
+    return sum(len(own.tier) // own.tasks.size for own in blocks.values() if own.tasks is not None)
+
+
+def count(parameters: Mapping[str, Any], chosen: Mapping[str, Any], schema: Schema, n_rows: int, tasks: int = 0) -> int:
+    """How many members to fit: "auto" is one if the user chose a size or another objective, or if there is little data.
+
+    Where all lists are tasks, these are counted: a few judges can make many comparisons.
+    """
     asked = parameters["members"]
     if asked != "auto":
         if int(asked) > 1 and chosen["objective"] in ("likelihood", "exact"):
@@ -120,8 +133,11 @@ def count(parameters: Mapping[str, Any], chosen: Mapping[str, Any], schema: Sche
     is_predicted = chosen["objective"] in ("auto", "multi-prediction")
     is_predicted = is_predicted and chosen["posterior_smoothing"] is None and chosen["validation_fraction"] == "auto"
     is_whole = bool(schema.listed) or chosen["unobserved"] == "marginalize"
-    if not (is_free and is_predicted and is_whole) or n_rows < members.LEAST_ROWS:
+    is_enough = tasks >= members.LEAST_TASKS if has_tasks(schema) else n_rows >= members.LEAST_ROWS
+    if not (is_free and is_predicted and is_whole and is_enough):
         return 1
+    if has_tasks(schema):
+        return len(members.USUAL_OF_TASKS)
     return members.AUTO_OF_LISTS if schema.listed else len(members.usual_members(n_rows))
 
 
@@ -137,7 +153,7 @@ def fit(
     rng, missing, listed = np.random.RandomState(seed), chosen["missing"], data.schema.listed
     informed = with_answered(data.schema, table, alone=True) if missing == "auto" and not listed else data.schema
     has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
-    wanted = members.population(chosen, n, data.evidence.n_rows, *has, bool(listed))
+    wanted = members.population(chosen, n, data.evidence.n_rows, *has, bool(listed), has_tasks(data.schema))
     n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
     most = members.MOST_OF_LISTS if listed else members.MOST_HELD_OUT
     share = min(members.SHARE_HELD_OUT, most / max(n_answers, 1))

@@ -60,8 +60,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         Number of models that are fitted together, with different seeds, sizes, weight decays and readings of ordered
         levels. Some answers are held out from all of them and decide how much each counts. Predictions, imputations,
         samples and scores average over members; `transform`, `segments` and the report show the leading one. "auto" is
-        4 (2 from 5,000 rows on, 6 with lists), and 1 for fewer than 200 rows, for a single column, if you choose
-        `n_hidden` or `n_factors`, or if the objective is not "multi-prediction".
+        4 (2 from 5,000 rows on, 6 with lists), and 1 for fewer than 200 rows (or tasks of comparisons), for a single
+        column, if you choose `n_hidden` or `n_factors`, or if the objective is not "multi-prediction".
     objective : {"auto", "likelihood", "multi-prediction", "exact"}, default="auto"
         What training maximises. "exact": the likelihood, for few hidden units. "likelihood": the likelihood, estimated
         by sampling. "multi-prediction": the probability of masked cells, given the other cells of the row. "auto" is
@@ -313,7 +313,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._population, self._training = None, None
         _, max_epochs = fitting.lengths(chosen, data)
-        n_members = population.count(self.get_params(deep=False), chosen, schema, table.n_rows)
+        counts = table.n_rows, population.n_tasks(blocks)
+        n_members = population.count(self.get_params(deep=False), chosen, schema, *counts)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
             if n_members > 1:
                 return self._fit_population(chosen, table, data, n_members, seed, on_epoch, timer)

@@ -47,6 +47,7 @@ class Member(NamedTuple):
     n_factors: int
     weight_decay: float
     reading: Reading = "given"
+    shrinkage: float = 1.0  # factor of the precision of items in lists, except of their biases
 
     @property
     def is_informed(self) -> bool:
@@ -79,6 +80,17 @@ USUAL_OF_MANY_ROWS = (USUAL[0], USUAL[2])
 # Of lists: items are shrunk towards each other by the column's own settings, which the weight decay only adds to.
 USUAL_OF_LISTS = (Member(0, 12, 1e-3), Member(30, 9, 1e-3))
 AUTO_OF_LISTS = 3 * len(USUAL_OF_LISTS)  # number of members
+# Of tasks: how far persons differ is not known before, and a few judges may make all comparisons. Shrinkage from little
+# to much, so that held-out tasks choose it; the member without dependence has no differences at all.
+USUAL_OF_TASKS = (
+    Member(0, 12, 1e-3),
+    Member(30, 9, 1e-3),
+    Member(0, 12, 1e-3, shrinkage=3.0),
+    Member(30, 9, 1e-3, shrinkage=3.0),
+    Member(0, 6, 1e-3, shrinkage=10.0),
+    Member(0, 6, 1e-3, shrinkage=40.0),
+)
+LEAST_TASKS = 200  # tasks below which "auto" is one member
 UPDATES, EPOCHS, LEARNING_RATE = 1000, (12, 100), 0.02  # of each member
 RATE_OF_LISTS = 0.007
 LAST_SHARE, LAST_RATE = 0.15, 0.3  # epochs and rate of the last part of training, with all answers, relative to these
@@ -91,14 +103,22 @@ def usual_members(n_rows: int) -> tuple[Member, ...]:
 
 
 def population(
-    chosen: Mapping[str, Any], n: int, n_rows: int, has_levels: bool, has_gaps: bool, has_lists: bool = False
+    chosen: Mapping[str, Any],
+    n: int,
+    n_rows: int,
+    has_levels: bool,
+    has_gaps: bool,
+    has_lists: bool = False,
+    has_tasks: bool = False,
 ) -> list[Member]:
     """The settings of `n` members; more rows allow larger models with less decay. What the user chose is kept.
 
     Without ordered levels, or without patterns of missing answers, the readings that differ in them are one.
     """
     grow = 1.0 if has_lists else max(1.0, (n_rows / USUAL_ROWS) ** 0.5)
-    every = USUAL_OF_LISTS if has_lists else usual_members(n_rows)
+    every = usual_members(n_rows)
+    if has_lists:
+        every = USUAL_OF_TASKS if has_tasks else USUAL_OF_LISTS
     found = []
     for place in range(n):
         usual = every[place % len(every)]
@@ -110,7 +130,7 @@ def population(
         decay = usual.weight_decay / grow**0.5 if chosen["weight_decay_is_auto"] else float(chosen["weight_decay"])
         reading = usual.reading if has_levels else usual.reading.replace("utilities", "given")
         reading = reading if has_gaps else reading.removesuffix(", missing")
-        found.append(Member(n_hidden, n_factors, decay, cast(Reading, reading)))
+        found.append(Member(n_hidden, n_factors, decay, cast(Reading, reading), usual.shrinkage))
     return found
 
 
@@ -228,7 +248,8 @@ def _plan(shared: _Training) -> Plan:
 def _layout(data: Data, size: tuple[int, int], member: Member) -> Layout:
     decay = (member.weight_decay * shrinkage(data)).astype(np.float32)
     found = active_only(data.layout, size, member.n_hidden, member.n_factors)
-    return found._replace(decay=jax.device_put(decay))
+    factor = jax.device_put(np.float32(member.shrinkage)) if data.schema.listed else None
+    return found._replace(decay=jax.device_put(decay), shrinkage=factor)
 
 
 def shrinkage(data: Data) -> np.ndarray:

@@ -62,6 +62,7 @@ class Layout(NamedTuple):
     constants: Float[Array, " site"] | None = None  # 1 for sites that have parameters of their own
     effect_decay: Float[Array, " feature"] | None = None  # precision of the effects of attributes, per cell
     context: Context | None = None  # 1 for what is learned of it, 0 elsewhere; None if no ranking has context
+    shrinkage: Float[Array, ""] | None = None  # of a member: factor of both precisions, except of the items' biases
 
     @property
     def listed(self) -> Float[Array, " site"] | None:

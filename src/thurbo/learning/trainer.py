@@ -201,9 +201,10 @@ def update(
     )
     if layout.lists is not None:
         assert layout.item_decay is not None
-        grad = _towards_others(grad, state.learnable, layout.lists, layout.item_decay)
+        grad = _towards_others(grad, state.learnable, layout.lists, layout.item_decay, layout.shrinkage)
     if layout.effect_decay is not None:
-        pull = layout.effect_decay[:, None] * state.learnable.effects
+        pull, factor = layout.effect_decay[:, None] * state.learnable.effects, layout.shrinkage
+        pull = pull if factor is None else pull.at[:, 1:].multiply(factor)
         grad = grad._replace(effects=grad.effects + pull.at[:, 0].multiply(SHIFT_DECAY))
     grad = _held_fixed(grad, layout, plan)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes counts and floats
@@ -247,12 +248,17 @@ def update(
 
 
 def _towards_others(
-    grad: Learnable, learnable: Learnable, lists: Float[Array, "list site"], decay: Float[Array, " site"]
+    grad: Learnable,
+    learnable: Learnable,
+    lists: Float[Array, "list site"],
+    decay: Float[Array, " site"],
+    factor: Float[Array, ""] | None = None,
 ) -> Learnable:
     """Gradient of a normal prior on the items of each list around the mean of its items (of presence, around zero).
 
     What all items have in common (such as a row's mean score) is not penalised; an item in few lists stays near the
-    mean. As part of the gradient it is in proportion to the data; weight decay in Adam is not.
+    mean. As part of the gradient it is in proportion to the data; weight decay in Adam is not. `factor` multiplies the
+    precision of weights and loadings: how far rows may differ from each other.
     """
     n = jnp.maximum(lists.sum(axis=1, keepdims=True), 1.0)
 
@@ -260,9 +266,10 @@ def _towards_others(
         means = lists.T @ (lists @ values / n)
         return decay[:, None] * (values * lists.sum(axis=0)[:, None] - means)
 
+    by = 1.0 if factor is None else factor
     return grad._replace(
-        weights=grad.weights + pull(learnable.weights),
-        loadings=grad.loadings + pull(learnable.loadings),
+        weights=grad.weights + by * pull(learnable.weights),
+        loadings=grad.loadings + by * pull(learnable.loadings),
         presence=grad.presence + decay[:, None] * learnable.presence,
         first_cut=grad.first_cut + SHIFT_DECAY * pull(learnable.first_cut[:, None])[:, 0],
         site_bias=grad.site_bias + SHIFT_DECAY * pull(learnable.site_bias[:, None])[:, 0],

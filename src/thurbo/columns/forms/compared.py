@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import gammaln, ndtri
 
 from thurbo.columns.block import Block, Entries
 from thurbo.columns.cells import BoolArray, FloatArray
@@ -158,7 +158,7 @@ def log_plackett_luce(utility: FloatArray, tier: NDArray[Any]) -> FloatArray:
         for step in range(int(count.max(initial=0))):
             left = below - step * mine / np.maximum(count, 1)
             total = total - np.where(step < count, np.log(np.maximum(left, 1e-300)), 0.0)
-        total = total + log_own
+        total = total + log_own + gammaln(count + 1.0)  # in any of the orders
     return total
 
 
