@@ -126,6 +126,7 @@ CASES = [
         labels=("a", "b", "c", "d"),
         bad={"shown": ["a", "z"], "best": "z"},
         message=('item "z"', "not one of"),
+        loose=True,
     ),
     Case(
         "numbers",

@@ -72,7 +72,8 @@ def test_block_is_well_formed(case: Case) -> None:
     assert np.all(block.code <= block.code_high)
     assert np.all(block.code_high <= block.n_cuts)
     assert np.all((block.code >= 0) == (block.code_high >= 0))
-    for tiers in as_table(block, block.tier, -1):
+    orders = as_table(block, block.tier, -1) if block.tasks is None else block.tier.reshape(-1, block.tasks.size)
+    for tiers in orders:
         assert set(tiers[tiers >= 0].tolist()) == set(range(tiers.max(initial=-1) + 1)), "consecutive from 0"
     assert np.all(block.observed <= block.takes_part)
     assert np.all(np.isfinite(block.log_jacobian))

@@ -367,7 +367,9 @@ def test_availability_in_columns():
 def test_best_and_worst_in_columns_one_of_them_missing():
     table = {**WIDE, "w1": ["a", None], "w2": [None, "b"]}
     found = tasks_of(tb.BestWorst(shown=SETS, best=["t1", "t2"], worst=["w1", "w2"]), table)
-    assert found == [[[["b"], ["c"], ["a"]], [["a"], ["d", "b"]]], [[["d"], ["b", "c"]], [["d"], ["b"]]]]
+    # A best and a worst are two choices: the best of all, and the worst of the rest.
+    first = [[["b"], ["c", "a"]], [["c"], ["a"]], [["a"], ["d", "b"]]]
+    assert found == [first, [[["d"], ["b", "c"]], [["d"], ["b"]]]]
 
 
 def test_cells_in_all_their_forms():
@@ -464,7 +466,9 @@ def test_a_task_says_how_it_is_weighed():
     choice = tb.Schema({"q": tb.Choice()}).fit({"q": [["a > b = c"]]}).compile({"q": [["a > b = c"]]})["q"]
     assert choice.tasks == Tasks(3, "normal", shape=(2, 1), is_choice=True)
     both = tb.Schema({"q": tb.BestWorst()}).fit({"q": [["a > b = c > d"]]}).compile({"q": [["a > b = c > d"]]})["q"]
-    assert both.tasks == Tasks(4, "normal", shape=(3, 2), is_choice=False)
+    assert both.tasks == Tasks(4, "normal", shape=(2, 1), is_choice=False)
+    order = tb.Schema({"q": tb.Choice()}).fit({"q": [["a > b = c > d"]]}).compile({"q": [["a > b = c > d"]]})["q"]
+    assert order.tasks == Tasks(4, "normal", shape=(3, 2), is_choice=False)
 
 
 def test_ratings_of_items_that_nobody_has_rated_follow_their_attributes():
