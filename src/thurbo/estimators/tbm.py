@@ -384,8 +384,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         for column in schema.values():
             for name, value in column.learning_settings.items():
                 own[name] = own.get(name, False) or value if name == "presence" else value
-        is_alone = len(schema.with_sites) == 1 or bool(schema.context.shape[1])
-        return settings.of_columns(chosen, own, is_alone)
+        return settings.of_columns(chosen, own, len(schema.with_sites) == 1 or bool(schema.context.shape[1]))
 
     def _schema(self, table: Table) -> Schema:
         if self.schema is None:
