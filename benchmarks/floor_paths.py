@@ -71,7 +71,7 @@ def _table(frame: Any, columns: Mapping[str, Any], sizes: Sizes) -> _Table:
     blocks = schema.compile(frame)
     model = tb.TBM(schema, n_hidden=sizes.n_hidden, n_factors=sizes.n_factors)
     own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
-    chosen = settings.of_columns(settings.flat(model.get_params(deep=False)), own, len(schema.with_sites))
+    chosen = settings.of_columns(settings.flat(model.get_params(deep=False)), own, len(schema.with_sites) == 1)
     evidence = packing.pack(blocks.values(), chosen["unobserved"], most_widths=1).on_device()
     data = fitting.Data(schema, blocks, evidence, np.ones(evidence.n_rows))
     plan, size = settings.plan(chosen, sizes.n_hidden, sizes.n_factors), (sizes.n_hidden, sizes.n_factors)

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from thurbo.columns.forms.tasks import log_plackett_luce
 
 import thurbo as tb
+from thurbo.columns.forms.compared import log_plackett_luce
 
 
 def test_a_best_and_a_worst_are_two_choices() -> None:

@@ -184,7 +184,9 @@ def test_rankings_of_ordinary_tables_too(tmp_path: Path, capsys: pytest.CaptureF
     model.save(tmp_path / "m.thurbo")
     frame.to_csv(tmp_path / "t.csv", index=False)
     files = (str(tmp_path / "m.thurbo"), str(tmp_path / "t.csv"), "-o", str(tmp_path / "o.csv"), "-q")
-    assert run("rank", *files, "--column", "films", capsys=capsys) == (0, "", "")
+    status, out, warning = run("rank", *files, "--column", "films", capsys=capsys)
+    assert (status, out) == (0, "")
+    assert "6 of 12 rows have rated or ranked all items already" in warning
     found = pd.read_csv(tmp_path / "o.csv")
     assert found["row"].tolist() == frame["name"][::2].tolist()  # of the others no item is left
     assert set(found["item"]) == {"C"}
@@ -404,7 +406,7 @@ def test_evaluate_and_report_read_long_tables(shelf: Shelf, tmp_path: Path, caps
     status, said, err = run("evaluate", *files, "--hide", "0.3", "-o", str(out), capsys=capsys)
     assert (status, err) == (0, "")
     assert "movie" in said
-    assert set(pd.read_csv(out)["column"]) == {"keen", "movie"}
+    assert set(pd.read_csv(out)["column"]) == {"keen", "movie", "movie: pairs"}
     status, _, err = run("report", *files, "--no-test", "-o", str(page), capsys=capsys)
     assert (status, err) == (0, "")
     html = page.read_text()

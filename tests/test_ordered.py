@@ -17,8 +17,8 @@ from thurbo import cli
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.io.codebook import Codebook
 from thurbo.queries.evaluate import masked as evaluate
+from thurbo.report.question_cards import question_records
 from thurbo.report.responses import read_answers
-from thurbo.report.summary import _data
 
 LEVELS = ("none", "some", "much", "all")
 ORDERED = SCHEMA | {"party": tb.Categorical(PARTIES, ordered=True)}
@@ -167,7 +167,7 @@ def test_reports_show_the_ends_of_their_bar(model: tb.TBM, frame: pd.DataFrame) 
     found = {each.name: each for each in read_answers(model.schema_, frame)}
     assert found["party"].description == "Blue < Green < Red"
     plain = {each.name: each for each in read_answers(SCHEMA, frame)}
-    records = [_data([each["party"]], len(frame), None, {})["columns"][0] for each in (found, plain)]
+    records = [question_records([each["party"]], None, {})[0] for each in (found, plain)]
     assert records[0]["counts"] == records[1]["counts"]
     assert [("words" in record) for record in records] == [False, True]
 
