@@ -156,7 +156,7 @@ def fit(
     wanted = members.population(chosen, n, data.evidence.n_rows, *has, bool(listed), has_tasks(data.schema))
     n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
     most = members.MOST_OF_LISTS if listed else members.MOST_HELD_OUT
-    share = min(members.SHARE_HELD_OUT, most / max(n_answers, 1))
+    share = min(_share_held_out(data), most / max(n_answers, 1))
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
     how = How(method="mean-field", n_steps=settings.PREDICTION_STEPS, unobserved=chosen["unobserved"])
@@ -191,8 +191,10 @@ def fit(
     parts = tuple(each.unfinished for each in trained)
     if not any(parts) and chosen["max_time"] is None:  # once the answers have weighed the members, they train them
         everything = {each: _read(schemas[each], table, data, {}, chosen["unobserved"]) for each in readings}
-        ended = members.finish(chosen, _to_train(everything, data.weight), trained, seed)
-        found = [*((each.member, each.params) for each in ended), found[-1]]
+        all_data = _to_train(everything, data.weight)
+        ended = members.finish(chosen, all_data, trained, seed)
+        found = [(each.member, each.params) for each in ended]
+        found.append((alone, members.independent(chosen, all_data["given"], size)))
     fitted = tuple(
         FittedMember(found[p][0], questions[p].schema, found[p][1], float(weight[p]), float(means[p])) for p in kept
     )
@@ -203,6 +205,14 @@ def fit(
     last = [replace(questions[p], params=found[p][1]) for p in kept]
     whole = Population(fitted, exponents, by_column, routes, _anchors(last, by_column, shares, exponents))
     return Outcome(whole, members.active(found[lead][1], found[lead][0]), leader, rest)
+
+
+def _share_held_out(data: Data) -> float:
+    """Share of the answers that weigh the members; of few tasks a larger one."""
+    if not has_tasks(data.schema):
+        return members.SHARE_HELD_OUT
+    wanted = members.TASKS_HELD_OUT / max(n_tasks(data.blocks), 1)
+    return float(np.clip(wanted, members.SHARE_HELD_OUT, members.MOST_OF_TASKS))
 
 
 def _to_train(read: Mapping[Reading, _Read], weight: np.ndarray) -> dict[Reading, Data]:

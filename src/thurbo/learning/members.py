@@ -91,6 +91,7 @@ USUAL_OF_TASKS = (
     Member(0, 6, 1e-3, shrinkage=40.0),
 )
 LEAST_TASKS = 200  # tasks below which "auto" is one member
+TASKS_HELD_OUT, MOST_OF_TASKS = 400, 0.2  # tasks to hold out if there are enough, and the largest share of them
 UPDATES, EPOCHS, LEARNING_RATE = 1000, (12, 100), 0.02  # of each member
 RATE_OF_LISTS = 0.007
 LAST_SHARE, LAST_RATE = 0.15, 0.3  # epochs and rate of the last part of training, with all answers, relative to these
