@@ -7,14 +7,14 @@ Memory is proportional to the number of entries, not to the number of items.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns.block import Entries
-from thurbo.columns.cells import Cells, Listed, collection, plain, show
+from thurbo.columns.cells import Cells, Listed, collection, plain, show, suggestion
 from thurbo.columns.statements import OrderStatement
 from thurbo.errors import SchemaError
 
@@ -50,6 +50,19 @@ class ListSettings:
             raise SchemaError(f"item_decay={decay!r} is not a number of at least 0", remedy="the default is 30.0")
         if not isinstance(self.presence, (bool, np.bool_)):
             raise SchemaError(f"presence={self.presence!r} is not True or False", remedy="the default is True")
+
+
+def with_settings(state: dict[str, Any]) -> dict[str, Any]:
+    """The dictionary of a column with its "settings" as `ListSettings`; refuses settings that do not exist."""
+    own = state.get("settings")
+    if not isinstance(own, Mapping):
+        return state
+    known = [item.name for item in fields(ListSettings)]
+    for name in own:
+        if name not in known:
+            remedy = f"{suggestion(name, known)}the settings are {', '.join(known)}"
+            raise SchemaError(f'settings of a list have no "{name}"', remedy=remedy)
+    return {**state, "settings": ListSettings(**own)}
 
 
 def orders_are_listed(n_items: int, n_entries: int, n_rows: int, *, usually: bool) -> bool:

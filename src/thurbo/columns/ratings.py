@@ -6,7 +6,6 @@ those of all items plus a shift), a measured number, or only the order of a row'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -30,6 +29,7 @@ from thurbo.columns.listed import (
     read_lists,
     tiers,
     to_table,
+    with_settings,
 )
 from thurbo.columns.precision import Precision
 from thurbo.errors import SchemaError
@@ -165,15 +165,7 @@ class Ratings(Column):
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
-        own = state.get("settings")
-        if not isinstance(own, Mapping):
-            return super().from_dict(state)
-        known = [item.name for item in fields(ListSettings)]
-        for name in own:
-            if name not in known:
-                remedy = f"{suggestion(name, known)}the settings are {', '.join(known)}"
-                raise SchemaError(f'settings of a list have no "{name}"', remedy=remedy)
-        return super().from_dict({**state, "settings": ListSettings(**own)})
+        return super().from_dict(with_settings(state))
 
     @property
     def labels(self) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ may contradict herself (Thurstone's Case V). Pairs, choices from a shown set and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -20,7 +20,7 @@ from thurbo.columns.cells import BoolArray, Cells, FloatArray, Refused, collecti
 from thurbo.columns.cells import suggestion as near
 from thurbo.columns.forms import Form, TaskForm
 from thurbo.columns.labels import LabelledColumn, check_labels, in_order
-from thurbo.columns.listed import ListSettings, as_orders
+from thurbo.columns.listed import ListSettings, as_orders, with_settings
 from thurbo.columns.statements import OrderStatement, Statement, parse_order
 from thurbo.errors import SchemaError
 
@@ -115,15 +115,7 @@ class TaskColumn(LabelledColumn):
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
-        own = state.get("settings")
-        if isinstance(own, Mapping):
-            known = [item.name for item in fields(ListSettings)]
-            for name in own:
-                if name not in known:
-                    remedy = f"{near(name, known)}the settings are {', '.join(known)}"
-                    raise SchemaError(f'settings of a list have no "{name}"', remedy=remedy)
-            state = {**state, "settings": ListSettings(**own)}
-        return super().from_dict(state)
+        return super().from_dict(with_settings(state))
 
     # ---- cells
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -78,13 +78,21 @@ class ItemQueries(FittedModel):
         ask = utilities.together(asks, self._weights_of(name))
         return ranking.rank(self.schema_, name, asked, ask, top, items, exclude_seen, self.frame_kind_)
 
+    def _beliefs(self, asked: Asked | None) -> list[tuple[Self, Belief]]:
+        """Each member, and the hidden layer given each row; without rows that of an average person."""
+        asks = [(view, None) for view in self._views()] if asked is None else self._asked_of(asked)
+        found = []
+        for view, own in asks:
+            evidence = None if own is None else own.evidence
+            found.append((view, described.beliefs(view.params_, evidence, view._how("mean-field"))))
+        return found
+
     def _profiles(self, asked: Asked | None, name: str, features: np.ndarray) -> list[tuple[Params, Belief]]:
         """For each member, the parameters of profiles, and the hidden layer given each row."""
-        found = []
-        for view, own in [(view, None) for view in self._views()] if asked is None else self._asked_of(asked):
-            belief = described.beliefs(view.params_, None if own is None else own.evidence, view._how("mean-field"))
-            found.append((described.with_profiles(view.params_, view.schema_, name, features), belief))
-        return found
+        return [
+            (described.with_profiles(view.params_, view.schema_, name, features), belief)
+            for view, belief in self._beliefs(asked)
+        ]
 
     def _rank_profiles(self, asked: Asked, name: str, items: Any, top: int) -> Any:
         """Items that are known only by their attributes, the best for each row."""
@@ -191,10 +199,7 @@ class ItemQueries(FittedModel):
         check_is_fitted(self, "params_")
         name = described.column(self.schema_, column)
         asked = None if X is None else self._read(X)
-        parts = []
-        for view, own in [(view, None) for view in self._views()] if asked is None else self._asked_of(asked):
-            belief = described.beliefs(view.params_, None if own is None else own.evidence, view._how("mean-field"))
-            parts.append(described.worths(view.params_, view.schema_, name, belief))
+        parts = [described.worths(view.params_, view.schema_, name, belief) for view, belief in self._beliefs(asked)]
         worth = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
         groups, errors = described.groups(by, len(worth)), None
         if asked is not None and self.schema_[name].has_tasks:
