@@ -133,12 +133,6 @@ def of_tasks(
     )
 
 
-@partial(jax.jit, static_argnames=("how",))
-def task_moments(params: Params, evidence: Evidence, sites: Int[Array, "row asked"], how: How) -> Moments:
-    """Moments of items that are compared with each other, relative to their mean."""
-    return summary(params, evidence, how.n_steps).at(params, sites, together=True)
-
-
 def first_choice(mean: Array, deviation: Array) -> tuple[Array, Array]:
     """P(each of these items is chosen first) by choices with Gumbel noise, and the mean utilities."""
     return jax.nn.softmax(mean / (on_host.GUMBEL_SCALE * deviation.mean(axis=1, keepdims=True)), axis=1), mean
