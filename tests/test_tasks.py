@@ -485,3 +485,12 @@ def test_ratings_of_items_that_nobody_has_rated_follow_their_attributes():
     new = model.rank({"q": cells}, items=["i10", "i11"])
     assert (new["item"][::2] == "i11").mean() > 0.9
     assert model.part_worths({"q": cells})["level"].tolist() == ["musical", "noir"]
+
+
+def test_a_wide_question_is_sampled_as_one_cell_and_its_schema_is_kept():
+    schema = tb.Schema({"q": tb.Choice(shown=SETS, chosen=["t1", "t2"])})
+    assert tb.Schema.from_dict(schema.to_dict()) == schema
+    model = tb.TBM(schema, n_hidden=0, n_factors=1, max_epochs=0, random_state=0).fit(WIDE)
+    drawn = model.sample(2, random_state=0)
+    assert list(drawn) == ["q"]
+    assert sorted(tier[0] for tier in drawn["q"][0][0]) == ["a", "b", "c", "d"]

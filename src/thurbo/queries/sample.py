@@ -189,7 +189,9 @@ def table(
         said = column.form.from_latent(column, values, sites, cuts[where], scale[where])
         found[name] = column.list_cells(rows, sites, said, n_rows)
     found = not_asked.emptied(schema, found, _named(schema, condition))
-    order = [source for name in schema.modelled for source in schema.source_columns[name]]
+    # A list is one cell, also if the table has it in several columns.
+    sources = {name: (name,) if schema[name].is_listed else schema.source_columns[name] for name in schema.modelled}
+    order = [source for own in sources.values() for source in own]
     return {name: found[name] for name in order if name in found}
 
 
