@@ -46,9 +46,11 @@ PEERS = {
     "Surprise SVD": Peer("movielens_surprise.py", ("100", "60", "0.01", "0.1"), _SURPRISE, "surprise"),
     "cmfrec": Peer("movielens_cmfrec.py", ("80", "0.1", "15", "scaled", "0"), _CMFREC, "cmfrec"),
     "cmfrec implicit": Peer("movielens_cmfrec.py", ("40", "0.12", "10", "scaled", "1"), _CMFREC, "cmfrec"),
-    "myFM": Peer("movielens_myfm.py", ("32", "400", "50"), _MYFM, "myfm"),
-    "myFM SVD++": Peer("movielens_myfm.py", ("16", "400", "50", "svdpp"), _MYFM, "myfm"),
+    "myFM": Peer("movielens_myfm.py", ("32", "400", "50", "0"), _MYFM, "myfm"),
+    "myFM SVD++": Peer("movielens_myfm.py", ("16", "400", "50", "0", "rated"), _MYFM, "myfm"),
+    "myFM side": Peer("movielens_myfm.py", ("16", "400", "50", "{seed}", "rated", "raters", "side"), _MYFM, "myfm"),
 }
+ABOUT = ("age", "occupation", "year", "genres")  # what peers may use of users and items, besides gender
 METHODS = [OURS, *BASELINES, *PEERS]
 
 # Measured once on the same split, tuned on the same validation cells: ERR, N@1, N@5, N@10 and seconds of training.
@@ -88,7 +90,8 @@ def theirs(split: Split, peer: Peer, folder: Path) -> Scores | None:
     held = {"valid": split.valid, "test": split.test}
     cells = {f"{part}_{name}": getattr(each, name) for part, each in held.items() for name in ("user", "item")}
     learned = {f"train_{name}": each for name, each in split.train._asdict().items()}
-    np.savez(task, **learned, **cells, n_users=split.n_users, n_items=split.n_items)
+    about = {name: getattr(split, name) for name in ABOUT} | {"gender": split.gender.astype(str)}  # no objects in files
+    np.savez(task, **learned, **cells, **about, n_users=split.n_users, n_items=split.n_items)
     command = [str(python), str(SCRIPTS / peer.script), str(task), str(place), *peer.words]
     try:
         done = subprocess.run(command, capture_output=True, text=True)
@@ -135,14 +138,24 @@ def outcome(split: Split, name: str, chosen: argparse.Namespace) -> Outcome | No
         return judge(split, [Scores(*ours(split, seed, chosen.quick)) for seed in seeds], on, "run")
     if name in BASELINES:
         return judge(split, [BASELINES[name](split)], on, "run")
-    scores = kept(split, PEERS[name], chosen.peers) if chosen.kept else None
-    if scores is not None:
-        return judge(split, [scores], on, "kept")
+    runs = seeded(PEERS[name])
+    scores = [kept(split, each, chosen.peers) for each in runs] if chosen.kept else [None]
+    if all(each is not None for each in scores):
+        return judge(split, scores, on, "kept")
     if chosen.quick and on == "test":
         *means, seconds = RECORDED[name]
         return Outcome(dict(zip(MEASURES, means, strict=True)), seconds, "recorded")
-    scores = None if chosen.quick or chosen.kept else theirs(split, PEERS[name], chosen.peers)
-    return judge(split, [scores], on, "run") if scores is not None else None
+    scores = [None] if chosen.quick or chosen.kept else [theirs(split, each, chosen.peers) for each in runs]
+    return judge(split, scores, on, "run") if all(each is not None for each in scores) else None
+
+
+def seeded(peer: Peer) -> list[Peer]:
+    """The runs of a peer: one, or one for each seed if its words have a place for it."""
+    if "{seed}" not in peer.words:
+        return [peer]
+    return [
+        peer._replace(words=tuple(word.replace("{seed}", str(seed)) for word in peer.words)) for seed in range(N_SEEDS)
+    ]
 
 
 def against_best(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:

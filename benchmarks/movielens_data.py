@@ -41,6 +41,8 @@ class Split(NamedTuple):
     age: np.ndarray  # of each user: the lowest age of a band
     gender: np.ndarray  # "F" or "M"
     occupation: np.ndarray  # a code, 0 to 20
+    genres: np.ndarray  # of each item: [item, genre], whether it is of this genre
+    year: np.ndarray  # of its release
 
     @property
     def n_users(self) -> int:
@@ -65,7 +67,7 @@ class Scores(NamedTuple):
 def load() -> Split:
     """The ratings in $THURBO_DATA/movielens-1m, divided."""
     folder = Path(os.environ["THURBO_DATA"]) / "movielens-1m"
-    split = divide(read_ratings(folder), read_users(folder))
+    split = divide(read_ratings(folder), read_users(folder), read_movies(folder))
     found = (split.n_users, split.n_items, *(len(cells.user) for cells in (split.train, split.valid, split.test)))
     assert found == (N_USERS, N_ITEMS, *N_CELLS), f"users, items and cells are {found}: these are other ratings"
     return split
@@ -87,7 +89,17 @@ def read_users(folder: Path) -> pd.DataFrame:
     return pd.read_csv(folder / "users.dat", sep="::", engine="python", names=names, index_col="user_id", dtype=str)
 
 
-def divide(ratings: pd.DataFrame, users: pd.DataFrame) -> Split:
+def read_movies(folder: Path) -> pd.DataFrame:
+    """The year by movie_id, and a column for each genre."""
+    names = ["movie_id", "title", "genres"]
+    movies = pd.read_csv(
+        folder / "movies.dat", sep="::", engine="python", names=names, index_col="movie_id", encoding="latin-1"
+    )
+    year = movies["title"].str.extract(r"\((\d{4})\)\s*$", expand=False).astype(int)
+    return pd.concat([year.rename("year"), movies["genres"].str.get_dummies("|").astype(bool)], axis=1)
+
+
+def divide(ratings: pd.DataFrame, users: pd.DataFrame, movies: pd.DataFrame) -> Split:
     """The paper's protocol; of equally often rated movies the one with the lower number goes first."""
     number = ratings["movie_id"].value_counts().sort_index().sort_values(ascending=False, kind="stable")
     rare = number.index[math.ceil(SHARE_DROPPED * len(number)) :]
@@ -106,7 +118,9 @@ def divide(ratings: pd.DataFrame, users: pd.DataFrame) -> Split:
     known = users.loc[user_id]
     numbers = (known[name].to_numpy().astype(np.int64) for name in ("age", "occupation"))
     age, occupation = numbers
-    return Split(train, valid, test, user_id, item_id, age, known["gender"].to_numpy(), occupation)
+    about = movies.loc[item_id]
+    genres, year = about.drop(columns="year").to_numpy(bool), about["year"].to_numpy(np.int64)
+    return Split(train, valid, test, user_id, item_id, age, known["gender"].to_numpy(), occupation, genres, year)
 
 
 def figures(cells: Cells, scores: np.ndarray) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from benchmarks.movielens_data import Cells, Scores, Split
 N_USERS, N_MOVIES, N_RATED = 120, 80, 50
 
 
-def made() -> tuple[pd.DataFrame, pd.DataFrame]:
+def made() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Two tastes, good and bad movies, and some movies that everybody rates; one user with too few ratings."""
     rng = np.random.default_rng(0)
     taste, kind, quality = rng.normal(size=N_USERS), rng.normal(size=N_MOVIES), rng.normal(size=N_MOVIES)
@@ -32,15 +32,17 @@ def made() -> tuple[pd.DataFrame, pd.DataFrame]:
         rows.append(pd.DataFrame({"user_id": user + 1, "movie_id": movies * 3, "rating": rating, "time_order": order}))
     users = pd.DataFrame({"gender": rng.choice(["F", "M"], N_USERS), "age": rng.choice(["1", "25"], N_USERS)})
     users["occupation"] = [str(code) for code in rng.integers(0, 21, N_USERS)]
-    return pd.concat(rows, ignore_index=True), users.set_axis(np.arange(1, N_USERS + 1), axis=0)
+    genres = {name: rng.random(N_MOVIES) < 0.4 for name in ("Action", "Drama")}
+    movies = pd.DataFrame({"year": rng.integers(1930, 2000, N_MOVIES)} | genres, index=np.arange(N_MOVIES) * 3)
+    return pd.concat(rows, ignore_index=True), users.set_axis(np.arange(1, N_USERS + 1), axis=0), movies
 
 
-RATINGS, USERS = made()
+RATINGS, USERS, MOVIES = made()
 
 
 @pytest.fixture(scope="module")
 def split() -> Split:
-    return movielens_data.divide(RATINGS, USERS)
+    return movielens_data.divide(RATINGS, USERS, MOVIES)
 
 
 def test_the_movies_rated_most_and_the_users_who_rate_least_are_left_out(split: Split):
@@ -52,6 +54,8 @@ def test_the_movies_rated_most_and_the_users_who_rate_least_are_left_out(split: 
     np.testing.assert_array_equal(split.age, USERS.loc[split.user_id, "age"].astype(int))
     np.testing.assert_array_equal(split.gender, USERS.loc[split.user_id, "gender"])
     np.testing.assert_array_equal(split.occupation, USERS.loc[split.user_id, "occupation"].astype(int))
+    np.testing.assert_array_equal(split.year, MOVIES.loc[split.item_id, "year"])
+    np.testing.assert_array_equal(split.genres, MOVIES.loc[split.item_id, ["Action", "Drama"]])
 
 
 def test_the_latest_ratings_are_held_out(split: Split):
@@ -76,6 +80,9 @@ def test_load_reads_either_file_and_refuses_other_ratings(
     monkeypatch.setenv("THURBO_DATA", str(tmp_path))
     lines = (f"{row.Index}::{row.gender}::{row.age}::{row.occupation}::12345-6789" for row in USERS.itertuples())
     (folder / "users.dat").write_text("\n".join(lines))
+    has = MOVIES.apply(lambda row: "|".join(name for name in ("Action", "Drama") if row[name]) or "Western", axis=1)
+    lines = (f"{index}::A title, The (Le) ({MOVIES['year'][index]})::{has[index]}" for index in MOVIES.index)
+    (folder / "movies.dat").write_text("\n".join(lines))
     # As GroupLens has it: seconds, in which several ratings fall.
     ratings = RATINGS.sort_values(["user_id", "time_order"])
     lines = (f"{r.user_id}::{r.movie_id}::{r.rating}::{9_000 + r.time_order // 3}" for r in ratings.itertuples())
@@ -88,7 +95,8 @@ def test_load_reads_either_file_and_refuses_other_ratings(
     from_dat = movielens_data.load()
     RATINGS.to_csv(folder / "ratings.csv.xz", index=False)
     for one in (from_dat, movielens_data.load()):
-        for found, expected in zip(one, split, strict=True):
+        for name, expected in split._replace(genres=MOVIES.loc[split.item_id, ["Action", "Drama"]])._asdict().items():
+            found = one.genres[:, :2] if name == "genres" else getattr(one, name)  # some have no genre: a third one
             np.testing.assert_array_equal(found, expected)
 
 
@@ -173,7 +181,7 @@ def fake(folder: Path, body: str) -> Peer:
 def test_a_peer_never_hears_of_held_out_ratings_and_its_scores_are_kept(split: Split, tmp_path: Path):
     sees = {"train_user", "train_item", "train_rating", "valid_user", "valid_item", "test_user", "test_item"}
     body = (
-        f"assert set(found) == {sees | {'n_users', 'n_items'}!r}, set(found)\n"
+        f"assert set(found) == {sees | {'n_users', 'n_items', 'gender', *movielens.ABOUT}!r}, set(found)\n"
         "assert sys.argv[3:] == ['7']\n"
         "np.savez(sys.argv[2], valid=found['valid_item'], test=found['test_user'] * 2.0, seconds=1.5)"
     )
@@ -188,6 +196,13 @@ def test_a_peer_never_hears_of_held_out_ratings_and_its_scores_are_kept(split: S
     others = split._replace(train=split.train._replace(rating=6 - split.train.rating))
     assert movielens.kept(others, peer, tmp_path) is None
     assert movielens.kept(split, peer._replace(words=("8",)), tmp_path) is None
+
+
+def test_a_peer_runs_once_or_for_each_seed():
+    assert movielens.seeded(movielens.PEERS["myFM"]) == [movielens.PEERS["myFM"]]
+    runs = movielens.seeded(movielens.PEERS["myFM side"])
+    assert [each.words[3] for each in runs] == ["0", "1", "2"]
+    assert {each.words[4:] for each in runs} == {("rated", "raters", "side")}
 
 
 def test_a_peer_may_be_absent_but_not_fail(split: Split, tmp_path: Path):

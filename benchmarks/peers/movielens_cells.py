@@ -29,6 +29,8 @@ class Task(NamedTuple):
     test: Cells
     n_users: int
     n_items: int
+    about_users: dict[str, np.ndarray]  # age, gender and occupation, by user
+    about_items: dict[str, np.ndarray]  # year, and genres [item, genre]
 
 
 def read() -> tuple[Task, list[str]]:
@@ -38,7 +40,10 @@ def read() -> tuple[Task, list[str]]:
             Cells(found[f"{part}_user"], found[f"{part}_item"]) for part in ("train", "valid", "test")
         )
         sizes = int(found["n_users"]), int(found["n_items"])
-        return Task(train, found["train_rating"], valid, test, *sizes), sys.argv[3:]
+        about = (
+            {name: found[name] for name in names} for names in (("age", "gender", "occupation"), ("year", "genres"))
+        )
+        return Task(train, found["train_rating"], valid, test, *sizes, *about), sys.argv[3:]
 
 
 def write(valid: np.ndarray, test: np.ndarray, started: float) -> None:

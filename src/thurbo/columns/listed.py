@@ -33,6 +33,10 @@ class ListSettings:
         rows list are shrunk most.
     presence : bool, default=True
         Use which items a row lists as a signal, besides their scores.
+    draws : int, default=20
+        Number of draws of the parameters from their posterior distribution, for `Ratings` whose scores are levels.
+        They are members of the model (`members_`) beside those that are trained, weighed by held-out answers. They use
+        who has rated an item, and account for how little is known about items with few ratings. 0 is none.
 
     Examples
     --------
@@ -43,6 +47,7 @@ class ListSettings:
 
     item_decay: float = 30.0
     presence: bool = True
+    draws: int = 20
 
     def __post_init__(self) -> None:
         decay = self.item_decay
@@ -50,6 +55,8 @@ class ListSettings:
             raise SchemaError(f"item_decay={decay!r} is not a number of at least 0", remedy="the default is 30.0")
         if not isinstance(self.presence, (bool, np.bool_)):
             raise SchemaError(f"presence={self.presence!r} is not True or False", remedy="the default is True")
+        if isinstance(self.draws, bool) or not isinstance(self.draws, (int, np.integer)) or self.draws < 0:
+            raise SchemaError(f"draws={self.draws!r} is not a number of draws", remedy="the default is 20; 0 is none")
 
 
 def with_settings(state: dict[str, Any]) -> dict[str, Any]:

@@ -129,6 +129,9 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
     return model
 
 
+NEWER = ("shrinkage", "is_draw")  # settings of members that older files lack
+
+
 def _params(arrays: dict[str, np.ndarray], schema: Schema) -> Params:
     """Checked parameters of one member."""
     sites, hidden = (schema.n_sites,), arrays["hidden_bias"].shape
@@ -169,7 +172,7 @@ def _population(
     readings["utilities, missing"] = population.read_as(informed, "utilities")
     for number, state in enumerate(description["members"]):
         own, weight, held_out = dict(state), float(state["weight"]), float(state["held_out"])
-        member = Member(**{name: own[name] for name in Member._fields if name != "shrinkage" or name in own})
+        member = Member(**{name: own[name] for name in Member._fields if name in own or name not in NEWER})
         prefix = f"member{number}."
         kept = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         read = readings[member.reading]

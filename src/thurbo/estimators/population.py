@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from scipy.special import logsumexp
 
 from thurbo.columns import Block
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.form import line_weight
 from thurbo.errors import ThurboError
+from thurbo.estimators import posterior_draws
 from thurbo.evidence import pack as packing
 from thurbo.evidence.buckets import Buckets
 from thurbo.io.table import Table
@@ -138,7 +140,9 @@ def count(parameters: Mapping[str, Any], chosen: Mapping[str, Any], schema: Sche
         return 1
     if has_tasks(schema):
         return len(members.USUAL_OF_TASKS)
-    return members.AUTO_OF_LISTS if schema.listed else len(members.usual_members(n_rows))
+    if schema.listed:
+        return members.AUTO_OF_LISTS if posterior_draws.column(schema) is None else members.AUTO_BESIDE_DRAWS
+    return len(members.usual_members(n_rows))
 
 
 def fit(
@@ -165,46 +169,106 @@ def fit(
     schemas["given"] = data.schema
     read = {each: _read(schemas[each], table, data, masked, chosen["unobserved"]) for each in readings}
     to_train = _to_train(read, data.weight)
-    trained = members.train(chosen, to_train, wanted, seed, on_epoch)
-    size = max(each.n_hidden for each in wanted), max(each.n_factors for each in wanted)
-    alone = Member(0, 0, 0.0)
-    found = [(each.member, each.params) for each in trained]
-    found.append((alone, members.independent(chosen, to_train["given"], size)))
-    routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
-    questions = [Question(params, *read[member.reading], how, routes) for member, params in found]
-    trials = [_trials(question, masked, data.weight) for question in questions]
-    with ThreadPoolExecutor(members.at_once(len(questions))) as pool:  # two readings compile at the same time
-        scores = list(pool.map(_scores, trials))
-    _, answer_weight, column = scores[0]
-    logs = np.stack([each[0] for each in scores])
-    weight = members.stack(logs, answer_weight)
-    able = [place for place, (member, _) in enumerate(found) if member.reading == "given" and member is not alone]
-    lead = max(able, key=lambda place: weight[place])
-    kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
-    weight, means = weight / weight[kept].sum(), logs @ answer_weight / answer_weight.sum()
-    by_column = {}
-    for name in data.schema.modelled:
-        is_own = column == name
-        by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight[kept])
-    shares = {name: _shares(data, name) for name in data.schema.modelled}
-    exponents = _exponents([trials[p] for p in kept], by_column, shares)
-    parts = tuple(each.unfinished for each in trained)
-    if not any(parts) and chosen["max_time"] is None:  # once the answers have weighed the members, they train them
-        everything = {each: _read(schemas[each], table, data, {}, chosen["unobserved"]) for each in readings}
-        all_data = _to_train(everything, data.weight)
-        ended = members.finish(chosen, all_data, trained, seed)
-        found = [(each.member, each.params) for each in ended]
-        found.append((alone, members.independent(chosen, all_data["given"], size)))
+    drawing = posterior_draws.start(chosen, data, masked, seed)
+    try:
+        trained = members.train(chosen, to_train, wanted, seed, on_epoch)
+        found = _groups(chosen, to_train["given"], trained)
+        parts = tuple(each.unfinished for each in trained)
+        if drawing is not None and not any(parts) and (drawn := drawing.first(on_epoch)):
+            found.append(_Group(posterior_draws.MEMBER, drawn))
+        routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
+        questions = [[Question(one, *read[each.reading], how, routes) for one in each.params] for each in found]
+        weighed = _weigh(data, found, questions, masked)
+        if not any(parts) and chosen["max_time"] is None:  # once the answers have weighed the members, they train them
+            everything = {each: _read(schemas[each], table, data, {}, chosen["unobserved"]) for each in readings}
+            all_data = _to_train(everything, data.weight)
+            ended = _groups(chosen, all_data["given"], members.finish(chosen, all_data, trained, seed))
+            if len(found) > len(ended):
+                assert drawing is not None
+                ended.append(_Group(posterior_draws.MEMBER, drawing.last(on_epoch) or found[-1].params))
+            found = ended
+    finally:
+        if drawing is not None:
+            drawing.stop()
+    kept, lead = weighed.kept, weighed.kept[0]
+    sizes = [len(found[place].params) for place in kept]
     fitted = tuple(
-        FittedMember(found[p][0], questions[p].schema, found[p][1], float(weight[p]), float(means[p])) for p in kept
+        FittedMember(each.member, questions[place][0].schema, params, weight / len(each.params), held_out)
+        for place, weight, held_out in zip(kept, weighed.weight, weighed.held_out, strict=True)
+        for each in [found[place]]
+        for params in each.params
     )
     fits = [each.fitted for each in trained]
     problem = next((text for each in fits if (text := _problem(each))), None)
     leader = fits[lead]._replace(problem=problem, converged=problem is None)
     rest = members.Interrupted(parts) if any(parts) else None
-    last = [replace(questions[p], params=found[p][1]) for p in kept]
-    whole = Population(fitted, exponents, by_column, routes, _anchors(last, by_column, shares, exponents))
-    return Outcome(whole, members.active(found[lead][1], found[lead][0]), leader, rest)
+    by_column = {name: _divided(weight, sizes) for name, weight in weighed.by_column.items()}
+    last = [replace(questions[p][0], params=one) for p in kept for one in found[p].params]
+    anchors = _anchors(last, by_column, weighed.shares, weighed.exponents)
+    whole = Population(fitted, weighed.exponents, by_column, routes, anchors)
+    return Outcome(whole, members.active(found[lead].params[0], found[lead].member), leader, rest)
+
+
+class _Group(NamedTuple):
+    """A member, or several draws of the parameters, which have one weight together."""
+
+    member: Member
+    params: list[Params]
+
+    @property
+    def reading(self) -> Reading:
+        return self.member.reading
+
+
+def _groups(chosen: Mapping[str, Any], data: Data, trained: list[members.Trained]) -> list[_Group]:
+    """The trained members, and the one without dependence."""
+    found = [_Group(each.member, [each.params]) for each in trained]
+    size = max(each.member.n_hidden for each in trained), max(each.member.n_factors for each in trained)
+    return [*found, _Group(Member(0, 0, 0.0), [members.independent(chosen, data, size)])]
+
+
+class _Weighed(NamedTuple):
+    """What held-out answers say: the groups that are kept, the leading one first, and their weights."""
+
+    kept: list[int]
+    weight: list[float]  # of those kept
+    held_out: list[float]
+    by_column: dict[str, np.ndarray]
+    shares: dict[str, Anchor | None]
+    exponents: dict[str, float]
+
+
+def _weigh(
+    data: Data, found: list[_Group], questions: list[list[Question]], masked: Mapping[str, np.ndarray]
+) -> _Weighed:
+    """Weights of the groups and calibration, from the held-out answers."""
+    trials = [[_trials(question, masked, data.weight) for question in own] for own in questions]
+    with ThreadPoolExecutor(members.at_once(len(questions))) as pool:  # two readings compile at the same time
+        scores = list(pool.map(lambda own: [_scores(each) for each in own], trials))
+    _, answer_weight, column = scores[0][0]
+    logs = np.stack([logsumexp([each[0] for each in own], axis=0) - np.log(len(own)) for own in scores])
+    weight = members.stack(logs, answer_weight)
+    able = [
+        place
+        for place, (each, _) in enumerate(found)
+        if each.reading == "given" and not (each.is_independent or each.is_draw)
+    ]
+    lead = max(able, key=lambda place: weight[place])
+    kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
+    weight, means = weight[kept] / weight[kept].sum(), logs[kept] @ answer_weight / max(answer_weight.sum(), 1e-12)
+    by_column, sizes = {}, [len(found[place].params) for place in kept]
+    for name in data.schema.modelled:
+        is_own = column == name
+        by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
+    shares = {name: _shares(data, name) for name in data.schema.modelled}
+    single = {name: _divided(own, sizes) for name, own in by_column.items()}
+    exponents = _exponents([each for p in kept for each in trials[p]], single, shares)
+    return _Weighed(kept, weight.tolist(), means.tolist(), by_column, shares, exponents)
+
+
+def _divided(weight: np.ndarray, sizes: list[int]) -> np.ndarray:
+    """The weights of groups, divided among the members of each."""
+    return np.repeat(weight / np.asarray(sizes), sizes)
 
 
 def _share_held_out(data: Data) -> float:
@@ -254,15 +318,18 @@ def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.nda
 
 
 def _scores(trials: Mapping[str, ColumnTrial]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log score of each held-out answer by one member, its weight and column; pairs of ranked items do not count."""
-    scores, weights, columns = [], [], []
+    """Log score of each held-out answer by one member, its weight and column.
+
+    Pairs of items count only for columns that have no other answers: lists that are orders. There may be none at all.
+    """
+    scores, weights, columns = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, object)]
     for name, trial in trials.items():
         column = trial.rest.schema[name]
-        for tested in column.form.test(column, trial):
-            if tested.answer in SCORED:
-                scores.append(tested.score[""])
-                weights.append(tested.weight)
-                columns.append(np.full(len(tested.weight), name, object))
+        tests = [tested for tested in column.form.test(column, trial) if "" in tested.score]
+        for tested in [tested for tested in tests if tested.answer in SCORED] or tests:
+            scores.append(tested.score[""])
+            weights.append(tested.weight)
+            columns.append(np.full(len(tested.weight), name, object))
     return np.concatenate(scores), np.concatenate(weights), np.concatenate(columns)
 
 

@@ -48,6 +48,7 @@ class Member(NamedTuple):
     weight_decay: float
     reading: Reading = "given"
     shrinkage: float = 1.0  # factor of the precision of items in lists, except of their biases
+    is_draw: bool = False  # whether its parameters are a draw from their posterior distribution
 
     @property
     def is_informed(self) -> bool:
@@ -62,6 +63,8 @@ class Member(NamedTuple):
     @property
     def text(self) -> str:
         """The settings in words."""
+        if self.is_draw:
+            return f"{self.n_factors} factors, a draw of the parameters from their posterior distribution"
         found = f"{self.n_hidden} hidden units, {self.n_factors} factors, weight decay {self.weight_decay:g}"
         found += ", a utility for each level" * self.reading.startswith("utilities")
         return found + ", missing answers as evidence" * self.is_informed
@@ -79,7 +82,8 @@ MANY_ROWS = 5000  # from here on, members with less decay have all the weight
 USUAL_OF_MANY_ROWS = (USUAL[0], USUAL[2])
 # Of lists: items are shrunk towards each other by the column's own settings, which the weight decay only adds to.
 USUAL_OF_LISTS = (Member(0, 12, 1e-3), Member(30, 9, 1e-3))
-AUTO_OF_LISTS = 3 * len(USUAL_OF_LISTS)  # number of members
+AUTO_OF_LISTS = 3 * len(USUAL_OF_LISTS)  # number of members ...
+AUTO_BESIDE_DRAWS = len(USUAL_OF_LISTS)  # ... and of those that are trained beside draws of the parameters
 # Of tasks: how far persons differ is not known before, and a few judges may make all comparisons. Shrinkage from little
 # to much, so that held-out tasks choose it; the member without dependence has no differences at all.
 USUAL_OF_TASKS = (
