@@ -69,8 +69,10 @@ class ItemQueries(FittedModel):
         if described.are_profiles(items):
             return self._rank_profiles(asked, name, items, top)
         # By default only items are ranked that a row says nothing about, unless those it does not name are last.
-        kind = self.schema_[name]
+        kind, items = self.schema_[name], ranking.wanted(self.schema_, name, asked, items)
         says_nothing = kind.has_tasks or (exclude_seen and items is None and not kind.is_last)
+        if isinstance(items, ranking.AskedPairs) and not kind.is_last:
+            says_nothing = says_nothing or not items.are_stated(asked.blocks[name])
         asks = []
         for view, own in self._asked_of(asked):
             question = None if says_nothing else view._question(own)

@@ -75,8 +75,8 @@ class Population:
 
     @property
     def generative(self) -> tuple[FittedMember, ...]:
-        """Members that are models of the answers only, with dependence: rows are drawn and scored by these."""
-        return tuple(each for each in self.members if not (each.member.is_informed or each.member.is_independent))
+        """Trained members that are models of the answers only, with dependence: rows are drawn and scored by these."""
+        return tuple(each for each in self.members if each.member.is_generative)
 
     @property
     def generative_weights(self) -> np.ndarray:

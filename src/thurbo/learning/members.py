@@ -61,6 +61,11 @@ class Member(NamedTuple):
         return self.n_hidden == self.n_factors == 0
 
     @property
+    def is_generative(self) -> bool:
+        """Whether rows are drawn and scored by it. Draws of the parameters are left out: there are many of them."""
+        return not (self.is_informed or self.is_independent or self.is_draw)
+
+    @property
     def text(self) -> str:
         """The settings in words."""
         if self.is_draw:

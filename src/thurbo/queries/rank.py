@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from thurbo.columns.block import Block
 from thurbo.columns.cells import listing, plain, show
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError
 from thurbo.io import build
@@ -76,9 +77,8 @@ def rank(
         raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
     labels = np.asarray(schema[name].labels, object)
     rows = _plain_array(schema.row_names(asked.table))
-    items = _choice(name, items)
-    if isinstance(items, Table):
-        result = _pairs(schema, name, rows, ask, items)
+    if isinstance(items, AskedPairs):
+        result = utilities.of_pairs(ask, len(rows), *items)
     else:
         allowed = np.ones(len(labels), bool)
         if items is not None:
@@ -126,8 +126,28 @@ def _choice(name: str, items: Any) -> Any:
     return source.cells(source.names[0]).values.tolist() if len(source.names) == 1 else source
 
 
-def _pairs(schema: Schema, name: str, rows: np.ndarray, ask: utilities.Ask, source: Table) -> utilities.Ranked:
-    """Utilities of the pairs of a long table: its columns named like the rows and the items, or its first two."""
+class AskedPairs(NamedTuple):
+    """Rows and items to rank, by number."""
+
+    row: np.ndarray
+    item: np.ndarray
+
+    def are_stated(self, block: Block) -> bool:
+        """Whether a row says something about an item that is asked for."""
+        own, n = given_items(block), int(self.item.max(initial=0)) + 1
+        stated = own.row[own.item < n] * n + own.item[own.item < n]
+        return bool(np.isin(self.row.astype(np.int64) * n + self.item, stated).any())
+
+
+def wanted(schema: Schema, name: str, asked: Any, items: Any) -> Any:
+    """The items to rank: None for all, a list for all rows, or the pairs of a long table.
+
+    Its columns are named like the rows and the items, or are its first two.
+    """
+    source = _choice(name, items)
+    if not isinstance(source, Table):
+        return source
+    rows = _plain_array(schema.row_names(asked.table))
     owner = next((each for each, kind in schema.items() if kind.role == "id"), None)
     item_name = name if name in source else next(each for each in source.names[1:] if each != owner)
     row_name = owner if owner is not None and owner in source else next(n for n in source.names if n != item_name)
@@ -138,10 +158,10 @@ def _pairs(schema: Schema, name: str, rows: np.ndarray, ask: utilities.Ask, sour
             remedy = "use rows of the ranked table, or give a list of items for all rows"
             raise SchemaError(f"there is no row {show(row)}", row=line, column=row_name, remedy=remedy)
         at.append(number[plain(row)])
-    items = source.cells(item_name).values.tolist()
-    kept = _known(schema, name, items, 5)
-    item = sites_of(schema, name, [items[place] for place in kept])
-    return utilities.of_pairs(ask, len(rows), np.asarray(at)[kept], item)
+    every = source.cells(item_name).values.tolist()
+    kept = _known(schema, name, every, 4)
+    item = sites_of(schema, name, [every[place] for place in kept])
+    return AskedPairs(np.asarray(at, np.int64)[kept], np.asarray(item, np.int64))
 
 
 def _known(schema: Schema, name: str, items: Sequence[Any], stacklevel: int) -> list[int]:
