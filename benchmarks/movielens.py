@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import movielens_baselines as baselines
+from benchmarks import movielens_catalogue as catalogue
 from benchmarks.impute_gss import SCRIPTS, Peer, install, interpreter
 from benchmarks.movielens_data import MEASURES, Scores, Split, figures, load
 from benchmarks.movielens_ours import ours
@@ -78,6 +79,7 @@ class Outcome(NamedTuple):
     source: str  # "run", "kept" or "recorded"
     by_user: Mapping[str, np.ndarray] | None = None
     rank_seconds: float = 0.0
+    catalogue: Mapping[str, float] | None = None  # measures of the best of all movies
 
 
 def theirs(split: Split, peer: Peer, folder: Path) -> Scores | None:
@@ -126,8 +128,10 @@ def judge(split: Split, scores: Sequence[Scores], on: str, source: str) -> Outco
     each = [figures(getattr(split, on), getattr(one, on)) for one in scores]
     by_user = {name: np.mean([one[name] for one in each], axis=0) for name in MEASURES}
     means = {name: float(values.mean()) for name, values in by_user.items()}
-    seconds, rank_seconds = (float(np.mean([getattr(one, name) for one in scores])) for name in Scores._fields[2:])
-    return Outcome(means, seconds, source, by_user, rank_seconds)
+    seconds, rank_seconds = (float(np.mean([getattr(one, name) for one in scores])) for name in Scores._fields[2:4])
+    best = [catalogue.judge(getattr(split, on), one.best) for one in scores if one.best is not None]
+    whole = {name: float(np.mean([one[name] for one in best])) for name in best[0]} if best else None
+    return Outcome(means, seconds, source, by_user, rank_seconds, whole)
 
 
 def outcome(split: Split, name: str, chosen: argparse.Namespace) -> Outcome | None:
@@ -176,7 +180,9 @@ def difference(own: Outcome, other: Outcome) -> dict[str, Any]:
     return {"difference": float((first - second).mean()), **interval, "paired": other.by_user is not None}
 
 
-def report(outcomes: Mapping[str, Outcome], on: str = "test") -> None:
+def report(
+    outcomes: Mapping[str, Outcome], on: str = "test", of_catalogue: Mapping[str, Mapping[str, float]] | None = None
+) -> None:
     """A table for people, and one JSON line."""
     own = outcomes.get(OURS)
     print(f"\n{on:<24}{'ERR':>8}{'N@1':>8}{'N@5':>8}{'N@10':>8}{'train s':>9}   N@5: thurbo less this, 95 %")
@@ -188,7 +194,9 @@ def report(outcomes: Mapping[str, Outcome], on: str = "test") -> None:
     if on == "test":
         for name, means in PAPER.items():
             print(f"{name:<24}" + "".join(f"{mean:>8.3f}" for mean in means))
-    whole: dict[str, Any] = {"cells": on}
+    for name, measures in (of_catalogue or {}).items():
+        print(f"{name:<24}of all movies: Recall@20 {measures['recall20']:.4f}, NDCG@20 {measures['ndcg20']:.4f}")
+    whole: dict[str, Any] = {"cells": on, "catalogue": dict(of_catalogue or {})}
     if own is not None:
         whole |= {**own.means, "seconds": own.seconds, "rank_seconds": own.rank_seconds}
     whole["peers"] = {
@@ -226,7 +234,10 @@ def main(words: Sequence[str] | None = None) -> None:
             continue
         outcomes[name] = found
         print(f"{name:<24}N@5 {found.means['ndcg5']:.4f}{found.seconds:>9.1f} s   {found.source}", flush=True)
-    report(outcomes, "valid" if chosen.validate else "test")
+    of_catalogue = {}
+    if OURS in outcomes and not chosen.validate:
+        of_catalogue = {OURS: outcomes[OURS].catalogue or {}} | ({} if chosen.quick else catalogue.peers(split))
+    report(outcomes, "valid" if chosen.validate else "test", of_catalogue)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ class Scores(NamedTuple):
     test: np.ndarray
     seconds: float
     rank_seconds: float = 0.0
+    best: np.ndarray | None = None  # of a whole catalogue, for each user
 
 
 def load() -> Split:

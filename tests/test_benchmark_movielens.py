@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from benchmarks import movielens, movielens_data
 from benchmarks import movielens_baselines as baselines
+from benchmarks import movielens_catalogue as catalogue
 from benchmarks.impute_gss import Peer
 from benchmarks.movielens_data import Cells, Scores, Split
 
@@ -120,6 +121,23 @@ def ordered_partitions(items: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
     return found
 
 
+def test_recommendations_of_a_catalogue_are_judged_by_what_is_rated_next():
+    cells = Cells(np.array([0, 0, 1]), np.array([4, 2, 3]), np.array([1, 5, 3]))
+    found = catalogue.judge(cells, np.array([[2, 0, 4], [1, 0, -1]]))
+    assert found["recall20"] == pytest.approx((1 + 0) / 2)
+    assert found["ndcg20"] == pytest.approx((1 + 0.5) / (1 + 1 / math.log2(3)) / 2)
+    scores, seen = np.array([[3.0, 9.0, 1.0, 2.0]]), np.array([[0, 1, 0, 0]])
+    np.testing.assert_array_equal(catalogue.best(scores, seen, top=2), [[0, 3]])
+
+
+def test_the_weights_of_als_solve_weighted_least_squares():
+    rng = np.random.default_rng(0)
+    seen, others = (rng.random((3, 40)) < 0.3).astype(float), rng.normal(size=(40, catalogue.N_FACTORS))
+    (row, *_), weight = catalogue._solve(seen, others, 4.0), 1.0 + 4.0 * seen[0]
+    gradient = others.T @ (weight * (others @ row - seen[0])) + catalogue.SHRINKAGE * row
+    np.testing.assert_allclose(gradient, 0, atol=1e-8)
+
+
 def test_pmop_is_a_distribution_over_all_orders_with_ties():
     score, total = np.array([0.3, -1.2, 2.0, 0.1]), 0.0
     for tiers in ordered_partitions((0, 1, 2, 3)):
@@ -216,9 +234,11 @@ def test_the_last_line_is_json(
 ):
     asked = []
 
-    def ours(split: Split, seed: int, quick: bool) -> tuple[np.ndarray, np.ndarray, float, float]:
+    def ours(split: Split, seed: int, quick: bool) -> tuple[np.ndarray, np.ndarray, float, float, np.ndarray]:
         asked.append((seed, quick))
-        return split.valid.rating.astype(float), split.test.rating * (1.0 if seed else -1.0), 3.0 + seed, 0.5
+        best = np.full((split.n_users, catalogue.TOP), -1)
+        best[:, 0] = split.test.item[:: movielens_data.N_TEST]  # one movie of each user
+        return split.valid.rating.astype(float), split.test.rating * (1.0 if seed else -1.0), 3.0 + seed, 0.5, best
 
     monkeypatch.setattr(movielens, "load", lambda: split)
     monkeypatch.setattr(movielens, "ours", ours)
@@ -241,6 +261,9 @@ def test_the_last_line_is_json(
     worst, best = (movielens_data.figures(split.test, sign * split.test.rating)["err"].mean() for sign in (-1, 1))
     assert found["err"] == pytest.approx((worst + 2 * best) / 3)
     assert found["seconds"] == 4.0
+    assert set(found["catalogue"]) == {"thurbo", *catalogue.PEERS}
+    assert found["catalogue"]["thurbo"]["recall20"] == pytest.approx(0.1)
+    assert found["catalogue"]["EASE"]["recall20"] > 0.2
     assert "cmfrec" not in found["peers"]  # absent, and nothing recorded takes its place in a full run
     beaten = found["ndcg5_against_best"]
     assert (beaten["best"], beaten["paired"]) == ("item mean", True)
