@@ -17,6 +17,7 @@ from thurbo.errors import ThurboError
 from thurbo.estimators import population
 from thurbo.learning import members, trainer
 from thurbo.learning.start import Learnable
+from thurbo.queries.mixture import exponent
 
 N = 160
 SCHEMA = {
@@ -84,6 +85,17 @@ def test_the_weights_of_a_column_follow_its_own_answers() -> None:
     assert nothing[2] < weak[2] < 0.6 < 0.97 < strong[2]
 
 
+def test_the_exponent_of_a_kind_follows_its_own_answers() -> None:
+    logs = np.log(members.POWERS)
+    about = {"few": -2.0 * (logs - 0.4) ** 2, "many": -500.0 * (logs - 0.1) ** 2, "others": -500.0 * (logs + 0.1) ** 2}
+    shared, found = members.calibrate(about)
+    assert shared == pytest.approx(1.0, abs=0.01)
+    assert found["many"] == pytest.approx(np.exp(0.1), rel=0.02)
+    assert found["others"] == pytest.approx(np.exp(-0.1), rel=0.02)
+    assert shared <= found["few"] < np.exp(0.15), "few answers do not pull it far from the others"
+    assert set(members.calibrate({"few": about["few"]})[1]) == {"few"}
+
+
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_probabilities_are_weighted_means_of_the_members(whole: bool) -> None:
     model = fitted(whole)
@@ -91,7 +103,7 @@ def test_probabilities_are_weighted_means_of_the_members(whole: bool) -> None:
     exponents = model._population.exponents
     assert model._population.weights.sum() == pytest.approx(1)
     few = frame()[:16]
-    for name, family in (("fan", "levels"), ("trust", "levels"), ("party", "utility")):
+    for name, kind in (("fan", "binary"), ("trust", "ordinal"), ("party", "categorical")):
         if name not in model.schema_:
             continue
         parts = np.stack([view.predict_proba(few, name, method="mean-field") for view in model._views()])
@@ -99,7 +111,7 @@ def test_probabilities_are_weighted_means_of_the_members(whole: bool) -> None:
         assert weights.sum() == pytest.approx(1)
         (shares,), (tilt,) = model._population.anchors[name]
         n_others = few[list(model.schema_)].drop(columns=name).notna().sum(axis=1).to_numpy()
-        raised = np.tensordot(weights, parts, 1) ** exponents[family] * shares ** (1 - exponents[family])
+        raised = np.tensordot(weights, parts, 1) ** exponents[kind] * shares ** (1 - exponents[kind])
         raised *= np.exp(tilt / (1 + n_others[:, None]))
         expected = raised / raised.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(model.predict_proba(few, name), expected, atol=1e-6)
@@ -233,6 +245,35 @@ def test_many_rows_have_fewer_members_and_lists_have_their_own() -> None:
     assert population.count(tb.TBM(lists).get_params(deep=False), settings, lists, 300) == members.AUTO_OF_LISTS
     wanted = members.population(settings, 3, 300, False, False, has_lists=True)
     assert [each[:2] for each in wanted] == [(0, 12), (30, 9), (0, 12)]
+
+
+def test_members_without_hidden_units_do_not_lead_and_never_lose_all_units() -> None:
+    """Traits in reports are hidden units. Without factors, a member that has only factors gets hidden units."""
+    settings = tb.TBM(SCHEMA)._settings(tb.Schema(SCHEMA))
+    wanted = members.population(settings, 4, 1000, True, True)
+    assert any(each.n_hidden == 0 and each.reading == "given" for each in wanted)
+    able = population._able(wanted, has_lists=False)
+    assert able
+    assert all(wanted[place].reading == "given" and wanted[place].n_hidden for place in able)
+    for chosen in ({"n_factors": 0}, {"n_hidden": 3}):
+        own = members.population({**settings, **chosen}, 4, 1000, True, True)
+        assert not any(each.is_independent for each in own)
+    none = members.population({**settings, "n_hidden": 0, "n_factors": 4}, 4, 1000, True, True)
+    assert {each[:2] for each in none} == {(0, 4)}
+    assert population._able(none, has_lists=False), "if no member has hidden units, one of them leads"
+
+
+def test_the_leading_member_has_hidden_units() -> None:
+    model = tb.TBM(SCHEMA, members=4, max_epochs=3, random_state=0, verbose=False).fit(frame())
+    assert any(each["n_hidden"] == 0 for each in model.members_)
+    assert model.members_[0]["n_hidden"] == model.params_.n_hidden > 0
+
+
+def test_exponents_of_older_files_are_by_family() -> None:
+    question = fitted()._question(fitted()._read(frame()[:4]))
+    assert exponent({"levels": 1.2}, question, "fan") == 1.2
+    assert exponent({"levels": 1.2, "binary": 0.9}, question, "fan") == 0.9
+    assert exponent({"levels": 1.2, "binary": 0.9}, question, "party") == 1.0
 
 
 def test_tables_of_tasks_count_their_tasks_and_choose_their_shrinkage() -> None:

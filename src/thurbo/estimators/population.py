@@ -27,13 +27,12 @@ from thurbo.queries.evaluate import masked as masking
 from thurbo.queries.evaluate.masked import ColumnTrial
 from thurbo.queries.features import How
 from thurbo.queries.kept_shares import Offsets
-from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, family
+from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, exponent, family
 from thurbo.queries.question import Question, without
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 from thurbo.schema.missing_together import with_answered
 
-POWERS = np.exp(np.linspace(-0.5, 0.5, 21))  # of probabilities, from which calibration chooses
 CALIBRATED = ("levels", "utility")
 SCORED = ("label", "option", "favourite", "number", "interval", "task")  # kinds of answers that weigh the members
 
@@ -248,11 +247,8 @@ def _weigh(
     _, answer_weight, column = scores[0][0]
     logs = np.stack([logsumexp([each[0] for each in own], axis=0) - np.log(len(own)) for own in scores])
     weight = members.stack(logs, answer_weight)
-    able = [
-        place
-        for place, (each, _) in enumerate(found)
-        if each.reading == "given" and not (each.is_independent or each.is_draw)
-    ]
+    trained = [each.member for each in found if not (each.member.is_independent or each.member.is_draw)]  # come first
+    able = _able(trained, bool(data.schema.listed))
     lead = max(able, key=lambda place: weight[place])
     kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
     weight, means = weight[kept] / weight[kept].sum(), logs[kept] @ answer_weight / max(answer_weight.sum(), 1e-12)
@@ -269,6 +265,15 @@ def _weigh(
 def _divided(weight: np.ndarray, sizes: list[int]) -> np.ndarray:
     """The weights of groups, divided among the members of each."""
     return np.repeat(weight / np.asarray(sizes), sizes)
+
+
+def _able(trained: list[Member], has_lists: bool) -> list[int]:
+    """Places of the members that may lead: they read the schema as it is, and have hidden units if any of these has.
+
+    The traits that reports show are hidden units; of lists they are factors.
+    """
+    able = [place for place, each in enumerate(trained) if each.reading == "given"]
+    return able if has_lists else [place for place in able if trained[place].n_hidden] or able
 
 
 def _share_held_out(data: Data) -> float:
@@ -354,7 +359,7 @@ def _anchors(
         if anchor is None:
             continue
         asks = [each.about(name, first, own=False) for each in nobody]
-        mixed = MixedAsk(asks, column_weights[name], exponents.get(family(nobody[0], name), 1.0), anchor)
+        mixed = MixedAsk(asks, column_weights[name], exponent(exponents, nobody[0], name), anchor)
         if family(nobody[0], name) == "utility":
             chance = mixed.largest()[0]
         else:
@@ -376,22 +381,29 @@ def _exponents(
     column_weights: Mapping[str, np.ndarray],
     shares: Mapping[str, Anchor | None],
 ) -> dict[str, float]:
-    """The power of the mixed probabilities that predicts held-out answers best, by family of columns."""
-    totals = {kind: np.zeros(len(POWERS)) for kind in CALIBRATED}
-    counts = dict.fromkeys(CALIBRATED, 0.0)
+    """The power of the mixed probabilities that predicts held-out answers best, by kind of column.
+
+    Kinds of one family are pulled towards a common power.
+    """
+    totals: dict[str, dict[str, np.ndarray]] = {each: {} for each in CALIBRATED}
     for name, first in trials[0].items():
-        column, kind = first.rest.schema[name], family(first.rest, name)
-        if kind not in totals:
+        column = first.rest.schema[name]
+        own = totals.get(family(first.rest, name))
+        if own is None:
             continue
-        asks = cast(list[Asked], [own[name].ask for own in trials])
+        asks = cast(list[Asked], [each[name].ask for each in trials])
         mixed = MixedAsk(asks, column_weights[name], anchor=shares[name])
         trial = replace(first)
         trial.__dict__["ask"] = mixed
-        for place, power in enumerate(POWERS):
+        for place, power in enumerate(members.POWERS):
             mixed.exponent = float(power)
             for tested in column.form.test(column, trial):
                 if tested.answer in SCORED:
-                    totals[kind][place] += tested.score[""] @ tested.weight
-                    counts[kind] += tested.weight.sum() / len(POWERS)
-    prior = 0.5 * members.PRIOR_ANSWERS * np.log(POWERS) ** 2
-    return {kind: float(POWERS[np.argmax(totals[kind] - prior)]) for kind in CALIBRATED if counts[kind]}
+                    total = own.setdefault(column.kind, np.zeros(len(members.POWERS)))
+                    total[place] += tested.score[""] @ tested.weight
+    found = dict[str, float]()
+    for each, own in totals.items():
+        if own:
+            found[each], of_kinds = members.calibrate(own)
+            found |= of_kinds
+    return found

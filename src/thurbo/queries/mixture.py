@@ -38,7 +38,7 @@ class Mixture(Question):
     questions: tuple[Question, ...] = ()
     weights: np.ndarray = field(default_factory=lambda: np.ones(1))
     column_weights: Mapping[str, np.ndarray] = field(default_factory=dict)  # where they differ from `weights`
-    exponents: Mapping[str, float] = field(default_factory=dict)  # calibration by family of columns
+    exponents: Mapping[str, float] = field(default_factory=dict)  # calibration by kind of column
     anchors: Mapping[str, Anchor] = field(default_factory=dict)
 
     @cached_property
@@ -54,7 +54,7 @@ class Mixture(Question):
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Any:
         asks = [each.about(name, lines, own) for each in self.questions]
         weights = self.column_weights.get(name, self.weights)
-        found = MixedAsk(asks, weights, self.exponents.get(family(self, name), 1.0), self.anchors.get(name))
+        found = MixedAsk(asks, weights, exponent(self.exponents, self, name), self.anchors.get(name))
         if found.anchor is not None:
             others = (self._n_answers - (self._answered(name) if own else 0))[found.lines.row]
             found.emptiness = 1.0 / (1.0 + others)
@@ -73,9 +73,15 @@ class Mixture(Question):
 
 
 def family(question: Question, name: str) -> str:
-    """The columns of a schema that are calibrated together."""
+    """The columns of a schema whose calibration is similar."""
     column = question.schema[name]
     return "listed" if column.is_listed else column.family
+
+
+def exponent(exponents: Mapping[str, float], question: Question, name: str) -> float:
+    """The exponent of a column: that of its kind, or in older files that of its family."""
+    shared = exponents.get(family(question, name), 1.0)
+    return shared if question.schema[name].is_listed else exponents.get(question.schema[name].kind, shared)
 
 
 class MixedAsk:
