@@ -10,7 +10,9 @@ import gc
 import os
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import jaxlib
@@ -27,7 +29,12 @@ CURE = f"{FLAG}=dot"  # fuses products of matrices only
 MOST_MAPS = 16_000  # mapped pieces of memory, about 2 GB of programs; Linux ends a process at 65,530
 SECONDS_BETWEEN = 1.0  # counting the maps takes some milliseconds
 
-RUNS_ONCE = {"xla_backend_optimization_level": 0}  # for a program that takes longer to compile than to run
+# XLA's newer emitters compile every fused loop as a module of its own. The older ones need half the time, for programs
+# that are up to a tenth slower. An option that XLA does not know is an error, so only in versions that know it.
+_OLD_EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jaxlib.__version__.startswith("0.10.") else {}
+RUNS_ONCE = {"xla_backend_optimization_level": 0, **_OLD_EMITTERS}  # takes longer to compile than to run
+RUNS_SHORTLY = {"xla_backend_optimization_level": 1, **_OLD_EMITTERS}
+LITTLE_WORK, MUCH_WORK = 5e5, 5e7  # cells, each counted once an epoch, from which better code is worth compiling
 
 _is_checked = False
 _last_count = -SECONDS_BETWEEN
@@ -41,6 +48,38 @@ def use_right_sums() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if jaxlib.__version__ in WRONG_SUMS and FLAG not in flags:  # other versions may not know the flag, and would abort
         os.environ["XLA_FLAGS"] = f"{flags} {CURE}".strip()
+
+
+class Program:
+    """A function that is compiled for the amount of work that it is going to do.
+
+    `for_work` returns it as compiled for a number of cells, each counted as often as it is visited. On accelerators,
+    and when it is called without this, XLA's own options are used. Not to be called inside another compiled function.
+    """
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self._long = jax.jit(function, **options)
+        self._short = jax.jit(function, compiler_options=RUNS_SHORTLY, **options)
+        self._once = jax.jit(function, compiler_options=RUNS_ONCE, **options)
+
+    def for_work(self, cells: float) -> Callable[..., Any]:
+        """The compiled function that takes the least time to compile and to run together."""
+        if cells >= MUCH_WORK or jax.default_backend() != "cpu":
+            return self._long
+        return self._once if cells < LITTLE_WORK else self._short
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._long(*arguments, **named)
+
+    @property
+    def n_compiled(self) -> int:
+        """Number of compiled programs."""
+        return sum(each._cache_size() for each in (self._long, self._short, self._once))
+
+    def clear_cache(self) -> None:
+        """Release all compiled programs of this function."""
+        for each in (self._long, self._short, self._once):
+            each.clear_cache()
 
 
 def _cache_directory() -> Path:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
+from thurbo import _runtime
 from thurbo._typing import Array, Bool, Float, Int
 from thurbo.columns.block import Tasks
 from thurbo.constraints import Gauge, Order
@@ -158,6 +159,8 @@ def at_moments(function: Function, shared: tuple, mean: np.ndarray, deviation: n
 
 # ---- programs
 
+FEW_SITES = 300  # of a small survey
+
 
 def _rest(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
     return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
@@ -178,9 +181,17 @@ def hidden(evidence: Evidence, own: np.ndarray, how: How) -> Evidence:
     return evidence.hide(slots, how.unobserved) if evidence.is_on_host else _hide(evidence, slots, how.unobserved)
 
 
-@partial(jax.jit, static_argnames=("how", "keep"))
 def all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
-    """One program for all columns of a table; `keep` adds the posterior of the hidden layer."""
+    """One program for all columns of a table; `keep` adds the posterior of the hidden layer.
+
+    Of few columns it runs shortly, and it does not depend on how many rows there are.
+    """
+    work = _runtime.LITTLE_WORK if len(sites) <= FEW_SITES else _runtime.MUCH_WORK
+    return _all_moments.for_work(work)(params, evidence, sites, how, keep)
+
+
+@partial(_runtime.Program, static_argnames=("how", "keep"))
+def _all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
     belief = summary(params, evidence, how.n_steps)
     moments = belief.at(params, sites)
     if not keep:
