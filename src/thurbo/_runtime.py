@@ -58,11 +58,11 @@ class Program:
     """
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self._long = jax.jit(function, **options)
-        self._short = jax.jit(function, compiler_options=RUNS_SHORTLY, **options)
-        self._once = jax.jit(function, compiler_options=RUNS_ONCE, **options)
+        self._long: Any = jax.jit(function, **options)
+        self._short: Any = jax.jit(function, compiler_options=RUNS_SHORTLY, **options)
+        self._once: Any = jax.jit(function, compiler_options=RUNS_ONCE, **options)
 
-    def for_work(self, cells: float) -> Callable[..., Any]:
+    def for_work(self, cells: float) -> Any:
         """The compiled function that takes the least time to compile and to run together."""
         if cells >= MUCH_WORK or jax.default_backend() != "cpu":
             return self._long
@@ -74,7 +74,8 @@ class Program:
     @property
     def n_compiled(self) -> int:
         """Number of compiled programs."""
-        return sum(each._cache_size() for each in (self._long, self._short, self._once))
+        found: int = sum(each._cache_size() for each in (self._long, self._short, self._once))
+        return found
 
     def clear_cache(self) -> None:
         """Release all compiled programs of this function."""

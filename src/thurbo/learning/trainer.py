@@ -322,10 +322,8 @@ def epoch(
     if len(table.buckets) == 1:
         (bucket,), (places,) = table.buckets, table.places
         size = batch_rows(bucket, cells, len(places))
-        program = _epoch_of_one.for_work(work)
-        found: tuple[TrainState, Info] = program(
-            key, state, bucket, row_weight, np.asarray(places, np.int32), *how, size
-        )
+        where = row_weight, np.asarray(places, np.int32)
+        found: tuple[TrainState, Info] = _epoch_of_one.for_work(work)(key, state, bucket, *where, *how, size)
         return found
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
     batches = list(table.batches([rng.permutation(len(place)) for place in table.places], cells))

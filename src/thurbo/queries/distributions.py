@@ -181,7 +181,7 @@ def hidden(evidence: Evidence, own: np.ndarray, how: How) -> Evidence:
     return evidence.hide(slots, how.unobserved) if evidence.is_on_host else _hide(evidence, slots, how.unobserved)
 
 
-def all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
+def all_moments(params: Params, evidence: Evidence, sites: Any, how: How, keep: bool) -> Any:
     """One program for all columns of a table; `keep` adds the posterior of the hidden layer.
 
     Of few columns it runs shortly, and it does not depend on how many rows there are.
