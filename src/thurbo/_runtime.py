@@ -12,7 +12,6 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 import jaxlib
@@ -36,7 +35,10 @@ RUNS_ONCE = {"xla_backend_optimization_level": 0, **_OLD_EMITTERS}  # takes long
 RUNS_SHORTLY = {"xla_backend_optimization_level": 1, **_OLD_EMITTERS}
 LITTLE_WORK, MUCH_WORK = 5e5, 5e7  # cells, each counted once an epoch, from which better code is worth compiling
 
+ON_RELEASE: list[Callable[[], None]] = []  # called when programs are released
+
 _is_checked = False
+_own_cache: Path | None = None
 _last_count = -SECONDS_BETWEEN
 
 
@@ -48,39 +50,6 @@ def use_right_sums() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if jaxlib.__version__ in WRONG_SUMS and FLAG not in flags:  # other versions may not know the flag, and would abort
         os.environ["XLA_FLAGS"] = f"{flags} {CURE}".strip()
-
-
-class Program:
-    """A function that is compiled for the amount of work that it is going to do.
-
-    `for_work` returns it as compiled for a number of cells, each counted as often as it is visited. On accelerators,
-    and when it is called without this, XLA's own options are used. Not to be called inside another compiled function.
-    """
-
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self._long: Any = jax.jit(function, **options)
-        self._short: Any = jax.jit(function, compiler_options=RUNS_SHORTLY, **options)
-        self._once: Any = jax.jit(function, compiler_options=RUNS_ONCE, **options)
-
-    def for_work(self, cells: float) -> Any:
-        """The compiled function that takes the least time to compile and to run together."""
-        if cells >= MUCH_WORK or jax.default_backend() != "cpu":
-            return self._long
-        return self._once if cells < LITTLE_WORK else self._short
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self._long(*arguments, **named)
-
-    @property
-    def n_compiled(self) -> int:
-        """Number of compiled programs."""
-        found: int = sum(each._cache_size() for each in (self._long, self._short, self._once))
-        return found
-
-    def clear_cache(self) -> None:
-        """Release all compiled programs of this function."""
-        for each in (self._long, self._short, self._once):
-            each.clear_cache()
 
 
 def _cache_directory() -> Path:
@@ -98,8 +67,16 @@ def keep_compiled_programs() -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
         return  # without a cache everything works, but compiles again in each run
+    global _own_cache
+    _own_cache = directory
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def own_cache() -> Path | None:
+    """The folder of compiled programs, if this package chose it and it is still in use."""
+    chosen = getattr(jax.config, "jax_compilation_cache_dir", None)
+    return _own_cache if _own_cache is not None and chosen == str(_own_cache) else None
 
 
 def prepare() -> None:
@@ -147,6 +124,8 @@ def release_programs() -> None:
         return
     _last_count = now
     if n_maps() > MOST_MAPS:
+        for forget in ON_RELEASE:
+            forget()
         jax.clear_caches()
         gc.collect()
 

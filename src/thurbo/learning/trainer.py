@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from thurbo import _runtime
+from thurbo._programs import Program
 from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets, batch_rows
@@ -338,7 +338,12 @@ def epoch(
     return state, jax.tree.map(lambda *leaves: jnp.stack(leaves).mean(axis=0), *infos)
 
 
-@partial(_runtime.Program, static_argnames=("plan", "batch_size"))
+def _like(key: PRNGKey, state: TrainState, *_: Any) -> Any:
+    """A tree like what an epoch returns."""
+    return state, Info(*[state.step] * len(Info._fields))
+
+
+@partial(Program, outputs=_like, static_argnames=("plan", "batch_size"))
 def _epoch_of_one(
     key: PRNGKey,
     state: TrainState,
@@ -368,7 +373,7 @@ def _epoch_of_one(
     return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
 
 
-@partial(_runtime.Program, static_argnames=("plan",), donate_argnames=("state",))
+@partial(Program, static_argnames=("plan",), donate_argnames=("state",))
 def _one_batch(
     key: PRNGKey,
     state: TrainState,

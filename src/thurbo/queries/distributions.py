@@ -15,6 +15,7 @@ import numpy as np
 from jax.scipy.special import ndtr
 
 from thurbo import _runtime
+from thurbo._programs import Program
 from thurbo._typing import Array, Bool, Float, Int
 from thurbo.columns.block import Tasks
 from thurbo.constraints import Gauge, Order
@@ -190,7 +191,7 @@ def all_moments(params: Params, evidence: Evidence, sites: Any, how: How, keep: 
     return _all_moments.for_work(work)(params, evidence, sites, how, keep)
 
 
-@partial(_runtime.Program, static_argnames=("how", "keep"))
+@partial(Program, outputs=lambda *_: None, static_argnames=("how", "keep"))
 def _all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
     belief = summary(params, evidence, how.n_steps)
     moments = belief.at(params, sites)
