@@ -60,6 +60,7 @@ class Program:
         self._static = [place for place, name in enumerate(names) if name in static]
         self._loaded: dict[tuple[str, str], Any] = {}
         self._locks: dict[tuple[str, str], threading.Lock] = {}
+        self._names: dict[Any, str] = {}
         self._lock, self._is_kept = threading.Lock(), outputs is not None
         _runtime.ON_RELEASE.append(self._loaded.clear)
 
@@ -106,7 +107,13 @@ class Program:
         return tuple(found) if like is None else jax.tree.unflatten(jax.tree.structure(like), found)
 
     def _name(self, tree: Any, leaves: list, static: list) -> str:
-        avals = [(np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves]
+        avals = tuple((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
+        known = (tree, avals, tuple(static))
+        if known not in self._names:
+            self._names[known] = self._digest(tree, [(shape, str(dtype)) for shape, dtype in avals], static)
+        return self._names[known]
+
+    def _digest(self, tree: Any, avals: list[tuple[Any, str]], static: list) -> str:
         about = [
             f"{self._function.__module__}.{self._function.__qualname__}",
             str((tree, avals, static)),
