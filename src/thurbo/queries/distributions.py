@@ -163,6 +163,11 @@ def at_moments(function: Function, shared: tuple, mean: np.ndarray, deviation: n
 FEW_SITES = 300  # of a small survey
 
 
+def _work(params: Params) -> float:
+    """How long a program runs: it must not depend on the number of rows, or more rows would be another program."""
+    return _runtime.LITTLE_WORK if params.site_bias.shape[0] <= FEW_SITES else _runtime.MUCH_WORK
+
+
 def _rest(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
     return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
 
@@ -183,12 +188,8 @@ def hidden(evidence: Evidence, own: np.ndarray, how: How) -> Evidence:
 
 
 def all_moments(params: Params, evidence: Evidence, sites: Any, how: How, keep: bool) -> Any:
-    """One program for all columns of a table; `keep` adds the posterior of the hidden layer.
-
-    Of few columns it runs shortly, and it does not depend on how many rows there are.
-    """
-    work = _runtime.LITTLE_WORK if len(sites) <= FEW_SITES else _runtime.MUCH_WORK
-    return _all_moments.for_work(work)(params, evidence, sites, how, keep)
+    """One program for all columns of a table; `keep` adds the posterior of the hidden layer."""
+    return _all_moments.for_work(_work(params))(params, evidence, sites, how, keep)
 
 
 @partial(Program, outputs=lambda *_: None, static_argnames=("how", "keep"))
@@ -217,13 +218,26 @@ def of_moments(function: Function, shared: tuple, mean: Array, deviation: Array,
     return function(mean, deviation, *shared, *rowwise)
 
 
-@partial(jax.jit, static_argnames=("how",))
-def state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
+def state_weights(params: Params, evidence: Evidence, own: Any, how: How) -> Array:
+    """P(state of the hidden units | evidence about other slots), [state, row]."""
+    found: Array = _state_weights.for_work(_work(params))(params, evidence, own, how)
+    return found
+
+
+@partial(Program, static_argnames=("how",))
+def _state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
     return weights_of_states(params, _rest(evidence, own, how))
 
 
-@partial(jax.jit, static_argnums=0)
 def of_states(
+    function: Function, params: Params, evidence: Evidence, weights: Any, sites: Any, shared: tuple, rowwise: tuple
+) -> Any:
+    """The expectation of a function of moments over the states of the hidden units."""
+    return _of_states.for_work(_work(params))(function, params, evidence, weights, sites, shared, rowwise)
+
+
+@partial(Program, static_argnums=0)
+def _of_states(
     function: Function, params: Params, evidence: Evidence, weights: Array, sites: Array, shared: tuple, rowwise: tuple
 ) -> Any:
     ask = lambda belief, *own: function(*belief.at(params, sites), *shared, *own)  # noqa: E731
