@@ -38,6 +38,7 @@ _TRACED_WITH = (
     "jax_debug_infs",
     "jax_disable_jit",
 )
+_tracing = threading.Lock()
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -150,8 +151,12 @@ class Program:
 
 
 def _exported(title: str, function: Callable[..., Any], leaves: list) -> jax.export.Exported:
-    """A function in JAX's portable form. All arguments are kept, so that it has the same form for any function."""
-    return jax.export.export(jax.jit(_named(title, function), keep_unused=True))(*leaves)
+    """A function in JAX's portable form. All arguments are kept, so that it has the same form for any function.
+
+    One at a time: two threads would need as long for both, and the first program can be compiled meanwhile.
+    """
+    with _tracing:
+        return jax.export.export(jax.jit(_named(title, function), keep_unused=True))(*leaves)
 
 
 def _named(title: str, function: Callable[..., Any]) -> Callable[..., Any]:
