@@ -899,10 +899,10 @@ def test_enumeration_of_too_many_units_is_refused(frame: pd.DataFrame) -> None:
 
 def test_a_second_fit_compiles_nothing(model: tb.TBM) -> None:
     fitted()
-    programs = trainer._epoch_of_one._cache_size()
+    programs = trainer._epoch_of_one.n_compiled
     fitted(random_state=1, learning_rate=0.01, max_epochs=3)
     fitted(data=simulated(seed=5))
-    assert trainer._epoch_of_one._cache_size() == programs
+    assert trainer._epoch_of_one.n_compiled == programs
 
 
 def test_tables_of_a_bucket_share_a_program(model: tb.TBM, frame: pd.DataFrame) -> None:

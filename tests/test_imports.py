@@ -20,12 +20,13 @@ import thurbo
 SOURCE = Path(thurbo.__file__).parent
 
 # Each part of the library, and the parts it may import; everything may import errors.
-_MATHEMATICS = {"_typing", "_runtime", "normal", "constraints", "whitening", "rbm", "evidence"}
+_MATHEMATICS = {"_typing", "_runtime", "_programs", "normal", "constraints", "whitening", "rbm", "evidence"}
 _TABLES = {"columns", "io", "schema"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "_typing": set(),
     "_runtime": set(),
+    "_programs": {"_runtime"},
     "_words": set(),
     # The mathematics, on the device.
     "normal": {"_typing", "_runtime"},

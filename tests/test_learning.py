@@ -344,13 +344,13 @@ def test_rows_of_weight_zero_and_the_last_short_batch_change_nothing():
 def test_an_epoch_compiles_once():
     plan = Plan(n_mean_field_steps=2)
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
-    before = trainer._epoch_of_one._cache_size()
+    before = trainer._epoch_of_one.n_compiled
     for seed in range(3):
         rows = course.Rows(one_table(evidence), jnp.ones(50, jnp.float32))
         length = course.Length(20 * 6, 2 + seed, 10.0 ** -(2 + seed))
         fitted = course.fit(jax.random.key(seed), _started(plan, seed=seed), rows, LAYOUT, plan, length)
         assert fitted.history[-1]["settled"] is False  # so few epochs cannot tell
-    assert trainer._epoch_of_one._cache_size() == before + 1
+    assert trainer._epoch_of_one.n_compiled == before + 1
 
 
 def test_a_fit_that_diverges_keeps_its_last_good_parameters_and_says_so():

@@ -10,6 +10,7 @@ import gc
 import os
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -27,9 +28,17 @@ CURE = f"{FLAG}=dot"  # fuses products of matrices only
 MOST_MAPS = 16_000  # mapped pieces of memory, about 2 GB of programs; Linux ends a process at 65,530
 SECONDS_BETWEEN = 1.0  # counting the maps takes some milliseconds
 
-RUNS_ONCE = {"xla_backend_optimization_level": 0}  # for a program that takes longer to compile than to run
+# XLA's newer emitters compile every fused loop as a module of its own. The older ones need half the time, for programs
+# that are up to a tenth slower. An option that XLA does not know is an error, so only in versions that know it.
+_OLD_EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jaxlib.__version__.startswith("0.10.") else {}
+RUNS_ONCE = {"xla_backend_optimization_level": 0, **_OLD_EMITTERS}  # takes longer to compile than to run
+RUNS_SHORTLY = {"xla_backend_optimization_level": 1, **_OLD_EMITTERS}
+LITTLE_WORK, MUCH_WORK = 5e5, 5e7  # cells, each counted once an epoch, from which better code is worth compiling
+
+ON_RELEASE: list[Callable[[], None]] = []  # called when programs are released
 
 _is_checked = False
+_own_cache: Path | None = None
 _last_count = -SECONDS_BETWEEN
 
 
@@ -58,8 +67,16 @@ def keep_compiled_programs() -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
         return  # without a cache everything works, but compiles again in each run
+    global _own_cache
+    _own_cache = directory
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def own_cache() -> Path | None:
+    """The folder of compiled programs, if this package chose it and it is still in use."""
+    chosen = getattr(jax.config, "jax_compilation_cache_dir", None)
+    return _own_cache if _own_cache is not None and chosen == str(_own_cache) else None
 
 
 def prepare() -> None:
@@ -107,6 +124,8 @@ def release_programs() -> None:
         return
     _last_count = now
     if n_maps() > MOST_MAPS:
+        for forget in ON_RELEASE:
+            forget()
         jax.clear_caches()
         gc.collect()
 

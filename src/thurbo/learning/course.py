@@ -23,7 +23,7 @@ from thurbo.evidence.buckets import CELLS, Buckets
 from thurbo.learning import objective as objectives
 from thurbo.learning.plan import Plan
 from thurbo.learning.settled import STOPPED_IMPROVING, unsettled
-from thurbo.learning.start import Layout, fold
+from thurbo.learning.start import Layout, folded
 from thurbo.learning.trainer import Fall, Info, TrainState, epoch
 from thurbo.rbm import Params
 
@@ -121,6 +121,11 @@ def _held_out_sums(
     return (weight * value).sum(), count
 
 
+def work_of(rows: Rows, length: Length) -> float:
+    """Number of cells of all epochs."""
+    return float(rows.evidence.n_cells) * length.max_epochs
+
+
 def fit(
     key: PRNGKey,
     state: TrainState,
@@ -134,11 +139,14 @@ def fit(
     resume: Run | None = None,
     on_run: Callable[[Run], None] | None = None,
     limit: TimeLimit | None = None,
+    work: float | None = None,
 ) -> Fitted:
     """Train; an interrupt (Ctrl-C) or the time limit ends training early and keeps the best parameters.
 
     `on_run` is called with the run after every epoch. `resume` continues a run; the result is as without a break.
+    `work` is the number of cells of all epochs with this program, where these are not only those of this call.
     """
+    work = work_of(rows, length) if work is None else work
     n_batches = rows.evidence.n_batches(length.cells)
     total = length.max_epochs * n_batches
     fall = (0.5 * total, float(total)) if length.falls else (NEVER, 2 * NEVER)
@@ -152,7 +160,7 @@ def fit(
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
             whole = replace(run, history=list(run.history))
-            moved, info = _epoch(key, run, rows.evidence, weight, layout, plan, length)
+            moved, info = _epoch(key, run, rows.evidence, weight, layout, plan, length, work)
             run.number += 1
             record: dict[str, Any] = {
                 "epoch": run.number,
@@ -165,7 +173,7 @@ def fit(
             finite = _all_finite(record["objective"], moved)
             is_last = run.number == length.max_epochs or float(moved.step) >= run.fall[1]
             if finite and held_out is not None and (run.number % every == 0 or is_last):
-                params = fold(moved.learnable, moved.centre, layout)
+                params = folded(moved.learnable, moved.centre, layout)
                 record["held_out"] = held_out_score(key_score, params, held_out, plan)
             run.seconds = before + time.perf_counter() - started
             record["seconds"] = run.seconds
@@ -187,18 +195,18 @@ def fit(
         problem = unsettled(run.history, min(run.number, int(run.fall[0] / n_batches)))
         run.history[-1]["settled"] = problem is None
     kept = run.best if held_out is not None else run.state
-    return Fitted(fold(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept, unfinished)
+    return Fitted(folded(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept, unfinished)
 
 
 def _epoch(
-    key: PRNGKey, run: Run, evidence: Buckets, weight: PerRow, layout: Layout, plan: Plan, length: Length
+    key: PRNGKey, run: Run, evidence: Buckets, weight: PerRow, layout: Layout, plan: Plan, length: Length, work: float
 ) -> tuple[TrainState, Info]:
     """One pass over the rows from the current state."""
     more = run.more_steps if plan.uses_chains else 1
     careful = replace(plan, n_negative_steps=plan.n_negative_steps * more)
     rate, *fall = jax.device_put([np.asarray(value, weight.dtype) for value in (run.rate, *run.fall)])
     key = jax.random.fold_in(key, run.number)
-    return epoch(key, run.state, evidence, weight, layout, rate, Fall(*fall), careful, length.cells)
+    return epoch(key, run.state, evidence, weight, layout, rate, Fall(*fall), careful, length.cells, work)
 
 
 def _keep_time(run: Run, limit: TimeLimit, record: dict[str, Any], n_batches: int, length: Length) -> str | None:

@@ -226,7 +226,8 @@ def go_on(chosen: Mapping[str, Any], data: Data, state: trainer.TrainState, plan
     cells, _ = lengths(chosen, data)
     length = course.Length(cells, 1, float(chosen["learning_rate"]), falls=False)
     key = jax.random.fold_in(jax.random.key(seed), state.step)
-    return course.fit(key, state, rows, data.layout, plan, length)
+    work = max(course.work_of(rows, length), _runtime.LITTLE_WORK)  # there may be more such calls
+    return course.fit(key, state, rows, data.layout, plan, length, work=work)
 
 
 def _rows(rows: course.Rows, index: np.ndarray) -> course.Rows:

@@ -27,7 +27,7 @@ from thurbo.learning.checkpoint import Checkpoint, Unfinished, fingerprint
 from thurbo.learning.fit import Data
 from thurbo.learning.plan import Plan
 from thurbo.learning.sizes import active_only, cut
-from thurbo.learning.start import Layout, fold
+from thurbo.learning.start import Layout, folded
 from thurbo.rbm import Params
 
 Reading = Literal["given", "utilities", "given, missing", "utilities, missing"]
@@ -334,7 +334,8 @@ def finish(
         epochs, rate = max(1, round(LAST_SHARE * own.length.max_epochs)), LAST_RATE * own.length.learning_rate
         short = own.length._replace(max_epochs=epochs, learning_rate=rate)
         key = _keys(np.int32(seed), np.int32(len(trained) + place))[0]
-        found = course.fit(key, state._replace(step=jax.device_put(np.int32(0))), own.rows, layout, plan, short)
+        again, work = state._replace(step=jax.device_put(np.int32(0))), course.work_of(own.rows, own.length)
+        found = course.fit(key, again, own.rows, layout, plan, short, work=work)
         return each if found.problem and not is_unsettled(found) else each._replace(params=found.params)
 
     with ThreadPoolExecutor(at_once(len(trained))) as pool:
@@ -351,7 +352,7 @@ def independent(chosen: Mapping[str, Any], data: Data, size: tuple[int, int]) ->
     plan = settings.plan({**chosen, "weight_decay": 0.0}, *size)
     start = fit.start(_keys(np.int32(0), np.int32(0))[0], data, size, int(chosen["n_chains"]), plan)
     state, layout = cut(start, _layout(data, size, Member(0, 0, 0.0)), 0, 0)
-    return fold(state.learnable, state.centre, layout)
+    return folded(state.learnable, state.centre, layout)
 
 
 def active(params: Params, member: Member) -> Params:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from thurbo import _runtime
 from thurbo._typing import Array, Bool, Chains, Float, Int, PRNGKey
 from thurbo.constraints import Context, Gauge
 from thurbo.rbm import Params
@@ -104,6 +105,9 @@ def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
         hidden_mean=centre.hidden,
         presence=None if layout.lists is None or not learnable.presence.shape[1] else learnable.presence,
     )
+
+
+folded = jax.jit(fold, compiler_options=_runtime.RUNS_ONCE)  # outside of other programs
 
 
 def chains(key: PRNGKey, rate: Float[Array, " hidden"], n_chains: int) -> Chains:

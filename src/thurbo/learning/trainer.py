@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from thurbo._programs import Program
 from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
 from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets, batch_rows
@@ -310,16 +311,20 @@ def epoch(
     fall: Fall,
     plan: Plan,
     cells: int,
+    work: float = np.inf,
 ) -> tuple[TrainState, Info]:
     """One pass over all rows in random order, in batches of about the given number of cells.
 
-    If all rows have one width, one compiled program scans over the batches; otherwise each batch is one call.
+    If all rows have one width, one compiled program scans over the batches; otherwise each batch is one call. `work` is
+    the number of cells of all epochs: programs that run shortly are compiled with less effort.
     """
     how = (layout, peak_rate, fall, plan)
     if len(table.buckets) == 1:
         (bucket,), (places,) = table.buckets, table.places
         size = batch_rows(bucket, cells, len(places))
-        return _epoch_of_one(key, state, bucket, row_weight, np.asarray(places, np.int32), *how, size)
+        where = row_weight, np.asarray(places, np.int32)
+        found: tuple[TrainState, Info] = _epoch_of_one.for_work(work)(key, state, bucket, *where, *how, size)
+        return found
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
     batches = list(table.batches([rng.permutation(len(place)) for place in table.places], cells))
     infos, state = [], jax.tree.map(jnp.copy, state)  # a copy, since updates overwrite their input
@@ -328,12 +333,17 @@ def epoch(
         rows = jnp.asarray(index, jnp.int32), jnp.asarray(real)
         at = jnp.asarray(table.places[bucket][index], jnp.int32)
         own_key = jax.random.fold_in(key, int(number))
-        state, info = _one_batch(own_key, state, table.buckets[bucket], row_weight, *rows, at, *how)
+        state, info = _one_batch.for_work(work)(own_key, state, table.buckets[bucket], row_weight, *rows, at, *how)
         infos.append(info)
     return state, jax.tree.map(lambda *leaves: jnp.stack(leaves).mean(axis=0), *infos)
 
 
-@partial(jax.jit, static_argnames=("plan", "batch_size"))
+def _like(key: PRNGKey, state: TrainState, *_: Any) -> Any:
+    """A tree like what an epoch returns."""
+    return state, Info(*[state.step] * len(Info._fields))
+
+
+@partial(Program, outputs=_like, static_argnames=("plan", "batch_size"))
 def _epoch_of_one(
     key: PRNGKey,
     state: TrainState,
@@ -363,7 +373,7 @@ def _epoch_of_one(
     return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
 
 
-@partial(jax.jit, static_argnames=("plan",), donate_argnames=("state",))
+@partial(Program, static_argnames=("plan",), donate_argnames=("state",))
 def _one_batch(
     key: PRNGKey,
     state: TrainState,

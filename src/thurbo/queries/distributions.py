@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
+from thurbo import _runtime
+from thurbo._programs import Program
 from thurbo._typing import Array, Bool, Float, Int
 from thurbo.columns.block import Tasks
 from thurbo.constraints import Gauge, Order
@@ -158,6 +160,13 @@ def at_moments(function: Function, shared: tuple, mean: np.ndarray, deviation: n
 
 # ---- programs
 
+FEW_SITES = 300  # of a small survey
+
+
+def _work(params: Params) -> float:
+    """How long a program runs: it must not depend on the number of rows, or more rows would be another program."""
+    return _runtime.LITTLE_WORK if params.site_bias.shape[0] <= FEW_SITES else _runtime.MUCH_WORK
+
 
 def _rest(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
     return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
@@ -178,9 +187,13 @@ def hidden(evidence: Evidence, own: np.ndarray, how: How) -> Evidence:
     return evidence.hide(slots, how.unobserved) if evidence.is_on_host else _hide(evidence, slots, how.unobserved)
 
 
-@partial(jax.jit, static_argnames=("how", "keep"))
-def all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
+def all_moments(params: Params, evidence: Evidence, sites: Any, how: How, keep: bool) -> Any:
     """One program for all columns of a table; `keep` adds the posterior of the hidden layer."""
+    return _all_moments.for_work(_work(params))(params, evidence, sites, how, keep)
+
+
+@partial(Program, outputs=lambda *_: None, static_argnames=("how", "keep"))
+def _all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
     belief = summary(params, evidence, how.n_steps)
     moments = belief.at(params, sites)
     if not keep:
@@ -205,13 +218,26 @@ def of_moments(function: Function, shared: tuple, mean: Array, deviation: Array,
     return function(mean, deviation, *shared, *rowwise)
 
 
-@partial(jax.jit, static_argnames=("how",))
-def state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
+def state_weights(params: Params, evidence: Evidence, own: Any, how: How) -> Array:
+    """P(state of the hidden units | evidence about other slots), [state, row]."""
+    found: Array = _state_weights.for_work(_work(params))(params, evidence, own, how)
+    return found
+
+
+@partial(Program, static_argnames=("how",))
+def _state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
     return weights_of_states(params, _rest(evidence, own, how))
 
 
-@partial(jax.jit, static_argnums=0)
 def of_states(
+    function: Function, params: Params, evidence: Evidence, weights: Any, sites: Any, shared: tuple, rowwise: tuple
+) -> Any:
+    """The expectation of a function of moments over the states of the hidden units."""
+    return _of_states.for_work(_work(params))(function, params, evidence, weights, sites, shared, rowwise)
+
+
+@partial(Program, static_argnums=0)
+def _of_states(
     function: Function, params: Params, evidence: Evidence, weights: Array, sites: Array, shared: tuple, rowwise: tuple
 ) -> Any:
     ask = lambda belief, *own: function(*belief.at(params, sites), *shared, *own)  # noqa: E731
