@@ -909,13 +909,13 @@ def test_tables_of_a_bucket_share_a_program(model: tb.TBM, frame: pd.DataFrame) 
     model.transform(frame.iloc[:16])
     model.predict_proba(frame.iloc[:16], "trust")
     model.score_samples(frame.iloc[:16])
-    programs = features._cache_size(), distributions.state_weights._cache_size(), distributions.of_states._cache_size()
+    programs = features._cache_size(), distributions._state_weights.n_compiled, distributions._of_states.n_compiled
     other = fitted(random_state=2)
     for own, n in itertools.product((model, other), (3, 10, 16)):
         own.transform(frame.iloc[:n])
         own.predict_proba(frame.iloc[:n], "kids")
         own.score_samples(frame.iloc[:n])
-    again = features._cache_size(), distributions.state_weights._cache_size(), distributions.of_states._cache_size()
+    again = features._cache_size(), distributions._state_weights.n_compiled, distributions._of_states.n_compiled
     assert again == programs
 
 
