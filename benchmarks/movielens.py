@@ -236,7 +236,9 @@ def main(words: Sequence[str] | None = None) -> None:
         print(f"{name:<24}N@5 {found.means['ndcg5']:.4f}{found.seconds:>9.1f} s   {found.source}", flush=True)
     of_catalogue = {}
     if OURS in outcomes and not chosen.validate:
-        of_catalogue = {OURS: outcomes[OURS].catalogue or {}} | ({} if chosen.quick else catalogue.peers(split))
+        of_catalogue = {OURS: outcomes[OURS].catalogue or {}}
+        if not chosen.quick and not set(names).isdisjoint(BASELINES):
+            of_catalogue |= catalogue.peers(split)
     report(outcomes, "valid" if chosen.validate else "test", of_catalogue)
 
 
