@@ -82,11 +82,11 @@ class _Link:
         wanted = self.transposed @ (factors + noise).astype(np.float32) + np.sqrt(self.ridge) * own
         self.effects = self._solve(wanted.astype(np.float32))
         self.mean = self.features @ self.effects
-        rest, size = ((factors - self.mean) ** 2).sum(axis=0), (self.effects[1:] ** 2).sum(axis=0)
+        rest, size = ((factors - self.mean) ** 2).sum(axis=0), (self.effects**2).sum(axis=0)
         found = rng.gamma(SHAPE + 0.5 * (n + n_features), 1.0 / (RATE + 0.5 * (rest + self.ridge * size)))
         self.precision[self.fixed :] = found[self.fixed :]
-        if n_features > 1:
-            total = RATE + 0.5 * float((self.precision * size).sum())
+        if n_features > 1:  # of the constants nothing is learned about the others
+            total = RATE + 0.5 * float((self.precision * (self.effects[1:] ** 2).sum(axis=0)).sum())
             self.ridge = float(rng.gamma(SHAPE + 0.5 * (n_features - 1) * N_FACTORS, 1.0 / total))
 
     def _solve(self, wanted: np.ndarray) -> np.ndarray:
