@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,8 @@ import pytest
 from scipy import stats
 
 import thurbo as tb
-from thurbo.estimators import posterior_draws
-from thurbo.learning import two_sided
+from thurbo.estimators import population, posterior_draws
+from thurbo.learning import members, two_sided
 from thurbo.learning.two_sided import Entries, Sampler
 
 LEAST_P = 2e-5
@@ -204,6 +205,34 @@ def test_nothing_is_drawn(reason: str, monkeypatch: pytest.MonkeyPatch):
         warnings.simplefilter("ignore")
         model.fit(table, sample_weight=weight)
     assert not any(each["is_draw"] for each in model.members_)
+
+
+def test_a_level_that_nobody_gave_is_no_problem(tmp_path: Path):
+    lines, _ = simulated(80, 20, 8)
+    lines["score"] = lines["score"].replace(2, 1)
+    table = tb.from_long(lines, row="row", item="item", score="score")
+    column = tb.Ratings(levels=[1, 2, 3, 4, 5], settings=tb.ListSettings(draws=2))
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(posterior_draws, "LEAST_ENTRIES", 100)
+        model = tb.TBM({"item": column}, random_state=0, members=2, max_epochs=2).fit(table)
+    assert any(each["is_draw"] for each in model.members_)
+    chance = model.predict_proba(table, "item", items=[0, 1])
+    np.testing.assert_allclose(chance.sum(axis=-1), 1, atol=1e-5)
+    model.save(tmp_path / "model.thurbo")
+    again = tb.TBM.load(tmp_path / "model.thurbo").predict_proba(table, "item", items=[0, 1])
+    np.testing.assert_allclose(again, chance, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_members", [members.AUTO_BESIDE_DRAWS, members.AUTO_OF_LISTS])
+def test_more_members_are_trained_where_nothing_is_drawn(n_members: int):
+    table = {"item": [{"a": 1, "b": 2}, {"b": 1, "c": 3}] * 150}
+    schema = tb.Schema({"item": tb.Ratings()}).fit(table)
+    model = tb.TBM(schema)
+    has_draws = n_members == members.AUTO_BESIDE_DRAWS
+    assert (
+        population.count(model.get_params(deep=False), model._settings(schema), schema, 300, 0, has_draws) == n_members
+    )
 
 
 def test_a_bad_number_of_draws_is_refused():

@@ -119,7 +119,19 @@ def n_tasks(blocks: Mapping[str, Block]) -> int:
     return sum(len(own.tier) // own.tasks.size for own in blocks.values() if own.tasks is not None)
 
 
-def count(parameters: Mapping[str, Any], chosen: Mapping[str, Any], schema: Schema, n_rows: int, tasks: int = 0) -> int:
+def can_draw(chosen: Mapping[str, Any], data: Data) -> bool:
+    """Whether the parameters of a list can be drawn from their posterior distribution."""
+    return posterior_draws.column(chosen, data) is not None
+
+
+def count(
+    parameters: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    schema: Schema,
+    n_rows: int,
+    tasks: int = 0,
+    has_draws: bool = False,
+) -> int:
     """How many members to fit: "auto" is one if the user chose a size or another objective, or if there is little data.
 
     Where all lists are tasks, these are counted: a few judges can make many comparisons.
@@ -140,7 +152,7 @@ def count(parameters: Mapping[str, Any], chosen: Mapping[str, Any], schema: Sche
     if has_tasks(schema):
         return len(members.USUAL_OF_TASKS)
     if schema.listed:
-        return members.AUTO_OF_LISTS if posterior_draws.column(schema) is None else members.AUTO_BESIDE_DRAWS
+        return members.AUTO_BESIDE_DRAWS if has_draws else members.AUTO_OF_LISTS
     return len(members.usual_members(n_rows))
 
 

@@ -21,7 +21,6 @@ from thurbo.learning.fit import Data
 from thurbo.learning.members import Member
 from thurbo.learning.two_sided import Draw, Entries, Sampler
 from thurbo.rbm import Params
-from thurbo.schema import Schema
 
 LEAST_ENTRIES = 2000  # below which nothing is drawn
 TO_WEIGH = 8  # draws that held-out answers weigh
@@ -30,14 +29,19 @@ HALF = 0.5  # share of a time limit after which sampling ends
 MEMBER = Member(0, two_sided.N_FACTORS, 0.0, is_draw=True)
 
 
-def column(schema: Schema) -> str | None:
-    """The list whose parameters can be drawn: the only list of a table, if its scores are levels."""
-    if len(schema.listed) != 1:
+def column(chosen: Mapping[str, Any], data: Data) -> str | None:
+    """The list whose parameters can be drawn: the only list of a table, if its scores are levels.
+
+    There must be enough entries, equal weights of all rows, and sizes that the user has not chosen.
+    """
+    is_free = chosen["n_hidden"] == chosen["n_factors"] == "auto" and chosen["max_epochs"] != 0
+    if not is_free or len(data.schema.listed) != 1:
         return None
-    (name,) = schema.listed
-    own = schema[name]
+    (name,) = data.schema.listed
+    own, entries = data.schema[name], data.blocks[name].entries
     is_able = own.family == "levels" and not own.has_tasks and own.learning_settings.get("draws", 0) > 0
-    return name if is_able else None
+    is_enough = entries is not None and len(entries.site) >= LEAST_ENTRIES and bool((data.weight == 1).all())
+    return name if is_able and is_enough else None
 
 
 class Drawing:
@@ -134,12 +138,6 @@ class Drawing:
 
 
 def start(chosen: Mapping[str, Any], data: Data, masked: Mapping[str, np.ndarray], seed: int) -> Drawing | None:
-    """A sampler, if the table has a list whose parameters can be drawn, with enough entries and equal weights."""
-    name, is_free = column(data.schema), chosen["n_hidden"] == chosen["n_factors"] == "auto"
-    if name is None or not is_free or chosen["max_epochs"] == 0:
-        return None
-    entries = data.blocks[name].entries
-    assert entries is not None
-    if len(entries.site) < LEAST_ENTRIES or not (data.weight == 1).all():
-        return None
-    return Drawing(chosen, data, name, masked[name], seed)
+    """A sampler, if the table has a list whose parameters can be drawn."""
+    name = column(chosen, data)
+    return None if name is None else Drawing(chosen, data, name, masked[name], seed)

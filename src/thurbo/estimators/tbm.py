@@ -313,7 +313,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._population, self._training = None, None
         _, max_epochs = fitting.lengths(chosen, data)
-        counts = table.n_rows, population.n_tasks(blocks)
+        counts = table.n_rows, population.n_tasks(blocks), population.can_draw(chosen, data)
         n_members = population.count(self.get_params(deep=False), chosen, schema, *counts)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
             if n_members > 1:
