@@ -197,7 +197,13 @@ class FittedModel:
         own = Question(self.params_, self.schema_, asked.blocks, evidence, self._how(method), routes, given)
         if self._population is None:
             return own
-        return self._population.question(own, [view._question(read, method) for view, read in self._asked_of(asked)])
+        parts = [view._question(read, method) for view, read in self._asked_of(asked)]
+        absent = [name for name in self.schema_.modelled if name not in given and not self._has(asked.table, name)]
+        return self._population.question(own, parts, absent)
+
+    def _has(self, table: Table, name: str) -> bool:
+        """Whether a table has cells of a column."""
+        return any(each in table for each in self.schema_[name].source_columns(name))
 
     def _offsets(self) -> Offsets | None:
         """What rows that are drawn cell by cell need to keep the shares of the training table: only of members."""

@@ -18,6 +18,7 @@ from thurbo.learning.masking import Cells, Neighbours, Rectangles
 from thurbo.learning.members import Member
 from thurbo.learning.objective_settings import OBJECTIVE_OF
 from thurbo.queries import gates
+from thurbo.queries.direct_effects import Effect, Effects, Source
 from thurbo.queries.mixture import Anchor
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -57,6 +58,10 @@ def save(model: Any, path: str | PathLike[str]) -> None:
             description.setdefault("anchors", {})[name] = {
                 part: array.tolist() for part, array in anchor._asdict().items()
             }
+        description["effects"] = {
+            name: {str(site): [[*each.source, list(each.tilt)] for each in effects] for site, effects in own.items()}
+            for name, own in model._population.effects.items()
+        }
         routes = model._population.routes
         description["routes"] = {gate: [each._asdict() for each in own] for gate, own in routes.items()}
         informed = [each.schema for each in model._population.members if each.member.reading == "given, missing"]
@@ -187,7 +192,8 @@ def _population(
     if not all(0 < value < np.inf for value in exponents.values()):
         raise ValueError("the exponents of its probabilities are not positive numbers")
     routes, anchors = _routes(description.get("routes", {}), schema), _anchors(description.get("anchors", {}))
-    return population.Population(tuple(found), exponents, by_column, routes, anchors)
+    effects = _effects(description.get("effects", {}), anchors, schema)
+    return population.Population(tuple(found), exponents, by_column, routes, anchors, effects)
 
 
 def _anchors(state: dict[str, Any]) -> dict[str, Anchor]:
@@ -200,6 +206,22 @@ def _anchors(state: dict[str, Any]) -> dict[str, Anchor]:
         if not (anchor.shares > 0).all() or not np.isfinite(anchor.tilt).all():
             raise ValueError(f"the shares of {name!r} are not positive")
         found[name] = anchor
+    return found
+
+
+def _effects(state: dict[str, Any], anchors: dict[str, Anchor], schema: Schema) -> Effects:
+    """Direct effects of answers; older files have none."""
+    found: dict[str, dict[int, tuple[Effect, ...]]] = {}
+    for name, own in state.items():
+        shape = anchors[name].shares.shape if name in anchors else (1, len(schema[name].labels))
+        for site, effects in own.items():
+            read = [
+                Effect(Source(str(each[0]), int(each[1]), *map(float, each[2:5])), tuple(each[5])) for each in effects
+            ]
+            numbers = np.asarray([[*each.source[2:], *each.tilt] for each in read], np.float64)
+            if not 0 <= int(site) < shape[0] or numbers.shape[1:] != (3 + shape[1],) or not np.isfinite(numbers).all():
+                raise ValueError(f"the direct effects on {name!r} do not fit its labels")
+            found.setdefault(name, {})[int(site)] = tuple(read)
     return found
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,14 +15,14 @@ from thurbo.columns import Block
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.form import line_weight
 from thurbo.errors import ThurboError
-from thurbo.estimators import posterior_draws
+from thurbo.estimators import effects_of_answers, posterior_draws
 from thurbo.evidence import pack as packing
 from thurbo.evidence.buckets import Buckets
 from thurbo.io.table import Table
 from thurbo.learning import course, members, settings
 from thurbo.learning.fit import Data
 from thurbo.learning.members import Member, Reading
-from thurbo.queries import gates, sequential
+from thurbo.queries import direct_effects, gates, sequential
 from thurbo.queries.asked import Asked
 from thurbo.queries.evaluate import masked as masking
 from thurbo.queries.evaluate.masked import ColumnTrial
@@ -56,6 +57,7 @@ class Population:
     column_weights: Mapping[str, np.ndarray] = field(default_factory=dict)  # [member], for each question
     routes: gates.Routes = field(default_factory=dict)
     anchors: Mapping[str, Anchor] = field(default_factory=dict)
+    effects: direct_effects.Effects = field(default_factory=dict)
     _offsets: dict[int, Offsets] = field(default_factory=dict, compare=False)  # of members that drew rows
 
     def offsets(self, each: FittedMember, how: How) -> Offsets:
@@ -82,8 +84,8 @@ class Population:
         found = np.asarray([each.weight for each in self.generative])
         return found / found.sum()
 
-    def question(self, own: Question, questions: list[Question]) -> Mixture:
-        """The question of the leading member's table, put to all members."""
+    def question(self, own: Question, questions: list[Question], silent: Collection[str]) -> Mixture:
+        """The question of the leading member's table, put to all members; it has no columns `silent`."""
         return Mixture(
             **{item.name: getattr(own, item.name) for item in fields(own)},
             questions=tuple(questions),
@@ -91,6 +93,8 @@ class Population:
             column_weights=self.column_weights,
             exponents=self.exponents,
             anchors=self.anchors,
+            effects=self.effects,
+            silent=silent,
         )
 
 
@@ -190,6 +194,11 @@ def fit(
         routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
         questions = [[Question(one, *read[each.reading], how, routes) for one in each.params] for each in found]
         weighed = _weigh(data, found, questions, masked)
+        effects: direct_effects.Effects = {}
+        if not any(parts) and not listed and not data.evidence.spans_cells:
+            asked = [questions[place][0] for place in weighed.kept]
+            mixed, gaps = partial(_mixed, weighed), missing != "ignorable"
+            effects = effects_of_answers.learn(asked, masked, data.weight, mixed, gaps, seed)
         if not any(parts) and chosen["max_time"] is None:  # once the answers have weighed the members, they train them
             everything = {each: _read(schemas[each], table, data, {}, chosen["unobserved"]) for each in readings}
             all_data = _to_train(everything, data.weight)
@@ -216,7 +225,7 @@ def fit(
     by_column = {name: _divided(weight, sizes) for name, weight in weighed.by_column.items()}
     last = [replace(questions[p][0], params=one) for p in kept for one in found[p].params]
     anchors = _anchors(last, by_column, weighed.shares, weighed.exponents)
-    whole = Population(fitted, weighed.exponents, by_column, routes, anchors)
+    whole = Population(fitted, weighed.exponents, by_column, routes, anchors, effects)
     return Outcome(whole, members.active(found[lead].params[0], found[lead].member), leader, rest)
 
 
@@ -272,6 +281,23 @@ def _weigh(
     single = {name: _divided(own, sizes) for name, own in by_column.items()}
     exponents = _exponents([each for p in kept for each in trials[p]], single, shares)
     return _Weighed(kept, weight.tolist(), means.tolist(), by_column, shares, exponents)
+
+
+def _mixed(weighed: _Weighed, name: str, questions: Sequence[Question], lines: Lines) -> dict[int, np.ndarray]:
+    """Probabilities of the labels of each site of a column by all members, calibrated: [line, label] each."""
+    anchor, first = weighed.shares[name], questions[0]
+    asks = [each.about(name, lines, own=False) for each in questions]
+    mixed = MixedAsk(asks, weighed.by_column[name], exponent(weighed.exponents, first, name), anchor)
+    if anchor is None:  # bands of a number
+        return {0: first.schema[name].form.probabilities(first.schema[name], mixed)}
+    return _labels(mixed, family(first, name), anchor)
+
+
+def _labels(mixed: MixedAsk, family: str, anchor: Anchor) -> dict[int, np.ndarray]:
+    if family == "utility":
+        return {0: mixed.largest()[0]}
+    n_sites, n_levels = anchor.shares.shape
+    return {site: mixed.levels(n_levels, site) for site in range(n_sites)}
 
 
 def _divided(weight: np.ndarray, sizes: list[int]) -> np.ndarray:
@@ -372,11 +398,7 @@ def _anchors(
             continue
         asks = [each.about(name, first, own=False) for each in nobody]
         mixed = MixedAsk(asks, column_weights[name], exponent(exponents, nobody[0], name), anchor)
-        if family(nobody[0], name) == "utility":
-            chance = mixed.largest()[0]
-        else:
-            n_levels = anchor.shares.shape[1]
-            chance = np.concatenate([mixed.levels(n_levels, site) for site in range(len(anchor.shares))])
+        chance = np.concatenate(list(_labels(mixed, family(nobody[0], name), anchor).values()))
         found[name] = Anchor(anchor.shares, np.log(anchor.shares / np.maximum(chance, 1e-12)))
     return found
 

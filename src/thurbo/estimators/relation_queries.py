@@ -79,5 +79,5 @@ class RelationQueries(CellQueries):
         for name, each in self._population.column_weights.items():
             total = each[places].sum()
             by_column[name] = each[places] / total if total > 1e-6 else weights
-        mixed = self._population.question(own, parts)
+        mixed = self._population.question(own, parts, self.schema_.modelled)
         return replace(mixed, routes={}, weights=weights, column_weights=by_column)

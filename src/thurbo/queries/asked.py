@@ -27,6 +27,13 @@ GRID_REACH = 5.0  # standard deviations beyond the outermost means
 MOST_WEIGHTS = 50_000_000  # maximum of rows times states whose probabilities are cached
 
 
+def between(below: np.ndarray) -> np.ndarray:
+    """P(band) of each answer from P(z ≤ ·) at all lower ends, and then at all upper ends: [answer, band]."""
+    lower, upper = np.split(below, 2, axis=1)
+    mass = np.maximum(upper - lower, 1e-30)
+    return np.asarray(mass / mass.sum(axis=1, keepdims=True))
+
+
 @dataclass
 class Asked:
     """The answers of one column: see `columns.forms.Ask`."""
@@ -82,6 +89,9 @@ class Asked:
     def below(self, z: np.ndarray) -> np.ndarray:
         points = (np.asarray(z) / self._scale).astype(self._params.weights.dtype)
         return np.asarray(self._expect(distributions.below, self._sites(), (points,), ()), np.float64)
+
+    def bands(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        return between(self.below(np.concatenate([lower, upper])))
 
     def number(self) -> Distribution:
         """The distribution on a grid that covers all means that the model can predict there."""

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,8 @@ from scipy.special import logsumexp
 
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import Distribution
-from thurbo.queries.asked import GRID_POINTS, Asked
+from thurbo.queries import direct_effects
+from thurbo.queries.asked import GRID_POINTS, Asked, between
 from thurbo.queries.features import How
 from thurbo.queries.question import Question
 
@@ -40,6 +41,9 @@ class Mixture(Question):
     column_weights: Mapping[str, np.ndarray] = field(default_factory=dict)  # where they differ from `weights`
     exponents: Mapping[str, float] = field(default_factory=dict)  # calibration by kind of column
     anchors: Mapping[str, Anchor] = field(default_factory=dict)
+    effects: direct_effects.Effects = field(default_factory=dict)
+    silent: Collection[str] = ()  # columns that the table does not have: that they have no answers says nothing
+    places: np.ndarray | None = None  # of the rows in `blocks`, if they are only some of these
 
     @cached_property
     def _n_answers(self) -> np.ndarray:
@@ -58,11 +62,48 @@ class Mixture(Question):
         if found.anchor is not None:
             others = (self._n_answers - (self._answered(name) if own else 0))[found.lines.row]
             found.emptiness = 1.0 / (1.0 + others)
+        if self.effects.get(name):
+            found.tilt = partial(self._tilt, name, found.lines.row)
         return found
+
+    def _tilt(self, name: str, rows: np.ndarray, site: int) -> np.ndarray | None:
+        """What direct effects add to the log-probabilities of labels, [line, label]."""
+        effects = self.effects[name].get(site)
+        if not effects:
+            return None
+        # A row without other answers is nobody's: what it does not answer says nothing.
+        others = sum(self._answered(each) for each in self.schema.modelled if each not in (name, *self.given))
+        is_somebody = np.asarray(others)[rows] > 0
+
+        def known(column: str, part: int) -> np.ndarray:
+            found = self._known(column, part)[rows]
+            return np.where(is_somebody, found, np.nan) if part == direct_effects.ANSWERED else found
+
+        return direct_effects.tilt(effects, known)
+
+    def _known(self, name: str, part: int) -> np.ndarray:
+        """A part of what a column says, NaN where it is not part of the evidence: [row]."""
+        if (name, part) not in self._kept:
+            if part == direct_effects.ANSWERED:
+                found = np.where(name in self.silent, np.nan, self._answered(name))
+            else:
+                found = direct_effects.values(self.blocks[name])[:, part]
+                found = found if self.places is None else found[self.places]
+                slots = self.evidence.shared[self.schema.slices[name]]
+                own = slots[part : part + 1] if self.schema[name].family == "levels" else slots
+                found = np.where(self.seen[:, own].any(axis=1), found, np.nan)
+            self._kept[name, part] = found
+        return self._kept[name, part]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[str, int], np.ndarray]:
+        return {}
 
     def rows(self, index: np.ndarray) -> Mixture:
         rest = super().rows(index)
-        return replace(self, evidence=rest.evidence, questions=tuple(each.rows(index) for each in self.questions))
+        places = index if self.places is None else self.places[index]
+        questions = tuple(each.rows(index) for each in self.questions)
+        return replace(self, evidence=rest.evidence, questions=questions, places=places)
 
     def by(self, how: How) -> Mixture:
         return replace(self, how=how, questions=tuple(each.by(how) for each in self.questions))
@@ -89,6 +130,8 @@ class MixedAsk:
 
     # Of each line: 1 for a row without other answers, falling with their number.
     emptiness: np.ndarray | float = 0.0
+    # What direct effects add to the log-probabilities of a site's labels, [line, label].
+    tilt: Callable[[int], np.ndarray | None] | None = None
 
     def __init__(self, asks: Sequence[Asked], weights: np.ndarray, exponent: float = 1.0, anchor: Anchor | None = None):
         self.asks, self.weights, self.exponent, self.anchor = asks, weights, exponent, anchor
@@ -111,8 +154,14 @@ class MixedAsk:
         if self.anchor is not None:
             logs = logs + (1.0 - self.exponent) * np.log(self.anchor.shares[site])
             logs = logs + np.asarray(self.emptiness).reshape(-1, 1) * self.anchor.tilt[site]
+        return self._tilted(logs, site)
+
+    def _tilted(self, logs: np.ndarray, site: int = 0) -> np.ndarray:
+        """Probabilities of labels with what direct effects add to their logarithms."""
+        effects = None if self.tilt is None else self.tilt(site)
+        logs = logs if effects is None else logs + effects
         raised = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return raised / raised.sum(axis=1, keepdims=True)
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
     def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
         """Members may have a utility for each level: then the probability that it is the largest."""
@@ -123,6 +172,9 @@ class MixedAsk:
 
     def below(self, z: np.ndarray) -> np.ndarray:
         return self._mean([each.below(z) for each in self.asks])
+
+    def bands(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        return self._tilted(np.log(between(self.below(np.concatenate([lower, upper])))))
 
     def number(self) -> Distribution:
         own = [each.number() for each in self.asks]

@@ -47,6 +47,9 @@ class Ask(Protocol):
     def below(self, z: FloatArray) -> FloatArray:
         """P(· ≤ z) of each answer at each of the given numbers, [answer, number], in standard units."""
 
+    def bands(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
+        """P(lower ≤ z ≤ upper) of each band, if it is one of these: [answer, band]."""
+
     def number(self) -> Distribution:
         """The distribution of each answer in standard units."""
 

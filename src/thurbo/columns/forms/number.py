@@ -228,10 +228,7 @@ class BandForm(NumberForm):
     """A number that is known by its band: predicted and scored as one of the bands."""
 
     def probabilities(self, column: Column, ask: Ask) -> FloatArray:
-        lower, upper = column.standard_edges
-        below = ask.below(np.concatenate([lower, upper]))
-        mass = np.maximum(below[:, len(lower) :] - below[:, : len(lower)], 1e-30)
-        return mass / mass.sum(axis=1, keepdims=True)
+        return ask.bands(*column.standard_edges)
 
     def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         if statistic in {"auto", "mode"}:

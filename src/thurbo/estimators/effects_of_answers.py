@@ -1,0 +1,198 @@
+"""§5 Direct effects of a fitted population: what its predictions of training answers leave unexplained.
+
+Every answer is predicted by the members from the rest of its row, an eighth of the answers at a time. Effects of other
+answers, and of whether questions were answered, are added where cross-validation over rows improves the log score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thurbo.columns.forms import Lines
+from thurbo.learning import boosted_effects, members
+from thurbo.queries import direct_effects
+from thurbo.queries.direct_effects import ANSWERED, Effect, Effects, Source
+from thurbo.queries.question import Question
+
+N_PASSES = 8  # in each of them, this share of the answers is predicted
+MOST_ROWS = 5000
+N_BANDS = 8  # of numbers that have effects
+LEAST_ROWS = 5  # with an answer that has effects, and without it
+LEAST_SHARE = 0.02  # of the rows that answered a question, and that did not, so that this can have effects
+
+Mixed = Callable[[str, Sequence[Question], Lines], Mapping[int, np.ndarray]]
+
+
+class _Features(NamedTuple):
+    """Possible sources of effects: what each is in every row, [row, source]; 0 where it is not known."""
+
+    sources: list[Source]
+    strength: np.ndarray
+    column: np.ndarray  # [source] number of its column
+
+
+class _Predicted(NamedTuple):
+    """Answers of one question and the probabilities of their labels: [answer], [answer, label]."""
+
+    row: np.ndarray
+    code: np.ndarray
+    chance: np.ndarray
+
+
+def learn(
+    questions: Sequence[Question],
+    held_out: Mapping[str, np.ndarray],
+    weight: np.ndarray,
+    mixed: Mixed,
+    gaps: bool,
+    seed: int,
+) -> Effects:
+    """Direct effects on all questions with labels.
+
+    `questions` are the members with the training table, without the answers `held_out`; `mixed` gives the probabilities
+    of the labels of a column's sites by all of them for some lines, [line, label]. With `gaps`, which questions were
+    answered can have effects.
+    """
+    rng = np.random.default_rng(seed)
+    first = questions[0]
+    n_rows = first.evidence.n_rows
+    rows = np.sort(rng.permutation(n_rows)[:MOST_ROWS]) if n_rows > MOST_ROWS else np.arange(n_rows)
+    names = list(first.schema.modelled)
+    asked = {name: codes[rows] for name in names if (codes := _answers(first, name)) is not None}
+    held = {name: np.asarray(held_out.get(name, np.zeros(n_rows, bool)))[rows] for name in names}
+    turn = rng.integers(N_PASSES, size=(len(rows), len(names)))  # the pass in which an answer is predicted
+    turn[np.stack([held[name] for name in names], axis=1)] = -1
+    predicted = _predict(questions, rows, dict(zip(names, turn.T, strict=True)), asked, mixed)
+    found, fold = _features(first, rows, names, held, gaps), rng.integers(boosted_effects.N_FOLDS, size=len(rows))
+
+    def one(place: tuple[str, int]) -> tuple[Effect, ...]:
+        own = predicted[place]
+        logs = np.log(np.maximum(own.chance, 1e-9)).astype(np.float32)
+        answers = boosted_effects.Labels(logs, own.code, weight[rows[own.row]].astype(np.float32))
+        return _effects(names.index(place[0]), own.row, answers, found, turn, fold)
+
+    with ThreadPoolExecutor(members.at_once(len(predicted) or 1)) as pool:
+        every = dict(zip(predicted, pool.map(one, predicted), strict=True))
+    by_name: dict[str, dict[int, tuple[Effect, ...]]] = {}
+    for (name, site), effects in every.items():
+        if effects:
+            by_name.setdefault(name, {})[site] = effects
+    return by_name
+
+
+def _answers(question: Question, name: str) -> np.ndarray | None:
+    """Labels of a question, [row, site], NaN where not known; None if its answers are no labels."""
+    block = question.blocks[name]
+    column: Any = question.schema[name]
+    if block.family == "levels" or (block.family == "utility" and column.is_one_label):
+        return direct_effects.values(block)
+    if not column.is_one_label:
+        return None
+    code = column.codes(block)[:, None]  # bands of a number
+    return np.where(code >= 0, code, np.nan)
+
+
+def _predict(
+    questions: Sequence[Question],
+    rows: np.ndarray,
+    turn: Mapping[str, np.ndarray],
+    asked: Mapping[str, np.ndarray],
+    mixed: Mixed,
+) -> dict[tuple[str, int], _Predicted]:
+    """Predictions of all answers, each in its turn: by question and site."""
+    parts: dict[tuple[str, int], list[_Predicted]] = {}
+    n_rows = questions[0].evidence.n_rows
+    for number in range(-1, N_PASSES):
+        masked = {}
+        for name, own in turn.items():
+            masked[name] = np.zeros(n_rows, bool)
+            masked[name][rows[own == number]] = True
+        rest = [_some(each if number < 0 else each.hide(masked), rows) for each in questions]
+        with ThreadPoolExecutor(members.at_once(len(rest))) as pool:
+            list(pool.map(lambda each: each.known, rest))  # two members at a time
+        for name, codes in asked.items():
+            now = np.flatnonzero((turn[name] == number) & ~np.isnan(codes).all(axis=1))
+            if not len(now):
+                continue
+            for site, chance in mixed(name, rest, Lines(now, np.zeros_like(now))).items():
+                known = ~np.isnan(codes[now, site])
+                code = codes[now[known], site].astype(np.int64)
+                parts.setdefault((name, site), []).append(_Predicted(now[known], code, chance[known]))
+    return {place: _Predicted(*map(np.concatenate, zip(*own, strict=True))) for place, own in parts.items()}
+
+
+def _some(question: Question, rows: np.ndarray) -> Question:
+    return (
+        question if len(rows) == question.evidence.n_rows else replace(question, evidence=question.evidence.rows(rows))
+    )
+
+
+def _features(
+    question: Question, rows: np.ndarray, names: Sequence[str], held: Mapping[str, np.ndarray], gaps: bool
+) -> _Features:
+    """All answers that may have effects; with `gaps`, also whether questions were answered."""
+    sources, strength, column = list[Source](), list[np.ndarray](), list[int]()
+
+    def add(number: int, found: Sequence[Source], known: np.ndarray) -> None:
+        sources.extend(found)
+        strength.extend(source.strength(known).astype(np.float32) for source in found)
+        column.extend([number] * len(found))
+
+    for number, name in enumerate(names):
+        block = question.blocks[name]
+        known = np.where(held[name][:, None], np.nan, direct_effects.values(block)[rows])
+        for part in range(known.shape[1]):
+            add(number, _sources(name, part, known[:, part], block.family == "measured"), known[:, part])
+        answered = block.answered[rows] & ~held[name]
+        if gaps and LEAST_SHARE <= answered.mean() <= 1 - LEAST_SHARE:
+            add(number, [Source(name, ANSWERED, 0.5, 1.5, float(answered.mean()))], answered.astype(np.float64))
+    every = np.stack(strength, axis=1) if strength else np.zeros((len(rows), 0), np.float32)
+    return _Features(sources, every, np.asarray(column, np.int64))
+
+
+def _sources(name: str, part: int, known: np.ndarray, is_number: bool) -> list[Source]:
+    """The answers of a column that enough rows have: its labels, or bands of a number."""
+    there = known[~np.isnan(known)]
+    if not len(there):
+        return []
+    single = np.unique(there) if is_number else np.arange(there.max() + 1)
+    if len(single) <= 2 * N_BANDS or not is_number:  # labels, bands, or a few different numbers
+        ends = 0.5 * (single[1:] + single[:-1])
+    else:
+        ends = np.unique(np.quantile(there, np.linspace(0, 1, N_BANDS + 1)[1:-1]))
+    found = []
+    for low, high in zip([-_FAR, *ends], [*ends, _FAR], strict=True):
+        n = int(((there > low) & (there <= high)).sum())
+        if LEAST_ROWS <= n <= len(there) - LEAST_ROWS:
+            found.append(Source(name, part, float(low), float(high), n / len(there)))
+    return found[1:] if len(found) == 2 else found  # two are each other's opposite
+
+
+_FAR = 1e9
+
+
+def _effects(
+    number: int,
+    row: np.ndarray,
+    answers: boosted_effects.Labels,
+    found: _Features,
+    turn: np.ndarray,
+    fold: np.ndarray,
+) -> tuple[Effect, ...]:
+    """The effects on one question. What was hidden together with an answer has no effect on it."""
+    allowed = np.flatnonzero(found.column != number)
+    features, column = found.strength[row][:, allowed], found.column[allowed]
+    centre = np.asarray([found.sources[each].centre for each in allowed], np.float32)
+    is_gap = np.asarray([found.sources[each].part == ANSWERED for each in allowed], bool)
+    shown = turn[row][:, column] != turn[row, number][:, None]
+    features = np.where(shown, features, np.where(is_gap, -centre, 0.0).astype(np.float32))
+    used, tilts = boosted_effects.fit(features, answers, fold[row])
+    return tuple(
+        Effect(found.sources[allowed[feature]], tuple(map(float, each)))
+        for feature, each in zip(used, tilts, strict=True)
+    )
