@@ -19,9 +19,10 @@ class Learning:
     ----------
     sparsity_target : float, default=0.1
         ρ of §6: the target probability that a hidden unit is on.
-    sparsity_weight : float, default=0.0
+    sparsity_weight : float or "auto", default="auto"
         λ of §6: weight of the penalty that moves each row's hidden probabilities towards `sparsity_target`. 0 turns
-        it off.
+        it off. "auto" is 0, unless you choose more than 100 hidden units and leave the objective "auto": then it is
+        0.1 times one minus 100 over their number.
     latent_bound : float, optional
         Clip x to this many standard deviations around its mean before hidden units see it during training (§6).
         None does not clip.
@@ -47,7 +48,7 @@ class Learning:
     """
 
     sparsity_target: float = 0.1
-    sparsity_weight: float = 0.0
+    sparsity_weight: float | Literal["auto"] = "auto"
     latent_bound: float | None = None
     max_norm: float | None = None
     posterior_smoothing: float | None = None

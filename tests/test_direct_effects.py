@@ -1,0 +1,248 @@
+"""§4.3, §5: direct effects of answers on each other: how they are found, what they add, and when they are silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+import thurbo as tb
+from thurbo.columns import Block
+from thurbo.learning import boosted_effects
+from thurbo.queries import direct_effects
+from thurbo.queries.direct_effects import ANSWERED, Effect, Source
+
+N = 400
+
+
+@cache
+def frame() -> pd.DataFrame:
+    """Three answers with a common cause, and one that is yes for ages in the middle: no hidden unit is like that."""
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=N)
+    found: dict[str, Any] = {
+        f"q{i}": np.asarray(["low", "mid", "high"])[np.digitize(common + rng.normal(size=N), [-0.5, 0.7])]
+        for i in range(3)
+    }
+    found["age"] = np.round(40 + 10 * rng.normal(size=N), 1)
+    found["parent"] = np.where((np.abs(found["age"] - 40) < 7) ^ (rng.random(N) < 0.05), "yes", "no")
+    return pd.DataFrame(found).mask(rng.random((N, 5)) < 0.1)
+
+
+@cache
+def fitted(missing: str = "auto") -> tb.TBM:
+    settings: dict[str, Any] = {"members": 2, "max_epochs": 30, "random_state": 0, "verbose": False}
+    return tb.TBM(missing=missing, **settings).fit(frame())
+
+
+def effects_of(model: tb.TBM) -> Any:
+    assert model._population is not None
+    return model._population.effects
+
+
+def without_effects(model: tb.TBM) -> tb.TBM:
+    assert model._population is not None
+    found = tb.TBM(**model.get_params())
+    found.__dict__.update(model.__dict__)
+    found._population = replace(model._population, effects={})
+    return found
+
+
+def data(n: int = 600, seed: int = 0, strength: float = 1.5) -> tuple[np.ndarray, boosted_effects.Labels, np.ndarray]:
+    """Labels that depend on features 3 and 7 of thirty, beside what their starting log-probabilities say."""
+    rng = np.random.default_rng(seed)
+    features = (rng.random((n, 30)) < 0.4) - 0.4
+    start = np.log(rng.dirichlet([2, 2, 2], size=n))
+    logits = start + strength * features[:, [3]] * [1, 0, -1] + strength * features[:, [7]] * [0, 1, -1]
+    code = np.asarray([rng.choice(3, p=own) for own in softmax(logits, axis=1)], np.int64)
+    return features, boosted_effects.Labels(start, code, np.ones(n)), rng.integers(5, size=n)
+
+
+def test_boosting_finds_what_has_effects() -> None:
+    features, answers, fold = data()
+    used, tilt = boosted_effects.fit(features, answers, fold)
+    size = np.zeros(30)
+    size[used] = np.abs(tilt).max(axis=1)
+    assert set(np.argsort(-size)[:2]) == {3, 7}
+    assert size[[3, 7]].min() > 2.5 * np.delete(size, [3, 7]).max()
+    assert (tilt[list(used).index(3)] * [1, 0, -1]).sum() > 0.8
+
+
+def test_boosting_goes_to_the_best_coefficients() -> None:
+    """Many rounds with two features and no penalty: the maximum-likelihood coefficients, by another optimiser."""
+    features, answers, _ = data()
+    few = features[:, [3, 7]]
+    fit = boosted_effects._Fit(few, answers)
+    for _ in range(400):
+        fit.round()
+
+    def loss(flat: np.ndarray) -> float:
+        logits = answers.start + few @ flat.reshape(2, 3)
+        return -float(log_softmax(logits, axis=1)[np.arange(len(few)), answers.code].sum())
+
+    best = minimize(loss, np.zeros(6), tol=1e-10)
+    assert loss(fit.coefficients.ravel()) == pytest.approx(best.fun, abs=0.05)
+
+
+def test_the_slope_is_that_of_the_score() -> None:
+    _, answers, _ = data(20)
+    slope, bend = answers.slope(answers.start)
+    step, found = 1e-4, np.zeros_like(slope)
+    second = np.zeros_like(slope)
+    for place in np.ndindex(*slope.shape):
+        moved = [answers.start.copy() for _ in range(2)]
+        moved[0][place] += step
+        moved[1][place] -= step
+        ends = [answers.score(each) for each in moved]
+        found[place] = (ends[0] - ends[1]) / (2 * step)
+        second[place] = (2 * answers.score(answers.start) - ends[0] - ends[1]) / step**2
+    np.testing.assert_allclose(slope, found, atol=1e-6)
+    np.testing.assert_allclose(bend, second, atol=1e-4)
+
+
+def test_without_effects_almost_none_are_found() -> None:
+    sizes = []
+    for seed in range(20):
+        features, answers, fold = data(300, seed, strength=0.0)
+        used, tilt = boosted_effects.fit(features, answers, fold)
+        sizes.append(np.abs(features[:, used] @ tilt).max(initial=0.0))
+    assert np.mean(np.asarray(sizes) == 0) >= 0.6
+    assert max(sizes) < 0.6
+
+
+def test_few_answers_have_no_effects() -> None:
+    features, answers, fold = data(boosted_effects.LEAST_ANSWERS - 1)
+    used, tilt = boosted_effects.fit(features, answers, fold)
+    assert len(used) == 0
+    assert tilt.shape == (0, 3)
+
+
+def test_many_features_are_screened() -> None:
+    features, answers, fold = data()
+    rng = np.random.default_rng(1)
+    wide = np.concatenate([features, rng.normal(size=(len(features), boosted_effects.MOST_FEATURES))], axis=1)
+    used, _ = boosted_effects.fit(wide, answers, fold)
+    assert {3, 7} <= set(used.tolist())
+
+
+def test_values_of_every_family() -> None:
+    levels = Block.levels(
+        np.asarray([[0, 1], [2, -1]], np.int32), 2, np.asarray([[0, 2], [2, -1]], np.int32), ("a", "b")
+    )
+    np.testing.assert_array_equal(direct_effects.values(levels), [[0, np.nan], [2, np.nan]])
+    choice = Block.orders(np.asarray([[0, 1, 0], [-1, -1, -1], [1, 1, 0]], np.int32), None, ("a", "b", "c"))
+    np.testing.assert_array_equal(direct_effects.values(choice), [[1], [np.nan], [np.nan]])
+    number = replace(
+        Block.silent(4),
+        lower=np.asarray([[1.5], [-np.inf], [0.0], [-np.inf]]),
+        upper=np.asarray([[1.5], [2.0], [3.0], [np.inf]]),
+    )
+    np.testing.assert_array_equal(direct_effects.values(number), [[1.5], [2.0], [1.5], [np.nan]])
+
+
+def test_what_effects_add() -> None:
+    effects = (
+        Effect(Source("a", 0, 0.5, 1.5, 0.25), (1.0, -1.0)),
+        Effect(Source("b", ANSWERED, 0.5, 1.5, 0.5), (0.2, 0)),
+    )
+    known = {("a", 0): np.asarray([1.0, 0.0, np.nan]), ("b", ANSWERED): np.asarray([1.0, 0.0, np.nan])}
+    found = direct_effects.tilt(effects, lambda *place: known[place])
+    np.testing.assert_allclose(found, [[0.75 + 0.1, -0.75], [-0.25 - 0.1, 0.25], [0, 0]])
+
+
+def test_an_effect_that_no_hidden_unit_has_is_found() -> None:
+    sources = {effect.source.column for effect in effects_of(fitted())["parent"][0]}
+    assert "age" in sources
+    hidden = np.random.default_rng(3).random(N) < 0.3
+    shown = frame().copy()
+    truth = shown["parent"].to_numpy()
+    rows = np.flatnonzero(hidden & pd.notna(truth))
+    shown.loc[hidden, "parent"] = None
+    model = tb.TBM(members=2, max_epochs=30, random_state=0, verbose=False).fit(shown)
+    scores = []
+    for each in (model, without_effects(model)):
+        chance = np.asarray(each.predict_proba(shown, "parent"))[rows]
+        scores.append(np.log(chance[np.arange(len(rows)), (truth[rows] == "yes").astype(int)]).mean())
+    assert scores[0] > scores[1] + 0.1
+
+
+def test_effects_are_added_to_the_log_probabilities_of_the_mixture() -> None:
+    model, table = fitted(), frame()
+    with_them, bare = (
+        np.log(np.asarray(each.predict_proba(table, "parent"))) for each in (model, without_effects(model))
+    )
+    question = model._question(model._read(table))
+    added = question._tilt("parent", np.arange(N), 0)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(with_them, log_softmax(bare + added, axis=1), atol=1e-6)
+    assert np.abs(added).max() > 1
+
+
+def test_a_row_alone_is_predicted_as_in_its_table() -> None:
+    model, table = fitted(), frame()
+    every = np.asarray(model.predict_proba(table, "parent"))
+    for row in (0, 17, 250):
+        np.testing.assert_allclose(model.predict_proba(table.iloc[[row]], "parent"), every[[row]], atol=1e-6)
+
+
+def test_an_empty_row_has_no_effects() -> None:
+    model = fitted()
+    nobody = pd.DataFrame({name: [None] for name in frame()}, dtype=object)
+    for name in effects_of(model):
+        found, bare = (np.asarray(each.predict_proba(nobody, name)) for each in (model, without_effects(model)))
+        np.testing.assert_allclose(found, bare, atol=1e-9)
+
+
+def test_columns_that_a_table_does_not_have_say_nothing() -> None:
+    """An effect of whether a question was answered is silent if the table has no such column."""
+    table = frame().assign(q0=None)
+    question: Any = fitted()._question(fitted()._read(table))
+    gap = Effect(Source("q0", ANSWERED, 0.5, 1.5, 0.9), (5.0, -5.0))
+    question = replace(question, effects={"parent": {0: (gap,)}})
+    silent = replace(question, silent=("q0",))
+    rows = np.arange(N)
+    some = table[["age", "q1", "q2"]].notna().any(axis=1).to_numpy()
+    np.testing.assert_allclose(question._tilt("parent", rows, 0), np.where(some[:, None], [[-4.5, 4.5]], 0.0))
+    np.testing.assert_array_equal(silent._tilt("parent", rows, 0), 0.0)
+
+
+def test_a_condition_is_no_respondent() -> None:
+    """Rows that have only conditions of the query skipped nothing."""
+    model = fitted()
+    empty = pd.DataFrame({name: [None] for name in frame()}, dtype=object)
+    question: Any = model._question(model._read(empty, {"q1": "low"}))
+    gap = Effect(Source("q0", ANSWERED, 0.5, 1.5, 0.9), (5.0, -5.0))
+    told = Effect(Source("q1", 0, 0.5, 1.5, 0.4), (1.0, -1.0))
+    question = replace(question, effects={"parent": {0: (gap, told)}})
+    np.testing.assert_allclose(question._tilt("parent", np.arange(1), 0), [[0.6, -0.6]])
+
+
+def test_missing_answers_have_no_effects_if_they_are_ignorable() -> None:
+    parts = {
+        effect.source.part
+        for own in effects_of(fitted("ignorable")).values()
+        for effects in own.values()
+        for effect in effects
+    }
+    assert ANSWERED not in parts
+    assert parts
+
+
+def test_a_file_has_the_effects(tmp_path: Any) -> None:
+    model = fitted()
+    model.save(tmp_path / "model.thurbo")
+    again = tb.TBM.load(tmp_path / "model.thurbo")
+    assert effects_of(again) == effects_of(model)
+    np.testing.assert_allclose(
+        again.predict_proba(frame(), "parent"), model.predict_proba(frame(), "parent"), atol=1e-6
+    )
+
+
+def test_the_same_seed_gives_the_same_effects() -> None:
+    settings: dict[str, Any] = {"members": 2, "max_epochs": 30, "random_state": 0, "verbose": False}
+    assert effects_of(tb.TBM(**settings).fit(frame())) == effects_of(fitted())
