@@ -233,6 +233,20 @@ def test_missing_answers_have_no_effects_if_they_are_ignorable() -> None:
     assert parts
 
 
+def test_a_gate_has_no_effects_of_its_hidden_follow_up() -> None:
+    """Without another dependence, the routing of a gate with one follow-up question is all that there is to learn."""
+    rng = np.random.default_rng(5)
+    eats = rng.random(N) < 0.6
+    table = pd.DataFrame({"eats": np.where(eats, "yes", "no"), "done": rng.choice(["rare", "medium", "well"], N)})
+    table["done"] = table["done"].mask(~eats)
+    table = table.assign(**{f"q{i}": rng.choice(["a", "b"], N) for i in range(3)}).astype(object)
+    model = tb.TBM(members=2, max_epochs=20, random_state=0, verbose=False).fit(table)
+    assert model.schema_.skips
+    both = [np.asarray(each.predict_proba(table, "eats")) for each in (model, without_effects(model))]
+    assert np.abs(both[0] - both[1]).max() < 0.05
+    assert (both[0][eats, 1] > 0.9).all()
+
+
 def test_a_file_has_the_effects(tmp_path: Any) -> None:
     model = fitted()
     model.save(tmp_path / "model.thurbo")

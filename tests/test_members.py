@@ -113,6 +113,9 @@ def test_probabilities_are_weighted_means_of_the_members(whole: bool) -> None:
         n_others = few[list(model.schema_)].drop(columns=name).notna().sum(axis=1).to_numpy()
         raised = np.tensordot(weights, parts, 1) ** exponents[kind] * shares ** (1 - exponents[kind])
         raised *= np.exp(tilt / (1 + n_others[:, None]))
+        if name in model._population.effects:
+            question: Any = model._question(model._read(few))
+            raised *= np.exp(question._tilt(name, np.arange(len(few)), 0))
         expected = raised / raised.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(model.predict_proba(few, name), expected, atol=1e-6)
     readings = {each.member.reading for each in model._population.members}

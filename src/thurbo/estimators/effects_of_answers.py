@@ -74,7 +74,8 @@ def learn(
         own = predicted[place]
         logs = np.log(np.maximum(own.chance, 1e-9)).astype(np.float32)
         answers = boosted_effects.Labels(logs, own.code, weight[rows[own.row]].astype(np.float32))
-        return _effects(names.index(place[0]), own.row, answers, found, turn, fold)
+        number, kept = names.index(place[0]), np.flatnonzero(_as_routed(first, place[0], rows, own.row, names, turn))
+        return _effects(number, own.row[kept], answers.rows(kept), found, turn, fold)
 
     with ThreadPoolExecutor(members.at_once(len(predicted) or 1)) as pool:
         every = dict(zip(predicted, pool.map(one, predicted), strict=True))
@@ -126,6 +127,22 @@ def _predict(
     return {place: _Predicted(*map(np.concatenate, zip(*own, strict=True))) for place, own in parts.items()}
 
 
+def _as_routed(
+    question: Question, name: str, rows: np.ndarray, own: np.ndarray, names: Sequence[str], turn: np.ndarray
+) -> np.ndarray:
+    """Whether each answer was predicted with what its row says about routing, [answer]; only a gate's may not be.
+
+    If all follow-up questions that the row answered were hidden with the answer, it looked as if it had none of them.
+    """
+    kept = np.ones(len(own), bool)
+    for route in question.routes.get(name, ()):
+        columns = [names.index(each) for each in route.columns]
+        answered = np.stack([question.blocks[each].answered[rows[own]] for each in route.columns], axis=1)
+        hidden = (turn[own][:, columns] == turn[own, names.index(name)][:, None]) | (turn[own][:, columns] < 0)
+        kept &= answered.any(axis=1) == (answered & ~hidden).any(axis=1)
+    return kept
+
+
 def _some(question: Question, rows: np.ndarray) -> Question:
     return (
         question if len(rows) == question.evidence.n_rows else replace(question, evidence=question.evidence.rows(rows))
@@ -148,9 +165,10 @@ def _features(
         known = np.where(held[name][:, None], np.nan, direct_effects.values(block)[rows])
         for part in range(known.shape[1]):
             add(number, _sources(name, part, known[:, part], block.family == "measured"), known[:, part])
-        answered = block.answered[rows] & ~held[name]
-        if gaps and LEAST_SHARE <= answered.mean() <= 1 - LEAST_SHARE:
-            add(number, [Source(name, ANSWERED, 0.5, 1.5, float(answered.mean()))], answered.astype(np.float64))
+        answered = np.where(held[name], np.nan, block.answered[rows])
+        share = float(np.nanmean(answered)) if not held[name].all() else 0.0
+        if gaps and LEAST_SHARE <= share <= 1 - LEAST_SHARE:
+            add(number, [Source(name, ANSWERED, 0.5, 1.5, share)], answered)
     every = np.stack(strength, axis=1) if strength else np.zeros((len(rows), 0), np.float32)
     return _Features(sources, every, np.asarray(column, np.int64))
 
@@ -187,10 +205,7 @@ def _effects(
     """The effects on one question. What was hidden together with an answer has no effect on it."""
     allowed = np.flatnonzero(found.column != number)
     features, column = found.strength[row][:, allowed], found.column[allowed]
-    centre = np.asarray([found.sources[each].centre for each in allowed], np.float32)
-    is_gap = np.asarray([found.sources[each].part == ANSWERED for each in allowed], bool)
-    shown = turn[row][:, column] != turn[row, number][:, None]
-    features = np.where(shown, features, np.where(is_gap, -centre, 0.0).astype(np.float32))
+    features *= turn[row][:, column] != turn[row, number][:, None]
     used, tilts = boosted_effects.fit(features, answers, fold[row])
     return tuple(
         Effect(found.sources[allowed[feature]], tuple(map(float, each)))
