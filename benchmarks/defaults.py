@@ -9,7 +9,9 @@ others. "log_score" is the mean over all hidden answers of all masks (nats), "in
 respondents; "difference" is that to the better of the two regressions, with its interval; a table is ahead or behind if
 that interval excludes zero. These counts and the mean gains are those of the six small surveys and GSS. "ece" is the
 expected calibration error of binary and ordinal answers, and "ece_noise" what a perfectly calibrated model would have
-on as many answers. With --tuned, "tuned" is the log score of 10 hidden units and 5 factors with a weight decay of 0.2.
+on as many answers. "stacked" is the log score of the best weighted mean of the model and both regressions, with weights
+chosen on the hidden answers themselves: what could still be gained. With --tuned, "tuned" is the log score of 10 hidden
+units and 5 factors with a weight decay of 0.2.
 
 r4 (described by its schema file) and r4-raw (as read) are 6,000 respondents of the Afrobarometer, of which 30 columns
 are scored; r4-whole is all of it with the mask of `benchmarks.survey`, without baselines. Other tasks have measures of
@@ -31,6 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import logsumexp
 
 import thurbo as tb
 from benchmarks import afrobarometer
@@ -41,6 +44,7 @@ from thurbo.columns.forms.form import line_weight
 from thurbo.columns.forms.marginals import Normal
 from thurbo.columns.forms.scores import Tested, calibration_of_labels, difference, pooled
 from thurbo.io.table import as_table
+from thurbo.learning.members import stack
 from thurbo.queries.evaluate import baseline, masked, withheld
 from thurbo.queries.evaluate.evaluation import overall
 from thurbo.queries.question import Question
@@ -246,6 +250,7 @@ def summary(
         "n": found["n_cells"],
         "accuracy": found["accuracy"],
         "by_kind": _by_kind(cells),
+        "stacked": _stacked(cells),
         **_compared(by_seed, cells, found),
     }
 
@@ -265,6 +270,18 @@ def _compared(by_seed: Sequence[Sequence[Tested]], cells: Sequence[Tested], foun
         "difference_by_mask": by_mask,
         "verdict": "ahead" if gap.low > 0 else "behind" if gap.high < 0 else "level",
     }
+
+
+def _stacked(cells: Sequence[Tested]) -> float | None:
+    """Log score of the best weighted mean of the model and the regressions, its weights chosen on the same answers."""
+    every = ("", *(RIVALS[name] for name in ("logistic", "boosting")))
+    known = [test for test in cells if all(each in test.score for each in every)]
+    if not known:
+        return None
+    logs = np.stack([np.concatenate([test.score[each] for test in known]) for each in every])
+    count = np.concatenate([test.weight for test in known])
+    weight = stack(logs, count, np.full(len(every), 1e-3))
+    return float(np.average(logsumexp(logs, axis=0, b=weight[:, None]), weights=count))
 
 
 def _by_kind(cells: Sequence[Tested]) -> dict[str, float]:
