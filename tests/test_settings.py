@@ -189,3 +189,24 @@ def test_the_rate_falls_within_the_time_that_is_left(frame: pd.DataFrame, monkey
     assert events[0].startswith("half of max_time is used: the learning rate decays to zero")
     assert model.converged_
     assert 10 < model.n_epochs_ < 40
+
+
+@pytest.mark.parametrize(("given", "rate", "sparsity"), [
+    ({"n_hidden": 500}, 0.01 * 0.2**0.25, 0.08),
+    ({"n_hidden": 500, "n_factors": 5}, 0.01 * 0.2**0.5, 0.0),
+    ({"n_hidden": 500, "objective": "multi-prediction"}, 0.01 * 0.2**0.5, 0.0),
+    ({"n_hidden": 100}, 0.01, 0.0),
+    ({"n_hidden": 500, "learning_rate": 0.003, "learning": tb.Learning(sparsity_weight=0.5)}, 0.003, 0.5),
+])  # fmt: skip
+def test_many_hidden_units_of_a_table_are_sparse_and_trained_longer(
+    given: dict[str, Any], rate: float, sparsity: float
+) -> None:
+    chosen = settings.flat(tb.TBM(**given).get_params(deep=False))
+    table, lists = settings.of_columns(chosen, {}, False), settings.of_columns(chosen, {"presence": True}, False)
+    assert table["learning_rate"] == pytest.approx(rate)
+    assert settings.plan(table, given["n_hidden"], 0).sparsity_weight == pytest.approx(sparsity)
+    is_longer = given["n_hidden"] > 100 and "objective" not in given and "n_factors" not in given
+    assert settings.lengths(table, 60_000)[1] == (56 if is_longer else 21)
+    if "learning" not in given:  # lists are as with fewer units
+        assert settings.plan(lists, given["n_hidden"], 0).sparsity_weight == 0
+        assert settings.lengths(lists, 60_000)[1] == 21

@@ -86,7 +86,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     batch_size : int or "auto", default="auto"
         Rows per gradient step. "auto" is 100 to 500, depending on the number of rows.
     max_epochs : int or "auto", default="auto"
-        Number of passes over the data, 20 to 300. "auto" makes about 3,000 steps, 8,000 above 100 hidden units.
+        Number of passes over the data, 20 to 300. "auto" makes about 3,000 steps, 8,000 for many units.
     max_time : float, optional
         Limit for `fit`, in seconds: it stops after the epoch that reaches it, with the best parameters if rows are held
         out, otherwise the last. After half of the time, the learning rate begins to fall, to reach zero in time; if it

@@ -21,8 +21,8 @@ class Learning:
         ρ of §6: the target probability that a hidden unit is on.
     sparsity_weight : float or "auto", default="auto"
         λ of §6: weight of the penalty that moves each row's hidden probabilities towards `sparsity_target`. 0 turns
-        it off. "auto" is 0, unless you choose more than 100 hidden units and leave the objective "auto": then it is
-        0.1 times one minus 100 over their number.
+        it off. "auto" is 0, unless you choose more than 100 hidden units for a table, without factors, and leave the
+        objective "auto": then it is 0.1 times one minus 100 over their number.
     latent_bound : float, optional
         Clip x to this many standard deviations around its mean before hidden units see it during training (§6).
         None does not clip.

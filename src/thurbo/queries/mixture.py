@@ -72,8 +72,8 @@ class Mixture(Question):
         if not effects:
             return None
         # A row without other answers is nobody's: what it does not answer says nothing.
-        others = sum(self._answered(each) for each in self.schema.modelled if each not in (name, *self.given))
-        is_somebody = np.asarray(others)[rows] > 0
+        apart = [self._answered(each) for each in self.schema.modelled if each in (name, *self.given)]
+        is_somebody = (self._n_answers - np.sum(apart, axis=0))[rows] > 0
 
         def known(column: str, part: int) -> np.ndarray:
             found = self._known(column, part)[rows]
