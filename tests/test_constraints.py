@@ -6,6 +6,7 @@ Forms are discovered from the package. A new one fails until it has an example h
 import importlib
 import pkgutil
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,7 @@ from thurbo.constraints import (
     Region,
     RepeatedChoice,
 )
+from thurbo.constraints.base import MOST_SLOTS_OF_PRODUCT, pick
 from thurbo.evidence import Evidence
 
 PARAMS = make_params()
@@ -259,3 +261,22 @@ def test_many_levels_are_the_same_levels(monkeypatch, ragged):
     gathered = levels.region(gauge)
     np.testing.assert_array_equal(gathered.lower, selected.lower)
     np.testing.assert_array_equal(gathered.upper, selected.upper)
+
+
+@pytest.mark.parametrize("n_slots", [7, MOST_SLOTS_OF_PRODUCT + 1])
+def test_gradient_of_picked_slots(n_slots: int) -> None:
+    """Slots picked for the items of groups have the gradient of a gather, also of slots that are picked twice."""
+    rng = np.random.default_rng(0)
+    places = np.array([3, 0, 5, 3, 1])
+    value, weight = jnp.asarray(rng.normal(size=(4, n_slots))), jnp.asarray(rng.normal(size=(4, 5)))
+
+    def total(take: Any, value: Any) -> Any:
+        return (weight * jnp.sin(take(value))).sum()
+
+    picked, taken = (lambda v: pick(v, places, 1)), (lambda v: jnp.take(v, places, axis=1))
+    np.testing.assert_array_equal(picked(value), taken(value))
+    for by in (jax.grad, jax.hessian):
+        np.testing.assert_allclose(by(partial(total, picked))(value), by(partial(total, taken))(value), atol=1e-12)
+    moved = jax.jvp(picked, (value,), (value + 1.0,))[1]
+    np.testing.assert_allclose(moved, taken(value + 1.0), atol=1e-12)
+    np.testing.assert_array_equal(jax.vmap(picked)(value[None]), taken(value)[None])

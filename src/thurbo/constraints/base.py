@@ -7,6 +7,7 @@ x-space, once per parameter update; inner loops work on regions and need neither
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from inspect import getattr_static
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -55,6 +56,9 @@ class Gauge(NamedTuple):
         return Gauge(take(self.cuts, -2), take(self.scale, -1), context)
 
 
+MOST_SLOTS_OF_PRODUCT = 512  # more would cost more than the loop that they replace
+
+
 def numpy_for(value: Any) -> Any:
     """NumPy for an array on the host, where nothing should be compiled; JAX's NumPy otherwise."""
     return np if isinstance(value, np.ndarray) else jnp
@@ -66,7 +70,31 @@ def pick(value: Any, places: np.ndarray, axis: int) -> Any:
         return np.take(value, places, axis=axis)
     if len(places) and places.ndim == 1 and (np.diff(places) == 1).all():
         return jax.lax.slice_in_dim(jnp.asarray(value), int(places[0]), int(places[-1]) + 1, axis=axis)
-    return jnp.take(value, places, axis=axis, mode="clip")  # all are inside, so nothing has to be filled in
+    take = partial(jnp.take, indices=places, axis=axis, mode="clip")  # all are inside: nothing has to be filled in
+    value = jnp.asarray(value)
+    is_last = axis in (-1, value.ndim - 1) and value.ndim > 1
+    if not is_last or not jnp.issubdtype(value.dtype, jnp.floating) or value.shape[axis] > MOST_SLOTS_OF_PRODUCT:
+        return take(value)
+    return _taken(take, places, value)
+
+
+def _taken(take: Callable[[Array], Array], places: np.ndarray, value: Array) -> Array:
+    """Places of the last axis, whose gradient is a product with zeros and ones.
+
+    XLA's own on a CPU is a loop over places: a quarter of the time to train a survey of many choices.
+    """
+    one_hot = (np.arange(value.shape[-1])[:, None] == places[None, :]).astype(value.dtype)
+
+    @jax.custom_jvp
+    def found(x: Array) -> Array:
+        return take(x)
+
+    @found.defjvp
+    def _tangent(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        moved = jnp.matmul(tangents[0], jnp.asarray(one_hot), precision=jax.lax.Precision.HIGHEST)
+        return take(primals[0]), moved
+
+    return found(value)
 
 
 class Bounds(NamedTuple):

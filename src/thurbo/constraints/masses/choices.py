@@ -37,7 +37,7 @@ class Effort(NamedTuple):
 
 
 def effort(dtype: Any) -> Effort:
-    return Effort(24, 12.0, 4, 2) if dtype == jnp.float32 else Effort(64, 38.0, 8, 4)
+    return Effort(16, 10.0, 3, 2) if dtype == jnp.float32 else Effort(64, 38.0, 8, 4)
 
 
 @jax.custom_jvp
