@@ -45,14 +45,15 @@ _PLAIN = (str, int, float, bool, type(None))
 class Program:
     """A function that is compiled for the amount of work that it is going to do.
 
-    `for_work` returns it as compiled for a number of cells, each counted as often as it is visited. On accelerators,
-    and when it is called without this, XLA's own options are used. Not to be called inside another compiled function.
+    `for_work` returns it as compiled for a number of cells, each counted as often as it is visited. When it is called
+    without this, XLA's own options are used. Not to be called inside another compiled function.
     With `outputs`, its traces are kept on disk: from the arguments it returns a tree like the function's own output, or
     None for a tuple of arrays.
     """
 
     def __init__(self, function: Callable[..., Any], outputs: Callable[..., Any] | None = None, **options: Any) -> None:
         efforts: dict[str, Any] = {"long": None, "short": _runtime.RUNS_SHORTLY, "once": _runtime.RUNS_ONCE}
+        efforts["gpu"] = _runtime.RUNS_ON_GPU
         self._traced: dict[str, Any] = {
             name: jax.jit(function, compiler_options=each, **options) for name, each in efforts.items()
         }
@@ -67,7 +68,10 @@ class Program:
 
     def for_work(self, cells: float) -> Any:
         """The compiled function that takes the least time to compile and to run together."""
-        if cells >= _runtime.MUCH_WORK or jax.default_backend() != "cpu":
+        backend = jax.default_backend()
+        if backend == "gpu" and cells < _runtime.MUCH_WORK_OF_GPU:
+            return self._traced["gpu"]
+        if cells >= _runtime.MUCH_WORK or backend != "cpu":
             return self._traced["long"]
         effort = "once" if cells < _runtime.LITTLE_WORK else "short"
         return lambda *arguments: self._call(effort, arguments)
