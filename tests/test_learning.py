@@ -268,6 +268,27 @@ def test_sparsity_pulls_log_odds_towards_the_target():
     np.testing.assert_allclose(slope.hidden_bias, (0.1 - q.hidden).sum(axis=0), rtol=1e-10)
 
 
+def test_units_are_on_in_their_share_of_a_batch():
+    """Enforced sparsity: masked cells are predicted with each unit on in the rows where it is most probable only."""
+    params = make_params()
+    evidence = make_evidence(params, n_rows=12)
+    masked, plan = Cells()(jax.random.key(0), evidence), Plan(active_share=0.25)
+    value, q = objective.multi_prediction(params, evidence, masked, plan)
+    dense, _ = objective.multi_prediction(params, evidence, masked, Plan())
+    rank = np.argsort(np.argsort(-np.asarray(q.hidden), axis=0), axis=0)
+    sparse = q._replace(hidden=jnp.where(rank < 3, q.hidden, 0.0))
+    mean, deviation = predictive(params, sparse, evidence)
+    expected = evidence.region(params.gauge).mass_of_masked(mean, deviation, masked, True)
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    assert np.abs(value - dense).max() > 1e-3
+    at, unpack = trainable(params)
+    total = lambda flat: objective.multi_prediction(unpack(flat), evidence, masked, plan)[0].sum()  # noqa: E731
+    np.testing.assert_allclose(jax.jit(jax.grad(total))(at), by_differences(total, at), rtol=1e-5, atol=1e-7)
+    empty = objective.prediction_and_marginal(params, evidence, masked, plan)
+    np.testing.assert_allclose(empty[0], value, rtol=1e-10)
+    np.testing.assert_allclose(empty[1], objective.prediction_and_marginal(params, evidence, masked, Plan())[1])
+
+
 def _started(plan, n_hidden=3, n_factors=0, dtype=np.float32, n_chains=64, seed=0):
     rng = np.random.default_rng(seed)
     code = np.where(n_cuts_of(6) > 0, rng.integers(0, n_cuts_of(6) + 1, (50, 6)), -1)

@@ -78,7 +78,8 @@ def multi_prediction(params: Params, evidence: Evidence, masked: RowsMask, plan:
     `masked` are the slots that the plan's masking returns.
     """
     region, q = _predict(params, evidence, masked, evidence.n_rows, plan)
-    return _of_masked(region, evidence, *predictive(params, q, evidence), masked, plan), q
+    shown = _most_active(q, evidence.n_rows, plan)
+    return _of_masked(region, evidence, *predictive(params, shown, evidence), masked, plan), q
 
 
 def prediction_and_marginal(
@@ -94,7 +95,7 @@ def prediction_and_marginal(
     hidden = jnp.concatenate([masked, jnp.ones((some, masked.shape[1]), bool)])
     region, q = _predict(params, every, hidden, n, plan, n_more=1)
     # The rows of the batch, and the empty row for each of the others.
-    moments = predictive(params, q, every.rows(slice(n + 1)))
+    moments = predictive(params, _most_active(q, n, plan), every.rows(slice(n + 1)))
     mean, deviation = (jnp.concatenate([each, jnp.tile(each[n:], (some - 1, 1))]) for each in moments)
     value = _of_masked(region, every, mean, deviation, hidden, plan)
     own = MeanField(q.hidden[:n], q.log_odds[:n], q.factors[:n], None, q.felt)
@@ -113,6 +114,15 @@ def _predict(
         known = jax.tree.map(lambda leaf: leaf[first], region).release(masked[first])
     steps, bound = (plan.n_mean_field_steps, plan.damping), plan.latent_bound
     return region, mean_field(params, shown, *steps, latent_bound=bound, n_felt=n_rows, known=known)
+
+
+def _most_active(q: MeanField, n_rows: int, plan: Plan) -> MeanField:
+    """Each unit is off in the first `n_rows` rows, except for a share of them where it is most probable."""
+    if plan.active_share is None or not n_rows:
+        return q
+    own, n_active = q.hidden[:n_rows], max(1, round(plan.active_share * n_rows))
+    least = jax.lax.stop_gradient(jnp.sort(own, axis=0)[n_rows - n_active])
+    return q._replace(hidden=jnp.concatenate([jnp.where(own >= least[None, :], own, 0.0), q.hidden[n_rows:]]))
 
 
 def _of_masked(region: Region, evidence: Evidence, mean: Rows, deviation: Rows, masked: RowsMask, plan: Plan) -> PerRow:

@@ -90,6 +90,10 @@ class Prediction(_TwoPhases):
         Which cells are masked. "cells": a random share of the cells of each row, best for imputation. "neighbours":
         runs of neighbouring columns, best for features of respondents (maps, segments). Or an object of
         `thurbo.learning.masking`, such as `Rectangles(28, 28)` for images. "auto" is "cells".
+    active_share : float, optional
+        Enforced sparsity, for features: in each batch, a hidden unit is on only in this share of the rows, those where
+        it is most probable, and off in the others when masked cells are predicted. `sparsity_weight` is a penalty
+        instead. None does not enforce it. Queries are not changed.
     positive_phase, negative_phase, n_negative_steps, n_chains, n_temperatures, sparsity_form
         As in `Likelihood`; used if `likelihood_weight` is above 0.
     sparsity_target, sparsity_weight, latent_bound, max_norm, posterior_smoothing, learn_cuts, optimizer, \
@@ -107,6 +111,7 @@ validation_fraction
     likelihood_weight: float | Literal["auto"] = "auto"
     marginal_weight: float | Literal["auto"] = "auto"
     masking: Any = "auto"
+    active_share: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ class Plan:
     masking             which cells multi-prediction masks, to predict them from the others
     marginal_weight     weight of the log-probability of each cell given no other cell, in multi-prediction
     sparsity_*          ρ and λ of §6, A.2.2, at the average x of a row or averaged over its samples
+    active_share        share of a batch in which each unit may be on when masked cells are predicted; None is all
     posterior_smoothing η of A.2.3: weight of the old value in each row's running posterior; 0 turns it off
     presence            use which items a row lists as a signal
     latent_bound        bound on the distance of x from its mean as input of hidden units in the data phase (§6)
@@ -47,6 +48,7 @@ class Plan:
     sparsity_target: float = 0.1
     sparsity_weight: float = 0.0
     sparsity_form: Literal["average", "samples"] = "average"
+    active_share: float | None = None
     posterior_smoothing: float = 0.0
     latent_bound: float | None = None
     weight_decay: float = 1e-3

@@ -112,9 +112,10 @@ def check(settings: Settings) -> None:
     if not callable(settings["masking"]) and settings["masking"] not in list(NAMED):
         named = ", ".join(NAMED)
         raise ThurboError(f"masking={settings['masking']!r} is not one of {named} or an object like Rectangles(28, 28)")
-    smoothing = settings["posterior_smoothing"]
-    if smoothing is not None and not (isinstance(smoothing, (int, float)) and 0 < smoothing < 1):
-        raise ThurboError(f"posterior_smoothing={smoothing!r} is neither None nor a number between 0 and 1")
+    for name in ("posterior_smoothing", "active_share"):
+        value = settings[name]
+        if value is not None and not (isinstance(value, (int, float)) and 0 < value < 1):
+            raise ThurboError(f"{name}={value!r} is neither None nor a number between 0 and 1")
     for name in ("learning_rate", *MAY_BE_NONE, *NOT_NEGATIVE):
         value = settings[name]
         if (name in MAY_BE_NONE and value is None) or (name in MAY_BE_AUTO and value == "auto"):
@@ -193,6 +194,7 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         sparsity_target=float(settings["sparsity_target"]),
         sparsity_weight=0.0 if settings["sparsity_weight"] == "auto" else float(settings["sparsity_weight"]),
         sparsity_form=form,
+        active_share=None if settings["active_share"] is None else float(settings["active_share"]),
         posterior_smoothing=float(settings["posterior_smoothing"] or 0.0),
         latent_bound=None if settings["latent_bound"] is None else float(settings["latent_bound"]),
         weight_decay=float(settings["weight_decay"]),
