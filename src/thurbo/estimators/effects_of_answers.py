@@ -1,6 +1,6 @@
 """§5 Direct effects of a fitted population: what its predictions of training answers leave unexplained.
 
-Every answer is predicted by the members from the rest of its row, an eighth of the answers at a time. Effects of other
+Every answer is predicted by the members from the rest of its row, a quarter of the answers at a time. Effects of other
 answers, and of whether questions were answered, are added where cross-validation over rows improves the log score.
 """
 
@@ -19,7 +19,7 @@ from thurbo.queries import direct_effects
 from thurbo.queries.direct_effects import ANSWERED, Effect, Effects, Source
 from thurbo.queries.question import Question
 
-N_PASSES = 8  # in each of them, this share of the answers is predicted
+N_PASSES = 4  # in each of them, this share of the answers is predicted
 MOST_ROWS = 5000
 N_BANDS = 8  # of numbers that have effects
 LEAST_ROWS = 5  # with an answer that has effects, and without it
@@ -34,6 +34,7 @@ class _Features(NamedTuple):
     sources: list[Source]
     strength: np.ndarray
     column: np.ndarray  # [source] number of its column
+    turn: np.ndarray  # [row, source] the pass in which it was hidden
 
 
 class _Predicted(NamedTuple):
@@ -65,19 +66,20 @@ def learn(
     names = list(first.schema.modelled)
     asked = {name: codes[rows] for name in names if (codes := _answers(first, name)) is not None}
     held = {name: np.asarray(held_out.get(name, np.zeros(n_rows, bool)))[rows] for name in names}
-    turn = rng.integers(N_PASSES, size=(len(rows), len(names)))  # the pass in which an answer is predicted
+    turn = rng.integers(N_PASSES, size=(len(rows), len(names)), dtype=np.int8)  # the pass that predicts an answer
     turn[np.stack([held[name] for name in names], axis=1)] = -1
     predicted = _predict(questions, rows, dict(zip(names, turn.T, strict=True)), asked, mixed)
-    found, fold = _features(first, rows, names, held, gaps), rng.integers(boosted_effects.N_FOLDS, size=len(rows))
+    found = _features(first, rows, names, held, gaps, turn)
+    fold = rng.integers(boosted_effects.N_FOLDS, size=len(rows))
 
     def one(place: tuple[str, int]) -> tuple[Effect, ...]:
         own = predicted[place]
         logs = np.log(np.maximum(own.chance, 1e-9)).astype(np.float32)
         answers = boosted_effects.Labels(logs, own.code, weight[rows[own.row]].astype(np.float32))
         number, kept = names.index(place[0]), np.flatnonzero(_as_routed(first, place[0], rows, own.row, names, turn))
-        return _effects(number, own.row[kept], answers.rows(kept), found, turn, fold)
+        return _effects(number, own.row[kept], answers.rows(kept), found, turn[:, number], fold)
 
-    with ThreadPoolExecutor(members.at_once(len(predicted) or 1)) as pool:
+    with ThreadPoolExecutor(members.n_threads(len(predicted))) as pool:
         every = dict(zip(predicted, pool.map(one, predicted), strict=True))
     by_name: dict[str, dict[int, tuple[Effect, ...]]] = {}
     for (name, site), effects in every.items():
@@ -116,14 +118,20 @@ def _predict(
         rest = [_some(each if number < 0 else each.hide(masked), rows) for each in questions]
         with ThreadPoolExecutor(members.at_once(len(rest))) as pool:
             list(pool.map(lambda each: each.known, rest))  # two members at a time
-        for name, codes in asked.items():
+
+        def one(name: str, number: int = number, rest: Sequence[Question] = rest) -> dict[int, _Predicted]:
+            codes, found = asked[name], {}
             now = np.flatnonzero((turn[name] == number) & ~np.isnan(codes).all(axis=1))
-            if not len(now):
-                continue
-            for site, chance in mixed(name, rest, Lines(now, np.zeros_like(now))).items():
+            for site, chance in mixed(name, rest, Lines(now, np.zeros_like(now))).items() if len(now) else ():
                 known = ~np.isnan(codes[now, site])
                 code = codes[now[known], site].astype(np.int64)
-                parts.setdefault((name, site), []).append(_Predicted(now[known], code, chance[known]))
+                found[site] = _Predicted(now[known], code, chance[known])
+            return found
+
+        with ThreadPoolExecutor(members.n_threads(len(asked))) as pool:
+            for name, found in zip(asked, pool.map(one, asked), strict=True):
+                for site, each in found.items():
+                    parts.setdefault((name, site), []).append(each)
     return {place: _Predicted(*map(np.concatenate, zip(*own, strict=True))) for place, own in parts.items()}
 
 
@@ -150,7 +158,12 @@ def _some(question: Question, rows: np.ndarray) -> Question:
 
 
 def _features(
-    question: Question, rows: np.ndarray, names: Sequence[str], held: Mapping[str, np.ndarray], gaps: bool
+    question: Question,
+    rows: np.ndarray,
+    names: Sequence[str],
+    held: Mapping[str, np.ndarray],
+    gaps: bool,
+    turn: np.ndarray,
 ) -> _Features:
     """All answers that may have effects; with `gaps`, also whether questions were answered."""
     sources, strength, column = list[Source](), list[np.ndarray](), list[int]()
@@ -170,7 +183,8 @@ def _features(
         if gaps and LEAST_SHARE <= share <= 1 - LEAST_SHARE:
             add(number, [Source(name, ANSWERED, 0.5, 1.5, share)], answered)
     every = np.stack(strength, axis=1) if strength else np.zeros((len(rows), 0), np.float32)
-    return _Features(sources, every, np.asarray(column, np.int64))
+    place = np.asarray(column, np.int64)
+    return _Features(sources, every, place, turn[:, place])
 
 
 def _sources(name: str, part: int, known: np.ndarray, is_number: bool) -> list[Source]:
@@ -203,11 +217,9 @@ def _effects(
     fold: np.ndarray,
 ) -> tuple[Effect, ...]:
     """The effects on one question. What was hidden together with an answer has no effect on it."""
-    allowed = np.flatnonzero(found.column != number)
-    features, column = found.strength[row][:, allowed], found.column[allowed]
-    features *= turn[row][:, column] != turn[row, number][:, None]
+    features = np.where(found.turn[row] != turn[row][:, None], found.strength[row], np.float32(0.0))
+    features[:, found.column == number] = 0.0
     used, tilts = boosted_effects.fit(features, answers, fold[row])
     return tuple(
-        Effect(found.sources[allowed[feature]], tuple(map(float, each)))
-        for feature, each in zip(used, tilts, strict=True)
+        Effect(found.sources[feature], tuple(map(float, each))) for feature, each in zip(used, tilts, strict=True)
     )

@@ -20,7 +20,7 @@ RIDGE = 10.0  # answers by which coefficients are pulled to zero
 MOST_ROUNDS, PATIENCE = 60, 6  # rounds, and rounds without improvement after which it ends
 LEAST_GAIN = 1.0  # of the cross-validated log score (nats)
 N_FOLDS = 5
-MOST_FEATURES = 300  # those with the largest gains in the first round
+MOST_FEATURES = 100  # those with the largest gains in the first round
 LEAST_ANSWERS = 40
 
 

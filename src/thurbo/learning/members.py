@@ -105,6 +105,7 @@ USUAL_OF_TASKS = (
 LEAST_TASKS = 200  # tasks below which "auto" is one member
 TASKS_HELD_OUT, MOST_OF_TASKS = 400, 0.2  # tasks to hold out if there are enough, and the largest share of them
 UPDATES, EPOCHS, LEARNING_RATE = 1000, (12, 100), 0.02  # of each member
+LEAST_UPDATES, MOST_RATE = 500, 1.5  # of a table with few rows, at a rate that is higher by this factor
 RATE_OF_LISTS = 0.007
 LAST_SHARE, LAST_RATE = 0.15, 0.3  # epochs and rate of the last part of training, with all answers, relative to these
 USUAL_ROWS = 1000
@@ -152,9 +153,12 @@ def population(
 def length(chosen: Mapping[str, Any], data: Data) -> course.Length:
     """Length of training of each member: shorter than that of a single model, since several are averaged."""
     cells, max_epochs = fit.lengths(chosen, data)
-    if chosen["max_epochs"] == "auto" and not data.schema.listed:
-        max_epochs = int(np.clip(UPDATES // data.evidence.n_batches(cells), *EPOCHS))
     usual = RATE_OF_LISTS if data.schema.listed else LEARNING_RATE
+    if chosen["max_epochs"] == "auto" and not data.schema.listed:
+        n_batches = data.evidence.n_batches(cells)
+        updates = np.clip(LEAST_UPDATES * data.evidence.n_rows / USUAL_ROWS, LEAST_UPDATES, UPDATES)
+        max_epochs = int(np.clip(updates // n_batches, *EPOCHS))
+        usual *= float(np.clip(UPDATES / (max_epochs * n_batches), 1.0, MOST_RATE))
     rate = usual if chosen["learning_rate_is_auto"] else float(chosen["learning_rate"])
     return course.Length(cells, max_epochs, rate)
 
@@ -208,7 +212,7 @@ def train(
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> list[Trained]:
     """Train all members, as many at a time as there are cores; an interrupt ends them all after their epoch."""
-    shared, n_threads = _prepared(chosen, data, members), at_once(len(members))
+    shared, n_workers = _prepared(chosen, data, members), at_once(len(members))
     stop, lock, done = threading.Event(), threading.Lock(), 0
     total = len(members) * max(each.length.max_epochs for each in shared.values())
 
@@ -222,12 +226,12 @@ def train(
             on_epoch({"stage": "fitting", "done": done, "of": total, "figure": figure})
 
     if chosen["max_time"] is not None:
-        seconds = float(chosen["max_time"]) / -(-len(members) // n_threads)
+        seconds = float(chosen["max_time"]) / -(-len(members) // n_workers)
         limits: float | None = seconds
     else:
         limits = None
     on_epoch({"stage": "fitting", "done": 0, "of": total, "figure": f"{len(members)} members, compiling"})
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(n_workers) as pool:
         waiting: list[Future[Trained]] = [
             pool.submit(_train, shared[each.reading], each, place, seed, told, limits)
             for place, each in enumerate(members)
@@ -251,9 +255,14 @@ def _prepared(
     return found
 
 
+def n_threads(n_tasks: int) -> int:
+    """Threads for so many tasks on the host."""
+    return max(1, min(n_tasks, _n_cores()))
+
+
 def at_once(n_members: int) -> int:
-    """How many members are trained, or asked, at a time."""
-    return 1 if jax.default_backend() != "cpu" else min(n_members, _n_cores())
+    """How many members are trained, or asked, at a time; on an accelerator two, which are compiled side by side."""
+    return min(n_members, _n_cores() if jax.default_backend() == "cpu" else 2)
 
 
 def _plan(shared: _Training) -> Plan:
