@@ -136,14 +136,17 @@ class Groups:
         """The same orders without these slots, tiers renumbered consecutively; an order of one tier says nothing."""
         gone, numpy = self.to_items(slots), numpy_for(self.tier)
         tier = numpy.where(gone, numpy.full_like(self.tier, -1), self.tier)
+        if self.n_tiers == 2:  # both tiers keep their numbers, if both are left
+            both = (tier == 1).any(axis=-1) & (tier == 0).any(axis=-1)
+            halves = None if self.halves is None else (tier.shape[-1], self.halves[1])
+            return replace(self, tier=numpy.where(both[:, :, None], tier, numpy.full_like(tier, -1)), halves=halves)
         present = replace(self, tier=tier).in_tier().any(axis=-1)
         number = np.arange(present.shape[-1]).astype(tier.dtype)[None, None, None, :]
         lower = present[:, :, None, :] & (number < tier[..., None])
         fresh = lower.sum(axis=-1).astype(tier.dtype)
         silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
-        # Of two tiers the upper one stays the upper one; of more, a tier may change its parity.
-        halves = (tier.shape[-1], self.halves[1]) if self.halves is not None and self.n_tiers == 2 else None
-        return replace(self, tier=numpy.where(silent, numpy.full_like(tier, -1), fresh), halves=halves)
+        # A tier may change its parity.
+        return replace(self, tier=numpy.where(silent, numpy.full_like(tier, -1), fresh), halves=None)
 
 
 def real_items(shape: tuple[int, ...], slots: Slots | None) -> np.ndarray:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
 from thurbo.columns.forms import Lines
 from thurbo.learning import boosted_effects, members
@@ -20,7 +21,7 @@ from thurbo.queries.direct_effects import ANSWERED, Effect, Effects, Source
 from thurbo.queries.question import Question
 
 N_PASSES = 4  # in each of them, this share of the answers is predicted
-MOST_ROWS = 5000
+MOST_ROWS = 3000
 N_BANDS = 8  # of numbers that have effects
 LEAST_ROWS = 5  # with an answer that has effects, and without it
 LEAST_SHARE = 0.02  # of the rows that answered a question, and that did not, so that this can have effects
@@ -79,8 +80,9 @@ def learn(
         number, kept = names.index(place[0]), np.flatnonzero(_as_routed(first, place[0], rows, own.row, names, turn))
         return _effects(number, own.row[kept], answers.rows(kept), found, turn[:, number], fold)
 
-    with ThreadPoolExecutor(members.n_threads(len(predicted))) as pool:
-        every = dict(zip(predicted, pool.map(one, predicted), strict=True))
+    # Each question in one thread: products of such small matrices are slower with many.
+    with threadpool_limits(1, user_api="blas"):
+        every = dict(zip(predicted, members.in_threads(one, predicted), strict=True))
     by_name: dict[str, dict[int, tuple[Effect, ...]]] = {}
     for (name, site), effects in every.items():
         if effects:
@@ -128,10 +130,9 @@ def _predict(
                 found[site] = _Predicted(now[known], code, chance[known])
             return found
 
-        with ThreadPoolExecutor(members.n_threads(len(asked))) as pool:
-            for name, found in zip(asked, pool.map(one, asked), strict=True):
-                for site, each in found.items():
-                    parts.setdefault((name, site), []).append(each)
+        for name, found in zip(asked, members.in_threads(one, asked), strict=True):
+            for site, each in found.items():
+                parts.setdefault((name, site), []).append(each)
     return {place: _Predicted(*map(np.concatenate, zip(*own, strict=True))) for place, own in parts.items()}
 
 

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from thurbo.columns import Block
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.form import line_weight
+from thurbo.columns.forms.scores import Tested
 from thurbo.errors import ThurboError
 from thurbo.estimators import effects_of_answers, posterior_draws
 from thurbo.evidence import pack as packing
@@ -182,7 +183,7 @@ def fit(
     readings: set[Reading] = {"given", *(each.reading for each in wanted)}
     schemas = {reading: read_as(informed if "missing" in reading else data.schema, reading) for reading in readings}
     schemas["given"] = data.schema
-    read = {each: _read(schemas[each], table, data, masked, chosen["unobserved"]) for each in readings}
+    read = _read_all(schemas, table, data, masked, chosen["unobserved"])
     to_train = _to_train(read, data.weight)
     drawing = posterior_draws.start(chosen, data, masked, seed)
     try:
@@ -200,7 +201,7 @@ def fit(
             mixed, gaps = partial(_mixed, weighed), missing != "ignorable"
             effects = effects_of_answers.learn(asked, masked, data.weight, mixed, gaps, seed)
         if not any(parts) and chosen["max_time"] is None:  # once the answers have weighed the members, they train them
-            everything = {each: _read(schemas[each], table, data, {}, chosen["unobserved"]) for each in readings}
+            everything = _read_all(schemas, table, data, {}, chosen["unobserved"])
             all_data = _to_train(everything, data.weight)
             ended = _groups(chosen, all_data["given"], members.finish(chosen, all_data, trained, seed))
             if len(found) > len(ended):
@@ -306,10 +307,7 @@ def _divided(weight: np.ndarray, sizes: list[int]) -> np.ndarray:
 
 
 def _able(trained: list[Member], has_lists: bool) -> list[int]:
-    """Places of the members that may lead: they read the schema as it is, and have hidden units if any of these has.
-
-    The traits that reports show are hidden units; of lists they are factors.
-    """
+    """Places of the members that may lead: with the schema as it is, and hidden units, which reports show, if any."""
     able = [place for place, each in enumerate(trained) if each.reading == "given"]
     return able if has_lists else [place for place in able if trained[place].n_hidden] or able
 
@@ -341,6 +339,10 @@ def column_answers(data: Data, name: str) -> np.ndarray:
     return column.form.scorable(column, data.blocks[name])
 
 
+def _read_all(schemas: Mapping[Reading, Schema], *how: Any) -> dict[Reading, _Read]:
+    return dict(zip(schemas, members.in_threads(lambda own: _read(own, *how), schemas.values()), strict=True))
+
+
 def _read(schema: Schema, table: Table, data: Data, masked: Mapping[str, np.ndarray], unobserved: Any) -> _Read:
     blocks, evidence = dict(data.blocks), data.evidence
     if schema is not data.schema:
@@ -361,15 +363,16 @@ def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.nda
 
 
 def _scores(trials: Mapping[str, ColumnTrial]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log score of each held-out answer by one member, its weight and column.
-
-    Pairs of items count only for columns that have no other answers: lists that are orders. There may be none at all.
-    """
+    """Log score of each held-out answer by one member, its weight and column; pairs only of lists that are orders."""
     scores, weights, columns = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, object)]
-    for name, trial in trials.items():
-        column = trial.rest.schema[name]
-        tests = [tested for tested in column.form.test(column, trial) if "" in tested.score]
-        for tested in [tested for tested in tests if tested.answer in SCORED] or tests:
+
+    def one(name: str) -> list[Tested]:
+        column = trials[name].rest.schema[name]
+        tests = [tested for tested in column.form.test(column, trials[name]) if "" in tested.score]
+        return [tested for tested in tests if tested.answer in SCORED] or tests
+
+    for name, tests in zip(trials, members.in_threads(one, trials), strict=True):
+        for tested in tests:
             scores.append(tested.score[""])
             weights.append(tested.weight)
             columns.append(np.full(len(tested.weight), name, object))
@@ -420,21 +423,25 @@ def _exponents(
     Kinds of one family are pulled towards a common power.
     """
     totals: dict[str, dict[str, np.ndarray]] = {each: {} for each in CALIBRATED}
-    for name, first in trials[0].items():
-        column = first.rest.schema[name]
-        own = totals.get(family(first.rest, name))
-        if own is None:
-            continue
+
+    def one(name: str) -> np.ndarray:
+        """Total log score of the column's answers for each power; none if it has no scored answers."""
+        column, trial = trials[0][name].rest.schema[name], replace(trials[0][name])
         asks = cast(list[Asked], [each[name].ask for each in trials])
-        mixed = MixedAsk(asks, column_weights[name], anchor=shares[name])
-        trial = replace(first)
-        trial.__dict__["ask"] = mixed
-        for place, power in enumerate(members.POWERS):
+        trial.__dict__["ask"] = mixed = MixedAsk(asks, column_weights[name], anchor=shares[name])
+        scores = []
+        for power in members.POWERS:
             mixed.exponent = float(power)
-            for tested in column.form.test(column, trial):
-                if tested.answer in SCORED:
-                    total = own.setdefault(column.kind, np.zeros(len(members.POWERS)))
-                    total[place] += tested.score[""] @ tested.weight
+            tests = [tested for tested in column.form.test(column, trial) if tested.answer in SCORED]
+            scores.append([tested.score[""] @ tested.weight for tested in tests])
+        return np.asarray(scores).sum(axis=1) if scores[0] else np.zeros(0)
+
+    calibrated = [name for name, each in trials[0].items() if family(each.rest, name) in totals]
+    for name, total in zip(calibrated, members.in_threads(one, calibrated), strict=True):
+        question = trials[0][name].rest
+        if len(total):
+            own, kind = totals[family(question, name)], question.schema[name].kind
+            own[kind] = own.get(kind, np.zeros_like(total)) + total
     found = dict[str, float]()
     for each, own in totals.items():
         if own:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import jax
 import numpy as np
@@ -29,6 +29,9 @@ from thurbo.learning.plan import Plan
 from thurbo.learning.sizes import active_only, cut
 from thurbo.learning.start import Layout, folded
 from thurbo.rbm import Params
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Reading = Literal["given", "utilities", "given, missing", "utilities, missing"]
 LEAST_ROWS = 200  # rows below which "auto" is one member
@@ -255,9 +258,10 @@ def _prepared(
     return found
 
 
-def n_threads(n_tasks: int) -> int:
-    """Threads for so many tasks on the host."""
-    return max(1, min(n_tasks, _n_cores()))
+def in_threads(one: Callable[[K], V], tasks: Collection[K]) -> list[V]:
+    """The results of tasks on the host, as many at a time as there are cores, in their order."""
+    with ThreadPoolExecutor(max(1, min(len(tasks), _n_cores()))) as pool:
+        return list(pool.map(one, tasks))
 
 
 def at_once(n_members: int) -> int:
