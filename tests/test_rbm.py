@@ -65,6 +65,25 @@ def test_expected_log_omega_is_the_mean_over_independent_units():
     assert float(ours) == pytest.approx(by_hand, rel=1e-12)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4])
+@pytest.mark.parametrize("is_ragged", [False, True])
+def test_squared_weights_and_their_gradient_with_and_without_slots(share: float, is_ragged: bool):
+    rng = np.random.default_rng(3)
+    weights = jnp.asarray(rng.normal(size=(5, 6, 3) if is_ragged else (6, 3)))
+    slots, slope = jnp.asarray(rng.random((5, 6)) < share), jnp.asarray(rng.normal(size=(5, 3)))
+    params = make_params()
+
+    def ours(w):
+        return (slope * rbm.squared_weights(params._replace(weights=w), slots)).sum()
+
+    def plain(w):
+        every = jnp.broadcast_to(w, (5, 6, 3))
+        return (slope * jnp.where(slots[:, :, None], every**2, 0.0).sum(axis=1)).sum()
+
+    for function in (lambda f: f, jax.grad, lambda f: jax.jit(jax.grad(f))):
+        np.testing.assert_allclose(function(ours)(weights), function(plain)(weights), rtol=1e-12, atol=1e-12)
+
+
 def test_factor_posterior_is_gaussian_conditioning():
     """z | x_o, h from the joint Gaussian of (z, x_o), by its covariance."""
     params = make_params(n_factors=2)

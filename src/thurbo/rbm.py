@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from thurbo import _runtime, whitening  # noqa: F401  (_runtime keeps compiled programs)
-from thurbo._typing import Array, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
+from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.constraints.base import Gauge
 
 LOG_2PI = 1.8378770664093453
@@ -183,11 +183,45 @@ def log_omega(params: Params, h: Float[Array, "#row hidden"], present: RowsMask 
     return prior_of_hidden(params, h) + 0.5 * (mean * mean).sum(-1)
 
 
-def expected_log_omega(params: Params, q: Hidden, slots: RowsMask | None) -> PerRow:
-    """E_q[½‖m(h)‖²] over `slots` for independent h_k ~ Bernoulli(q_k): ½‖m(q)‖² + ½ Σ_ik W_ik² q_k (1 − q_k)."""
-    mean = only(latent_mean(params, q), slots)
-    spread = only(to_slots(params.weights**2, q * (1.0 - q)), slots)
-    return 0.5 * (mean * mean + spread).sum(-1)
+def expected_log_omega(
+    params: Params, q: Hidden, slots: RowsMask, mean: Float[Array, "#row slot"] | None = None
+) -> PerRow:
+    """E_q[½‖m(h)‖²] over `slots` for independent h_k ~ Bernoulli(q_k): ½‖m(q)‖² + ½ Σ_ik W_ik² q_k (1 − q_k).
+
+    `mean` is m(q), if the caller has it.
+    """
+    mean = only(latent_mean(params, q) if mean is None else mean, slots)
+    return 0.5 * ((mean * mean).sum(-1) + (q * (1.0 - q) * squared_weights(params, slots)).sum(-1))
+
+
+def squared_weights(params: Params, slots: RowsMask) -> Hidden:
+    """Σ_i W_ik² over `slots`, for every unit of every row.
+
+    It is wanted for slots without evidence. Complete rows have none, and are spared the product of matrices.
+    """
+    part = jnp.asarray(slots).astype(params.weights.dtype)
+    return _squares(params.weights, part, jnp.asarray(slots).any())
+
+
+@jax.custom_vjp
+def _squares(weights: Float[Array, "*site unit"], part: Rows, is_any: Bool[Array, ""]) -> Float[Array, "row unit"]:
+    none = jnp.zeros((part.shape[0], weights.shape[-1]), weights.dtype)
+    return jax.lax.cond(is_any, lambda: to_units(weights**2, part), lambda: none)
+
+
+def _squares_forward(weights: Array, part: Rows, is_any: Bool[Array, ""]) -> tuple[Array, tuple[Array, ...]]:
+    return _squares(weights, part, is_any), (weights, part, is_any)
+
+
+def _squares_backward(kept: tuple[Array, ...], slope: Float[Array, "row unit"]) -> tuple[Array, Array, None]:
+    """2 W_ik Σ_r part_ri slope_rk. JAX's own rule would store what only one of the two cases needs."""
+    weights, part, is_any = kept
+    to_weights = "ri,rk->ik" if weights.ndim == 2 else "ri,rk->rik"
+    of_some = lambda: 2.0 * weights * jnp.einsum(to_weights, part, slope)  # noqa: E731
+    return jax.lax.cond(is_any, of_some, lambda: jnp.zeros_like(weights)), jnp.zeros_like(part), None
+
+
+_squares.defvjp(_squares_forward, _squares_backward)
 
 
 def sample_hidden(key: PRNGKey, params: Params, x: Rows) -> Hidden:

@@ -20,11 +20,14 @@ from thurbo.evidence import Evidence
 from thurbo.inference.gibbs import clamp
 from thurbo.rbm import Params
 
+_State = tuple[Hidden, Factors, Rows]  # log-odds of h, z, and the mean of x given q(h)
+
 
 class MeanField(NamedTuple):
     """q(h_k = 1), its log-odds, and the mean of z with the whitener of its covariance.
 
-    `felt` is the mean over rows of the input of the hidden units from each slot, x̂ − Vz, in the last step.
+    `felt` is the mean over rows of the input of the hidden units from each slot, x̂ − Vz, in the last step. `mean` is
+    m(q), the mean of every slot's x without factors.
     """
 
     hidden: Hidden
@@ -32,6 +35,7 @@ class MeanField(NamedTuple):
     factors: Factors
     whitener: Float[Array, "row factor factor"] | None
     felt: Float[Array, " slot"]
+    mean: Rows
 
 
 def mean_field(
@@ -55,16 +59,14 @@ def mean_field(
     given = clamp(params, evidence, known)
     seen = given.params
     region = given.region if mass == "exact" else given.region.smooth()
-    free = evidence.free.astype(params.weights.dtype)
-    self_coupling = rbm.to_units(seen.weights**2, free)
+    self_coupling = rbm.squared_weights(seen, evidence.free)
 
     base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
     usual = rbm.latent_mean(seen, base[None, :])
 
-    def one(state: tuple[Hidden, Factors], _: None) -> tuple[tuple[Hidden, Factors], Float[Array, " slot"]]:
-        log_odds, z = state
+    def one(state: _State, _: None) -> tuple[_State, Float[Array, " slot"]]:
+        log_odds, z, mean = state
         q = jax.nn.sigmoid(log_odds)
-        mean = rbm.latent_mean(seen, q)
         shift = rbm.factor_shift(seen, z)
         x = region.mean(mean + shift)
         if latent_bound is not None:
@@ -73,15 +75,19 @@ def mean_field(
             z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.whitener)
         seen_of_x = rbm.only(x - shift, given.present)
         fresh = rbm.hidden_logits(seen, seen_of_x) - (q - 0.5) * self_coupling
-        return (damping * log_odds + (1.0 - damping) * fresh, z), seen_of_x[:n_felt].mean(axis=0)
+        log_odds = damping * log_odds + (1.0 - damping) * fresh
+        return (log_odds, z, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))), seen_of_x[:n_felt].mean(axis=0)
 
     rows = evidence.n_rows
     log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
     if seen.hidden_bias.ndim == 2:  # where presence moves the start, as it moves γ
         log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
+        mean = rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
+    else:  # the same for all rows that have the same sites
+        mean = jnp.broadcast_to(usual, evidence.observed.shape)
     z = jnp.zeros((rows, params.n_factors), params.weights.dtype) if seen.factor_prior is None else seen.factor_prior
-    (log_odds, z), felt = jax.lax.scan(one, (log_odds, z), None, length=n_steps)
-    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener, jax.lax.stop_gradient(felt[-1]))
+    (log_odds, z, mean), felt = jax.lax.scan(one, (log_odds, z, mean), None, length=n_steps)
+    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener, jax.lax.stop_gradient(felt[-1]), mean)
 
 
 def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows, Rows]:
@@ -90,7 +96,9 @@ def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows
     The predictive distribution of a cell, with the uncertainty about h and z that a plug-in mean leaves out.
     """
     seen = slots_from.seen(params)
-    mean = rbm.latent_mean(seen, q.hidden) + rbm.factor_shift(seen, q.factors)
+    # In a task, parameters are relative to the items that are shown: these may be others.
+    mean = q.mean if seen.spread is None else rbm.latent_mean(seen, q.hidden)
+    mean = mean + rbm.factor_shift(seen, q.factors)
     added = rbm.to_slots(seen.weights**2, q.hidden * (1.0 - q.hidden))
     if q.whitener is not None:
         added = added + factor_variance(seen, q.whitener)

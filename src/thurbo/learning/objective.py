@@ -32,7 +32,7 @@ def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow
     mean = rbm.latent_mean(seen, state.hidden)
     value = rbm.prior_of_hidden(seen, state.hidden)
     value = value + 0.5 * (rbm.only(mean, observed) ** 2).sum(-1)
-    value = value + rbm.expected_log_omega(seen, state.hidden, evidence.free)
+    value = value + rbm.expected_log_omega(seen, state.hidden, evidence.free, mean)
     region = evidence.region(seen.gauge)
     value = value + region.log_mass(mean + rbm.factor_shift(seen, state.factors))
     if seen.factor_prior is not None:  # the parameters of the prior of z are learned, too
@@ -98,7 +98,7 @@ def prediction_and_marginal(
     moments = predictive(params, _most_active(q, n, plan), every.rows(slice(n + 1)))
     mean, deviation = (jnp.concatenate([each, jnp.tile(each[n:], (some - 1, 1))]) for each in moments)
     value = _of_masked(region, every, mean, deviation, hidden, plan)
-    own = MeanField(q.hidden[:n], q.log_odds[:n], q.factors[:n], None, q.felt)
+    own = MeanField(q.hidden[:n], q.log_odds[:n], q.factors[:n], None, q.felt, q.mean[:n])
     return value[:n], value[n:], own
 
 

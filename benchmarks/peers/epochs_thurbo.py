@@ -1,0 +1,92 @@
+"""thurbo on the same rows. Each column is a yes or no; every update is float32.
+
+"update": persistent chains, as many as rows in a batch, one step per update, gradient ascent with momentum. An update
+has seven products of matrices: one step of mean-field from the average activations gives hidden probabilities of the
+data, then means of x given these, and a half of the gradient; of the chains x, hidden units and means of x given these,
+and the other half. Per cell it needs a truncated mean (twice), the log of a normal probability with its slope, and a
+normal draw, where a binary RBM needs a logistic function and a uniform draw. Public settings, except that
+`Likelihood` has ten steps of mean-field.
+"likelihood": the same with these ten steps, 26 products.
+"default": TBM(n_hidden=...) with every other setting left alone. Cells are masked and predicted by five steps of
+mean-field, through which the gradient goes; a share of the likelihood is added by 1,000 chains of five steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from epochs_worker import Task, claim_output, read, serve
+
+import thurbo as tb
+from thurbo.evidence import pack as packing
+from thurbo.learning import fit as fitting
+from thurbo.learning import settings, trainer
+
+ROUNDS = {"update": 1, "likelihood": 10}  # steps of mean-field
+
+
+class Epochs:
+    """Epochs of a model whose rows are on the device; each call is one in random order.
+
+    `rounds` are steps of mean-field, where they are not those of the settings.
+    """
+
+    def __init__(self, model: tb.TBM, rows: Any, columns: dict[str, Any], rounds: int | None = None) -> None:
+        schema = tb.Schema(columns).fit(rows)
+        blocks = schema.compile(rows)
+        own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
+        chosen = settings.of_columns(settings.flat(model.get_params(deep=False)), own, is_exact=False)
+        evidence = packing.pack(blocks.values(), chosen["unobserved"], most_widths=0).on_device()
+        self.data = fitting.Data(schema, blocks, evidence, np.ones(evidence.n_rows))
+        self.layout, self.weight = self.data.layout, jnp.ones(evidence.n_rows, jnp.float32)
+        size = fitting.size_of(chosen, self.data)
+        plan = settings.plan(chosen, *size)
+        self.plan = plan if rounds is None else replace(plan, n_mean_field_steps=rounds)
+        self.cells, _ = fitting.lengths(chosen, self.data)
+        self.rate = jnp.float32(chosen["learning_rate"])
+        self.state = fitting.start(jax.random.key(0), self.data, size, int(chosen["n_chains"]), self.plan)
+        self.number = 0
+
+    def __call__(self) -> None:
+        self.number += 1
+        key, fall = jax.random.key(self.number), trainer.Fall(jnp.float32(1e9), jnp.float32(2e9))
+        how = (self.layout, self.rate, fall, self.plan, self.cells)
+        self.state, _ = trainer.epoch(key, self.state, self.data.evidence, self.weight, *how)
+        jax.block_until_ready(self.state)
+
+
+def main() -> None:
+    """Serve epochs of a table or of lists."""
+    answers, task = claim_output(), read()
+    epochs = of_lists(task) if task.how == "lists" else of_table(task)
+    serve(answers, epochs, {name: version(name) for name in ("thurbo", "jax", "jaxlib")})
+
+
+def of_table(task: Task) -> Epochs:
+    """A table of yes or no."""
+    frame = pd.DataFrame(task.table.astype(bool)).rename(columns="c{}".format)
+    columns = dict.fromkeys(frame, tb.Binary())
+    if task.how == "default":
+        return Epochs(tb.TBM(n_hidden=task.n_hidden), frame, columns)
+    size = {"n_hidden": task.n_hidden, "n_factors": 0, "batch_size": task.batch}
+    learning = tb.Likelihood(
+        n_negative_steps=1, n_chains=task.batch, optimizer="sgd", sparsity_weight=0.0, validation_fraction=0.0
+    )
+    return Epochs(tb.TBM(**size, weight_decay=0.0, learning=learning), frame, columns, ROUNDS[task.how])
+
+
+def of_lists(task: Task) -> Epochs:
+    """Lists with every setting left alone; the table has a row for each rating: user, movie, and 1 to 5 stars."""
+    long = pd.DataFrame(task.table, columns=["user", "item", "rating"])
+    users = tb.from_long(long, row="user", item="item", score="rating")
+    return Epochs(tb.TBM(), users, {"item": tb.Ratings()})
+
+
+if __name__ == "__main__":
+    main()
