@@ -206,6 +206,8 @@ class Structure(NamedTuple):
     own_slots     slots that no box confines in any row, as promised on the host; empty where nothing is promised
     tasks         comparisons with noise of their own, as (first slot, number of tasks, slots of each): a site may have
                   a slot in several of them; None where a site has one slot at most
+    groups        slots of each of its groups, −1 for padding, if `move` can put them elsewhere; None if not
+    are_choices   whether these put one item above the others, so that items that take no part cost little
     """
 
     couples: bool = False
@@ -213,6 +215,8 @@ class Structure(NamedTuple):
     is_estimated: bool = False
     own_slots: tuple[int, ...] = ()
     tasks: tuple[int, int, int] | None = None
+    groups: tuple[tuple[int, ...], ...] | None = None
+    are_choices: bool = False
 
 
 @runtime_checkable
@@ -245,6 +249,16 @@ class Constraint(Protocol, metaclass=_Static):
 
     def release(self, slots: RowsMask) -> Constraint:
         """The same constraint, saying nothing about `slots`."""
+
+
+class Movable(Constraint, Protocol):
+    """A constraint whose structure has `groups`."""
+
+    def move(self, slots: tuple[tuple[int, ...], ...], where: np.ndarray, n_slots: int) -> Movable:
+        """The same groups at other slots, on the host; `where` are their numbers among these, [group].
+
+        Groups and items that are added take no part.
+        """
 
 
 def rescale(value: Float[Array, "*shape"], scale: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -7,7 +7,9 @@ host what all groups have in common (depth, width, form), which chooses the shor
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +21,8 @@ from thurbo.constraints.base import Structure, numpy_for, pick
 Form = Literal["choice", "permutation", "ranking", "places", "any"]
 Slots = tuple[tuple[int, ...], ...]
 C = TypeVar("C", bound="Groups")
+
+MOST_RUNS = 3  # of groups of one size, for which slices are compiled
 
 
 def consecutive(tier: np.ndarray) -> np.ndarray:
@@ -58,13 +62,15 @@ class Groups:
     halves: tuple[int, int] | None = None
     alone: bool = False
     tasks: bool = False
+    can_move: ClassVar[bool] = False  # whether only codes say what the items of a group are
 
     @property
     def structure(self) -> Structure:
         own = self.slots if self.alone and self.slots is not None else ()
         tasks = (self.slots[0][0], len(self.slots), len(self.slots[0])) if self.tasks and self.slots else None
         own_slots = tuple(slot for group in own for slot in group if slot >= 0)
-        return Structure(couples=True, own_slots=own_slots, tasks=tasks)
+        groups = self.slots if self.can_move and self.alone and not self.tasks else None
+        return Structure(couples=True, own_slots=own_slots, tasks=tasks, groups=groups, are_choices=self.has_one_top)
 
     @property
     def n_tiers(self) -> int:
@@ -92,6 +98,9 @@ class Groups:
         """`[row, slot]` → `[row, order, item]`."""
         if self.slots is None:
             return value[:, None, :]
+        runs = None if isinstance(value, np.ndarray) else runs_of(self.slots)
+        if runs is not None:
+            return _stacked(value, runs, len(self.slots[0]))
         index = np.maximum(np.asarray(self.slots), 0)
         found = pick(value, index.reshape(-1), 1)
         return found.reshape(found.shape[0], *index.shape)
@@ -101,6 +110,9 @@ class Groups:
         flat = value.reshape(value.shape[0], -1)
         if self.slots is None:
             return flat
+        runs = None if isinstance(value, np.ndarray) else runs_of(self.slots)
+        if runs is not None:
+            return _unstacked(value, runs, self.n_slots, elsewhere)
         place = np.full(self.n_slots, flat.shape[1])
         index = np.asarray(self.slots).reshape(-1)
         place[index[index >= 0]] = np.flatnonzero(index >= 0)
@@ -109,13 +121,16 @@ class Groups:
         return pick(padded, place, 1)
 
     def add_to_slots(self, value: Array) -> Array:
-        """`to_slots` of finite numbers, zero elsewhere, as a matrix product.
+        """`to_slots` of finite numbers, zero elsewhere: as a matrix product, if groups are not one after another.
 
         A gather instead doubled the time of mean-field on a CPU, since XLA fuses it with its neighbours.
         """
         flat = value.reshape(value.shape[0], -1)
         if self.slots is None:
             return flat
+        runs = runs_of(self.slots)
+        if runs is not None:
+            return _unstacked(value, runs, self.n_slots, 0.0)
         index = np.asarray(self.slots).reshape(-1)
         place = (index[:, None] == np.arange(self.n_slots)[None, :]).astype(flat.dtype)
         return jnp.matmul(flat, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
@@ -132,6 +147,15 @@ class Groups:
         where = tuple(tuple(to[slot] if slot >= 0 else -1 for slot in group) for group in own)
         return replace(self, slots=where, n_slots=n_slots)
 
+    def move(self: C, slots: Slots, where: np.ndarray, n_slots: int) -> C:
+        """The same groups at other slots, with more groups and items that take no part."""
+        own = np.asarray(self.tier)
+        tier = np.full((len(own), len(slots), len(slots[0])), -1, own.dtype)
+        tier[:, where, : own.shape[2]] = own
+        added = tier.shape[2] - own.shape[2]
+        halves = None if self.halves is None else (self.halves[0] + added, self.halves[1])
+        return replace(self, tier=tier, slots=slots, n_slots=n_slots, halves=halves)
+
     def release(self: C, slots: RowsMask) -> C:
         """The same orders without these slots, tiers renumbered consecutively; an order of one tier says nothing."""
         gone, numpy = self.to_items(slots), numpy_for(self.tier)
@@ -147,6 +171,51 @@ class Groups:
         silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
         # A tier may change its parity.
         return replace(self, tier=numpy.where(silent, numpy.full_like(tier, -1), fresh), halves=None)
+
+
+class Run(NamedTuple):
+    """Groups of one size, one after another: their first slot, their number, and items of each."""
+
+    first: int
+    n_groups: int
+    size: int
+
+
+@lru_cache(maxsize=4096)
+def runs_of(slots: Slots) -> tuple[Run, ...] | None:
+    """All groups as a few runs that follow each other, so that slices are enough; None if they are not like this."""
+    index = np.asarray(slots)
+    sizes = (index >= 0).sum(axis=1)
+    real = index.reshape(-1)[index.reshape(-1) >= 0]
+    is_padded_last = ((index >= 0) == (np.arange(index.shape[1])[None, :] < sizes[:, None])).all()
+    if not len(real) or not is_padded_last or not (np.diff(real) == 1).all():
+        return None
+    found, at = [], int(real[0])
+    for size, same in groupby(sizes.tolist()):
+        found.append(Run(at, len(list(same)), size))
+        at += found[-1].n_groups * size
+    return tuple(found) if len(found) <= MOST_RUNS else None
+
+
+def _stacked(value: Any, runs: tuple[Run, ...], most: int) -> Any:
+    """`[row, slot]` → `[row, order, item]`; one where there is no item, which is a deviation, too."""
+    parts = []
+    for first, n_groups, size in runs:
+        own = jax.lax.slice_in_dim(jnp.asarray(value), first, first + n_groups * size, axis=1)
+        own = own.reshape(own.shape[0], n_groups, size)
+        parts.append(jnp.pad(own, ((0, 0), (0, 0), (0, most - size)), constant_values=1))
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=1)
+
+
+def _unstacked(value: Any, runs: tuple[Run, ...], n_slots: int, elsewhere: Any) -> Any:
+    """`[row, order, item]` → `[row, slot]`."""
+    parts, begin = [], 0
+    for _, n_groups, size in runs:
+        parts.append(value[:, begin : begin + n_groups, :size].reshape(value.shape[0], n_groups * size))
+        begin += n_groups
+    flat = jnp.concatenate(parts, axis=1)
+    first = runs[0].first
+    return jnp.pad(flat, ((0, 0), (first, n_slots - first - flat.shape[1])), constant_values=elsewhere)
 
 
 def real_items(shape: tuple[int, ...], slots: Slots | None) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,8 @@ from thurbo.constraints.masses import tiers
 @dataclass(frozen=True)
 class OneOf(Groups):
     """The largest of each group is one of the items coded 1; 0 for the others, −1 takes no part; width = max |S|."""
+
+    can_move: ClassVar[bool] = True
 
     @classmethod
     def of(cls, tier: np.ndarray, slots: Slots | None = None, n_slots: int | None = None) -> OneOf:

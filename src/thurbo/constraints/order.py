@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from thurbo.normal import truncnorm
 Mass = Literal["exact", "gumbel"]
 Items = Float[Array, "row order item"]
 
+_WITHOUT_SOME: dict[Form, Form] = {"permutation": "ranking", "choice": "places"}  # forms if some items take no part
 CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # a Gumbel variable of this scale has unit variance
 
 
@@ -44,6 +45,7 @@ class Order(Groups):
     mass: Mass = "exact"
     gumbel_scale: float = 1.0
     form: Form = "any"
+    can_move: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -65,8 +67,11 @@ class Order(Groups):
 
     def release(self, slots: RowsMask) -> Order:
         """As for all groups; a ranking without some items is still a ranking, and a choice becomes the first place."""
-        left: dict[Form, Form] = {"permutation": "ranking", "choice": "places"}
-        return replace(super().release(slots), form=left.get(self.form, self.form))
+        return replace(super().release(slots), form=_WITHOUT_SOME.get(self.form, self.form))
+
+    def move(self, slots: Slots, where: np.ndarray, n_slots: int) -> Order:
+        """As for all groups; where items are added, not all of them take part."""
+        return replace(super().move(slots, where, n_slots), form=_WITHOUT_SOME.get(self.form, self.form))
 
     def region(self, gauge: Gauge) -> OrderRegion:
         """Differences of utilities have neither cuts nor scales: the region is the order itself."""

@@ -19,6 +19,7 @@ from thurbo._typing import Array, Int, PRNGKey
 from thurbo.constraints import Context
 from thurbo.errors import SchemaError
 from thurbo.evidence.buckets import Buckets
+from thurbo.evidence.padding import ROWS, Padding
 from thurbo.learning import course, settings, sizes, trainer
 from thurbo.learning import start as starting
 from thurbo.learning.checkpoint import Checkpoint, Unfinished, fingerprint
@@ -37,6 +38,16 @@ class Data(NamedTuple):
     blocks: Mapping[str, Block]
     evidence: Buckets
     weight: np.ndarray
+
+    @property
+    def n_cuts(self) -> int:
+        """The most cuts of a site, and one where there are none: so many columns has the array of cuts."""
+        return max(1, int(self.schema.n_cuts.max(initial=0)))
+
+    @property
+    def padding(self) -> Padding | None:
+        """How the table shares its programs with others; None if it does not, as with many rows."""
+        return Padding.of(self.evidence) if self.evidence.n_rows <= ROWS[-1] else None
 
     @property
     def layout(self) -> Layout:
@@ -93,7 +104,13 @@ class Outcome(NamedTuple):
 
 
 def start(
-    key: PRNGKey, data: Data, size: tuple[int, int], n_chains: int, plan: Plan, n_rows: int = 0
+    key: PRNGKey,
+    data: Data,
+    size: tuple[int, int],
+    n_chains: int,
+    plan: Plan,
+    n_rows: int = 0,
+    padding: Padding | None = None,
 ) -> trainer.TrainState:
     """Small random weights around the independent model; cuts and utilities start at the observed frequencies.
 
@@ -105,8 +122,8 @@ def start(
     columns = [(name, schema[name]) for name in schema.with_sites]
     starts = [column.form.start(column, data.blocks[name], data.weight) for name, column in columns]
     width = max([each.cuts.shape[1] for each in starts], default=0)
-    padded = [np.pad(each.cuts, ((0, 0), (0, width - each.cuts.shape[1])), constant_values=np.inf) for each in starts]
-    cuts, bias = np.concatenate(padded), np.concatenate([each.bias for each in starts])
+    wide = [np.pad(each.cuts, ((0, 0), (0, width - each.cuts.shape[1])), constant_values=np.inf) for each in starts]
+    cuts, bias = np.concatenate(wide), np.concatenate([each.bias for each in starts])
     log_scale = np.concatenate([np.full(len(each.bias), np.log(each.scale)) for each in starts])
     n_presence, n_context = sum(size) if plan.presence and lists else 0, schema.context.shape[1]
     if n_context and plan.objective != "exact":
@@ -134,8 +151,13 @@ def start(
         gram = design.matrix.T @ design.matrix + 1e-3 * max(len(design.matrix), 1) * np.eye(design.matrix.shape[1])
         options["effects"][own] = np.linalg.solve(gram, design.matrix.T @ bias[where])
         bias[where] = (bias[where] - design.matrix @ options["effects"][own]) * design.constants
-    values = starting.values(cuts, schema.n_cuts, np.dtype(np.float32), site_bias=bias, **options)
-    return _begin(key, values, *size, n_presence, n_context, n_chains, plan, n_rows)
+    n_cuts = schema.n_cuts
+    if padding is not None:
+        cuts, n_cuts, bias = padding.cuts(cuts), padding.sites(n_cuts, 0), padding.sites(bias, 0.0)
+        options["log_scale"] = padding.sites(log_scale, 0.0)
+    values = starting.values(cuts, n_cuts, np.dtype(np.float32), site_bias=bias, **options)
+    state = _begin(key, values, *size, n_presence, n_context, n_chains, plan, n_rows)
+    return state if padding is None else sizes.only_real(padding, state)
 
 
 @partial(

@@ -22,12 +22,14 @@ import numpy as np
 
 from thurbo import _runtime
 from thurbo._typing import Array, Int, PRNGKey
+from thurbo.evidence.padding import Padding
 from thurbo.learning import course, fit, settings
 from thurbo.learning.checkpoint import Checkpoint, Unfinished, fingerprint
 from thurbo.learning.fit import Data
 from thurbo.learning.plan import Plan
-from thurbo.learning.sizes import active_only, cut
+from thurbo.learning.sizes import active_only, cut, pad
 from thurbo.learning.start import Layout, folded
+from thurbo.learning.trainer import TrainState
 from thurbo.rbm import Params
 
 K = TypeVar("K")
@@ -112,6 +114,7 @@ LEAST_UPDATES, MOST_RATE = 500, 1.5  # of a table with few rows, at a rate that 
 RATE_OF_LISTS = 0.007
 LAST_SHARE, LAST_RATE = 0.15, 0.3  # epochs and rate of the last part of training, with all answers, relative to these
 USUAL_ROWS = 1000
+STEP = 1.2  # in which sizes grow
 
 
 def usual_members(n_rows: int) -> tuple[Member, ...]:
@@ -133,19 +136,20 @@ def population(
     Without ordered levels, or without patterns of missing answers, the readings that differ in them are one.
     """
     grow = 1.0 if has_lists else max(1.0, (n_rows / USUAL_ROWS) ** 0.5)
+    sizes = STEP ** int(np.log(grow) / np.log(STEP) + 1e-9)  # a few sizes, so that tables share compiled programs
     every = usual_members(n_rows)
     if has_lists:
         every = USUAL_OF_TASKS if has_tasks else USUAL_OF_LISTS
     found = []
     for place in range(n):
         usual = every[place % len(every)]
-        n_hidden, n_factors = (round(grow * each) for each in (usual.n_hidden, usual.n_factors))
+        n_hidden, n_factors = (round(sizes * each) for each in (usual.n_hidden, usual.n_factors))
         if chosen["n_hidden"] != "auto":
             n_hidden, n_factors = int(chosen["n_hidden"]), 0
         if chosen["n_factors"] != "auto":
             n_factors = int(chosen["n_factors"])
         if n_hidden == n_factors == 0 and chosen["n_hidden"] == "auto":  # it had only factors, and none are wanted
-            n_hidden = round(grow * usual.n_factors)
+            n_hidden = round(sizes * usual.n_factors)
         decay = usual.weight_decay / grow**0.5 if chosen["weight_decay_is_auto"] else float(chosen["weight_decay"])
         reading = usual.reading if has_levels else usual.reading.replace("utilities", "given")
         reading = reading if has_gaps else reading.removesuffix(", missing")
@@ -198,13 +202,18 @@ def checkpoint_of(path: str | PathLike[str], place: int) -> Path:
 
 
 class _Training(NamedTuple):
-    """What the members of one reading share."""
+    """What the members of one reading share; `rows` are in the common shape of `padding`, if there is one."""
 
     chosen: Mapping[str, Any]
     data: Data
     rows: course.Rows
     size: tuple[int, int]
     length: course.Length
+    padding: Padding | None
+
+    def params(self, found: Params) -> Params:
+        """The parameters of the table's own sites."""
+        return found if self.padding is None else self.padding.own_params(found, self.data.n_cuts)
 
 
 def train(
@@ -253,8 +262,13 @@ def _prepared(
     found = {}
     for reading in {each.reading for each in members}:
         own = data[reading]
-        rows = course.Rows(own.evidence.on_device(), np.asarray(own.weight, np.float32))
-        found[reading] = _Training(chosen, own, rows, size, length(chosen, own))
+        padding, evidence, weight = own.padding, own.evidence, np.asarray(own.weight, np.float32)
+        if padding is not None:
+            evidence = padding.table(evidence)
+            weight = np.resize(weight, evidence.buckets[0].n_rows)
+        own_length = length(chosen, own._replace(evidence=evidence))
+        rows = course.Rows(evidence.on_device(), weight)
+        found[reading] = _Training(chosen, own, rows, size, own_length, padding)
     return found
 
 
@@ -269,15 +283,22 @@ def at_once(n_members: int) -> int:
     return min(n_members, _n_cores() if jax.default_backend() == "cpu" else 2)
 
 
-def _plan(shared: _Training) -> Plan:
-    return settings.plan({**shared.chosen, "weight_decay": 0.0}, *shared.size)
-
-
-def _layout(data: Data, size: tuple[int, int], member: Member) -> Layout:
+def _layout(data: Data, size: tuple[int, int], member: Member, padding: Padding | None) -> Layout:
     decay = (member.weight_decay * shrinkage(data)).astype(np.float32)
     found = active_only(data.layout, size, member.n_hidden, member.n_factors)
     factor = jax.device_put(np.float32(member.shrinkage)) if data.schema.listed else None
-    return found._replace(decay=jax.device_put(decay), shrinkage=factor)
+    found = found._replace(decay=jax.device_put(decay), shrinkage=factor)
+    return found if padding is None else pad(padding, found)
+
+
+def _begun(
+    key: PRNGKey, chosen: Mapping[str, Any], data: Data, size: tuple[int, int], member: Member, padding: Padding | None
+) -> tuple[TrainState, Layout, Plan]:
+    """The initial state of a member, with unused units; its layout and its plan."""
+    plan = settings.plan({**chosen, "weight_decay": 0.0}, *size)
+    layout = _layout(data, size, member, padding)
+    state = fit.start(key, data, size, int(chosen["n_chains"]), plan, padding=padding)
+    return cut(state, layout, *member[:2])[0], layout, plan
 
 
 def shrinkage(data: Data) -> np.ndarray:
@@ -309,10 +330,9 @@ def _train(
     on_epoch: Callable[[dict[str, Any]], None],
     seconds: float | None,
 ) -> Trained:
-    chosen, data, rows, size, own_length = shared
+    chosen, data, rows, size, own_length, padding = shared
     _, key_start, key_fit = _keys(np.int32(seed), np.int32(place))
-    plan, layout = _plan(shared), _layout(data, size, member)
-    state, _ = cut(fit.start(key_start, data, size, int(chosen["n_chains"]), plan), layout, *member[:2])
+    state, layout, plan = _begun(key_start, chosen, data, size, member, padding)
     mark, checkpoint = fingerprint(rows, state, layout, plan, own_length), None
     if chosen["checkpoint"] is not None:
         checkpoint = Checkpoint(checkpoint_of(chosen["checkpoint"], place), mark)
@@ -331,7 +351,7 @@ def _train(
     if checkpoint is not None and fitted.unfinished is not None:
         checkpoint.write(fitted.unfinished)
     unfinished = None if fitted.unfinished is None else Unfinished(mark, fitted.unfinished)
-    return Trained(member, fitted.params, fitted, unfinished)
+    return Trained(member, shared.params(fitted.params), fitted, unfinished)
 
 
 def finish(
@@ -343,13 +363,14 @@ def finish(
     def one(place: int) -> Trained:
         each = trained[place]
         own, state = shared[each.member.reading], each.fitted.state
-        plan, layout = _plan(own), _layout(own.data, own.size, each.member)
+        plan = settings.plan({**chosen, "weight_decay": 0.0}, *own.size)
+        layout = _layout(own.data, own.size, each.member, own.padding)
         epochs, rate = max(1, round(LAST_SHARE * own.length.max_epochs)), LAST_RATE * own.length.learning_rate
         short = own.length._replace(max_epochs=epochs, learning_rate=rate)
         key = _keys(np.int32(seed), np.int32(len(trained) + place))[0]
         again, work = state._replace(step=jax.device_put(np.int32(0))), course.work_of(own.rows, own.length)
         found = course.fit(key, again, own.rows, layout, plan, short, work=work)
-        return each if found.problem and not is_unsettled(found) else each._replace(params=found.params)
+        return each if found.problem and not is_unsettled(found) else each._replace(params=own.params(found.params))
 
     with ThreadPoolExecutor(at_once(len(trained))) as pool:
         return list(pool.map(one, range(len(trained))))
@@ -362,10 +383,10 @@ def is_unsettled(fitted: course.Fitted) -> bool:
 
 def independent(chosen: Mapping[str, Any], data: Data, size: tuple[int, int]) -> Params:
     """The model without dependence, at the frequencies of the answers: as large as the other members."""
-    plan = settings.plan({**chosen, "weight_decay": 0.0}, *size)
-    start = fit.start(_keys(np.int32(0), np.int32(0))[0], data, size, int(chosen["n_chains"]), plan)
-    state, layout = cut(start, _layout(data, size, Member(0, 0, 0.0)), 0, 0)
-    return folded(state.learnable, state.centre, layout)
+    key, padding = _keys(np.int32(0), np.int32(0))[0], data.padding
+    state, layout, _ = _begun(key, chosen, data, size, Member(0, 0, 0.0), padding)
+    found = folded(state.learnable, state.centre, layout)
+    return found if padding is None else padding.own_params(found, data.n_cuts)
 
 
 def active(params: Params, member: Member) -> Params:

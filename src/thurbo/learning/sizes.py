@@ -1,6 +1,7 @@
 """§6 Numbers of hidden units and factors: a rule for single models, and models of different sizes in one program.
 
-Members of a population have different sizes. They share the program of the largest size; unused units stay at zero.
+Members of a population have different sizes. They share the program of the largest size; unused units stay at zero, and
+so do sites that are added to share programs with other tables (`evidence.padding`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from thurbo.evidence.padding import Padding
 from thurbo.learning.start import Layout
 from thurbo.learning.trainer import TrainState
 
@@ -52,3 +54,17 @@ def active_only(layout: Layout, size: tuple[int, int], n_hidden: int, n_factors:
     units, factors = (np.arange(most) < n for most, n in zip(size, (n_hidden, n_factors), strict=True))
     units, factors = jax.device_put((units, factors))
     return layout._replace(active_hidden=units, active_factors=factors)
+
+
+def only_real(padding: Padding, state: TrainState) -> TrainState:
+    """An initial state in the common shape without what was drawn for sites that are added."""
+    real, start = padding.sites(np.ones((len(padding.place), 1), np.float32), 0.0), state.learnable
+    weights, loadings = jax.device_put((np.asarray(start.weights) * real, np.asarray(start.loadings) * real))
+    return state._replace(learnable=start._replace(weights=weights, loadings=loadings))
+
+
+def pad(padding: Padding, layout: Layout) -> Layout:
+    """The types of sites in the common shape."""
+    nothing: dict[str, Any] = {"n_cuts": 0, "measured": False, "utility": False, "decay": 0.0}
+    own = {name: value for name in nothing if (value := getattr(layout, name)) is not None}
+    return layout._replace(**jax.device_put({name: padding.sites(own[name], nothing[name]) for name in own}))

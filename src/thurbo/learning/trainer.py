@@ -328,7 +328,8 @@ def epoch(
     if len(table.buckets) == 1:
         (bucket,), (places,) = table.buckets, table.places
         size = batch_rows(bucket, cells, len(places))
-        where = row_weight, np.asarray(places, np.int32)
+        # Rows that only fill up the table come after the others, and are not drawn.
+        where = row_weight, np.resize(places, bucket.n_rows).astype(np.int32), np.int32(len(places))
         found: tuple[TrainState, Info] = _epoch_of_one.for_work(work)(key, state, bucket, *where, *how, size)
         return found
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
@@ -356,27 +357,35 @@ def _epoch_of_one(
     evidence: Evidence,
     row_weight: PerRow,
     places: Int[Array, " row"],
+    n_rows: Int[Array, ""],
     layout: Layout,
     peak_rate: Float[Array, ""],
     fall: Fall,
     plan: Plan,
     batch_size: int,
 ) -> tuple[TrainState, Info]:
-    """All rows have one width; the last batch is padded with rows of weight zero."""
-    n_rows = evidence.n_rows
-    n_batches = -(-n_rows // batch_size)
+    """All rows have one width; the last batch is padded with rows of weight zero.
+
+    Only the first `n_rows` rows are drawn; their number is no part of the program, so that tables share it.
+    """
     key_order, key_step = jax.random.split(key)
-    order = jnp.resize(jax.random.permutation(key_order, n_rows), (n_batches, batch_size))
-    fresh = (jnp.arange(n_batches * batch_size) < n_rows).reshape(n_batches, batch_size)
+    n_batches = (n_rows + batch_size - 1) // batch_size
+    dice = jax.random.bits(key_order, (evidence.n_rows,), np.uint32) >> 1
+    is_row = jnp.arange(evidence.n_rows, dtype=n_rows.dtype) < n_rows
+    order = jnp.argsort(jnp.where(is_row, dice, np.uint32(2**32 - 1)))
 
-    def body(state: TrainState, item: tuple) -> tuple[TrainState, Info]:
-        index, real, i = item
-        key_i = jax.random.fold_in(key_step, i)
-        own = jnp.take(places, index)
-        return _step(key_i, state, evidence.rows(index), row_weight, real, own, layout, peak_rate, fall, plan)
+    def body(number: Int[Array, ""], so_far: tuple[TrainState, Info]) -> tuple[TrainState, Info]:
+        state, total = so_far
+        place = number * batch_size + jnp.arange(batch_size, dtype=n_rows.dtype)
+        index, key_i = jnp.take(order, place % n_rows), jax.random.fold_in(key_step, number)
+        where = place < n_rows, jnp.take(places, index)
+        state, info = _step(key_i, state, evidence.rows(index), row_weight, *where, layout, peak_rate, fall, plan)
+        return state, jax.tree.map(jnp.add, total, info)
 
-    state, info = jax.lax.scan(body, state, (order, fresh, jnp.arange(n_batches)))
-    return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), info)
+    zero = jnp.zeros((), row_weight.dtype)
+    start = state, Info(zero, jnp.zeros_like(state.centre.hidden), zero, zero)
+    state, total = jax.lax.fori_loop(jnp.zeros_like(n_batches), n_batches, body, start)
+    return state, jax.tree.map(lambda leaf: leaf / n_batches.astype(leaf.dtype), total)
 
 
 @partial(Program, static_argnames=("plan",), donate_argnames=("state",))

@@ -19,6 +19,7 @@ from thurbo.columns.block import Block
 from thurbo.columns.forms import Lines
 from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets, Unobserved, n_slots
+from thurbo.evidence.padding import Padding
 from thurbo.queries import distributions, gates
 from thurbo.queries.asked import Asked, ListedAsked, SharedAsked, TaskAsked
 from thurbo.queries.features import How
@@ -61,21 +62,32 @@ class Question:
             return None
         return Known(*self.moments(self.evidence, np.zeros(0, np.int64)))
 
+    @cached_property
+    def _padded(self) -> tuple[Padding, Params] | None:
+        """The common shape of tables of similar size, and the parameters in it; None if this table has its own."""
+        padding = Padding.of(self.evidence)
+        return None if padding is None else (padding, padding.params(self.params))
+
     def moments(self, evidence: Buckets, hidden: np.ndarray) -> Any:
         """Moments at all shared slots by mean-field given what rows say, except for the slots `hidden`.
 
         These are hidden on the host, so that all columns share one program.
         """
+        padded, keep = self._padded, bool(self.evidence.lists)
+        params = self.params if padded is None else padded[1]
         sites: Any = np.flatnonzero(self.evidence.shared >= 0).astype(np.int32)
-        keep = bool(self.evidence.lists)
+        if padded is not None:
+            sites = np.arange(padded[0].n_slots, dtype=np.int32)
 
         def chunk(rows: Evidence) -> Any:
             own = np.zeros(n_slots(rows), bool)
             own[hidden] = True
             rest = distributions.hidden(rows, own, self.how)
-            return distributions.all_moments(self.params, rest, sites, self.how, keep)
+            rest = rest if padded is None else padded[0].evidence(rest)
+            return distributions.all_moments(params, rest, sites, self.how, keep)
 
-        return evidence.by_chunks(chunk, rows=FEW_ROWS if evidence.n_rows <= SMALL and _on_cpu() else None)
+        found = evidence.by_chunks(chunk, rows=FEW_ROWS if evidence.n_rows <= SMALL and _on_cpu() else None)
+        return found if padded is None else tuple(each[:, padded[0].place] for each in found)
 
     @cached_property
     def _patterned(self) -> list[tuple[str, tuple[str, ...]]]:
