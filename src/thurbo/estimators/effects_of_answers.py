@@ -21,7 +21,7 @@ from thurbo.queries.direct_effects import ANSWERED, Effect, Effects, Source
 from thurbo.queries.question import Question
 
 N_PASSES = 4  # in each of them, this share of the answers is predicted
-MOST_ROWS = 3000
+MOST_ROWS = 5000
 N_BANDS = 8  # of numbers that have effects
 LEAST_ROWS = 5  # with an answer that has effects, and without it
 LEAST_SHARE = 0.02  # of the rows that answered a question, and that did not, so that this can have effects
