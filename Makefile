@@ -49,6 +49,7 @@ test-browser: venv
 bench: venv
 	$(BIN)/python -m benchmarks.truncnorm
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.epochs --quick
 
 docs: venv
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'

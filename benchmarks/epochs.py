@@ -1,6 +1,6 @@
 """Seconds per epoch of a binary table beside other libraries for restricted Boltzmann machines, in the same run.
 
-    python -m benchmarks.epochs [--quick] [--only mnist,ml-1m] [--threads N] [--repeats 5] [--install]
+    python -m benchmarks.epochs [--quick] [--equal] [--only mnist,ml-1m] [--threads N] [--repeats 5] [--install]
 
 MNIST (60,000 × 784 pixels, 500 hidden units, batches of 100 and of 500) and MovieLens-1M (6,040 users × 3,706 movies,
 liked or not, 100 hidden units, batches of 100). Equal work per update: the same rows, sizes, batches and threads, and
@@ -67,7 +67,7 @@ class Case(NamedTuple):
     table: Callable[[], np.ndarray]
     n_hidden: int
     batch: int
-    quick_rows: int
+    rows: int | None  # the first ones; None: all
     methods: Mapping[str, Method]
     long: Callable[[], np.ndarray] | None = None  # what lists are made of
 
@@ -161,21 +161,18 @@ CASES = {
 
 
 @contextmanager
-def workers(case: Case, quick: bool, threads: int, peers: Path) -> Iterator[dict[str, Worker]]:
+def workers(case: Case, threads: int, peers: Path) -> Iterator[dict[str, Worker]]:
     """All methods of a case that are installed, ready for epochs."""
     given = {"n_hidden": case.n_hidden, "batch": case.batch, "threads": threads}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        rows = case.quick_rows if quick else None
-        np.save(folder / "table.npy", case.table()[:rows])
+        np.save(folder / "table.npy", case.table()[: case.rows])
         if case.long is not None:
             long = case.long()
-            np.save(folder / "lists.npy", long if rows is None else long[long[:, 0] < rows])
+            np.save(folder / "lists.npy", long if case.rows is None else long[long[:, 0] < case.rows])
         found = {}
         for name, method in case.methods.items():
             if not interpreter(method, peers).exists():
-                continue
-            if quick and name not in EQUAL:
                 continue
             file = folder / ("lists.npy" if method.how == "lists" else "table.npy")
             found[name] = Worker(method, file, given, peers)
@@ -210,10 +207,10 @@ def _range(values: np.ndarray) -> list[float]:
     return [float(f"{value:.4g}") for value in (np.median(values), values.min(), values.max())]
 
 
-def measure(case: Case, quick: bool, threads: int, peers: Path, repeats: int) -> dict[str, Any]:
+def measure(case: Case, threads: int, peers: Path, repeats: int) -> dict[str, Any]:
     """One case: the table of seconds."""
     print(f"\n{case.title}, batches of {case.batch}, {case.n_hidden} hidden units, {threads} thread(s)", flush=True)
-    with workers(case, quick, threads, peers) as ready:
+    with workers(case, threads, peers) as ready:
         times = alternate(ready, repeats)
         found = summary(times, {name: worker.first["wall"] for name, worker in ready.items()})
         versions = {name: value for worker in ready.values() for name, value in worker.versions.items()}
@@ -242,11 +239,21 @@ def install(folder: Path) -> None:
     subprocess.run([str(own), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
 
 
+def _narrowed(case: Case, chosen: argparse.Namespace) -> Case:
+    """With the rows and methods that are wanted."""
+    wanted = chosen.methods or (EQUAL if chosen.quick or chosen.equal else case.methods)
+    case = case._replace(methods={name: own for name, own in case.methods.items() if name in wanted})
+    return case if chosen.quick else case._replace(rows=chosen.rows)
+
+
 def main() -> None:
     """Print tables for people and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few rows, and equal work only")
+    parser.add_argument("--equal", action="store_true", help="equal work only")
     parser.add_argument("--only", default=",".join(CASES), help="some of " + ",".join(CASES))
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="some of them, thurbo among them")
+    parser.add_argument("--rows", type=int, help="of each table, the first ones")
     parser.add_argument("--threads", type=int, help="threads and cores of each library (all cores)")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--peers", type=Path, default=Path(".peers"), help="folder of the peers' environments")
@@ -257,7 +264,7 @@ def main() -> None:
         return
     threads = use_cores(chosen.threads)
     found = {
-        name: measure(CASES[name], chosen.quick, threads, chosen.peers, chosen.repeats)
+        name: measure(_narrowed(CASES[name], chosen), threads, chosen.peers, chosen.repeats)
         for name in chosen.only.split(",")
     }
     print(json.dumps({"quick": chosen.quick, "cases": found}))

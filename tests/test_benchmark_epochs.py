@@ -70,7 +70,7 @@ def test_a_library_that_fails_is_no_silent_gap(tmp_path: Path):
 def test_scikit_learn_runs_and_absent_libraries_are_left_out(tmp_path: Path, table: np.ndarray):
     methods = {name: epochs.EQUAL[name] for name in ("BernoulliRBM", "learnergy", "rbms")}
     case = epochs.Case("tiny", lambda: table, N_HIDDEN, BATCH, 10, methods)
-    with epochs.workers(case, True, 1, tmp_path) as ready:
+    with epochs.workers(case, 1, tmp_path) as ready:
         times = epochs.alternate(ready, 2)
         assert set(ready["BernoulliRBM"].versions) == {"scikit-learn", "numpy"}
     assert set(times) == {"BernoulliRBM"}

@@ -48,7 +48,8 @@ class Epochs:
         size = fitting.size_of(chosen, self.data)
         plan = settings.plan(chosen, *size)
         self.plan = plan if rounds is None else replace(plan, n_mean_field_steps=rounds)
-        self.cells, _ = fitting.lengths(chosen, self.data)
+        self.cells, n_epochs = fitting.lengths(chosen, self.data)
+        self.work = float(evidence.n_cells * n_epochs)  # programs are compiled for that of a whole fit
         self.rate = jnp.float32(chosen["learning_rate"])
         self.state = fitting.start(jax.random.key(0), self.data, size, int(chosen["n_chains"]), self.plan)
         self.number = 0
@@ -56,7 +57,7 @@ class Epochs:
     def __call__(self) -> None:
         self.number += 1
         key, fall = jax.random.key(self.number), trainer.Fall(jnp.float32(1e9), jnp.float32(2e9))
-        how = (self.layout, self.rate, fall, self.plan, self.cells)
+        how = (self.layout, self.rate, fall, self.plan, self.cells, self.work)
         self.state, _ = trainer.epoch(key, self.state, self.data.evidence, self.weight, *how)
         jax.block_until_ready(self.state)
 
