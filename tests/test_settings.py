@@ -210,3 +210,14 @@ def test_many_hidden_units_of_a_table_are_sparse_and_trained_longer(
     if "learning" not in given:  # lists are as with fewer units
         assert settings.plan(lists, given["n_hidden"], 0).sparsity_weight == 0
         assert settings.lengths(lists, 60_000)[1] == 21
+
+
+def test_likelihood_with_many_units_has_no_settings_of_features():
+    """Sparse units and longer training are for many units whose objective is left open."""
+    free, chosen = (
+        settings.of_columns(settings.flat(tb.TBM(n_hidden=500, learning=own).get_params(deep=False)), {}, False)
+        for own in (None, tb.Likelihood())
+    )
+    assert free["sparsity_weight"] == pytest.approx(0.08)
+    assert free["auto_updates"] == settings.UPDATES_OF_MANY_UNITS
+    assert (chosen["sparsity_weight"], "auto_updates" in chosen) == ("auto", False)

@@ -244,7 +244,8 @@ def of_columns(settings: Settings, of_items: Settings, is_exact: bool) -> dict[s
 
 def _of_features(settings: Settings) -> dict[str, Any]:
     """The settings for a table, where many hidden units without factors are chosen with every rule of an objective."""
-    is_free = settings["objective_is_auto"] and settings["n_factors"] in ("auto", 0) and settings["n_hidden"] != "auto"
+    is_free = settings["objective_is_auto"] and settings["objective"] in ("auto", "multi-prediction")
+    is_free = is_free and settings["n_factors"] in ("auto", 0) and settings["n_hidden"] != "auto"
     share = _thinned(int(settings["n_hidden"])) if is_free else 1.0
     if share == 1.0:
         return dict(settings)
