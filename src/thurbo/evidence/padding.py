@@ -24,8 +24,7 @@ BOXES = (16, 32, 48, 64, 96, 128, 192, 256)  # sites that are levels or numbers
 FEW_ITEMS = 6  # columns of choices with so many labels, and those with more ...
 GROUPS = (1, 2, 4, 6, 8, 12, 16, 24, 32)  # ... are filled up to these numbers of columns
 ITEMS = (9, 12, 16, 24, 32, 48, 64, 96)  # labels of the latter
-LEAST_GROUPS = (2, 1)  # numbers of columns of either kind, if there are any
-FEW_BOXES, LEAST_OF_SMALL = 16, (4, 2)  # the same with few other sites: one shape for small surveys
+FEW_BOXES, LEAST_GROUPS = 16, (4, 2)  # columns of either kind beside few other sites: one shape for small surveys
 CUTS = (6, 12, 24, 48, 96)  # of a site
 ROWS = (2048, 8192, 32768)  # of a table that is trained on
 MOST_SLOTS = 300  # training of larger tables takes longer than compilation
@@ -137,8 +136,8 @@ def _choices(slots: np.ndarray, is_small: bool) -> tuple[list[int], np.ndarray]:
     """Sizes of groups to fill up to, first those with few items; and which of them each group becomes."""
     sizes = (slots >= 0).sum(axis=1)
     is_few = sizes <= FEW_ITEMS
-    least = LEAST_OF_SMALL if is_small else LEAST_GROUPS
-    counts = np.maximum([is_few.sum(), (~is_few).sum()], least if sizes.max() <= ITEMS[0] else 0)
+    least = LEAST_GROUPS if is_small and sizes.max() <= ITEMS[0] else (0, 0)
+    counts = np.maximum([is_few.sum(), (~is_few).sum()], least)
     n_few, n_more = (up(n, GROUPS) if n else 0 for n in counts.tolist())
     where = np.where(is_few, np.cumsum(is_few) - 1, n_few + np.cumsum(~is_few) - 1)
     return [FEW_ITEMS] * n_few + [up(int(sizes.max()), ITEMS)] * n_more, where
