@@ -19,7 +19,7 @@ from thurbo.evidence.buckets import Buckets, n_slots
 from thurbo.evidence.evidence import Evidence
 from thurbo.rbm import Params
 
-# Sizes to fill up to. Time grows with the number of sites: by a tenth at most where columns are mixed as in surveys.
+# Sizes to fill up to. Time grows with the number of sites: by an eighth at most on six surveys.
 BOXES = (16, 32, 48, 64, 96, 128, 192, 256)  # sites that are levels or numbers
 FEW_ITEMS = 6  # columns of choices with so many labels, and those with more ...
 GROUPS = (1, 2, 4, 6, 8, 12, 16, 24, 32)  # ... are filled up to these numbers of columns
