@@ -276,8 +276,9 @@ def test_units_are_on_in_their_share_of_a_batch():
     value, q = objective.multi_prediction(params, evidence, masked, plan)
     dense, _ = objective.multi_prediction(params, evidence, masked, Plan())
     rank = np.argsort(np.argsort(-np.asarray(q.hidden), axis=0), axis=0)
-    sparse = q._replace(hidden=jnp.where(rank < 3, q.hidden, 0.0))
-    mean, deviation = predictive(params, sparse, evidence)
+    on = np.where(rank < 3, q.hidden, 0.0)
+    mean = params.site_bias[None, :] + on @ params.weights.T
+    deviation = jnp.sqrt(1.0 + (on * (1.0 - on)) @ (params.weights**2).T)
     expected = evidence.region(params.gauge).mass_of_masked(mean, deviation, masked, True)
     np.testing.assert_allclose(value, expected, rtol=1e-10)
     assert np.abs(value - dense).max() > 1e-3

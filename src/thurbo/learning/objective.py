@@ -78,7 +78,7 @@ def multi_prediction(params: Params, evidence: Evidence, masked: RowsMask, plan:
     `masked` are the slots that the plan's masking returns.
     """
     region, q = _predict(params, evidence, masked, evidence.n_rows, plan)
-    shown = _most_active(q, evidence.n_rows, plan)
+    shown = _most_active(params, q, evidence, evidence.n_rows, plan)
     return _of_masked(region, evidence, *predictive(params, shown, evidence), masked, plan), q
 
 
@@ -95,7 +95,8 @@ def prediction_and_marginal(
     hidden = jnp.concatenate([masked, jnp.ones((some, masked.shape[1]), bool)])
     region, q = _predict(params, every, hidden, n, plan, n_more=1)
     # The rows of the batch, and the empty row for each of the others.
-    moments = predictive(params, _most_active(q, n, plan), every.rows(slice(n + 1)))
+    some_rows = every.rows(slice(n + 1))
+    moments = predictive(params, _most_active(params, q, some_rows, n, plan), some_rows)
     mean, deviation = (jnp.concatenate([each, jnp.tile(each[n:], (some - 1, 1))]) for each in moments)
     value = _of_masked(region, every, mean, deviation, hidden, plan)
     own = MeanField(q.hidden[:n], q.log_odds[:n], q.factors[:n], None, q.felt, q.mean[:n])
@@ -116,13 +117,14 @@ def _predict(
     return region, mean_field(params, shown, *steps, latent_bound=bound, n_felt=n_rows, known=known)
 
 
-def _most_active(q: MeanField, n_rows: int, plan: Plan) -> MeanField:
+def _most_active(params: Params, q: MeanField, evidence: Evidence, n_rows: int, plan: Plan) -> MeanField:
     """Each unit is off in the first `n_rows` rows, except for a share of them where it is most probable."""
     if plan.active_share is None or not n_rows:
         return q
     own, n_active = q.hidden[:n_rows], max(1, round(plan.active_share * n_rows))
     least = jax.lax.stop_gradient(jnp.sort(own, axis=0)[n_rows - n_active])
-    return q._replace(hidden=jnp.concatenate([jnp.where(own >= least[None, :], own, 0.0), q.hidden[n_rows:]]))
+    hidden = jnp.concatenate([jnp.where(own >= least[None, :], own, 0.0), q.hidden[n_rows:]])
+    return q._replace(hidden=hidden, mean=rbm.latent_mean(evidence.seen(params), hidden))
 
 
 def _of_masked(region: Region, evidence: Evidence, mean: Rows, deviation: Rows, masked: RowsMask, plan: Plan) -> PerRow:
