@@ -56,7 +56,7 @@ class Gauge(NamedTuple):
         return Gauge(take(self.cuts, -2), take(self.scale, -1), context)
 
 
-MOST_SLOTS_OF_PRODUCT = 512  # more would cost more than the loop that they replace
+MOST_SLOTS_OF_PRODUCT = 512  # the cost of a product grows with the square of their number, that of a loop does not
 
 
 def numpy_for(value: Any) -> Any:
@@ -81,7 +81,8 @@ def pick(value: Any, places: np.ndarray, axis: int) -> Any:
 def _taken(take: Callable[[Array], Array], places: np.ndarray, value: Array) -> Array:
     """Places of the last axis, whose gradient is a product with zeros and ones.
 
-    XLA's own on a CPU is a loop over places: a quarter of the time to train a survey of many choices.
+    XLA's own on a CPU is a loop over places, of several operations each: in a survey of many choices, these were most
+    operations of an update, 7 % of its time, and a fifth of its compilation.
     """
     one_hot = (np.arange(value.shape[-1])[:, None] == places[None, :]).astype(value.dtype)
 
