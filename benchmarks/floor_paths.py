@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 import thurbo as tb
-from benchmarks.floor_work import Work, traced
+from benchmarks.floor_work import Work, options, traced
 from thurbo.constraints.masses.choices import effort
 from thurbo.constraints.masses.splits import rule
+from thurbo.constraints.masses.tiers import OF_CHAINS
 from thurbo.evidence import pack as packing
 from thurbo.evidence.buckets import n_slots
 from thurbo.inference.annealing import MOST_MOVES, SWEEPS, log_unnormalised_annealed
@@ -25,7 +26,9 @@ from thurbo.learning import settings, trainer
 from thurbo.learning.start import fold
 from thurbo.queries.features import How, features
 
-BATCHES = 4  # updates of one timed epoch
+BATCHES = 4 if jax.default_backend() == "cpu" else 16  # updates of one timed epoch, which is one program
+QUEUED = 1 if jax.default_backend() == "cpu" else 8  # calls of a transform, which the device does one after the other
+CELLS = np.inf if jax.default_backend() == "cpu" else 1e9  # compiled as for a long fit, on a GPU without autotuning
 PASSES = 4  # of a step of mean-field over [row, slot]: the mean and x̂ are written, and read by the gradient
 OF_ADAM = 3.5  # copies of the parameters: reads four arrays, writes three
 MASSES = 0.75  # masses that a batch needs, by its cells: half are masked on average, and a quarter of rows again, alone
@@ -78,16 +81,17 @@ def _table(frame: Any, columns: Mapping[str, Any], sizes: Sizes) -> _Table:
     return _Table(data, plan, fitting.start(jax.random.key(0), data, size, int(chosen["n_chains"]), plan), sizes)
 
 
-def _learning(table: _Table, special: Mapping[str, float]) -> Path:
-    """One epoch; `special` are evaluations of one update."""
+def _learning(table: _Table, special: Mapping[str, float], turns: int = 1) -> Path:
+    """One epoch; `special` are evaluations of one update, `turns` portions of masses that are needed."""
     data, plan, state, sizes = table.data, table.plan, table.state, table.sizes
     weight, layout = jnp.ones(data.evidence.n_rows, jnp.float32), data.layout
     rate, fall = jnp.float32(1e-3), trainer.Fall(jnp.float32(1e6), jnp.float32(2e6))
     key, slots = jax.random.key(1), table.slots
-    epoch = partial(trainer.epoch, key, state, data.evidence, weight, layout, rate, fall, plan, sizes.rows * slots)
+    how = layout, rate, fall, plan, sizes.rows * slots, CELLS
+    epoch = partial(trainer.epoch, key, state, data.evidence, weight, *how)
     batch = data.evidence.buckets[0].rows(np.arange(sizes.rows))
     of_batch = partial(trainer.update, plan=plan)
-    work = traced(of_batch, key, state, batch, weight[: sizes.rows], layout, rate, rate)
+    work = traced(of_batch, key, state, batch, weight[: sizes.rows], layout, rate, rate, turns=turns)
     cells, steps = sizes.rows * slots, plan.n_mean_field_steps * (2 if plan.likelihood_weight else 1)
     work.copies[cells] += PASSES * (steps + 1)
     work.copies[sum(leaf.size for leaf in jax.tree.leaves(state.learnable))] += OF_ADAM
@@ -187,12 +191,12 @@ def ranking(sizes: Sizes) -> Path:
     frame["rank"] = [[names[i] for i in each] for each in order]
     columns = {**dict.fromkeys(list(frame)[:-1], tb.Binary()), "rank": tb.Ranking(names)}
     table = _table(frame, columns, sizes)
-    path, plan, how = _learning(table, {}), table.plan, rule(np.float32, n_items)
+    orders, plan, how = math.ceil(MASSES * sizes.rows), table.plan, rule(np.float32, n_items)
+    path = _learning(table, {}, -(-orders // OF_CHAINS))
     path.work.special["log Φ and hazard", sizes.rows * sizes.columns] += _levels(plan, 1)["log Φ and hazard"]
     path.work.special["exp", sizes.rows * n_items * n_items] += plan.n_mean_field_steps  # a stage for each place
     # The integral of each item over panels, from below and from above, whose product has the slopes.
     inner, nodes = how.panels * (how.nodes + 1) * how.inner, how.panels * how.nodes
-    orders = math.ceil(MASSES * sizes.rows)
     path.work.special["exp", orders * inner] += 2 * (n_items - 1)
     path.work.special["log", orders * nodes] += 2 * (n_items - 1)
     return path
@@ -220,7 +224,8 @@ def transform(sizes: Sizes) -> Path:
     work.copies[cells] += PASSES // 2 * how.n_steps
     work.special["log Φ and hazard", cells] += how.n_steps
     work.special["sigmoid", sizes.rows * sizes.n_hidden] += how.n_steps
-    return Path(lambda: features(params, evidence, how), 1, work)
+    run = jax.jit(partial(features, how=how), compiler_options=options())
+    return Path(lambda: [run(params, evidence) for _ in range(QUEUED)], QUEUED, work)
 
 
 def ais(sizes: Sizes) -> Path:
@@ -231,9 +236,9 @@ def ais(sizes: Sizes) -> Path:
     anneal = partial(log_unnormalised_annealed, n_chains=AIS_CHAINS)
     work, key = traced(anneal, jax.random.key(0), params, evidence, q), jax.random.key(0)
     moves, cells = min(SWEEPS * sizes.n_hidden, MOST_MOVES), sizes.rows * table.slots
-    work.special["log Φ and hazard", cells] += moves * AIS_CHAINS
-    work.copies[cells] += moves * AIS_CHAINS  # the mean of the chain, which a move changes
-    run = jax.jit(anneal)
+    work.special["log Φ and hazard", cells * AIS_CHAINS] += moves
+    work.copies[cells * AIS_CHAINS] += moves  # the mean of the chain, which a move changes
+    run = jax.jit(anneal, compiler_options=options())
     return Path(lambda: run(key, params, evidence, q), 1, work)
 
 
