@@ -14,6 +14,7 @@ from scipy.special import log_softmax, softmax
 
 import thurbo as tb
 from thurbo.columns import Block
+from thurbo.estimators import effects_of_answers
 from thurbo.learning import boosted_effects
 from thurbo.queries import direct_effects
 from thurbo.queries.direct_effects import ANSWERED, Effect, Source
@@ -75,19 +76,26 @@ def test_boosting_finds_what_has_effects() -> None:
 
 
 def test_boosting_goes_to_the_best_coefficients() -> None:
-    """Many rounds with two features and no penalty: the maximum-likelihood coefficients, by another optimiser."""
-    features, answers, _ = data()
-    few = features[:, [3, 7]]
-    fit = boosted_effects._Fit(few, answers)
+    """Many rounds with two features and no penalty: the maximum-likelihood coefficients, by another optimiser.
+
+    Two fits, one of them without some answers, take their rounds together.
+    """
+    features, answers, fold = data()
+    few, weight = features[:, [3, 7]], np.stack([np.ones(len(fold)), fold != 0])
+    fits, coefficients = boosted_effects._Fits(few, answers, weight), np.zeros((2, 2, 3))
     for _ in range(400):
-        fit.round()
+        best, own = fits.round()
+        coefficients[np.arange(2), best] += own
 
-    def loss(flat: np.ndarray) -> float:
+    def loss(flat: np.ndarray, weight: np.ndarray) -> float:
         logits = answers.start + few @ flat.reshape(2, 3)
-        return -float(log_softmax(logits, axis=1)[np.arange(len(few)), answers.code].sum())
+        return -float(weight @ log_softmax(logits, axis=1)[np.arange(len(few)), answers.code])
 
-    best = minimize(loss, np.zeros(6), tol=1e-10)
-    assert loss(fit.coefficients.ravel()) == pytest.approx(best.fun, abs=0.05)
+    for each, own_weight in enumerate(weight):
+        least = minimize(loss, np.zeros(6), own_weight, tol=1e-10)
+        assert loss(coefficients[each].ravel(), own_weight) == pytest.approx(least.fun, abs=0.05)
+        chance = softmax(answers.start + few @ coefficients[each], axis=1)
+        np.testing.assert_allclose(fits.chance[:, each].T, chance, atol=1e-6)
 
 
 def test_the_slope_is_that_of_the_score() -> None:
@@ -129,6 +137,31 @@ def test_many_features_are_screened() -> None:
     wide = np.concatenate([features, rng.normal(size=(len(features), boosted_effects.MOST_FEATURES))], axis=1)
     used, _ = boosted_effects.fit(wide, answers, fold)
     assert {3, 7} <= set(used.tolist())
+
+
+def test_questions_are_screened_together_as_each_of_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources that were hidden together with an answer say nothing about it; others are compared by their gains."""
+    monkeypatch.setattr(boosted_effects, "MOST_FEATURES", 4)
+    monkeypatch.setattr(effects_of_answers, "LABELS_AT_ONCE", 5)
+    rng, n, n_columns = np.random.default_rng(0), 300, 10
+    turn = rng.integers(-1, effects_of_answers.N_PASSES, size=(n, n_columns)).astype(np.int8)
+    strength, column = rng.normal(size=(n, 2 * n_columns)).astype(np.float32), np.repeat(np.arange(n_columns), 2)
+    sources = [Source(f"q{place}", 0, 0.0, 1.0, 0.5) for place in column]
+    found = effects_of_answers._Features(sources, strength, column, turn[:, column])
+    targets = []
+    for number, n_labels in [(2, 3), (7, 2), (4, 6)]:
+        row = np.sort(rng.permutation(n)[:200])
+        code = np.where(strength[row, 0] > 0, 0, rng.integers(n_labels, size=200))
+        start = np.log(rng.dirichlet(np.ones(n_labels), size=200)).astype(np.float32)
+        answers = boosted_effects.Labels(start, code, rng.random(200).astype(np.float32))
+        targets.append(effects_of_answers._Target(number, row, answers))
+    for own, chosen in zip(targets, effects_of_answers._screened(targets, found, turn), strict=True):
+        hidden = found.turn[own.row] == turn[own.row, own.number][:, None]
+        features = np.where(hidden, 0, strength[own.row])
+        gain = boosted_effects._Fits(features, own.answers, own.answers.weight[None]).steps()[0][:, 0]
+        assert not gain[column == own.number].any()
+        np.testing.assert_array_equal(chosen, np.sort(np.argsort(-gain)[:4]))
+        assert 0 in chosen
 
 
 def test_values_of_every_family() -> None:

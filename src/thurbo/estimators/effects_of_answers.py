@@ -23,6 +23,7 @@ from thurbo.queries.question import Question
 N_PASSES = 4  # in each of them, this share of the answers is predicted
 MOST_ROWS = 5000
 N_BANDS = 8  # of numbers that have effects
+LABELS_AT_ONCE = 2000  # of questions whose possible effects are compared together
 LEAST_ROWS = 5  # with an answer that has effects, and without it
 LEAST_SHARE = 0.02  # of the rows that answered a question, and that did not, so that this can have effects
 
@@ -44,6 +45,14 @@ class _Predicted(NamedTuple):
     row: np.ndarray
     code: np.ndarray
     chance: np.ndarray
+
+
+class _Target(NamedTuple):
+    """A question that may have effects: its column, rows of its answers, and answers with their predictions."""
+
+    number: int
+    row: np.ndarray
+    answers: boosted_effects.Labels
 
 
 def learn(
@@ -73,16 +82,15 @@ def learn(
     found = _features(first, rows, names, held, gaps, turn)
     fold = rng.integers(boosted_effects.N_FOLDS, size=len(rows))
 
-    def one(place: tuple[str, int]) -> tuple[Effect, ...]:
-        own = predicted[place]
-        logs = np.log(np.maximum(own.chance, 1e-9)).astype(np.float32)
-        answers = boosted_effects.Labels(logs, own.code, weight[rows[own.row]].astype(np.float32))
-        number, kept = names.index(place[0]), np.flatnonzero(_as_routed(first, place[0], rows, own.row, names, turn))
-        return _effects(number, own.row[kept], answers.rows(kept), found, turn[:, number], fold)
+    targets = [_target(first, rows, names, turn, weight, *each) for each in predicted.items()]
+    chosen = _screened(targets, found, turn)
+
+    def one(place: int) -> tuple[Effect, ...]:
+        return _effects(targets[place], chosen[place], found, turn, fold)
 
     # Each question in one thread: products of such small matrices are slower with many.
     with threadpool_limits(1, user_api="blas"):
-        every = dict(zip(predicted, members.in_threads(one, predicted), strict=True))
+        every = dict(zip(predicted, members.in_threads(one, range(len(targets))), strict=True))
     by_name: dict[str, dict[int, tuple[Effect, ...]]] = {}
     for (name, site), effects in every.items():
         if effects:
@@ -209,18 +217,66 @@ def _sources(name: str, part: int, known: np.ndarray, is_number: bool) -> list[S
 _FAR = 1e9
 
 
-def _effects(
-    number: int,
-    row: np.ndarray,
-    answers: boosted_effects.Labels,
-    found: _Features,
+def _target(
+    first: Question,
+    rows: np.ndarray,
+    names: Sequence[str],
     turn: np.ndarray,
-    fold: np.ndarray,
+    weight: np.ndarray,
+    place: tuple[str, int],
+    own: _Predicted,
+) -> _Target:
+    """The answers of one question that were predicted with what their rows say about routing."""
+    kept = np.flatnonzero(_as_routed(first, place[0], rows, own.row, names, turn))
+    logs = np.log(np.maximum(own.chance, 1e-9)).astype(np.float32)
+    answers = boosted_effects.Labels(logs, own.code, weight[rows[own.row]].astype(np.float32))
+    return _Target(names.index(place[0]), own.row[kept], answers.rows(kept))
+
+
+def _screened(targets: Sequence[_Target], found: _Features, turn: np.ndarray) -> list[np.ndarray]:
+    """The sources that improve the predictions of each question most, taken one by one; all of them if they are few.
+
+    What was hidden together with an answer has no effect on it. All questions whose answers were predicted in one pass
+    hide the same, so that a few products of large matrices find the gains of all sources for many questions.
+    """
+    if len(found.sources) <= boosted_effects.MOST_FEATURES:
+        return [np.arange(len(found.sources))] * len(targets)
+    chosen, begin = list[np.ndarray](), 0
+    ends = np.cumsum([each.answers.start.shape[1] for each in targets])
+    while begin < len(targets):
+        before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + LABELS_AT_ONCE, side="right")))
+        gain = _gains(targets[begin:end], found, turn)
+        first = np.concatenate([[0], ends[begin : end - 1] - before])
+        chosen += map(boosted_effects.screened, np.add.reduceat(gain, first, axis=1).T)
+        begin = end
+    return chosen
+
+
+def _gains(targets: Sequence[_Target], found: _Features, turn: np.ndarray) -> np.ndarray:
+    """What each source adds to the log score of each label of some questions, [source, label]."""
+    n_labels = [each.answers.start.shape[1] for each in targets]
+    slope, bend = (np.zeros((len(turn), sum(n_labels)), np.float32) for _ in range(2))
+    for own, end in zip(targets, np.cumsum(n_labels), strict=True):
+        labels = slice(end - own.answers.start.shape[1], end)
+        slope[own.row, labels], bend[own.row, labels] = own.answers.slope(own.answers.start)
+    passes = np.repeat(turn[:, [own.number for own in targets]], n_labels, axis=1)
+    pull, curve = (np.zeros((len(found.sources), sum(n_labels)), np.float32) for _ in range(2))
+    for number in range(-1, N_PASSES):
+        strength, now = np.where(found.turn != number, found.strength, np.float32(0.0)), passes == number
+        pull += strength.T @ (slope * now)
+        curve += (strength * strength).T @ (bend * now)
+    return np.asarray(pull * pull / (curve + boosted_effects.RIDGE))
+
+
+def _effects(
+    own: _Target, chosen: np.ndarray, found: _Features, turn: np.ndarray, fold: np.ndarray
 ) -> tuple[Effect, ...]:
     """The effects on one question. What was hidden together with an answer has no effect on it."""
-    features = np.where(found.turn[row] != turn[row][:, None], found.strength[row], np.float32(0.0))
-    features[:, found.column == number] = 0.0
-    used, tilts = boosted_effects.fit(features, answers, fold[row])
+    place = np.ix_(own.row, chosen)
+    features = np.where(found.turn[place] != turn[own.row, own.number][:, None], found.strength[place], np.float32(0.0))
+    used, tilts = boosted_effects.fit(features, own.answers, fold[own.row])
     return tuple(
-        Effect(found.sources[feature], tuple(map(float, each))) for feature, each in zip(used, tilts, strict=True)
+        Effect(found.sources[chosen[feature]], tuple(map(float, each)))
+        for feature, each in zip(used, tilts, strict=True)
     )

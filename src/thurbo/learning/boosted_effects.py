@@ -22,6 +22,7 @@ LEAST_GAIN = 1.0  # of the cross-validated log score (nats)
 N_FOLDS = 5
 MOST_FEATURES = 100  # those with the largest gains in the first round
 LEAST_ANSWERS = 40
+LEAST_CHANCE = 1e-30
 
 
 class Labels(NamedTuple):
@@ -45,28 +46,47 @@ class Labels(NamedTuple):
         return float(self.weight @ _log_chance(now)[np.arange(len(now)), self.code])
 
 
-class _Fit:
-    """Coefficients that grow by one round after the other."""
+class _Fits:
+    """Fits of the same answers with different weights, which take their rounds together.
 
-    def __init__(self, features: FloatArray, answers: Labels):
-        self.features, self.squares, self.answers = features, features * features, answers
-        self.now = answers.start.copy()
-        self.coefficients = np.zeros((features.shape[1], self.now.shape[1]), features.dtype)
+    Few operations on large arrays, which several threads can do at a time. Labels come first, [label, fit, answer], so
+    that sums over labels are sums of whole arrays.
+    """
 
-    def gains(self) -> tuple[FloatArray, FloatArray]:
-        """Improvement by each feature, [feature], and its coefficients, [feature, label]."""
-        slope, bend = self.answers.slope(self.now)
-        pull = self.features.T @ slope
-        step = pull / (self.squares.T @ bend + RIDGE)
+    def __init__(self, features: FloatArray, answers: Labels, weight: FloatArray):
+        """`features` are [answer, feature], and weights of answers [fit, answer]."""
+        (n, n_labels), n_fits = answers.start.shape, len(weight)
+        self.features = np.ascontiguousarray(features.T)
+        self.squares, self.weight = self.features * self.features, weight
+        self.chance = np.repeat(np.exp(_log_chance(answers.start)).T[:, None, :], n_fits, axis=1)
+        self.true = np.zeros_like(self.chance)  # weights at the true labels
+        self.true[answers.code, :, np.arange(n)] = weight.T
+        self.slope, self.other = np.empty_like(self.chance), np.empty_like(self.chance)
+        self.shape = len(self.features), n_labels, n_fits
+
+    def _by_feature(self, features: FloatArray, values: FloatArray) -> FloatArray:
+        """Sums over answers, [feature, label, fit]."""
+        return (features @ values.reshape(-1, values.shape[-1]).T).reshape(self.shape)
+
+    def steps(self) -> tuple[FloatArray, FloatArray]:
+        """Improvement by each feature, [feature, fit], and its Newton step, [feature, label, fit]."""
+        np.multiply(self.weight, self.chance, out=self.other)
+        np.subtract(self.true, self.other, out=self.slope)
+        pull = self._by_feature(self.features, self.slope)
+        np.subtract(1.0, self.chance, out=self.slope)
+        np.multiply(self.slope, self.other, out=self.slope)
+        step = pull / (self._by_feature(self.squares, self.slope) + RIDGE)
         return (pull * step).sum(axis=1), step
 
-    def round(self) -> tuple[int, FloatArray]:
-        """One more round: the feature, and what was added to its coefficients."""
-        gain, step = self.gains()
-        best = int(np.argmax(gain))
-        own = STEP * step[best]
-        self.now += self.features[:, best, None] * own
-        self.coefficients[best] += own
+    def round(self) -> tuple[IndexArray, FloatArray]:
+        """One more round: the feature of each fit, [fit], and what is added to its coefficients, [fit, label]."""
+        gain, step = self.steps()
+        best = np.argmax(gain, axis=0)
+        own = STEP * step[best, :, np.arange(self.shape[2])]
+        np.multiply(self.features[best], own.T[:, :, None], out=self.other)
+        np.exp(self.other, out=self.other)
+        self.chance *= self.other
+        self.chance /= self.chance.sum(axis=0)
         return best, own
 
 
@@ -75,50 +95,50 @@ def fit(features: FloatArray, answers: Labels, fold: IndexArray) -> tuple[IndexA
 
     `fold` numbers the parts of the answers, [answer], which are predicted from the others to choose how many rounds.
     """
-    nothing = np.zeros(0, np.int64), np.zeros((0, answers.start.shape[1]))
+    n_labels = answers.start.shape[1]
+    nothing = np.zeros(0, np.int64), np.zeros((0, n_labels))
     if len(fold) < LEAST_ANSWERS or not features.shape[1]:
         return nothing
     chosen = np.arange(features.shape[1])
     if len(chosen) > MOST_FEATURES:
-        gain = _Fit(features, answers).gains()[0]
-        chosen = np.sort(np.argsort(-gain, kind="stable")[:MOST_FEATURES])
-        features = np.ascontiguousarray(features[:, chosen])
-    n_rounds = _n_rounds(features, answers, fold)
-    if not n_rounds:
-        return nothing
-    whole = _Fit(features, answers)
-    for _ in range(n_rounds):
-        whole.round()
-    kept = np.flatnonzero(whole.coefficients.any(axis=1))
-    return chosen[kept], whole.coefficients[kept].astype(np.float64)
+        chosen = screened(_Fits(features, answers, answers.weight[None]).steps()[0][:, 0])
+        features = features[:, chosen]
+    rounds = _rounds(features, answers, fold)
+    coefficients = np.zeros((len(chosen), n_labels))
+    for feature, own in rounds:
+        coefficients[feature] += own
+    kept = np.flatnonzero(coefficients.any(axis=1))
+    return chosen[kept], coefficients[kept]
 
 
-def _n_rounds(features: FloatArray, answers: Labels, fold: IndexArray) -> int:
-    """The number of rounds with the best cross-validated log score.
+def screened(gain: FloatArray) -> IndexArray:
+    """The features with the largest gains, in their order."""
+    return np.sort(np.argsort(-gain, kind="stable")[:MOST_FEATURES])
 
-    All fits, each without one part of the answers, take their rounds together: few operations on large arrays, which
-    several threads can do at a time.
+
+def _rounds(features: FloatArray, answers: Labels, fold: IndexArray) -> list[tuple[int, FloatArray]]:
+    """The rounds of a fit of all answers: features, and what is added to their coefficients.
+
+    There are as many as have the best cross-validated log score: the same rounds are made without one part of the
+    answers each.
     """
-    (numbers, part), (n, n_labels) = np.unique(fold, return_inverse=True), answers.start.shape
-    n_parts, row, squares = len(numbers), np.arange(n), features * features
-    weight = answers.weight[:, None] * (part[:, None] != np.arange(n_parts)[None, :])  # [answer, fit]
-    now = np.repeat(answers.start[:, None, :], n_parts, axis=1)  # [answer, fit, label]
-    best, at = LEAST_GAIN + answers.score(answers.start), 0
-    for number in range(1, MOST_ROUNDS + 1 if n_parts > 1 else 1):
-        chance = np.exp(_log_chance(now))
-        bend = weight[:, :, None] * chance * (1.0 - chance)
-        slope = -weight[:, :, None] * chance
-        slope[row, :, answers.code] += weight
-        pull = (features.T @ slope.reshape(n, -1)).reshape(-1, n_parts, n_labels)
-        step = pull / ((squares.T @ bend.reshape(n, -1)).reshape(pull.shape) + RIDGE)
-        chosen = np.argmax((pull * step).sum(axis=2), axis=0)  # [fit]
-        now += features[:, chosen][:, :, None] * (STEP * step[chosen, np.arange(n_parts)])[None]
-        found = answers.score(now[row, part])  # each answer by the fit without it
+    numbers, part = np.unique(fold, return_inverse=True)
+    n_parts, row = len(numbers), np.arange(len(fold))
+    if n_parts < 2:
+        return []
+    without = part[None, :] != np.arange(n_parts + 1)[:, None]  # [fit, answer]; the last one has all of them
+    fits = _Fits(features, answers, answers.weight * without)
+    best, at, rounds = LEAST_GAIN + answers.score(answers.start), 0, []
+    for number in range(1, MOST_ROUNDS + 1):
+        feature, own = fits.round()
+        rounds.append((int(feature[-1]), own[-1]))
+        chance = fits.chance[answers.code, part, row]  # each answer by the fit without it
+        found = float(answers.weight @ np.log(np.maximum(chance, LEAST_CHANCE)))
         if found > best:
             best, at = found, number
         elif number - at >= PATIENCE:
             break
-    return at
+    return rounds[:at]
 
 
 def _log_chance(logits: FloatArray) -> FloatArray:
