@@ -24,7 +24,7 @@ from thurbo.inference.meanfield import mean_field
 from thurbo.learning import fit as fitting
 from thurbo.learning import settings, trainer
 from thurbo.learning.start import fold
-from thurbo.queries.features import How, features
+from thurbo.queries.features import How, features, hidden_layer
 
 BATCHES = 4 if jax.default_backend() == "cpu" else 16  # updates of one timed epoch, which is one program
 QUEUED = 1 if jax.default_backend() == "cpu" else 8  # calls of a transform, which the device does one after the other
@@ -220,7 +220,7 @@ def transform(sizes: Sizes) -> Path:
     """Features of binary rows by mean-field."""
     table, how = _of_levels(sizes, 2), How()
     params, evidence = table.params, table.data.evidence.buckets[0].rows(np.arange(sizes.rows))
-    work, cells = traced(partial(features, how=how), params, evidence), sizes.rows * table.slots
+    work, cells = traced(partial(hidden_layer, how=how), params, evidence), sizes.rows * table.slots
     work.copies[cells] += PASSES // 2 * how.n_steps
     work.special["log Φ and hazard", cells] += how.n_steps
     work.special["sigmoid", sizes.rows * sizes.n_hidden] += how.n_steps

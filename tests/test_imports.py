@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_runtime": set(),
     "_programs": {"_runtime"},
     "_words": set(),
+    "_threads": set(),
     # The mathematics, on the device.
     "normal": {"_typing", "_runtime"},
     "constraints": {"_typing", "_runtime", "_words", "normal"},
@@ -43,9 +44,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "datasets": _TABLES,
     "analysis": _TABLES,
     # Where the two meet, and what people see.
-    "queries": _MATHEMATICS | _TABLES | {"inference"},
+    "queries": _MATHEMATICS | _TABLES | {"inference", "_threads"},
     "estimators": _MATHEMATICS | _TABLES | {"inference", "learning", "queries"},
-    "report": _TABLES | {"estimators", "queries"},  # queries.scaling: one scale for maps and segments
+    "report": _TABLES | {"estimators", "queries", "_threads"},  # queries.scaling: one scale for maps and segments
     "explorer": _TABLES | {"queries", "report"},
     "demo": _TABLES | {"datasets", "learning", "estimators", "queries", "report"},  # learning: settings of objectives
     "cli": _TABLES | {"datasets", "learning", "estimators", "report", "explorer", "demo"},

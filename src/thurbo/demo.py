@@ -7,12 +7,14 @@ the hidden units, predict under conditions, impute one respondent's missing answ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from thurbo import _importing
 from thurbo.io.files import destination, write_atomically
 
 TITLE = "Star Wars survey: 1,186 respondents"
@@ -53,9 +55,10 @@ def run(
     `progress` is called at each stage.
     """
     destination(output)  # raises before any work if the file cannot be written
-    from thurbo import report
-    from thurbo.datasets import load_starwars
-    from thurbo.estimators.tbm import TBM
+    with _importing():
+        from thurbo import report
+        from thurbo.datasets import load_starwars
+        from thurbo.estimators.tbm import TBM
 
     say = progress or (lambda message: None)
     say("Reading the survey")
@@ -65,28 +68,30 @@ def run(
     chosen: dict[str, Any] = {"n_hidden": n_hidden, "max_epochs": max_epochs, "random_state": seed}
     model = TBM(schema, verbose=progress is not None, **chosen).fit(shown)._finished()
     say("Predicting the masked answers")
-    held_out, what_if, respondent = _questions(model, frame, seed, logistic=True)
-    say("Summarising")
-    summary = report.summary(
-        model,
-        frame,
-        title=TITLE,
-        rows_are="respondents",
-        columns_are="questions",
-        source=SOURCE,
-        colour_by=COLOUR_BY,
-        held_out=held_out,
-        what_if=what_if,
-        seed=seed,
-    )
+    with ThreadPoolExecutor(1) as pool:  # compiles the programs of other queries while regressions are computed here
+        beside = pool.submit(_beside, model, frame)
+        held_out = model.evaluate(frame, hide=SHARE_MASKED, random_state=seed, logistic=True)
+        say("Summarising")
+        summary = report.summary(
+            model,
+            frame,
+            title=TITLE,
+            rows_are="respondents",
+            columns_are="questions",
+            source=SOURCE,
+            colour_by=COLOUR_BY,
+            held_out=held_out,
+            seed=seed,
+        )
+        summary["what_if"], respondent = beside.result()
     page = write_atomically(output, report.render(summary))
     return Found(summary, respondent, page)
 
 
-def _questions(model: Any, frame: Any, seed: int, logistic: bool = False) -> tuple[Any, list[Any], Any]:
-    """All queries of the demo: masked answers, predictions under conditions, one respondent's missing answers."""
-    found = model.evaluate(frame, hide=SHARE_MASKED, random_state=seed, logistic=logistic)
-    return found, ask(model, frame, WHAT_IF), impute_one(model, frame)
+def _beside(model: Any, frame: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Predictions under conditions, and one respondent's missing answers; first the features that the summary needs."""
+    model.transform(frame)
+    return ask(model, frame, WHAT_IF), impute_one(model, frame)
 
 
 def mask(frame: Any, schema: Any, seed: int) -> Any:

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
-from thurbo import _runtime
 from thurbo._programs import Program
 from thurbo._typing import Array, Bool, Float, Int
 from thurbo.columns.block import Tasks
@@ -25,7 +24,7 @@ from thurbo.inference.posterior import Belief, expectation, summary
 from thurbo.inference.posterior import state_weights as weights_of_states
 from thurbo.normal import truncnorm
 from thurbo.queries import on_host
-from thurbo.queries.features import How
+from thurbo.queries.features import How, work
 from thurbo.rbm import Params
 
 LINES_AT_ONCE = 1024  # larger portions would be padded more
@@ -160,13 +159,6 @@ def at_moments(function: Function, shared: tuple, mean: np.ndarray, deviation: n
 
 # ---- programs
 
-FEW_SITES = 300  # of a small survey
-
-
-def _work(params: Params) -> float:
-    """How long a program runs: it must not depend on the number of rows, or more rows would be another program."""
-    return _runtime.LITTLE_WORK if params.site_bias.shape[0] <= FEW_SITES else _runtime.MUCH_WORK
-
 
 def _rest(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
     return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
@@ -189,7 +181,7 @@ def hidden(evidence: Evidence, own: np.ndarray, how: How) -> Evidence:
 
 def all_moments(params: Params, evidence: Evidence, sites: Any, how: How, keep: bool) -> Any:
     """One program for all columns of a table; `keep` adds the posterior of the hidden layer."""
-    return _all_moments.for_work(_work(params))(params, evidence, sites, how, keep)
+    return _all_moments.for_work(work(params))(params, evidence, sites, how, keep)
 
 
 @partial(Program, outputs=lambda *_: None, static_argnames=("how", "keep"))
@@ -220,7 +212,7 @@ def of_moments(function: Function, shared: tuple, mean: Array, deviation: Array,
 
 def state_weights(params: Params, evidence: Evidence, own: Any, how: How) -> Array:
     """P(state of the hidden units | evidence about other slots), [state, row]."""
-    found: Array = _state_weights.for_work(_work(params))(params, evidence, own, how)
+    found: Array = _state_weights.for_work(work(params))(params, evidence, own, how)
     return found
 
 
@@ -233,7 +225,7 @@ def of_states(
     function: Function, params: Params, evidence: Evidence, weights: Any, sites: Any, shared: tuple, rowwise: tuple
 ) -> Any:
     """The expectation of a function of moments over the states of the hidden units."""
-    return _of_states.for_work(_work(params))(function, params, evidence, weights, sites, shared, rowwise)
+    return _of_states.for_work(work(params))(function, params, evidence, weights, sites, shared, rowwise)
 
 
 @partial(Program, static_argnums=0)

@@ -11,6 +11,7 @@ Guarantees the same segments for the same seed, weighted sizes and shares, and p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo._threads import one_thread
 from thurbo.columns import Block
 from thurbo.columns.forms import Profile
 from thurbo.errors import ThurboError
@@ -274,10 +276,9 @@ def _checked(n: Any, n_more: int, points: FloatArray) -> int:
 
 def _cluster(points: FloatArray, weight: FloatArray, n: int, random: Any, n_init: int = 10) -> Any:
     from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
     # With few rows, the synchronisation of threads takes a hundred times longer than the work.
-    with threadpool_limits(1 if len(points) <= _FEW else None):
+    with one_thread() if len(points) <= _FEW else nullcontext():
         seed = int(random.randint(2**31 - 1))
         return KMeans(n, n_init=n_init, random_state=seed).fit(points, sample_weight=weight)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
+from thurbo._threads import one_thread
 from thurbo.report.responses import Answers, FloatArray
 from thurbo.report.wording import listing, percent
 
@@ -56,7 +56,7 @@ def describe_units(
     names = {line.site: line.name for line in lines if line.site}
     place = {str(site): row for row, site in enumerate(site_names)}
     weighted = on * rows[:, None]
-    with threadpool_limits(1, user_api="blas"):  # many small products, whose threads would wait for each other
+    with one_thread():  # many small products, whose threads would wait for each other
         contrasts = [found for line in lines if (found := _contrast(line, weighted, rows)) is not None]
     standardised = np.array([found.standardised for found in contrasts]).reshape(len(contrasts), on.shape[1])
     units: list[dict[str, Any]] = []
@@ -196,7 +196,7 @@ def describe_factors(
     lines = [line for each in answers for line in each.lines if line.observed.sum() > 2]
     centred = factors - np.average(factors, axis=0, weights=rows) if len(factors) else factors
     squares = centred**2
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         found = [_correlations(line, centred, squares, rows) for line in lines]
     correlation = np.stack(found) if lines else np.zeros((0, 0))
     records = []

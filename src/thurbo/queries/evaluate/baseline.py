@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thurbo._threads import one_thread
 from thurbo.columns import Block, Column
 from thurbo.columns.forms.marginals import Normal, scaled, shares, spread
 
@@ -60,7 +61,7 @@ def narrowed(inputs: np.ndarray, rng: np.random.RandomState, limits: Limits = QU
     few = np.sort(rng.choice(len(inputs), min(len(inputs), limits.rows), replace=False))
     middle, size = inputs[few].mean(axis=0), inputs[few].std(axis=0)
     unit = ((inputs - middle) / np.where(size > 1e-9, size, 1.0)).astype(np.float32)
-    with _one_thread():
+    with one_thread():
         directions = randomized_svd(unit[few], N_DIRECTIONS, n_iter=2, random_state=rng)[2]
     found = unit @ directions.T
     return found / np.maximum(found[few].std(axis=0), 1e-9)
@@ -115,7 +116,7 @@ def _fit_logistic(
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    with warnings.catch_warnings(), _one_thread():
+    with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline needs few steps
         model = LogisticRegression(C=penalty, max_iter=ITERATIONS, tol=1e-3).fit(inputs, code, sample_weight=weight)
     return _smoothed(model.predict_proba(asked), model.classes_, len(code), base)
@@ -127,13 +128,6 @@ def _smoothed(found: np.ndarray, classes: np.ndarray, n_rows: int, base: np.ndar
     chance[:, classes] = found
     extra = 0.5 * len(base) / (n_rows + 0.5 * len(base))
     return (1.0 - extra) * chance + extra * base
-
-
-def _one_thread() -> Any:
-    """Use one thread: small problems are ten times slower with several."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
-
-    return threadpool_limits(1)
 
 
 def ridge(
@@ -157,7 +151,7 @@ def ridge(
         mean, deviation = spread(targets[rows])
         shape = (len(asked), *targets.shape[1:])
         return Normal(np.full(shape, mean), np.full(shape, deviation))
-    with _one_thread():
+    with one_thread():
         model = RidgeCV(ALPHAS, store_cv_results=True).fit(inputs[rows], targets[rows], scaled(weight[rows]))
     # These squared residuals are already multiplied by the weights.
     squared = model.cv_results_[..., ALPHAS.index(model.alpha_)]
@@ -189,7 +183,7 @@ def boosting(
         model = HistGradientBoostingClassifier(max_iter=n_rounds, **BOOSTING)
         return model.fit(inputs[where], code[where], sample_weight=scaled(weight[where]))
 
-    with _one_thread():
+    with one_thread():
         n_rounds = ROUNDS[0]
         if len(np.unique(code[inner])) > 1:
             model = fitted(inner, ROUNDS[-1])
@@ -232,7 +226,7 @@ def boosted_numbers(
         model = HistGradientBoostingRegressor(max_iter=n_rounds, **BOOSTING)
         return model.fit(inputs[where], target[where], sample_weight=scaled(weight[where]))
 
-    with _one_thread():
+    with one_thread():
         losses = [loss(stage) for stage in _at_rounds(fitted(inner, ROUNDS[-1]).staged_predict(inputs[outer]))]
         mean = fitted(rows, ROUNDS[int(np.argmin(losses))]).predict(inputs[asked])
     return Normal(mean, np.full(len(asked), max(float(np.sqrt(min(losses))), 1e-3)))
