@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from threading import Event, active_count
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from scipy.special import logsumexp, softmax
 import thurbo as tb
 from thurbo.errors import ThurboError
 from thurbo.estimators import population
-from thurbo.learning import members, trainer
+from thurbo.learning import course, members, trainer
 from thurbo.learning.start import Learnable
 from thurbo.queries.mixture import exponent
 
@@ -184,6 +185,32 @@ def test_a_file_has_all_members(tmp_path: object, whole: bool) -> None:
 def test_the_same_seed_gives_the_same_members() -> None:
     again = tb.TBM(**fitted().get_params(deep=False)).fit(frame())
     np.testing.assert_array_equal(again.predict_proba(frame(), "party"), fitted().predict_proba(frame(), "party"))
+
+
+def test_an_interrupt_while_members_are_weighed_ends_their_last_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, running, lengths = Event(), course.fit, []
+
+    def recorded(*arguments: Any, **options: Any) -> course.Fitted:
+        is_last = options.get("resume", True)  # only the first training can resume
+        if is_last:
+            began.set()
+            arguments = (*arguments[:5], arguments[5]._replace(max_epochs=100_000))
+        found = running(*arguments, **options)
+        lengths.append(len(found.history) if is_last else 0)
+        return found
+
+    def interrupted(*_: Any) -> Any:
+        assert began.wait(60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(course, "fit", recorded)
+    monkeypatch.setattr(population, "_weigh", interrupted)
+    before = active_count()
+    with pytest.raises(KeyboardInterrupt):
+        tb.TBM({"fan": SCHEMA["fan"], "age": SCHEMA["age"]}, members=2, max_epochs=2, verbose=False).fit(frame())
+    assert active_count() == before
+    assert len(lengths) == 4
+    assert max(lengths) < 100_000
 
 
 def test_more_training_needs_one_member() -> None:

@@ -21,6 +21,7 @@ from thurbo.evidence import pack as packing
 from thurbo.evidence.buckets import Buckets
 from thurbo.io.table import Table
 from thurbo.learning import course, members, settings
+from thurbo.learning.beside import Beside
 from thurbo.learning.fit import Data
 from thurbo.learning.members import Member, Reading
 from thurbo.queries import direct_effects, gates, sequential
@@ -29,7 +30,7 @@ from thurbo.queries.evaluate import masked as masking
 from thurbo.queries.evaluate.masked import ColumnTrial
 from thurbo.queries.features import How
 from thurbo.queries.kept_shares import Offsets
-from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, exponent, family
+from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, divided, exponent, family
 from thurbo.queries.question import Question, without
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -185,11 +186,14 @@ def fit(
     schemas["given"] = data.schema
     read = _read_all(schemas, table, data, masked, chosen["unobserved"])
     to_train = _to_train(read, data.weight)
-    drawing = posterior_draws.start(chosen, data, masked, seed)
+    drawing, ending = posterior_draws.start(chosen, data, masked, seed), None
     try:
         trained = members.train(chosen, to_train, wanted, seed, on_epoch)
         found = _groups(chosen, to_train["given"], trained)
         parts = tuple(each.unfinished for each in trained)
+        if not any(parts) and chosen["max_time"] is None:  # all answers train the members, beside being their weights
+            all_data = _to_train(_read_all(schemas, table, data, {}, chosen["unobserved"]), data.weight)
+            ending = Beside(partial(members.finish, chosen, all_data, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.first(on_epoch)):
             found.append(_Group(posterior_draws.MEMBER, drawn))
         routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
@@ -200,15 +204,15 @@ def fit(
             asked = [questions[place][0] for place in weighed.kept]
             mixed, gaps = partial(_mixed, weighed), missing != "ignorable"
             effects = effects_of_answers.learn(asked, masked, data.weight, mixed, gaps, seed)
-        if not any(parts) and chosen["max_time"] is None:  # once the answers have weighed the members, they train them
-            everything = _read_all(schemas, table, data, {}, chosen["unobserved"])
-            all_data = _to_train(everything, data.weight)
-            ended = _groups(chosen, all_data["given"], members.finish(chosen, all_data, trained, seed))
+        if ending is not None:
+            ended = _groups(chosen, all_data["given"], ending.result())
             if len(found) > len(ended):
                 assert drawing is not None
                 ended.append(_Group(posterior_draws.MEMBER, drawing.last(on_epoch) or found[-1].params))
             found = ended
     finally:
+        if ending is not None:
+            ending.stop()
         if drawing is not None:
             drawing.stop()
     kept, lead = weighed.kept, weighed.kept[0]
@@ -223,7 +227,7 @@ def fit(
     problem = next((text for each in fits if (text := _problem(each))), None)
     leader = fits[lead]._replace(problem=problem, converged=problem is None)
     rest = members.Interrupted(parts) if any(parts) else None
-    by_column = {name: _divided(weight, sizes) for name, weight in weighed.by_column.items()}
+    by_column = {name: divided(weight, sizes) for name, weight in weighed.by_column.items()}
     last = [replace(questions[p][0], params=one) for p in kept for one in found[p].params]
     anchors = _anchors(last, by_column, weighed.shares, weighed.exponents)
     whole = Population(fitted, weighed.exponents, by_column, routes, anchors, effects)
@@ -279,7 +283,7 @@ def _weigh(
         is_own = column == name
         by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
     shares = {name: _shares(data, name) for name in data.schema.modelled}
-    single = {name: _divided(own, sizes) for name, own in by_column.items()}
+    single = {name: divided(own, sizes) for name, own in by_column.items()}
     exponents = _exponents([each for p in kept for each in trials[p]], single, shares)
     return _Weighed(kept, weight.tolist(), means.tolist(), by_column, shares, exponents)
 
@@ -299,11 +303,6 @@ def _labels(mixed: MixedAsk, family: str, anchor: Anchor) -> dict[int, np.ndarra
         return {0: mixed.largest()[0]}
     n_sites, n_levels = anchor.shares.shape
     return {site: mixed.levels(n_levels, site) for site in range(n_sites)}
-
-
-def _divided(weight: np.ndarray, sizes: list[int]) -> np.ndarray:
-    """The weights of groups, divided among the members of each."""
-    return np.repeat(weight / np.asarray(sizes), sizes)
 
 
 def _able(trained: list[Member], has_lists: bool) -> list[int]:

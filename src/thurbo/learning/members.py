@@ -355,7 +355,11 @@ def _train(
 
 
 def finish(
-    chosen: Mapping[str, Any], data: Mapping[Reading, Data], trained: Sequence[Trained], seed: int
+    chosen: Mapping[str, Any],
+    data: Mapping[Reading, Data],
+    trained: Sequence[Trained],
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[Trained]:
     """Continue for a few epochs with all answers, also those that were held out, at a low rate that falls to zero."""
     shared = _prepared(chosen, data, [each.member for each in trained])
@@ -369,7 +373,7 @@ def finish(
         short = own.length._replace(max_epochs=epochs, learning_rate=rate)
         key = _keys(np.int32(seed), np.int32(len(trained) + place))[0]
         again, work = state._replace(step=jax.device_put(np.int32(0))), course.work_of(own.rows, own.length)
-        found = course.fit(key, again, own.rows, layout, plan, short, work=work)
+        found = course.fit(key, again, own.rows, layout, plan, short, on_epoch=on_epoch, work=work)
         return each if found.problem and not is_unsettled(found) else each._replace(params=own.params(found.params))
 
     with ThreadPoolExecutor(at_once(len(trained))) as pool:

@@ -113,6 +113,11 @@ class Mixture(Question):
         return replace(self, evidence=rest.evidence, questions=tuple(each.hide(masked) for each in self.questions))
 
 
+def divided(weight: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """The weights of groups, divided among the members of each."""
+    return np.repeat(weight / np.asarray(sizes), sizes)
+
+
 def family(question: Question, name: str) -> str:
     """The columns of a schema whose calibration is similar."""
     column = question.schema[name]
