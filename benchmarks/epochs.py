@@ -45,7 +45,7 @@ class Method(NamedTuple):
 
 
 EQUAL = {
-    OURS: Method("epochs_thurbo.py", "update", 7),
+    OURS: Method("epochs_thurbo.py", "update", 5),
     "BernoulliRBM": Method("epochs_sklearn.py", "float32", 5),
     "learnergy": Method("epochs_learnergy.py", "update", 7, True),
     "rbms": Method("epochs_rbms.py", "update", 6, True),
@@ -54,6 +54,7 @@ MORE = {
     "BernoulliRBM, float64": Method("epochs_sklearn.py", "float64", 5),
     "learnergy, its fit": Method("epochs_learnergy.py", "fit", 9, True),
     "rbms, its train": Method("epochs_rbms.py", "train", 6, True),
+    "thurbo, x integrated": Method("epochs_thurbo.py", "integrated", 7),
     "thurbo, likelihood": Method("epochs_thurbo.py", "likelihood", 26),
     "thurbo, default": Method("epochs_thurbo.py", "default", None),
 }

@@ -13,7 +13,6 @@ mean-field, through which the gradient goes; a share of the likelihood is added 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -28,16 +27,17 @@ from thurbo.evidence import pack as packing
 from thurbo.learning import fit as fitting
 from thurbo.learning import settings, trainer
 
-ROUNDS = {"update": 1, "likelihood": 10}  # steps of mean-field
+HOW: dict[str, dict[str, Any]] = {
+    "update": {"n_mean_field_steps": 1, "integrate": "hidden"},
+    "integrated": {"n_mean_field_steps": 1},
+    "likelihood": {},
+}
 
 
 class Epochs:
-    """Epochs of a model whose rows are on the device; each call is one in random order.
+    """Epochs of a model whose rows are on the device; each call is one in random order."""
 
-    `rounds` are steps of mean-field, where they are not those of the settings.
-    """
-
-    def __init__(self, model: tb.TBM, rows: Any, columns: dict[str, Any], rounds: int | None = None) -> None:
+    def __init__(self, model: tb.TBM, rows: Any, columns: dict[str, Any]) -> None:
         schema = tb.Schema(columns).fit(rows)
         blocks = schema.compile(rows)
         own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
@@ -46,8 +46,7 @@ class Epochs:
         self.data = fitting.Data(schema, blocks, evidence, np.ones(evidence.n_rows))
         self.layout, self.weight = self.data.layout, jnp.ones(evidence.n_rows, jnp.float32)
         size = fitting.size_of(chosen, self.data)
-        plan = settings.plan(chosen, *size)
-        self.plan = plan if rounds is None else replace(plan, n_mean_field_steps=rounds)
+        self.plan = settings.plan(chosen, *size)
         self.cells, n_epochs = fitting.lengths(chosen, self.data)
         self.work = float(evidence.n_cells * n_epochs)  # programs are compiled for that of a whole fit
         self.rate = jnp.float32(chosen["learning_rate"])
@@ -76,10 +75,9 @@ def of_table(task: Task) -> Epochs:
     if task.how == "default":
         return Epochs(tb.TBM(n_hidden=task.n_hidden), frame, columns)
     size = {"n_hidden": task.n_hidden, "n_factors": 0, "batch_size": task.batch}
-    learning = tb.Likelihood(
-        n_negative_steps=1, n_chains=task.batch, optimizer="sgd", sparsity_weight=0.0, validation_fraction=0.0
-    )
-    return Epochs(tb.TBM(**size, weight_decay=0.0, learning=learning), frame, columns, ROUNDS[task.how])
+    chains = {"n_negative_steps": 1, "n_chains": task.batch, "sparsity_weight": 0.0}
+    learning = tb.Likelihood(**chains, **HOW[task.how], optimizer="sgd", validation_fraction=0.0)
+    return Epochs(tb.TBM(**size, weight_decay=0.0, learning=learning), frame, columns)
 
 
 def of_lists(task: Task) -> Epochs:

@@ -209,6 +209,7 @@ class Structure(NamedTuple):
                   a slot in several of them; None where a site has one slot at most
     groups        slots of each of its groups, −1 for padding, if `move` can put them elsewhere; None if not
     are_choices   whether these put one item above the others, so that items that take no part cost little
+    are_levels    whether it says levels between learned cuts and nothing else
     """
 
     couples: bool = False
@@ -218,6 +219,7 @@ class Structure(NamedTuple):
     tasks: tuple[int, int, int] | None = None
     groups: tuple[tuple[int, ...], ...] | None = None
     are_choices: bool = False
+    are_levels: bool = False
 
 
 @runtime_checkable

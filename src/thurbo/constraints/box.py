@@ -266,6 +266,9 @@ class BoxConstraint(Constraint, Protocol):
     def at(self, slots: np.ndarray) -> BoxConstraint:
         """What is said about some slots, the same in every row."""
 
+    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
+        """E[x | e] of every row for x ~ N(mean, I), where all rows share their sites and this mean."""
+
 
 class Box(NamedTuple):
     """A measured number (point), an interval or a censored value: b ≤ z ≤ c in standard units, x = z / scale."""
@@ -295,6 +298,9 @@ class Box(NamedTuple):
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         return log_mass_by_state(self.region(gauge), means, _at_once(means))
+
+    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
+        return self.region(gauge).mean(jnp.broadcast_to(mean, self.lower.shape))
 
     def embed(self, slots: np.ndarray, n_slots: int) -> Box:
         lower, upper = _embedded(self.lower, slots, n_slots, -np.inf), _embedded(self.upper, slots, n_slots, np.inf)
@@ -337,7 +343,7 @@ class Levels(NamedTuple):
 
     @property
     def structure(self) -> Structure:
-        return Structure()
+        return Structure(are_levels=True)
 
     @property
     def observed(self) -> RowsMask:
@@ -383,6 +389,16 @@ class Levels(NamedTuple):
         # A level that underflows has log-probability −∞, and 0 · ∞ in the product would be NaN.
         table = jnp.maximum(table, jnp.finfo(table.dtype).min / 1e6)
         return jnp.einsum("hil,ril->hr", table, answered)
+
+    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
+        """A mean per slot and level serves every row; those of yes or no are selected, which fuses."""
+        cuts = gauge.cuts
+        if self.high is not None or cuts.shape[-1] != 1:
+            return self.region(gauge).mean(jnp.broadcast_to(mean, self.code.shape))
+        cut, open_end = cuts[:, 0], jnp.full_like(mean, jnp.inf)
+        below, above = half_lines.mean(mean, -open_end, cut), half_lines.mean(mean, cut, open_end)
+        found = jnp.where(self.code == 0, below[None, :], above[None, :])
+        return jnp.where(self.code < 0, mean[None, :], found)
 
     def embed(self, slots: np.ndarray, n_slots: int) -> Levels:
         high = None if self.high is None else _embedded(self.high, slots, n_slots, -1)

@@ -132,6 +132,13 @@ class Likelihood(_TwoPhases):
         Number of persistent chains.
     n_temperatures : int, default=10
         Number of temperatures of "tempered" chains.
+    n_mean_field_steps : int, default=10
+        Steps of mean-field for each row and update.
+    integrate : {"latent", "hidden"}, default="latent"
+        Which layer is integrated out of the statistics x hᵀ of both phases. "latent": x given h, which has the least
+        variance. "hidden": h given x, as is usual for RBMs, where the chains give x and mean-field the mean of x; an
+        update then has two products of matrices less (five with one step of mean-field, one round and complete rows
+        of yes or no). Not for "tempered" chains.
     sparsity_form : {"auto", "average", "samples"}, default="auto"
         Apply the sparsity penalty at the mean x of a row, or average it over its samples (A.2.2; needs
         `positive_phase="gibbs"`). "auto" is "samples" where there are any.
@@ -144,6 +151,9 @@ validation_fraction
     >>> import thurbo as tb
     >>> model = tb.TBM(n_hidden=500, learning=tb.Likelihood(n_chains=5000, n_negative_steps=10))
     """
+
+    n_mean_field_steps: int = 10
+    integrate: Literal["latent", "hidden"] = "latent"
 
 
 @dataclass(frozen=True, kw_only=True)

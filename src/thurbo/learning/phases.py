@@ -31,6 +31,7 @@ class Positive(NamedTuple):
     whitener: Float[Array, "row factor factor"] | None
     felt: Float[Array, " slot"]  # mean over rows of the input x − Vz of the hidden units
     draws: Float[Array, "draw row slot"] | None = None
+    latent: Rows | None = None  # the last draw of x
 
 
 def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Positive:
@@ -43,7 +44,7 @@ def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Po
     state = gibbs.start(key_start, given, q.hidden)
     if not plan.sparsity_weight:
         state = gibbs.run(key_run, state, given, plan.n_positive_steps)
-        return Positive(state.h, state.z, None, q.felt)
+        return Positive(state.h, state.z, None, q.felt, latent=state.x)
 
     def one(state: gibbs.ChainState, i: Array) -> tuple[gibbs.ChainState, Rows]:
         state = gibbs.step(jax.random.fold_in(key_run, i), state, given)
@@ -52,7 +53,7 @@ def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Po
     state, draws = jax.lax.scan(one, state, jnp.arange(plan.n_positive_steps))
     if plan.sparsity_form == "average":
         draws = draws.mean(axis=0, keepdims=True)
-    return Positive(state.h, state.z, None, q.felt, draws)
+    return Positive(state.h, state.z, None, q.felt, draws, state.x)
 
 
 def negative(key: PRNGKey, params: Params, evidence: Evidence, start: Chains, plan: Plan) -> Chains:

@@ -24,6 +24,7 @@ class Plan:
     positive_phase      data-dependent statistics by mean-field or by Gibbs sampling started from it (§5.1)
     negative_phase      data-independent statistics by persistent chains, by persistent chains with parallel
                         tempering, or by contrastive divergence (§5.1)
+    integrate           the layer that is integrated out of the statistics x hᵀ of the likelihood's gradient
     masking             which cells multi-prediction masks, to predict them from the others
     marginal_weight     weight of the log-probability of each cell given no other cell, in multi-prediction
     sparsity_*          ρ and λ of §6, A.2.2, at the average x of a row or averaged over its samples
@@ -37,6 +38,7 @@ class Plan:
     unobserved: Unobserved = "marginalize"
     positive_phase: Literal["mean-field", "gibbs"] = "mean-field"
     negative_phase: Literal["persistent", "contrastive", "tempered"] = "persistent"
+    integrate: Literal["latent", "hidden"] = "latent"
     likelihood_weight: float = 0.0
     marginal_weight: float = 0.0
     masking: Masking = field(default_factory=Cells)

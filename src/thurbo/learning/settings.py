@@ -37,11 +37,12 @@ CHOICES = {
     "objective": ("auto", "likelihood", "multi-prediction", "exact"),
     "positive_phase": ("auto", "mean-field", "gibbs"),
     "negative_phase": ("auto", "persistent", "contrastive", "tempered"),
+    "integrate": ("latent", "hidden"),
     "sparsity_form": ("auto", "average", "samples"),
     "optimizer": ("adam", "sgd"),
 }
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_temperatures": 1, "n_chains": 1, "batch_size": 1}
-SMALLEST |= {"max_epochs": 0, "members": 1}
+SMALLEST |= {"max_epochs": 0, "members": 1, "n_mean_field_steps": 1}
 # Each unit needs numbers for every site and for every row of a batch: of 100 sites and 500 rows, about 6 kB.
 LARGEST, BYTES_PER_UNIT = {"n_hidden": 10_000, "n_factors": 1_000}, 6_400
 NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight", "marginal_weight")
@@ -180,6 +181,8 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
             f'negative_phase="{negative}" needs rows that share their sites; '
             'use unobserved="marginalize", or negative_phase="contrastive"'
         )
+    if negative == "tempered" and settings["integrate"] == "hidden":
+        raise ThurboError('integrate="hidden" is not available for negative_phase="tempered"; use "persistent"')
     return Plan(
         objective=objective,
         unobserved=settings["unobserved"],
@@ -188,7 +191,8 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         masking=NAMED[settings["masking"]] if isinstance(settings["masking"], str) else settings["masking"],
         positive_phase=positive,
         negative_phase=negative,
-        n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
+        integrate=settings["integrate"],
+        n_mean_field_steps=_mean_field_steps(settings, objective),
         n_negative_steps=int(settings["n_negative_steps"]),
         n_temperatures=int(settings["n_temperatures"]),
         sparsity_target=float(settings["sparsity_target"]),
@@ -203,6 +207,10 @@ def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
         learn_cuts=settings["learn_cuts"],
         optimizer=settings["optimizer"],
     )
+
+
+def _mean_field_steps(settings: Settings, objective: str) -> int:
+    return PREDICTION_STEPS if objective == "multi-prediction" else int(settings["n_mean_field_steps"])
 
 
 def _marginal_weight(settings: Settings, n_hidden: int) -> float:

@@ -20,12 +20,14 @@ from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets, batch_rows
 from thurbo.inference import tempering
 from thurbo.inference.meanfield import mean_field
+from thurbo.learning import given_latent
 from thurbo.learning import objective as objectives
 from thurbo.learning.phases import Positive, negative, positive
 from thurbo.learning.plan import Plan
 from thurbo.learning.start import Centre, Layout, Learnable, fold, recentre
 from thurbo.rbm import Params
 
+REPORTED = 10  # one row of so many is enough for what is only reported, where it would need a product of matrices
 SHIFT_DECAY = 0.1  # precision of an item's shift relative to that of its weights
 
 
@@ -110,11 +112,11 @@ def _loss(
     """Minus the objective per slot; what is reported is per answer."""
     params = fold(learnable, centre, layout)
     batch = _Batch(evidence, weight, _count(weight, evidence.observed))
-    n_answers = jnp.maximum((weight * evidence.n_answers(evidence.observed).astype(weight.dtype)).sum(), 1.0)
+    n_answers = _answers(weight, evidence)
     key_mask, key_contrast = jax.random.split(key)
     if plan.objective == "likelihood":
         loss, state, chains = _contrast(key_contrast, params, batch, chains, plan)
-        report = (weight * objectives.reconstruction(params, evidence, state)).sum() / n_answers
+        report = _reconstruction(params, batch, state, n_answers, plan)
     else:
         if plan.objective == "exact":
             told, state = _exact(params, batch, plan)
@@ -129,6 +131,23 @@ def _loss(
         pull = objectives.sparsity(params, evidence, state, plan.sparsity_target)
         loss = loss - plan.sparsity_weight * (weight * pull).sum() / batch.cells
     return loss, jax.lax.stop_gradient(_Loss(state.hidden, chains, report, state.felt))
+
+
+def _reconstruction(
+    params: Params, batch: _Batch, state: Positive, n_answers: Float[Array, ""], plan: Plan
+) -> Float[Array, ""]:
+    """log P(e | q) per answer; of the first rows only, whose order is random, where the gradient has no use for it."""
+    evidence, weight = batch.evidence, batch.weight
+    if plan.integrate == "hidden":
+        some = slice(-(-evidence.n_rows // REPORTED))
+        evidence, weight = evidence.rows(some), weight[some]
+        state = Positive(state.hidden[some], state.factors[some], None, state.felt)
+        n_answers = _answers(weight, evidence)
+    return (weight * objectives.reconstruction(params, evidence, state)).sum() / n_answers
+
+
+def _answers(weight: PerRow, evidence: Evidence) -> Float[Array, ""]:
+    return jnp.maximum((weight * evidence.n_answers(evidence.observed).astype(weight.dtype)).sum(), 1.0)
 
 
 def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
@@ -164,6 +183,9 @@ def _contrast(
     key: PRNGKey, params: Params, batch: _Batch, chains: Chains, plan: Plan
 ) -> tuple[Float[Array, ""], Positive, Chains]:
     """A surrogate of minus log P(e) with the gradient of Eq. (8): positive minus negative phase."""
+    if plan.integrate == "hidden":
+        value, state, moved = given_latent.contrast(key, params, batch.evidence, batch.weight, chains, plan)
+        return -value / batch.cells, state, moved
     key_positive, key_negative = jax.random.split(key)
     frozen, evidence, weight = jax.lax.stop_gradient(params), batch.evidence, batch.weight
     state = positive(key_positive, frozen, evidence, plan)
