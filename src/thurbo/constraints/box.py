@@ -391,12 +391,17 @@ class Levels(NamedTuple):
         return jnp.einsum("hil,ril->hr", table, answered)
 
     def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
-        """A mean per slot and level serves every row; those of yes or no are selected, which fuses."""
+        """Of yes or no, one mean per slot and level serves every row."""
         cuts = gauge.cuts
         if self.high is not None or cuts.shape[-1] != 1:
             return self.region(gauge).mean(jnp.broadcast_to(mean, self.code.shape))
-        cut, open_end = cuts[:, 0], jnp.full_like(mean, jnp.inf)
-        below, above = half_lines.mean(mean, -open_end, cut), half_lines.mean(mean, cut, open_end)
+
+        def of_level(is_above: Bool[Array, ""]) -> Float[Array, " slot"]:
+            ends = jnp.full_like(mean, jnp.inf), cuts[:, 0]
+            return half_lines.mean(mean, jnp.where(is_above, ends[1], -ends[0]), jnp.where(is_above, *ends))
+
+        # A loop, since XLA would compute them once more in every row rather than keep them.
+        below, above = jax.lax.map(of_level, jnp.array([False, True]))
         found = jnp.where(self.code == 0, below[None, :], above[None, :])
         return jnp.where(self.code < 0, mean[None, :], found)
 
