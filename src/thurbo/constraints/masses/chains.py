@@ -74,8 +74,7 @@ class Steps(NamedTuple):
     nodes: np.ndarray  # [node]
     log_weights: np.ndarray  # [node]
     spread: np.ndarray  # [inner, node]: values at the nodes → values at all inner points
-    log_inner: np.ndarray  # [inner]: their weights
-    upto: np.ndarray  # [node + 1, inner]: which of them lie to the left of each node, and of the right edge
+    upto: np.ndarray  # [node + 1, inner]: weights of those that lie to the left of each node, and of the right edge
 
 
 @lru_cache
@@ -86,8 +85,7 @@ def steps_of(nodes: int, inner: int) -> Steps:
     half = 0.5 * np.diff(cuts)[:, None]
     at = (cuts[:-1, None] + half * (y + 1.0)[None, :]).reshape(-1)
     upto = np.repeat(np.arange(nodes + 1), inner)[None, :] <= np.arange(nodes + 1)[:, None]
-    log_inner = np.log((half * v[None, :]).reshape(-1))
-    return Steps(x, np.log(w), interpolation(x, at), log_inner, upto.astype(float))
+    return Steps(x, np.log(w), interpolation(x, at), upto * (half * v[None, :]).reshape(-1))
 
 
 class What(NamedTuple):
@@ -125,7 +123,7 @@ def _climb(log_f: Sets, step: Step, grid: Grid, ways: Ways) -> Sets:
     fresh = []
     for number, old in enumerate(log_f):
         edges = [(edge, a) for edge, (a, b) in enumerate(ways.edges) if b == number]
-        terms = [_times(grid.steps.spread, log_f[a] + _log_density(grid.t, step, edge)) for edge, a in edges]
+        terms = [log_f[a] + _log_density(grid.t, step, edge) for edge, a in edges]
         is_reached = reduce(jnp.logical_or, [step.here[edge] for edge, _ in edges])[None, None]
         fresh.append(jnp.where(is_reached, _cumulate(terms, grid.log_half, grid.steps), old))
     return tuple(fresh)
@@ -137,11 +135,12 @@ def _times(matrix: np.ndarray, value: Array) -> Array:
 
 
 def _cumulate(terms: list[Array], log_half: Scalar, steps: Steps) -> Panelled:
-    """log ∫_{s<t} Σ exp(terms) ds at every node t: whole panels to its left, and the short intervals of its own."""
+    """log ∫_{s<t} Σ exp(terms) ds at every node t, from the terms at all nodes: whole panels to its left, and the short
+    intervals of its own."""
     dtype = log_half.dtype
-    terms = [term + jnp.asarray(steps.log_inner, dtype)[:, None, None] for term in terms]
     top = lax.stop_gradient(reduce(jnp.maximum, [term.max(axis=0) for term in terms]))
-    upto = _times(steps.upto, reduce(jnp.add, [jnp.exp(term - top[None]) for term in terms]))
+    inner = [jnp.exp(_times(steps.spread, term - top[None])) for term in terms]
+    upto = _times(steps.upto, reduce(jnp.add, inner))
     whole = jnp.log(upto[-1]) + top
     is_before = jnp.asarray(np.tri(whole.shape[0], k=-1, dtype=bool))[:, :, None]
     before = logsumexp(jnp.where(is_before, whole[None], -jnp.inf), axis=1)

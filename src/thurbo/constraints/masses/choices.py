@@ -16,11 +16,10 @@ from jax import lax
 from numpy.polynomial.legendre import leggauss
 
 from thurbo._typing import Array
-from thurbo.constraints.masses.splits import Items, ItemsMask, Points, Scalar, added
+from thurbo.constraints.masses.splits import Items, ItemsMask, Points, Scalar, added, bend_below, log_below
 from thurbo.normal import mills
 from thurbo.normal.mills import HALF_LOG_2PI
 
-_PHI_0 = math.exp(-HALF_LOG_2PI)
 FAR = 40.0  # Φ is 1 here: the argument used for an item that takes no part
 
 
@@ -38,32 +37,6 @@ class Effort(NamedTuple):
 
 def effort(dtype: Any) -> Effort:
     return Effort(16, 10.0, 3, 2) if dtype == jnp.float32 else Effort(64, 38.0, 8, 4)
-
-
-@jax.custom_jvp
-def log_below(z: Array) -> tuple[Array, Array]:
-    """log Φ(z) and its slope, the hazard φ/Φ."""
-    c = jnp.abs(z)
-    origin = mills.origin_at(c, mills.SINGLE if z.dtype == jnp.float32 else mills.DOUBLE)
-    ratio = origin.y * jnp.exp(-origin.partial[-1])
-    square = 0.5 * c * c
-    bump = _PHI_0 * jnp.exp(-square)
-    is_below = z < 0.0
-    share = jnp.where(is_below, ratio, 1.0 - bump * ratio)
-    rest = jnp.where(is_below, -square - HALF_LOG_2PI, 0.0)
-    return jnp.log(share) + rest, jnp.where(is_below, 1.0, bump) / share
-
-
-@log_below.defjvp
-def _log_below_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    (z,), (dz,) = primals, tangents
-    value, hazard = log_below(z)
-    return (value, hazard), (hazard * dz, -_bend(z, hazard) * dz)
-
-
-def _bend(z: Array, hazard: Array) -> Array:
-    """−(log Φ)'', between 0 and 1."""
-    return jnp.clip(hazard * (z + hazard), 0.0, 1.0)
 
 
 class Rivals(NamedTuple):
@@ -84,7 +57,7 @@ def _look(rivals: Rivals, u: Points) -> tuple[Points, Points, Points]:
     z = rivals.a[None] + b * u[:, None]
     value, hazard = log_below(z)
     slope = added(b * hazard, 1) - u
-    return added(value, 1) - 0.5 * u * u, slope, 1.0 + added(b * b * _bend(z, hazard), 1)
+    return added(value, 1) - 0.5 * u * u, slope, 1.0 + added(b * b * bend_below(z, hazard), 1)
 
 
 class _Grid(NamedTuple):

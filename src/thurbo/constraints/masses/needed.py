@@ -58,9 +58,11 @@ def _slopes(
             fresh = slopes_of_choice(means, deviations, codes == 1, codes == 0)
         else:
             fresh = chain_slopes(how.chain, codes, means, deviations)
-        return tuple(old.at[..., own].set(new, mode="clip") for old, new in zip(found, fresh, strict=True))  # type: ignore[return-value]
+        every = zip(found, fresh, strict=True)
+        return tuple(lax.dynamic_update_slice_in_dim(old, new, place * size, -1) for old, new in every)  # type: ignore[return-value]
 
-    empty = jnp.zeros_like(mean)
+    empty = jnp.zeros((mean.shape[0], n + size), mean.dtype)
     n_portions = (needed.sum(dtype=jnp.int32) + size - 1) // size
-    found = lax.fori_loop(0, n_portions, one, (jnp.zeros_like(mean[0]), empty, empty))
-    return tuple(jnp.where(needed, each, 0.0) for each in found)  # type: ignore[return-value]
+    found = lax.fori_loop(0, n_portions, one, (empty[0], empty, empty))
+    place = jnp.cumsum(needed, dtype=jnp.int32) - 1  # among those that are needed
+    return tuple(jnp.where(needed, jnp.take(each, place, axis=-1, mode="clip"), 0.0) for each in found)  # type: ignore[return-value]

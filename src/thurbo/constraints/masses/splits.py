@@ -26,6 +26,7 @@ Points = Float[Array, "point *row"]
 Scalar = Float[Array, "*row"]
 Panelled = Float[Array, "node panel *row"]
 Four = tuple[Array, Array, Array, Array]
+_PHI_0 = math.exp(-HALF_LOG_2PI)
 
 
 class Rule(NamedTuple):
@@ -42,8 +43,9 @@ def rule(dtype: Any, depth: int = 2, width: int = 1) -> Rule:
     """Enough for 1e-8 in float64 and 1e-4 in float32. Long chains and large ties climb steeply: shorter panels."""
     is_large = width > 16
     if dtype == jnp.float32:
-        panels = 12 + depth if width == 1 else 16 if is_large else 10
-        return Rule(points=28, drop=20.0, panels=panels, nodes=6, inner=3 if width == 1 else 6)
+        if width == 1 and depth > 2:  # a chain
+            return Rule(points=28, drop=14.0, panels=4 + -(-4 * depth // 5), nodes=6, inner=4)
+        return Rule(points=28, drop=20.0, panels=16 if is_large else 10, nodes=6, inner=6)
     panels = 24 + 2 * depth if width == 1 else 32 if is_large else 18
     return Rule(points=64, drop=38.0, panels=panels, nodes=8, inner=6 if width == 1 else 10)
 
@@ -68,6 +70,32 @@ def _log_both_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[
     below, above = log_both(z)
     density = log_phi(z)
     return (below, above), (jnp.exp(density - below) * dz, -jnp.exp(density - above) * dz)
+
+
+@jax.custom_jvp
+def log_below(z: Array) -> tuple[Array, Array]:
+    """log Φ(z) and its slope, the hazard φ/Φ."""
+    c = jnp.abs(z)
+    origin = mills.origin_at(c, mills.SINGLE if z.dtype == jnp.float32 else mills.DOUBLE)
+    ratio = origin.y * jnp.exp(-origin.partial[-1])
+    square = 0.5 * c * c
+    bump = _PHI_0 * jnp.exp(-square)
+    is_below = z < 0.0
+    share = jnp.where(is_below, ratio, 1.0 - bump * ratio)
+    rest = jnp.where(is_below, -square - HALF_LOG_2PI, 0.0)
+    return jnp.log(share) + rest, jnp.where(is_below, 1.0, bump) / share
+
+
+@log_below.defjvp
+def _log_below_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    (z,), (dz,) = primals, tangents
+    value, hazard = log_below(z)
+    return (value, hazard), (hazard * dz, -bend_below(z, hazard) * dz)
+
+
+def bend_below(z: Array, hazard: Array) -> Array:
+    """−(log Φ)'', between 0 and 1."""
+    return jnp.clip(hazard * (z + hazard), 0.0, 1.0)
 
 
 def log_phi(z: Array) -> Array:
@@ -125,26 +153,20 @@ def logsumexp(value: Array, axis: int) -> Array:
 
 def slopes_of(split: Split, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """The log-density at s and its first two derivatives; sums over items of hazards and their own derivatives."""
-    sd = split.deviation
-    z = (s[None] - split.mean) / sd
-    below, above = log_both(z)
-    left = jnp.where(split.lower, jnp.exp(log_phi(z) - below), 0.0)
-    hazard = jnp.exp(log_phi(z) - above)
-    right = jnp.where(split.upper, hazard, 0.0)
+    sd, part = split.deviation, split.lower | split.upper
+    side = jnp.where(split.lower, 1.0, -1.0).astype(sd.dtype) / sd
+    z = (s[None] - split.mean) * side  # each item as seen from its own side
+    value, hazard = log_below(z)
+    excess = (hazard + z) / sd
     # Shares of the edge's hazard in logs: far below all its members the hazard itself underflows in float32.
-    rate = jnp.where(split.edge, log_phi(z) - above - jnp.log(sd), -jnp.inf)
+    rate = jnp.where(split.edge, log_phi(z) - value - jnp.log(sd), -jnp.inf)
     most = rate.max(axis=0)
     share = jnp.exp(rate - most[None])
-    total = share.sum(axis=0)
-    share = share / total[None]
-    excess = (hazard - z) / sd
-    first = (share * excess).sum(axis=0)
-    second = (share * (excess * excess + (hazard * (hazard - z) - 1.0) / (sd * sd))).sum(axis=0) - first * first
-    value = jnp.where(split.lower, below, 0.0).sum(axis=0) + jnp.where(split.upper, above, 0.0).sum(axis=0)
-    value = value + most + jnp.log(total)
-    slope = (left / sd).sum(axis=0) - (right / sd).sum(axis=0) + first
-    bend = -(left * (z + left) / sd**2).sum(axis=0) - (right * (hazard - z) / sd**2).sum(axis=0) + second
-    return value, slope, bend
+    of_edge = share * excess, share * (excess * excess + hazard * excess / sd - 1.0 / (sd * sd)), share
+    of_all = (jnp.where(part, each, 0.0) for each in (value, side * hazard, hazard * excess / sd))
+    first, second, total, height, slope, bend = added(jnp.stack([*of_edge, *of_all], axis=1), 0)
+    first, second = first / total, second / total
+    return height + most + jnp.log(total), slope + first, second - first * first - bend
 
 
 class Peak(NamedTuple):
