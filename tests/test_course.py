@@ -45,6 +45,45 @@ def same(a, b) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
+@pytest.mark.parametrize("case", ["plain", "watched", "in trouble", "interrupted"])
+def test_epochs_that_are_started_together_change_nothing(case, monkeypatch):
+    plan = Plan(objective="multi-prediction", optimizer="sgd", n_mean_field_steps=2) if case == "in trouble" else PLAN
+    length = course.Length(30 * 6, 45, 300.0 if case == "in trouble" else 0.05, patience=4)
+    held_out, calls, running = rows(30, seed=2) if case == "watched" else None, [], course.epoch
+
+    def on_epoch(record):
+        if case == "interrupted" and record["epoch"] == 37:
+            raise KeyboardInterrupt
+
+    def fit(resume=None):
+        begun, told = started(plan), None if resume else on_epoch
+        options = {"held_out": held_out, "on_epoch": told, "resume": resume}
+        return course.fit(jax.random.key(0), begun, rows(), LAYOUT, plan, length, **options)
+
+    def plainly(history):
+        return [{name: value for name, value in record.items() if name != "seconds"} for record in history]
+
+    def counted(*arguments):
+        calls.append(1)
+        return running(*arguments)
+
+    monkeypatch.setattr(course, "epoch", counted)
+    alone = fit()
+    n_alone = len(calls)
+    assert n_alone == len(alone.history)
+    monkeypatch.setattr(course, "MANY_EPOCHS", 45)
+    together = fit()
+    assert len(calls) > 2 * n_alone - (case == "plain")  # some were started in vain, unless all goes well
+    assert plainly(together.history) == plainly(alone.history)
+    assert (together.problem, together.converged) == (alone.problem, alone.converged)
+    assert same(together.params, alone.params)
+    assert same(together.state, alone.state)
+    assert any("event" in record for record in alone.history) == (case in ("watched", "in trouble"))
+    if case == "interrupted":
+        assert together.unfinished.number == alone.unfinished.number == 36
+        assert same(fit(together.unfinished).params, fit(alone.unfinished).params)
+
+
 def test_the_best_parameters_on_held_out_rows_are_kept():
     length = course.Length(30 * 6, 40, 0.05, patience=4)
     fitted = course.fit(jax.random.key(0), started(), rows(), LAYOUT, PLAN, length, held_out=rows(30, seed=2))

@@ -32,6 +32,7 @@ COLLAPSE = 0.5  # allowed loss of log-likelihood per answer (nats), from the bes
 MOST_RECOVERIES = 3
 NEVER = 1e30  # a step that is never reached
 MOST_LOG = 80.0  # of a scale or a gap between cuts; e⁸⁸ is not finite in single precision
+AHEAD, FEW_CELLS, MANY_EPOCHS = 32, 2000, 100  # epochs started together, of a table with so few cells and many epochs
 HURRY = 0.5  # share of the time limit after which the rate starts to decay
 
 
@@ -156,11 +157,12 @@ def fit(
     key_score = jax.random.fold_in(key, 2**30)
     problem, before, unfinished = None, run.seconds, None
     started = time.perf_counter()
+    ahead = _Ahead(AHEAD if limit is None and _is_small(rows, length) else 1)
     whole = run  # as it was between two epochs
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
             whole = replace(run, history=list(run.history))
-            moved, info = _epoch(key, run, rows.evidence, weight, layout, plan, length, work)
+            moved, info = _epoch(key, run, rows.evidence, weight, layout, plan, length, work, ahead)
             run.number += 1
             record: dict[str, Any] = {
                 "epoch": run.number,
@@ -198,15 +200,57 @@ def fit(
     return Fitted(folded(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept, unfinished)
 
 
+def _is_small(rows: Rows, length: Length) -> bool:
+    """Whether starting an epoch takes as long as the epoch, and there are many of them."""
+    return rows.evidence.n_cells <= FEW_CELLS and length.max_epochs >= MANY_EPOCHS
+
+
+@dataclass
+class _Ahead:
+    """The next epochs of a small table, which were started together: the host need not wait for each of them.
+
+    They count only if nothing has happened since but the one before them.
+    """
+
+    n: int
+    waiting: list[tuple[TrainState, Info]] = field(default_factory=list)
+    after: tuple[Any, ...] = ()  # what they follow on
+
+    def next(self, run: Run, compute: Callable[[], list[tuple[TrainState, Info]]]) -> tuple[TrainState, Info]:
+        """The epoch that follows on the state of a run."""
+        settings = run.rate, run.fall, run.more_steps
+        if not self.waiting or self.after[0] is not run.state or self.after[1:] != (run.number, *settings):
+            self.waiting = compute()
+        found = self.waiting.pop(0)
+        self.after = found[0], run.number + 1, *settings
+        return found
+
+
 def _epoch(
-    key: PRNGKey, run: Run, evidence: Buckets, weight: PerRow, layout: Layout, plan: Plan, length: Length, work: float
+    key: PRNGKey,
+    run: Run,
+    evidence: Buckets,
+    weight: PerRow,
+    layout: Layout,
+    plan: Plan,
+    length: Length,
+    work: float,
+    ahead: _Ahead,
 ) -> tuple[TrainState, Info]:
     """One pass over the rows from the current state."""
     more = run.more_steps if plan.uses_chains else 1
     careful = replace(plan, n_negative_steps=plan.n_negative_steps * more)
-    rate, *fall = jax.device_put([np.asarray(value, weight.dtype) for value in (run.rate, *run.fall)])
-    key = jax.random.fold_in(key, run.number)
-    return epoch(key, run.state, evidence, weight, layout, rate, Fall(*fall), careful, length.cells, work)
+
+    def compute() -> list[tuple[TrainState, Info]]:
+        rate, *fall = jax.device_put([np.asarray(value, weight.dtype) for value in (run.rate, *run.fall)])
+        found, state = list[tuple[TrainState, Info]](), run.state
+        for number in range(run.number, min(run.number + ahead.n, length.max_epochs)):
+            own = jax.random.fold_in(key, number)
+            found.append(epoch(own, state, evidence, weight, layout, rate, Fall(*fall), careful, length.cells, work))
+            state = found[-1][0]
+        return found
+
+    return ahead.next(run, compute)
 
 
 def _keep_time(run: Run, limit: TimeLimit, record: dict[str, Any], n_batches: int, length: Length) -> str | None:
