@@ -1,19 +1,22 @@
 """How long a newcomer waits: `import thurbo`, `thurbo --help`, and a first fit with every default.
 
     python -m benchmarks.startup [--quick] [--long] [--tables 40x3,starwars] [--second starwars,comma] [--no-peers]
+                                [--demo]
 
 Imports are medians of several fresh interpreters, beside one that does nothing. A fit runs in a fresh interpreter with
 a compilation cache of its own, empty (cold) and then filled (warm): wall-clock and processor seconds to the first
 epoch, to the fitted model and to the first prediction; the number of compiled programs, and seconds of tracing,
 lowering and compiling. Beside it scikit-learn on the same table. `--second` fits another table after the first, in a
 fresh interpreter with the cache that the first one filled; without --quick it is Star Wars and Thanksgiving. Tables:
-40x3, starwars, small surveys (thanksgiving, flying, comma, steak, weather), and with --long r4-raw and ml-1m.
+40x3, starwars, small surveys (thanksgiving, flying, comma, steak, weather), and with --long r4-raw and ml-1m. `--demo`
+runs `thurbo demo` in the same way. The byte code of thurbo is compiled before, as by an installation.
 Data: $THURBO_DATA. The last line is JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import statistics
@@ -21,7 +24,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
+
+import thurbo
 
 CASES = {
     "bare": ("python -c pass", ["-c", "pass"], None),
@@ -68,6 +74,18 @@ def fits(name: str, with_peers: bool) -> dict[str, Any]:
     found = {"table": name, "cold": cold, "warm": warm}
     if with_peers and name != "ml-1m":
         found["peers"] = child([name, "--peers"], "off")[0]
+    return found
+
+
+def demo() -> dict[str, float]:
+    """Seconds of `thurbo demo`, with an empty cache and with the cache filled."""
+    with tempfile.TemporaryDirectory() as folder:
+        code = f"from thurbo.cli import main; main(['demo', '--quiet', '--output', {folder + '/report.html'!r}])"
+        environment, found = {**os.environ, "THURBO_CACHE": f"{folder}/cache"}, {}
+        for when in ("cold", "warm"):
+            began = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=environment)
+            found[f"{when}_seconds"] = round(time.perf_counter() - began, 2)
     return found
 
 
@@ -134,7 +152,9 @@ def main() -> None:
     parser.add_argument("--tables", help="names, separated by commas; none skips the fits")
     parser.add_argument("--second", nargs="?", const=SECOND, help=f"two tables, one after the other; {SECOND}, or none")
     parser.add_argument("--no-peers", action="store_true", help="without scikit-learn")
+    parser.add_argument("--demo", action="store_true", help="also `thurbo demo`")
     chosen = parser.parse_args()
+    compileall.compile_dir(str(Path(thurbo.__file__).parent), quiet=1)
     times = measure(3 if chosen.quick else 15)
     medians = {name: statistics.median(each) for name, each in times.items()}
     print(f"{'':<16} {'median s':>9} {'best s':>8} {'target s':>9}")
@@ -147,8 +167,11 @@ def main() -> None:
     names_of_pair = chosen.second or ("none" if chosen.quick or chosen.tables else SECOND)
     pair = None if names_of_pair == "none" else second(names_of_pair.split(","))
     show(tables, pair)
+    demonstrated = demo() if chosen.demo else None
+    if demonstrated is not None:
+        print(f"thurbo demo: {demonstrated['cold_seconds']:.1f} s cold, {demonstrated['warm_seconds']:.1f} s warm")
     found: dict[str, Any] = {f"{name}_seconds": round(value, 4) for name, value in medians.items()}
-    print(json.dumps({**found, "tables": brief(tables), "fits": tables, "second": pair}))
+    print(json.dumps({**found, "tables": brief(tables), "fits": tables, "second": pair, "demo": demonstrated}))
 
 
 if __name__ == "__main__":

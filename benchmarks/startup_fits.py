@@ -206,6 +206,9 @@ def main() -> None:
     if chosen.peers:
         print(json.dumps([peers(name) for name in chosen.tables]))
         return
+    import thurbo as tb
+
+    _ = tb.TBM  # imports as a script does; only then what counts programs, which needs JAX
     programs, found, before = Programs(), [], Now(0.0, 0.0)
     for name in chosen.tables:
         found.append(fit(name, programs, before))

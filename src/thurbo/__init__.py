@@ -131,7 +131,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _importing() -> Iterator[None]:
-    """Collect no garbage meanwhile: a sixth of the time of importing JAX and scikit-learn, which leave hardly any."""
+    """Collect no garbage meanwhile: imports leave hardly any, and searching for it among their objects takes long."""
     if not gc.isenabled():
         yield
         return
