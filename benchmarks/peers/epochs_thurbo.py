@@ -1,12 +1,11 @@
-"""thurbo on the same rows. Each column is a yes or no; every update is float32.
+"""thurbo on the same rows. Each column is a yes or no; every update is float32. All settings are public.
 
-"update": persistent chains, as many as rows in a batch, one step per update, gradient ascent with momentum. An update
-has seven products of matrices: one step of mean-field from the average activations gives hidden probabilities of the
-data, then means of x given these, and a half of the gradient; of the chains x, hidden units and means of x given these,
-and the other half. Per cell it needs a truncated mean (twice), the log of a normal probability with its slope, and a
-normal draw, where a binary RBM needs a logistic function and a uniform draw. Public settings, except that
-`Likelihood` has ten steps of mean-field.
-"likelihood": the same with these ten steps, 26 products.
+"update": persistent chains, as many as rows in a batch, one step per update, gradient ascent with momentum, hidden
+units integrated out of the gradient. An update has five products of matrices: hidden probabilities of the data, given
+the mean of x in each cell, and a half of the gradient; of the chains x, hidden probabilities, and the other half. Per
+cell it needs a normal draw, where a binary RBM needs a uniform one.
+"integrated": the same with x integrated out of the gradient, seven products: means of x given hidden units as well.
+"likelihood": the latter with ten steps of mean-field, 26 products.
 "default": TBM(n_hidden=...) with every other setting left alone. Cells are masked and predicted by five steps of
 mean-field, through which the gradient goes; a share of the likelihood is added by 1,000 chains of five steps.
 """
