@@ -195,10 +195,13 @@ def ranking(sizes: Sizes) -> Path:
     path = _learning(table, {}, -(-orders // OF_CHAINS))
     path.work.special["log Φ and hazard", sizes.rows * sizes.columns] += _levels(plan, 1)["log Φ and hazard"]
     path.work.special["exp", sizes.rows * n_items * n_items] += plan.n_mean_field_steps  # a stage for each place
-    # The integral of each item over panels, from below and from above, whose product has the slopes.
+    # The integral of each item between the ends over panels, from below and from above; by their product, the density
+    # of each item at all nodes, which has the slopes.
     inner, nodes = how.panels * (how.nodes + 1) * how.inner, how.panels * how.nodes
-    path.work.special["exp", orders * inner] += 2 * (n_items - 1)
-    path.work.special["log", orders * nodes] += 2 * (n_items - 1)
+    path.work.special["exp", orders * inner] += 2 * (n_items - 2)
+    path.work.special["log", orders * nodes] += 2 * (n_items - 2)
+    path.work.special["exp", orders * nodes] += n_items - 1
+    path.work.special["log Φ and hazard", orders * nodes] += 2
     return path
 
 

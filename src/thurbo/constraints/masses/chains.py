@@ -29,7 +29,7 @@ from thurbo.constraints.masses.splits import (
     beside,
     ends_of,
     interpolation,
-    log_both,
+    log_below,
     log_phi,
     logsumexp,
     rule,
@@ -110,12 +110,35 @@ class Grid(NamedTuple):
     """Panels laid over the boundaries of each row."""
 
     t: Panelled
+    centre: Scalar
+    half: Scalar  # of the width of a panel
     log_half: Scalar
     steps: Steps
 
     def and_mirrored(self) -> Grid:
         """Beside each row the same from right to left."""
-        return Grid(beside(self.t, _mirror(self.t)), beside(self.log_half, self.log_half), self.steps)
+        rest = (beside(each, each) for each in (self.centre, self.half, self.log_half))
+        return Grid(beside(self.t, _mirror(self.t)), *rest, self.steps)
+
+    def moments(
+        self, chance: Float[Array, "step node panel row"], mean: Array, precision: Array
+    ) -> tuple[Array, Array, Array]:
+        """Sums of chances, of chance · z and of chance · (z² − 1), `[step, row]`, z as seen from an item of each step.
+
+        By one product with powers of the places of all nodes, which are the same for all rows: by the mean of t and its
+        variance, so that nothing cancels where an item's mean is far.
+        """
+        n_steps, n_nodes, n_panels, n_rows = chance.shape
+        place = (self.steps.nodes[:, None] + 1.0 + 2.0 * np.arange(n_panels)[None, :] - n_panels).reshape(-1)
+        powers = jnp.asarray(np.stack([np.ones_like(place), place, place**2]), chance.dtype)
+        flat = chance.reshape(n_steps, n_nodes * n_panels, n_rows)
+        found = jnp.einsum("kn,snr->ksr", powers, flat, precision=lax.Precision.HIGHEST)
+        total = jnp.maximum(found[0], jnp.finfo(chance.dtype).tiny)
+        at = found[1] / total
+        z = (self.centre[None] + self.half[None] * at - mean) * precision
+        spread = self.half[None] * precision
+        second = z * z + spread * spread * (found[2] / total - at * at) - 1.0
+        return found[0], found[0] * z, found[0] * second
 
 
 def _climb(log_f: Sets, step: Step, grid: Grid, ways: Ways) -> Sets:
@@ -192,7 +215,7 @@ def _lay_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Ch
 
     place = (steps.nodes + 1.0)[:, None] + 2.0 * np.arange(r.panels)[None, :]
     t = left[None, None] + half[None, None] * jnp.asarray(place, dtype)[:, :, None]
-    grid = Grid(t, jnp.log(half), steps)
+    grid = Grid(t, left + half * r.panels, half, jnp.log(half), steps)
     log_weights = grid.log_half[None, None] + jnp.asarray(steps.log_weights, dtype)[:, None, None]
     own = _who(what, tier)
     item, spread, here = (part[..., 0, :] for part in _only(own, mean[None, None], deviation[None, None]))
@@ -233,25 +256,25 @@ def _only(mask: Array, mean: Array, deviation: Array) -> tuple[Array, Array, Arr
 
 def _all_below(end: End, t: Panelled) -> Panelled:
     """log P(every item of the lowest tier is below t)."""
-    below, _ = log_both(end.z(t))
-    return jnp.where(_wide(end.here), below, 0.0).sum(axis=0)
+    return jnp.where(_wide(end.here), log_below(end.z(t))[0], 0.0).sum(axis=0)
 
 
 def _all_above(end: End, t: Panelled) -> Panelled:
     """log P(every item of the highest tier is above t)."""
-    _, above = log_both(end.z(t))
-    return jnp.where(_wide(end.here), above, 0.0).sum(axis=0)
+    return jnp.where(_wide(end.here), log_below(-end.z(t))[0], 0.0).sum(axis=0)
 
 
 def _hazards(end: End, t: Panelled) -> tuple[Array, Array]:
     """log Φ(−z) of the highest tier's items, and the log of their hazards φ / (σ Φ(−z))."""
     z = end.z(t)
-    _, above = log_both(z)
+    above, _ = log_below(-z)
     return above, jnp.where(_wide(end.here), log_phi(z) - above - _wide(jnp.log(end.deviation)), -jnp.inf)
 
 
 def _least_of_top(end: End, t: Panelled) -> Panelled:
     """log density of the smallest item of the highest tier."""
+    if end.mean.shape[0] == 1:
+        return log_phi(end.z(t)[0]) - jnp.log(end.deviation)[:, None]
     above, hazard = _hazards(end, t)
     return logsumexp(hazard, axis=0) + jnp.where(_wide(end.here), above, 0.0).sum(axis=0)
 
@@ -259,12 +282,15 @@ def _least_of_top(end: End, t: Panelled) -> Panelled:
 def _slopes_below(end: End, t: Panelled, chance: Panelled) -> tuple[Items, Items]:
     """Slopes of E[log P(all below t)] by σ-scaled means and deviations."""
     z = end.z(t)
-    slope = jnp.where(_wide(end.here), -chance[None] * jnp.exp(log_phi(z) - log_both(z)[0]), 0.0)
+    slope = jnp.where(_wide(end.here), -chance[None] * log_below(z)[1], 0.0)
     return slope.sum(axis=(1, 2)), (slope * z).sum(axis=(1, 2))
 
 
-def _slopes_of_top(end: End, t: Panelled, chance: Panelled) -> tuple[Items, Items]:
+def _slopes_of_top(end: End, grid: Grid, chance: Panelled) -> tuple[Items, Items]:
     """Slopes of the expected log density of the smallest item, in the same units."""
+    if end.mean.shape[0] == 1:
+        return grid.moments(chance[None], end.mean, 1.0 / end.deviation)[1:]
+    t = grid.t
     z = end.z(t)
     above, log_hazard = _hazards(end, t)
     share = jnp.exp(log_hazard - logsumexp(log_hazard, axis=0)[None])
@@ -326,24 +352,22 @@ def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> 
 
     below = [value[..., :n_rows] for value in before]
     above = [jnp.flip(value[..., n_rows:], axis=(0, 1, 2)) for value in before]
-    chances, firsts, seconds = [], [], []
+    starts, moments = [], []
     for edge, (a, b) in enumerate(ways.edges):
-        z = _z(t, middle, edge)
         log_chance = below[a] + above[b] - (value[None, None] - chain.log_weights)[None]
-        log_chance = log_chance + log_phi(z) + _wide(middle.log_precision[:, edge])
-        chance = jnp.exp(log_chance)
-        chances.append(chance)
-        firsts.append((chance * z).sum(axis=(1, 2)))
-        seconds.append((chance * (z * z - 1.0)).sum(axis=(1, 2)))
+        chance = jnp.exp(log_chance + log_phi(_z(t, middle, edge)) + _wide(middle.log_precision[:, edge]))
+        starts.append(chance[0])
+        moments.append(chain.grid.moments(chance, middle.mean[:, edge], middle.precision[:, edge]))
+    totals, firsts, seconds = zip(*moments, strict=True)
     # One for each step, up to the error of the two recursions, which far in the tails is not small in float32.
     there = middle.here.any(axis=1)
-    total = jnp.where(there, sum(chance.sum(axis=(1, 2)) for chance in chances), 1.0)
-    first_chance = sum(chance[0] for chance in chances) / total[0][None, None]
+    total = jnp.where(there, sum(totals), 1.0)
+    first_chance = sum(starts) / total[0][None, None]
     first_chance = jnp.where(there[0][None, None], first_chance, top_chance)
 
     place = lambda here, slopes: (jnp.where(here, jnp.broadcast_to(v, here.shape), 0.0) for v in slopes)  # noqa: E731
     first = place(tier == 0, _slopes_below(chain.lower, t, first_chance))
-    top = place(tier == tier.max(axis=0)[None], _slopes_of_top(chain.upper, t, top_chance))
+    top = place(tier == tier.max(axis=0)[None], _slopes_of_top(chain.upper, chain.grid, top_chance))
     to_items = lambda v: jnp.where(chain.own, v[:, :, None], 0.0).sum(axis=(0, 1))  # noqa: E731
     between = (to_items(jnp.stack(parts, axis=1) / total[:, None]) for parts in (firsts, seconds))
     by_mean, by_deviation = (sum(parts) / deviation for parts in zip(first, top, between, strict=True))

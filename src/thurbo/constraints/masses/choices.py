@@ -15,9 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from numpy.polynomial.legendre import leggauss
 
-from thurbo._typing import Array
 from thurbo.constraints.masses.splits import Items, ItemsMask, Points, Scalar, added, bend_below, log_below
-from thurbo.normal import mills
 from thurbo.normal.mills import HALF_LOG_2PI
 
 FAR = 40.0  # Φ is 1 here: the argument used for an item that takes no part
