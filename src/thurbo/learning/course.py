@@ -157,8 +157,7 @@ def fit(
     key_score = jax.random.fold_in(key, 2**30)
     problem, before, unfinished = None, run.seconds, None
     started = time.perf_counter()
-    ahead = _Ahead(AHEAD if limit is None and _is_small(rows, length) else 1)
-    whole = run  # as it was between two epochs
+    whole, ahead = run, _Ahead(_together(rows, length, limit))  # the run as it was between two epochs
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
             whole = replace(run, history=list(run.history))
@@ -200,9 +199,13 @@ def fit(
     return Fitted(folded(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept, unfinished)
 
 
-def _is_small(rows: Rows, length: Length) -> bool:
-    """Whether starting an epoch takes as long as the epoch, and there are many of them."""
-    return rows.evidence.n_cells <= FEW_CELLS and length.max_epochs >= MANY_EPOCHS
+def _together(rows: Rows, length: Length, limit: TimeLimit | None) -> int:
+    """How many epochs to start together: several if starting one takes as long as the epoch, and there are many.
+
+    A limited time is divided by what a single epoch takes.
+    """
+    is_small = rows.evidence.n_cells <= FEW_CELLS and length.max_epochs >= MANY_EPOCHS
+    return AHEAD if is_small and limit is None else 1
 
 
 @dataclass
