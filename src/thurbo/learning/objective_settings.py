@@ -135,10 +135,10 @@ class Likelihood(_TwoPhases):
     n_mean_field_steps : int, default=10
         Steps of mean-field for each row and update.
     integrate : {"latent", "hidden"}, default="latent"
-        Which layer is integrated out of the statistics x hᵀ of both phases. "latent": x given h, which has the least
-        variance. "hidden": h given x, as is usual for RBMs, where the chains give x and mean-field the mean of x; an
-        update then has two products of matrices less (five with one step of mean-field, one round and complete rows
-        of yes or no). Not for "tempered" chains.
+        Which layer is integrated out of the statistics x hᵀ of both phases. "latent": x given h, mostly with
+        less variance. "hidden": h given x, as is usual for RBMs, where the chains give x and mean-field the mean of x,
+        in a last step that is not damped; an update then has two products of matrices less (five with one step of
+        mean-field, one round and complete rows of yes or no). Not for "tempered" chains.
     sparsity_form : {"auto", "average", "samples"}, default="auto"
         Apply the sparsity penalty at the mean x of a row, or average it over its samples (A.2.2; needs
         `positive_phase="gibbs"`). "auto" is "samples" where there are any.
