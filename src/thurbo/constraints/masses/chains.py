@@ -117,8 +117,8 @@ class Grid(NamedTuple):
 
     def and_mirrored(self) -> Grid:
         """Beside each row the same from right to left."""
-        rest = (beside(each, each) for each in (self.centre, self.half, self.log_half))
-        return Grid(beside(self.t, _mirror(self.t)), *rest, self.steps)
+        centre, half, log_half = (beside(each, each) for each in (self.centre, self.half, self.log_half))
+        return Grid(beside(self.t, _mirror(self.t)), centre, half, log_half, self.steps)
 
     def moments(
         self, chance: Float[Array, "step node panel row"], mean: Array, precision: Array
