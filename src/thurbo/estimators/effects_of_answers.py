@@ -18,7 +18,7 @@ from thurbo.columns.forms import Lines
 from thurbo.learning import boosted_effects, members
 from thurbo.queries import direct_effects
 from thurbo.queries.direct_effects import ANSWERED, Effect, Effects, Source
-from thurbo.queries.question import Question
+from thurbo.queries.question import Question, without
 
 N_PASSES = 4  # in each of them, this share of the answers is predicted
 MOST_ROWS = 5000
@@ -125,9 +125,17 @@ def _predict(
         for name, own in turn.items():
             masked[name] = np.zeros(n_rows, bool)
             masked[name][rows[own == number]] = True
-        rest = [_some(each if number < 0 else each.hide(masked), rows) for each in questions]
-        with ThreadPoolExecutor(members.at_once(len(rest))) as pool:
-            list(pool.map(lambda each: each.known, rest))  # two members at a time
+
+        def ask(each: Question, number: int = number, masked: Mapping[str, np.ndarray] = masked) -> Question:
+            """Answers of the first pass have weighed the members, and are not part of the evidence."""
+            if number < 0:
+                return each.rows(rows)
+            rest = without(each.schema, each.blocks, each.evidence, masked, each.how.unobserved, rows=rows)
+            return replace(each, evidence=rest)
+
+        with ThreadPoolExecutor(members.at_once(len(questions))) as pool:  # two members at a time
+            rest = list(pool.map(ask, questions))
+            list(pool.map(lambda each: each.known, rest))
 
         def one(name: str, number: int = number, rest: Sequence[Question] = rest) -> dict[int, _Predicted]:
             codes, found = asked[name], {}
@@ -158,12 +166,6 @@ def _as_routed(
         hidden = (turn[own][:, columns] == turn[own, names.index(name)][:, None]) | (turn[own][:, columns] < 0)
         kept &= answered.any(axis=1) == (answered & ~hidden).any(axis=1)
     return kept
-
-
-def _some(question: Question, rows: np.ndarray) -> Question:
-    return (
-        question if len(rows) == question.evidence.n_rows else replace(question, evidence=question.evidence.rows(rows))
-    )
 
 
 def _features(

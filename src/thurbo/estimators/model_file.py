@@ -12,7 +12,7 @@ import numpy as np
 from thurbo.columns.cells import plain
 from thurbo.constraints import Context, Gauge
 from thurbo.errors import NotTrusted
-from thurbo.estimators import population
+from thurbo.estimators import population, readings
 from thurbo.io import store
 from thurbo.learning.masking import Cells, Neighbours, Rectangles
 from thurbo.learning.members import Member
@@ -173,14 +173,14 @@ def _population(
         return None
     found = []
     informed = schema if description["informed"] is None else Schema.from_dict(description["informed"])
-    readings = {"given": schema, "utilities": population.read_as(schema, "utilities"), "given, missing": informed}
-    readings["utilities, missing"] = population.read_as(informed, "utilities")
+    every = {"given": schema, "utilities": readings.read_as(schema, "utilities"), "given, missing": informed}
+    every["utilities, missing"] = readings.read_as(informed, "utilities")
     for number, state in enumerate(description["members"]):
         own, weight, held_out = dict(state), float(state["weight"]), float(state["held_out"])
         member = Member(**{name: own[name] for name in Member._fields if name in own or name not in NEWER})
         prefix = f"member{number}."
         kept = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        read = readings[member.reading]
+        read = every[member.reading]
         found.append(population.FittedMember(member, read, _params(kept, read), weight, held_out))
     weights = np.asarray([each.weight for each in found])
     exponents = {str(name): float(value) for name, value in description["exponents"].items()}

@@ -16,9 +16,7 @@ from thurbo.columns.forms import Lines
 from thurbo.columns.forms.form import line_weight
 from thurbo.columns.forms.scores import Tested
 from thurbo.errors import ThurboError
-from thurbo.estimators import effects_of_answers, posterior_draws
-from thurbo.evidence import pack as packing
-from thurbo.evidence.buckets import Buckets
+from thurbo.estimators import effects_of_answers, posterior_draws, readings
 from thurbo.io.table import Table
 from thurbo.learning import course, members, settings
 from thurbo.learning.beside import Beside
@@ -31,7 +29,7 @@ from thurbo.queries.evaluate.masked import ColumnTrial
 from thurbo.queries.features import How
 from thurbo.queries.kept_shares import Offsets
 from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, divided, exponent, family
-from thurbo.queries.question import Question, without
+from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 from thurbo.schema.missing_together import with_answered
@@ -109,12 +107,6 @@ class Outcome(NamedTuple):
     unfinished: members.Interrupted | None  # if the fit was interrupted
 
 
-class _Read(NamedTuple):
-    schema: Schema
-    blocks: dict[str, Block]
-    evidence: Buckets  # without the held-out answers
-
-
 def has_tasks(schema: Schema) -> bool:
     """Whether all lists of a table are tasks: comparisons of shown items."""
     return bool(schema.listed) and all(schema[name].has_tasks for name in schema.listed)
@@ -181,18 +173,22 @@ def fit(
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
     how = How(method="mean-field", n_steps=settings.PREDICTION_STEPS, unobserved=chosen["unobserved"])
-    readings: set[Reading] = {"given", *(each.reading for each in wanted)}
-    schemas = {reading: read_as(informed if "missing" in reading else data.schema, reading) for reading in readings}
+    every: set[Reading] = {"given", *(each.reading for each in wanted)}
+    schemas = {
+        reading: readings.read_as(informed if "missing" in reading else data.schema, reading) for reading in every
+    }
     schemas["given"] = data.schema
-    read = _read_all(schemas, table, data, masked, chosen["unobserved"])
-    to_train = _to_train(read, data.weight)
+    complete = readings.read(schemas, table, data, chosen["unobserved"])
+    read = readings.hide(complete, masked, chosen["unobserved"])
+    to_train = readings.to_train(read, data.weight)
     drawing, ending = posterior_draws.start(chosen, data, masked, seed), None
     try:
-        trained = members.train(chosen, to_train, wanted, seed, on_epoch)
+        with readings.asked_ahead(chosen, wanted, read, to_train, how, on_epoch) as told:
+            trained = members.train(chosen, to_train, wanted, seed, told)
         found = _groups(chosen, to_train["given"], trained)
         parts = tuple(each.unfinished for each in trained)
         if not any(parts) and chosen["max_time"] is None:  # all answers train the members, beside being their weights
-            all_data = _to_train(_read_all(schemas, table, data, {}, chosen["unobserved"]), data.weight)
+            all_data = readings.to_train(readings.hide(complete, {}, chosen["unobserved"]), data.weight)
             ending = Beside(partial(members.finish, chosen, all_data, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.first(on_epoch)):
             found.append(_Group(posterior_draws.MEMBER, drawn))
@@ -248,7 +244,7 @@ class _Group(NamedTuple):
 def _groups(chosen: Mapping[str, Any], data: Data, trained: list[members.Trained]) -> list[_Group]:
     """The trained members, and the one without dependence."""
     found = [_Group(each.member, [each.params]) for each in trained]
-    size = max(each.member.n_hidden for each in trained), max(each.member.n_factors for each in trained)
+    size = readings.size([each.member for each in trained])
     return [*found, _Group(Member(0, 0, 0.0), [members.independent(chosen, data, size)])]
 
 
@@ -319,36 +315,14 @@ def _share_held_out(data: Data) -> float:
     return float(np.clip(wanted, members.SHARE_HELD_OUT, members.MOST_OF_TASKS))
 
 
-def _to_train(read: Mapping[Reading, _Read], weight: np.ndarray) -> dict[Reading, Data]:
-    return {reading: Data(own.schema, own.blocks, own.evidence, weight) for reading, own in read.items()}
-
-
 def _problem(fitted: course.Fitted) -> str | None:
     """Why a member should not be trusted; that its short training has not settled is no reason: weights know it."""
     return None if members.is_unsettled(fitted) else fitted.problem
 
 
-def read_as(schema: Schema, reading: str) -> Schema:
-    """The schema as a member reads it."""
-    return schema.read_ordinals("utilities") if reading.startswith("utilities") else schema
-
-
 def column_answers(data: Data, name: str) -> np.ndarray:
     column = data.schema[name]
     return column.form.scorable(column, data.blocks[name])
-
-
-def _read_all(schemas: Mapping[Reading, Schema], *how: Any) -> dict[Reading, _Read]:
-    return dict(zip(schemas, members.in_threads(lambda own: _read(own, *how), schemas.values()), strict=True))
-
-
-def _read(schema: Schema, table: Table, data: Data, masked: Mapping[str, np.ndarray], unobserved: Any) -> _Read:
-    blocks, evidence = dict(data.blocks), data.evidence
-    if schema is not data.schema:
-        blocks = schema.compile(table)
-        names = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
-        evidence = packing.pack(blocks.values(), unobserved, reading=names, most_widths=0)
-    return _Read(schema, blocks, without(schema, blocks, evidence.on_host(), masked, unobserved, always=True))
 
 
 def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, ColumnTrial]:
@@ -409,7 +383,9 @@ def _nobody(question: Question) -> Question:
     """One row without any answer, put to the same member."""
     evidence = question.evidence.rows(np.zeros(1, np.int64))
     slot = np.arange(len(evidence.shared))
-    return replace(question, evidence=evidence.hide(np.zeros_like(slot), slot, question.how.unobserved).on_host())
+    found = replace(question, evidence=evidence.hide(np.zeros_like(slot), slot, question.how.unobserved).on_host())
+    found.__dict__["known"] = question.known_about(found.evidence)
+    return found
 
 
 def _exponents(

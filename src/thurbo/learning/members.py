@@ -274,13 +274,13 @@ def _prepared(
 
 def in_threads(one: Callable[[K], V], tasks: Collection[K]) -> list[V]:
     """The results of tasks on the host, as many at a time as there are cores, in their order."""
-    with ThreadPoolExecutor(max(1, min(len(tasks), _n_cores()))) as pool:
+    with ThreadPoolExecutor(max(1, min(len(tasks), n_cores()))) as pool:
         return list(pool.map(one, tasks))
 
 
 def at_once(n_members: int) -> int:
     """How many members are trained, or asked, at a time; on an accelerator two, which are compiled side by side."""
-    return min(n_members, _n_cores() if jax.default_backend() == "cpu" else 2)
+    return min(n_members, n_cores() if jax.default_backend() == "cpu" else 2)
 
 
 def _layout(data: Data, size: tuple[int, int], member: Member, padding: Padding | None) -> Layout:
@@ -317,7 +317,7 @@ def _keys(seed: Int[Array, ""], place: Int[Array, ""]) -> tuple[PRNGKey, ...]:
     return key, *jax.random.split(key)
 
 
-def _n_cores() -> int:
+def n_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

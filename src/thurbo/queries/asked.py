@@ -150,7 +150,8 @@ class SharedAsked(Asked):
         where = self.question.schema.slices[self.name]
         if not self.own and not self._has_signals and self.question.known is not None:
             slots, known = self.question.evidence.shared[where], self.question.known
-            return known.mean[self.lines.row][:, slots], known.deviation[self.lines.row][:, slots]
+            place = np.ix_(np.asarray(self.lines.row), slots)
+            return known.mean[place], known.deviation[place]
         slots = self.question.evidence.shared[where]
         hidden = np.concatenate([slots, self._signals]) if self.own else self._signals
         mean, deviation = self.question.moments(self._evidence, hidden)[:2]
@@ -183,7 +184,8 @@ class SharedAsked(Asked):
     @cached_property
     def _has_signals(self) -> bool:
         """Whether any of these rows has evidence that has to be removed, beside the column's own cells."""
-        return bool(len(self._signals) and self.question.seen[self.lines.row][:, self._signals].any())
+        place = np.ix_(np.asarray(self.lines.row), self._signals)
+        return bool(len(self._signals) and self.question.seen[place].any())
 
     def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
         how, rowwise = self.question.how, tuple(map(np.asarray, rowwise))

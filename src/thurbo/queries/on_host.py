@@ -7,9 +7,9 @@ number of labels, so large questions are compiled (`suits`).
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, softmax
+from scipy.special import ndtr, softmax
 
-MOST_VALUES = 8_000_000  # values of log Φ that `largest` computes here: some tenths of a second
+MOST_VALUES = 20_000_000  # values of Φ that `largest` computes here: some tenths of a second
 REACH, STEP = 7.5, 0.5  # of the nodes of an integral, in deviations: beyond the outermost means, and between nodes
 AT_ONCE = 1024  # rows
 GUMBEL_SCALE = float(np.sqrt(6.0) / np.pi)  # of unit variance
@@ -78,9 +78,14 @@ def _largest(m: np.ndarray, s: np.ndarray) -> np.ndarray:
     low, high = m.min(axis=1) - reach, m.max(axis=1) + reach
     n = _n_nodes(m, s)
     t = low + (high - low) * np.linspace(0.0, 1.0, n)[:, None]  # [node, row]
-    z = (t[:, :, None] - m) / s
-    logs = log_ndtr(z)
-    chance = np.exp(logs.sum(axis=2, keepdims=True) - logs - 0.5 * z * z).sum(axis=0)
+    z = (t - m.T[:, None, :]) / s.T[:, None, :]  # [label, node, row]
+    below, found = ndtr(z), np.exp(-0.5 * z * z)
+    for labels in (range(len(z)), range(len(z) - 1, -1, -1)):  # the product over all other labels: before, and after
+        product = np.ones_like(t)
+        for k in labels:
+            found[k] *= product
+            product *= below[k]
+    chance = found.sum(axis=1).T
     return np.asarray(chance * ((high - low) / (n - 1))[:, None] / (s * np.sqrt(2 * np.pi)))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from thurbo.columns.block import Block
 from thurbo.columns.forms import Lines
 from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import Buckets, Unobserved, n_slots
+from thurbo.evidence.buckets import ROW_BUCKETS, Buckets, Unobserved, n_slots
 from thurbo.evidence.padding import Padding
 from thurbo.queries import distributions, gates
 from thurbo.queries.asked import Asked, ListedAsked, SharedAsked, TaskAsked
@@ -42,6 +42,9 @@ class Known(NamedTuple):
     factors: np.ndarray | None = None
     whitener: np.ndarray | None = None
 
+    def rows(self, index: np.ndarray) -> Known:
+        return Known(*(leaf[index] for leaf in self if leaf is not None))
+
 
 @dataclass(frozen=True)
 class Question:
@@ -58,36 +61,60 @@ class Question:
     @cached_property
     def known(self) -> Known | None:
         """The posterior of each row; None if inequalities may constrain a missing cell, or if states are averaged."""
-        if self.how.method != "mean-field" or self.evidence.spans_cells:
+        return self.known_about(self.evidence)
+
+    def known_about(self, evidence: Buckets) -> Known | None:
+        """The posterior of each of some other rows, by the same program as that of the table's own."""
+        if self.how.method != "mean-field" or evidence.spans_cells:
             return None
-        return Known(*self.moments(self.evidence, np.zeros(0, np.int64)))
+        nothing: np.ndarray = np.zeros(0, np.int64)
+        if self._is_independent and evidence.n_rows:
+            own = self.moments(evidence.rows(np.zeros(1, np.int64)), nothing)
+            return Known(*(np.broadcast_to(leaf, (evidence.n_rows, *leaf.shape[1:])) for leaf in own))
+        return Known(*self.moments(evidence, nothing))
 
     @cached_property
-    def _padded(self) -> tuple[Padding, Params] | None:
-        """The common shape of tables of similar size, and the parameters in it; None if this table has its own."""
+    def _is_independent(self) -> bool:
+        """Whether no answer says anything about another one: then the predictions are the same in all rows."""
+        parts = self.params.weights, self.params.loadings
+        return not self.evidence.lists and not any(np.any(np.asarray(each)) for each in parts)
+
+    @cached_property
+    def _shaped(self) -> tuple[Padding | None, Params]:
+        """The common shape of tables of similar size, if this is one, and the parameters in it.
+
+        As new arrays: for those that are bound to a device, as some that programs return, JAX would compile again.
+        """
         padding = Padding.of(self.evidence)
-        return None if padding is None else (padding, padding.params(self.params))
+        params = self.params if padding is None else padding.params(self.params)
+        return padding, jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), params)
 
     def moments(self, evidence: Buckets, hidden: np.ndarray) -> Any:
         """Moments at all shared slots by mean-field given what rows say, except for the slots `hidden`.
 
         These are hidden on the host, so that all columns share one program.
         """
-        padded, keep = self._padded, bool(self.evidence.lists)
-        params = self.params if padded is None else padded[1]
+        (padding, params), keep = self._shaped, bool(self.evidence.lists)
         sites: Any = np.flatnonzero(self.evidence.shared >= 0).astype(np.int32)
-        if padded is not None:
-            sites = np.arange(padded[0].n_slots, dtype=np.int32)
+        if padding is not None:
+            sites = np.arange(padding.n_slots, dtype=np.int32)
 
         def chunk(rows: Evidence) -> Any:
             own = np.zeros(n_slots(rows), bool)
             own[hidden] = True
             rest = distributions.hidden(rows, own, self.how)
-            rest = rest if padded is None else padded[0].evidence(rest)
+            rest = rest if padding is None else padding.evidence(rest)
             return distributions.all_moments(params, rest, sites, self.how, keep)
 
-        found = evidence.by_chunks(chunk, rows=FEW_ROWS if evidence.n_rows <= SMALL and _on_cpu() else None)
-        return found if padded is None else tuple(each[:, padded[0].place] for each in found)
+        found = evidence.by_chunks(chunk, rows=self._rows_at_once)
+        return found if padding is None else tuple(each[:, padding.place] for each in found)
+
+    @property
+    def _rows_at_once(self) -> int | None:
+        """Rows of one chunk. Some rows of a table are asked like all of them, so that they share a program."""
+        if self.evidence.n_rows > (SMALL if _on_cpu() else FEW_ROWS):
+            return ROW_BUCKETS[-1]
+        return FEW_ROWS if _on_cpu() else None
 
     @cached_property
     def _patterned(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -138,8 +165,11 @@ class Question:
         return (TaskAsked if column.has_tasks else ListedAsked)(self, name, lines, own, first)
 
     def rows(self, index: np.ndarray) -> Question:
-        """Some rows of the same table."""
-        return replace(self, evidence=self.evidence.rows(index))
+        """Some rows of the same table; what is already known about them is kept."""
+        found, known = replace(self, evidence=self.evidence.rows(index)), self.__dict__.get("known")
+        if known is not None:
+            found.__dict__["known"] = known.rows(index)
+        return found
 
     def by(self, how: How) -> Question:
         """The same question, answered by another method."""
@@ -158,16 +188,20 @@ def without(
     masked: Mapping[str, np.ndarray],
     unobserved: Unobserved,
     always: bool = False,
+    rows: np.ndarray | None = None,
 ) -> Buckets:
     """Evidence without the answers at the given lines of columns, [line] each; `always` as in `Buckets.hide`.
 
-    Nor does it say that questions were answered if all their answers are among these.
+    Nor does it say that questions were answered if all their answers are among these. With `rows` only of some rows of
+    a table without lists.
     """
     masked = dict(masked)
     for name, column in schema.items():
         if column.patterned:
             kept = [blocks[q].answered & ~masked.get(q, False) for q in column.patterned if q in blocks]
             masked[name] = (blocks[name].code[:, 0] == 1) & ~np.any(kept, axis=0)
+    if rows is not None:
+        evidence, masked = evidence.rows(rows), {name: lines[rows] for name, lines in masked.items()}
     row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for name, lines in masked.items():
         where, entries = schema.slices[name], blocks[name].entries
@@ -175,9 +209,9 @@ def without(
             row.append(entries.row[lines])
             slot.append(evidence.entry_slots(where.start)[lines])
             continue
-        rows, own = np.flatnonzero(lines), evidence.shared[where]
-        row.append(np.repeat(rows, len(own)))
-        slot.append(np.tile(own, len(rows)))
+        places, own = np.flatnonzero(lines), evidence.shared[where]
+        row.append(np.repeat(places, len(own)))
+        slot.append(np.tile(own, len(places)))
     return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
 
 
