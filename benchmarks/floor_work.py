@@ -195,8 +195,12 @@ class Repeated(NamedTuple):
     def seconds(self, repeats: int) -> Seconds:
         """Of one turn, without starting the program."""
         nothing = timed(lambda: self.run(0), repeats)
-        once = timed(lambda: self.run(1), 1).less(nothing)
-        n = int(np.clip(SECONDS / max(once.wall, 1e-7), 1, MOST_TURNS))
+        n, is_cpu = 1, jax.default_backend() == "cpu"
+        while n < MOST_TURNS:  # until it takes long enough, by the clock that other work does not move
+            took = timed(lambda n=n: self.run(n), 1).less(nothing)  # type: ignore[misc]
+            if (took.cpu if is_cpu else took.wall) > SECONDS / 4:
+                break
+            n *= 4
         return timed(lambda: self.run(n), repeats).less(nothing).times(1 / n)
 
 
