@@ -3,15 +3,17 @@
     python -m benchmarks.defaults [--quick] [--tables a,b] [--seeds 3] [--cache DIR] [--tuned] [--baselines-only]
 
 A file is read by `tb.read` as it comes. 10 % of its answers are hidden, the model is fitted to what is left, and each
-hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. The baselines see
-the same cells: the shares of each column, logistic (ridge) regressions and gradient boosting of each column on all
-others. "log_score" is the mean over all hidden answers of all masks (nats), "interval" its 95 % interval over
-respondents; "difference" is that to the better of the two regressions, with its interval; a table is ahead or behind if
-that interval excludes zero. These counts and the mean gains are those of the six small surveys and GSS. "ece" is the
-expected calibration error of binary and ordinal answers, and "ece_noise" what a perfectly calibrated model would have
-on as many answers. "stacked" is the log score of the best weighted mean of the model and both regressions, with weights
-chosen on the hidden answers themselves: what could still be gained. With --tuned, "tuned" is the log score of 10 hidden
-units and 5 factors with a weight decay of 0.2.
+hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. There are as many
+masks as --seeds says, and more of a table with few answers, so that its calibration error is not mostly chance: as many
+as hide 6,000 binary and ordinal answers, up to ten ("n_masks"). The baselines see the same cells: the shares of each
+column, logistic (ridge) regressions and gradient boosting of each column on all others. "log_score" is the mean over
+all hidden answers of all masks (nats), "interval" its 95 % interval over respondents; "difference" is that to the
+better of the two regressions, with its interval; a table is ahead or behind if that interval excludes zero. These
+counts and the mean gains are those of the six small surveys and GSS. "ece" is the expected calibration error of binary
+and ordinal answers, and "ece_noise" what a perfectly calibrated model would have on as many answers. "stacked" is the
+log score of the best weighted mean of the model and both regressions, with weights chosen on the hidden answers
+themselves: what could still be gained. With --tuned, "tuned" is the log score of 10 hidden units and 5 factors with a
+weight decay of 0.2.
 
 r4 (described by its schema file) and r4-raw (as read) are 6,000 respondents of the Afrobarometer, of which 30 columns
 are scored; r4-whole is all of it with the mask of `benchmarks.survey`, without baselines. Other tasks have measures of
@@ -68,6 +70,7 @@ TUNED: dict[str, Any] = {"n_hidden": 10, "n_factors": 5, "weight_decay": 0.2}
 CALIBRATED = ("binary", "ordinal")  # kinds whose answers count in the calibration error
 NUMBERS = (baseline.ridge, baseline.boosted_numbers)  # what they give is a normal distribution
 N_SIMULATED = 200
+ENOUGH_ANSWERS, MOST_MASKS = 6000, 10  # answers for a calibration error, and masks that a table may have for them
 
 
 class Masked(NamedTuple):
@@ -246,6 +249,7 @@ def summary(
         "ece": ece,
         "ece_noise": noise,
         "n_ece": n_labels,
+        "n_masks": len(by_seed),
         "seconds": float(np.median(seconds)),
         "n": found["n_cells"],
         "accuracy": found["accuracy"],
@@ -331,13 +335,23 @@ def report(tables: Mapping[str, Mapping[str, Any]]) -> None:
     print(json.dumps({"tables": tables, **found}))
 
 
-def measure(name: str, seeds: Sequence[int], cache: Path | None, with_tuned: bool, **settings: Any) -> dict[str, Any]:
-    """The figures of one table or task."""
+def n_masks(one: Masked, least: int) -> int:
+    """How many masks hide enough binary and ordinal answers for a calibration error, from what the first one hides."""
+    n_hidden = sum(int(rows.sum()) for name, rows in one.hidden.items() if one.schema[name].kind in CALIBRATED)
+    return max(least, min(-(-ENOUGH_ANSWERS // max(n_hidden, 1)), MOST_MASKS)) if n_hidden else least
+
+
+def measure(
+    name: str, least: int, cache: Path | None, with_tuned: bool, more: bool = True, **settings: Any
+) -> dict[str, Any]:
+    """The figures of one table or task over `least` masks, and with `more` over those that few answers need."""
     if name in TASKS:
-        return task_summary(name, [TASKS[name].run(seed, None) for seed in seeds])
-    by_seed, seconds, tuned = [], [], []
-    for seed in seeds:
+        return task_summary(name, [TASKS[name].run(seed, None) for seed in range(least)])
+    by_seed, seconds, tuned, seeds = [], [], [], list(range(least))
+    for seed in seeds:  # may grow
         for one in masked_tables([name], seed, cache):
+            if more and seed == 0:
+                seeds.extend(range(least, n_masks(one, least)))
             model, taken = fit(one, **settings)
             by_seed.append(one.score(model))
             seconds.append(taken)
@@ -351,7 +365,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one mask of the six small surveys")
     parser.add_argument("--tables", help=f"names, separated by commas: {', '.join((*FILES, *R4, *TASKS))}")
-    parser.add_argument("--seeds", type=int, default=3, help="number of masks, each with a fit of its own")
+    parser.add_argument("--seeds", type=int, default=3, help="least number of masks, each with a fit of its own")
     parser.add_argument("--cache", type=Path, help="folder for the predictions of the baselines")
     parser.add_argument("--tuned", action="store_true", help=f"also fit {TUNED}")
     parser.add_argument("--baselines-only", action="store_true", help="a model that is not trained: fill the cache")
@@ -362,9 +376,9 @@ def main() -> None:
         if name not in every:
             parser.error(f"there is no table {name!r}; there are {', '.join(every)}")
     settings = {"max_epochs": 0, "n_hidden": 1, "n_factors": 0} if chosen.baselines_only else {}
-    seeds, tables = range(1 if chosen.quick else chosen.seeds), dict[str, dict[str, Any]]()
+    least, tables = 1 if chosen.quick else chosen.seeds, dict[str, dict[str, Any]]()
     for name in names:
-        tables[name] = measure(name, seeds, chosen.cache, chosen.tuned, **settings)
+        tables[name] = measure(name, least, chosen.cache, chosen.tuned, not chosen.quick, **settings)
         show(name, tables[name])
     report(tables)
 

@@ -125,3 +125,29 @@ def test_tasks_are_summed_up_over_seeds() -> None:
     assert (found["value"], found["seconds"], found["measure"]) == (pytest.approx(0.795), 20.0, "NDCG@5")
     assert found["larger_is_better"]
     assert not defaults_tasks.TASKS["mnist"].larger_is_better
+
+
+def test_a_table_with_few_answers_has_more_masks(
+    frame: pd.DataFrame, schema: tb.Schema, model: tb.TBM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many masks as hide enough binary and ordinal answers, not fewer than asked for, and not more than ten."""
+    one = defaults.hide("made", frame, schema, 0, baselines=())
+    n_hidden = int(one.hidden["fan"].sum() + one.hidden["trust"].sum())  # not those of a number
+    for enough, least, expected in ((n_hidden, 1, 1), (n_hidden + 1, 1, 2), (4 * n_hidden, 3, 4), (10**6, 3, 10)):
+        monkeypatch.setattr(defaults, "ENOUGH_ANSWERS", enough)
+        assert defaults.n_masks(one, least) == expected
+    assert defaults.n_masks(one, 12) == 12
+    assert defaults.n_masks(one._replace(hidden={"age": one.hidden["age"]}), 3) == 3
+
+    used = list[int]()
+
+    def tables(names: list[str], seed: int, cache: Path | None) -> list[defaults.Masked]:
+        used.append(seed)
+        return [defaults.hide(names[0], frame, schema, seed, cache, baselines=())]
+
+    monkeypatch.setattr(defaults, "masked_tables", tables)
+    monkeypatch.setattr(defaults, "fit", lambda one, **_: (model, 1.0))
+    monkeypatch.setattr(defaults, "ENOUGH_ANSWERS", 3 * n_hidden)
+    assert defaults.measure("made", 2, None, False)["n_masks"] == 3
+    assert defaults.measure("made", 2, None, False, more=False)["n_masks"] == 2
+    assert used == [0, 1, 2, 0, 1]
