@@ -110,9 +110,11 @@ def test_probabilities_are_weighted_means_of_the_members(whole: bool) -> None:
         parts = np.stack([view.predict_proba(few, name, method="mean-field") for view in model._views()])
         weights = model._population.column_weights[name]
         assert weights.sum() == pytest.approx(1)
-        (shares,), (tilt,) = model._population.anchors[name]
+        (shares,), (tilt,), (credibility,) = model._population.anchors[name]
+        assert 0 < credibility < 1
         n_others = few[list(model.schema_)].drop(columns=name).notna().sum(axis=1).to_numpy()
-        raised = np.tensordot(weights, parts, 1) ** exponents[kind] * shares ** (1 - exponents[kind])
+        power = credibility * exponents[kind]
+        raised = np.tensordot(weights, parts, 1) ** power * shares ** (1 - power)
         raised *= np.exp(tilt / (1 + n_others[:, None]))
         if name in model._population.effects:
             question: Any = model._question(model._read(few))

@@ -200,9 +200,13 @@ def _anchors(state: dict[str, Any]) -> dict[str, Anchor]:
     """Shares of labels and corrections of predictions; older files have none."""
     found = {}
     for name, own in state.items():
-        anchor = Anchor(*(np.asarray(own[part], np.float64) for part in Anchor._fields))
+        whole = {"credibility": np.ones(len(own["shares"])), **own}  # older files have none
+        anchor = Anchor(*(np.asarray(whole[part], np.float64) for part in Anchor._fields))
         if anchor.shares.ndim != 2 or anchor.shares.shape != anchor.tilt.shape:
             raise ValueError(f"the shares of {name!r} are not a table of numbers")
+        is_part = (anchor.credibility >= 0) & (anchor.credibility <= 1)
+        if anchor.credibility.shape != anchor.shares.shape[:1] or not is_part.all():
+            raise ValueError(f"the credibility of {name!r} is not a part of one for each of its sites")
         if not (anchor.shares > 0).all() or not np.isfinite(anchor.tilt).all():
             raise ValueError(f"the shares of {name!r} are not positive")
         found[name] = anchor

@@ -16,7 +16,7 @@ from thurbo.columns.forms import Lines
 from thurbo.columns.forms.form import line_weight
 from thurbo.columns.forms.scores import Tested
 from thurbo.errors import ThurboError
-from thurbo.estimators import effects_of_answers, posterior_draws, readings
+from thurbo.estimators import credibility, effects_of_answers, posterior_draws, readings
 from thurbo.io.table import Table
 from thurbo.learning import course, members, settings
 from thurbo.learning.beside import Beside
@@ -280,7 +280,11 @@ def _weigh(
         by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
     shares = {name: _shares(data, name) for name in data.schema.modelled}
     single = {name: divided(own, sizes) for name, own in by_column.items()}
-    exponents = _exponents([each for p in kept for each in trials[p]], single, shares)
+    of_members = [each for p in kept for each in trials[p]]
+    if not data.schema.listed:
+        n_answers = {name: credibility.effective(data.weight[column_answers(data, name)]) for name in shares}
+        shares = credibility.anchors(of_members, single, shares, n_answers)
+    exponents = _exponents(of_members, single, shares)
     return _Weighed(kept, weight.tolist(), means.tolist(), by_column, shares, exponents)
 
 
@@ -291,14 +295,7 @@ def _mixed(weighed: _Weighed, name: str, questions: Sequence[Question], lines: L
     mixed = MixedAsk(asks, weighed.by_column[name], exponent(weighed.exponents, first, name), anchor)
     if anchor is None:  # bands of a number
         return {0: first.schema[name].form.probabilities(first.schema[name], mixed)}
-    return _labels(mixed, family(first, name), anchor)
-
-
-def _labels(mixed: MixedAsk, family: str, anchor: Anchor) -> dict[int, np.ndarray]:
-    if family == "utility":
-        return {0: mixed.largest()[0]}
-    n_sites, n_levels = anchor.shares.shape
-    return {site: mixed.levels(n_levels, site) for site in range(n_sites)}
+    return mixed.labels(family(first, name))
 
 
 def _able(trained: list[Member], has_lists: bool) -> list[int]:
@@ -356,7 +353,7 @@ def _shares(data: Data, name: str) -> Anchor | None:
     """The shares of a column's labels, without a correction of rows that have no answers."""
     column = data.schema[name]
     found = column.form.shares(column, data.blocks[name], data.weight)
-    return None if found is None else Anchor(found, np.zeros_like(found))
+    return None if found is None else Anchor(found, np.zeros_like(found), np.ones(len(found)))
 
 
 def _anchors(
@@ -374,8 +371,8 @@ def _anchors(
             continue
         asks = [each.about(name, first, own=False) for each in nobody]
         mixed = MixedAsk(asks, column_weights[name], exponent(exponents, nobody[0], name), anchor)
-        chance = np.concatenate(list(_labels(mixed, family(nobody[0], name), anchor).values()))
-        found[name] = Anchor(anchor.shares, np.log(anchor.shares / np.maximum(chance, 1e-12)))
+        chance = np.concatenate(list(mixed.labels(family(nobody[0], name)).values()))
+        found[name] = anchor._replace(tilt=np.log(anchor.shares / np.maximum(chance, 1e-12)))
     return found
 
 

@@ -44,7 +44,8 @@ LEAST_WEIGHT = 0.01  # members below it are dropped
 PRIOR_OF_COLUMN = 5.0  # answers by which the weights for a column are pulled to those for all columns ...
 SHARED = 0.9  # ... and, by the rest of this share, to equal ones
 POWERS = np.exp(np.linspace(-0.5, 0.5, 21))  # of probabilities, from which calibration chooses
-PRIOR_OF_POWER = 40.0  # answers by which their common power is pulled to one, and that of a kind of column to it
+PRIOR_OF_POWER = 100.0  # answers by which their common power is pulled to one ...
+PRIOR_OF_KIND = 40.0  # ... and that of a kind of column to the common one
 
 
 class Member(NamedTuple):
@@ -421,7 +422,7 @@ def calibrate(totals: Mapping[str, np.ndarray]) -> tuple[float, dict[str, float]
     """
     logs = np.log(POWERS)
     shared = logs[np.argmax(sum(totals.values()) - 0.5 * PRIOR_OF_POWER * logs**2)]
-    prior = 0.5 * PRIOR_OF_POWER * (logs - shared) ** 2
+    prior = 0.5 * PRIOR_OF_KIND * (logs - shared) ** 2
     return float(np.exp(shared)), {kind: float(POWERS[np.argmax(own - prior)]) for kind, own in totals.items()}
 
 

@@ -24,12 +24,14 @@ from thurbo.queries.question import Question
 class Anchor(NamedTuple):
     """Shares of the labels of a column in the training table, by which its predictions are calibrated.
 
-    shares  of each label, [site, label]
-    tilt    log of the ratio of these to what is predicted for a row without any answer, [site, label]
+    shares       of each label, [site, label]
+    tilt         log of the ratio of these to what is predicted for a row without any answer, [site, label]
+    credibility  part of what the members add to log shares that is kept, [site]
     """
 
     shares: np.ndarray
     tilt: np.ndarray
+    credibility: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -155,9 +157,10 @@ class MixedAsk:
 
     def _calibrated(self, chance: np.ndarray, site: int = 0) -> np.ndarray:
         """A power of what the evidence adds to the shares of labels; rows without evidence have these shares."""
-        logs = self.exponent * np.log(np.maximum(chance, 1e-30))
+        power = self.exponent * (1.0 if self.anchor is None else self.anchor.credibility[site])
+        logs = power * np.log(np.maximum(chance, 1e-30))
         if self.anchor is not None:
-            logs = logs + (1.0 - self.exponent) * np.log(self.anchor.shares[site])
+            logs = logs + (1.0 - power) * np.log(self.anchor.shares[site])
             logs = logs + np.asarray(self.emptiness).reshape(-1, 1) * self.anchor.tilt[site]
         return self._tilted(logs, site)
 
@@ -174,6 +177,14 @@ class MixedAsk:
             parts = [each.largest()[0] if each.is_utility else each.levels(n_levels, site) for each in self.asks]
             self._levels[n_levels, site] = self._mean(parts)
         return self._calibrated(self._levels[n_levels, site], site)
+
+    def labels(self, family: str) -> dict[int, np.ndarray]:
+        """Probabilities of the labels of each site of a column with an anchor, [line, label] each."""
+        assert self.anchor is not None
+        if family == "utility":
+            return {0: self.largest()[0]}
+        n_sites, n_levels = self.anchor.shares.shape
+        return {site: self.levels(n_levels, site) for site in range(n_sites)}
 
     def below(self, z: np.ndarray) -> np.ndarray:
         return self._mean([each.below(z) for each in self.asks])
