@@ -289,8 +289,13 @@ def _weigh(
 
 
 def _mixed(weighed: _Weighed, name: str, questions: Sequence[Question], lines: Lines) -> dict[int, np.ndarray]:
-    """Probabilities of the labels of each site of a column by all members, calibrated: [line, label] each."""
+    """Probabilities of the labels of each site of a column by all members, calibrated: [line, label] each.
+
+    With all of what members say: they fit the answers that they were trained with, and direct effects would make up
+    for what is left out.
+    """
     anchor, first = weighed.shares[name], questions[0]
+    anchor = None if anchor is None else anchor._replace(credibility=np.ones_like(anchor.credibility))
     asks = [each.about(name, lines, own=False) for each in questions]
     mixed = MixedAsk(asks, weighed.by_column[name], exponent(weighed.exponents, first, name), anchor)
     if anchor is None:  # bands of a number
