@@ -70,7 +70,7 @@ TUNED: dict[str, Any] = {"n_hidden": 10, "n_factors": 5, "weight_decay": 0.2}
 CALIBRATED = ("binary", "ordinal")  # kinds whose answers count in the calibration error
 NUMBERS = (baseline.ridge, baseline.boosted_numbers)  # what they give is a normal distribution
 N_SIMULATED = 200
-ENOUGH_ANSWERS, MOST_MASKS = 6000, 20  # answers for a calibration error, and masks that a table may have for them
+ENOUGH_ANSWERS, MOST_MASKS = 6000, 12  # answers for a calibration error, and masks that a table may have for them
 
 
 class Masked(NamedTuple):

@@ -130,10 +130,10 @@ def test_tasks_are_summed_up_over_seeds() -> None:
 def test_a_table_with_few_answers_has_more_masks(
     frame: pd.DataFrame, schema: tb.Schema, model: tb.TBM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many masks as hide enough binary and ordinal answers, not fewer than asked for, and not more than twenty."""
+    """As many masks as hide enough binary and ordinal answers, not fewer than asked for, and not more than twelve."""
     one = defaults.hide("made", frame, schema, 0, baselines=())
     n_hidden = int(one.hidden["fan"].sum() + one.hidden["trust"].sum())  # not those of a number
-    for enough, least, expected in ((n_hidden, 1, 1), (n_hidden + 1, 1, 2), (4 * n_hidden, 3, 4), (10**6, 3, 20)):
+    for enough, least, expected in ((n_hidden, 1, 1), (n_hidden + 1, 1, 2), (4 * n_hidden, 3, 4), (10**6, 3, 12)):
         monkeypatch.setattr(defaults, "ENOUGH_ANSWERS", enough)
         assert defaults.n_masks(one, least) == expected
     assert defaults.n_masks(one, 22) == 22

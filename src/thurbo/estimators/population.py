@@ -173,12 +173,7 @@ def fit(
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
     how = How(method="mean-field", n_steps=settings.PREDICTION_STEPS, unobserved=chosen["unobserved"])
-    every: set[Reading] = {"given", *(each.reading for each in wanted)}
-    schemas = {
-        reading: readings.read_as(informed if "missing" in reading else data.schema, reading) for reading in every
-    }
-    schemas["given"] = data.schema
-    complete = readings.read(schemas, table, data, chosen["unobserved"])
+    complete = readings.read(wanted, table, data, informed, chosen["unobserved"])
     read = readings.hide(complete, masked, chosen["unobserved"])
     to_train = readings.to_train(read, data.weight)
     drawing, ending = posterior_draws.start(chosen, data, masked, seed), None
@@ -187,9 +182,8 @@ def fit(
             trained = members.train(chosen, to_train, wanted, seed, told)
         found = _groups(chosen, to_train["given"], trained)
         parts = tuple(each.unfinished for each in trained)
-        if not any(parts) and chosen["max_time"] is None:  # all answers train the members, beside being their weights
-            all_data = readings.to_train(readings.hide(complete, {}, chosen["unobserved"]), data.weight)
-            ending = Beside(partial(members.finish, chosen, all_data, trained, seed))
+        if not any(parts) and chosen["max_time"] is None:
+            ending = Beside(partial(_finish, chosen, complete, data.weight, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.first(on_epoch)):
             found.append(_Group(posterior_draws.MEMBER, drawn))
         routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
@@ -201,7 +195,7 @@ def fit(
             mixed, gaps = partial(_mixed, weighed), missing != "ignorable"
             effects = effects_of_answers.learn(asked, masked, data.weight, mixed, gaps, seed)
         if ending is not None:
-            ended = _groups(chosen, all_data["given"], ending.result())
+            ended = ending.result()
             if len(found) > len(ended):
                 assert drawing is not None
                 ended.append(_Group(posterior_draws.MEMBER, drawing.last(on_epoch) or found[-1].params))
@@ -239,6 +233,19 @@ class _Group(NamedTuple):
     @property
     def reading(self) -> Reading:
         return self.member.reading
+
+
+def _finish(
+    chosen: Mapping[str, Any],
+    complete: Mapping[Reading, readings.Read],
+    weight: np.ndarray,
+    trained: list[members.Trained],
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None],
+) -> list[_Group]:
+    """The members, trained with all answers at the end; meanwhile the held-out answers weigh them."""
+    data = readings.to_train(readings.hide(complete, {}, chosen["unobserved"]), weight)
+    return _groups(chosen, data["given"], members.finish(chosen, data, trained, seed, on_epoch))
 
 
 def _groups(chosen: Mapping[str, Any], data: Data, trained: list[members.Trained]) -> list[_Group]:

@@ -39,8 +39,11 @@ def read_as(schema: Schema, reading: str) -> Schema:
     return schema.read_ordinals("utilities") if reading.startswith("utilities") else schema
 
 
-def read(schemas: Mapping[Reading, Schema], table: Table, data: Data, unobserved: Any) -> dict[Reading, Read]:
-    """The table in each reading; `data` is the one that is given."""
+def read(wanted: Sequence[Member], table: Table, data: Data, informed: Schema, unobserved: Any) -> dict[Reading, Read]:
+    """The table as each member reads it; `data` is as it is given, and `informed` the schema with what was answered."""
+    every: set[Reading] = {"given", *(each.reading for each in wanted)}
+    schemas = {reading: read_as(informed if "missing" in reading else data.schema, reading) for reading in every}
+    schemas["given"] = data.schema
 
     def one(schema: Schema) -> Read:
         if schema is data.schema:
