@@ -29,12 +29,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_programs": {"_runtime"},
     "_words": set(),
     "_threads": set(),
+    "_once": set(),
     # The mathematics, on the device.
     "normal": {"_typing", "_runtime"},
     "constraints": {"_typing", "_runtime", "_words", "normal"},
     "whitening": {"_typing"},
     "rbm": {"_typing", "_runtime", "constraints", "whitening"},  # for Gauge, the cuts and scales among its parameters
-    "evidence": {"_typing", "_runtime", "constraints", "rbm"},
+    "evidence": {"_typing", "_runtime", "_once", "constraints", "rbm"},
     "inference": _MATHEMATICS,
     "learning": _MATHEMATICS | {"inference", "io"},  # io.store: a checkpoint is a file
     # Tables, on the host.
@@ -44,8 +45,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "datasets": _TABLES,
     "analysis": _TABLES,
     # Where the two meet, and what people see.
-    "queries": _MATHEMATICS | _TABLES | {"inference", "_threads"},
-    "estimators": _MATHEMATICS | _TABLES | {"inference", "learning", "queries"},
+    "queries": _MATHEMATICS | _TABLES | {"inference", "_threads", "_once"},
+    "estimators": _MATHEMATICS | _TABLES | {"inference", "learning", "queries", "_once"},
     "report": _TABLES | {"estimators", "queries", "_threads"},  # queries.scaling: one scale for maps and segments
     "explorer": _TABLES | {"queries", "report"},
     "demo": _TABLES | {"datasets", "learning", "estimators", "queries", "report"},  # learning: settings of objectives

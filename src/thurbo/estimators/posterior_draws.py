@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
 
+from thurbo._once import cached_property
 from thurbo.learning import members, two_sided
 from thurbo.learning.fit import Data
 from thurbo.learning.members import Member

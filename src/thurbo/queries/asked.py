@@ -6,11 +6,12 @@ One class for each layout: columns with the same sites in every row, lists of it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thurbo._once import cached_property
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import LOG_LEAST_DENSITY, Distribution
 from thurbo.evidence import Evidence

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
+from thurbo._once import cached_property
 from thurbo.columns.forms import Lines
 from thurbo.columns.forms.number import Distribution
 from thurbo.queries import direct_effects

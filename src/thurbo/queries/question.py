@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from thurbo._once import cached_property
 from thurbo.columns.block import Block
 from thurbo.columns.forms import Lines
 from thurbo.evidence import Evidence

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from thurbo._once import cached_property
 from thurbo.columns.block import Block
 from thurbo.columns.forms import Ask, Lines
 from thurbo.columns.forms.form import line_weight
