@@ -192,7 +192,9 @@ def segments(
     few = _few_answers(answered, weight)
     is_few = few.any() and not (isinstance(n, int) and n < 2)
     kept = np.flatnonzero(~few) if is_few else np.arange(len(points))
-    found, tried = _clusters(points[kept], weight[kept], n, int(is_few), random)
+    # With few rows, the synchronisation of threads takes a hundred times longer than the work.
+    with one_thread() if len(kept) <= _FEW else nullcontext():
+        found, tried = _clusters(points[kept], weight[kept], n, int(is_few), random)
     labels, figures, gaps = np.full(len(points), found.n), found.figures, found.gaps
     labels[kept] = found.labels
     each = figures.each
@@ -277,10 +279,8 @@ def _checked(n: Any, n_more: int, points: FloatArray) -> int:
 def _cluster(points: FloatArray, weight: FloatArray, n: int, random: Any, n_init: int = 10) -> Any:
     from sklearn.cluster import KMeans
 
-    # With few rows, the synchronisation of threads takes a hundred times longer than the work.
-    with one_thread() if len(points) <= _FEW else nullcontext():
-        seed = int(random.randint(2**31 - 1))
-        return KMeans(n, n_init=n_init, random_state=seed).fit(points, sample_weight=weight)
+    seed = int(random.randint(2**31 - 1))
+    return KMeans(n, n_init=n_init, random_state=seed).fit(points, sample_weight=weight)
 
 
 def _cluster_labels(points: FloatArray, weight: FloatArray, n: int, random: Any, n_init: int = 10) -> IntArray:
