@@ -13,6 +13,7 @@ import pytest
 import thurbo as tb
 from thurbo.constraints import Gauge, Order
 from thurbo.evidence import pack as packing
+from thurbo.queries import distributions
 
 
 @pytest.mark.parametrize("price", [0, 1, 7, 40, 1000])
@@ -60,3 +61,33 @@ def test_answers_are_counted_once_however_many_slots_they_have() -> None:
     evidence = jax.tree.map(jnp.asarray, evidence)
     assert evidence.observed.sum(axis=1).tolist() == [6, 3, 3]
     assert evidence.n_answers(evidence.observed).tolist() == [3, 2, 1]
+
+
+def test_conditions_on_a_ranking_use_the_program_of_the_training_table() -> None:
+    """Whatever rows or conditions rank: the same program, and the same probabilities as by a program of their own."""
+    rng, n = np.random.default_rng(0), 60
+    drinks = [" > ".join(rng.permutation(["tea", "coffee", "milk", "water"])) for _ in range(n)]
+    age = rng.integers(1, 5, n)
+    frame = pd.DataFrame({"drinks": drinks, "fan": rng.choice(["yes", "no"], n), "age": age})
+    schema = {"drinks": tb.Ranking(), "fan": tb.Binary(), "age": tb.Ordinal([1, 2, 3, 4])}
+    model = tb.TBM(schema, n_hidden=3, max_epochs=2, objective="multi-prediction", random_state=0).fit(frame)
+    assert model._order_shapes == {"drinks": (4, 1, "permutation")}
+    nothing = frame[:1].assign(drinks=None)
+
+    def ask(rows: pd.DataFrame, given: str | None = None) -> np.ndarray:
+        return np.asarray(model.predict_proba(rows, "fan", given=given, method="mean-field"))
+
+    ask(frame)
+    n_compiled = distributions._all_moments.n_compiled
+    questions = [(frame[:1], None), (nothing, None), (nothing, "drinks: tea > milk"), (frame[:9], "drinks: milk > tea")]
+    shared = [ask(*each) for each in questions]
+    assert distributions._all_moments.n_compiled == n_compiled
+    wider = frame[:3].assign(
+        drinks=["tea = coffee = milk > water", "tea > coffee", None]
+    )  # the training table has no ties
+    shared.append(ask(wider))
+    model._order_shapes = {}
+    own = [ask(*each) for each in (*questions, (wider,))]
+    for one, other in zip(shared, own, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert distributions._all_moments.n_compiled > n_compiled

@@ -106,6 +106,7 @@ class Block:
     entries: Entries | None = None  # row and site of each line, in the listed layout
     tasks: Tasks | None = None  # if the entries of a row are several comparisons, not one order
     is_repeated: bool = False  # whether an order is choices one after another, each with noise of its own
+    order_shape: tuple[int, int, str] | None = None  # of the orders in the training table: see evidence.pack
 
     def __post_init__(self) -> None:
         if self.code_high is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from html import escape
 from types import MappingProxyType
@@ -65,6 +66,7 @@ class FittedModel:
     _unfinished: Unfinished | Interrupted | None = None  # after a fit that was interrupted
     _population: Population | None = None  # if the fit has several members
     _routes: gates.Routes = MappingProxyType({})  # of a member: what follow-up questions say about their gates
+    _order_shapes: Mapping[str, tuple[int, int, str]] = MappingProxyType({})  # of training: see evidence.pack
     _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see queries.seen
 
     def _repr_html_(self) -> str:
@@ -142,6 +144,8 @@ class FittedModel:
                 remedy = "leave it out of given, or ask about another column"
                 raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)
         blocks = self.schema_.compile(table, missing_columns=missing_columns, given=given)
+        for name, shape in self._order_shapes.items():  # one program, whatever these rows or conditions rank
+            blocks[name] = replace(blocks[name], order_shape=shape)
         cuts = np.asarray(self.params_.gauge.cuts, np.float64)
         reading = packing.Reading(self.schema_.names, self.schema_.site_names, self.schema_.row_names(table), cuts)
         return blocks, packing.pack(blocks.values(), self._missing, reading=reading)

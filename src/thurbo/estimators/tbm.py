@@ -349,7 +349,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         """What later tables are compared with."""
         self._seen_rows = seen.of_training(data.blocks.values(), data.weight)
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
-        self.n_ratings_ = n_ratings(data.schema, data.blocks)
+        self.n_ratings_, self._order_shapes = n_ratings(data.schema, data.blocks), packing.order_shapes(data.blocks)
         if table.kind != "numpy":
             self.feature_names_in_ = np.asarray(table.names, object)
         elif hasattr(self, "feature_names_in_"):

@@ -7,7 +7,7 @@ each listed column follow, padded to one of a few widths.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from thurbo.constraints import Box, Levels, OneOf, Order, Pairwise, RepeatedChoice
-from thurbo.constraints.order import CLOSER_SCALE, form_of, shape_of
+from thurbo.constraints.order import CLOSER_SCALE, Form, form_of, shape_of
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.evidence.buckets import WIDTHS_TO_ASK, Buckets, ListSlots, widths_to_fit
 from thurbo.evidence.buckets import widths as list_widths
@@ -25,6 +25,7 @@ from thurbo.evidence.merge import Reading, merge
 if TYPE_CHECKING:
     from thurbo.columns.block import Block, Tasks
 
+_FORMS: tuple[Form, ...] = ("permutation", "ranking", "places", "any")  # of orders: each one includes those before it
 LABELS_OF_A_PROGRAM = 128  # additional padded labels that one compiled program less is worth
 
 
@@ -317,7 +318,7 @@ def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[
         if block.is_repeated:
             constraints.append(_repeated(block, rows, first, n_slots))
         elif block.family == "utility":
-            is_choice = bool(((block.tier > 0).sum(axis=1) <= 1).all())
+            is_choice = block.order_shape is None and _are_choices(block)
             kinds.setdefault(is_choice, []).append((block, first))
         first += len(block.sites)
     for is_choice, size, members in _alike(kinds):
@@ -334,12 +335,39 @@ def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[
         where = tuple(map(tuple, slots.tolist()))
         plain: Any = np.where(one_of[:, :, None], -1, tier)
         halves = (size, 1) if is_choice else None
-        form = form_of(plain, where)
-        constraints.append(Order(plain, where, n_slots, *shape_of(plain), halves, alone=True, form=form))
+        depth, breadth, form = _shape(plain, where, [block for block, _ in members])
+        constraints.append(Order(plain, where, n_slots, depth, breadth, halves, alone=True, form=form))
         if one_of.any():
             sets: Any = np.where(one_of[:, :, None], tier, -1)
             constraints.append(OneOf(sets, where, n_slots, alone=True))
     return constraints
+
+
+def order_shapes(blocks: Mapping[str, Block]) -> dict[str, tuple[int, int, str]]:
+    """What decides which program computes a column's orders: depth, width and form; not of choices of one label."""
+    found = dict[str, tuple[int, int, str]]()
+    for name, block in blocks.items():
+        if block.family == "utility" and block.entries is None and not (block.is_repeated or _are_choices(block)):
+            tier = np.where(block.one_of[:, None], -1, block.tier)[:, None, :]
+            found[name] = *shape_of(tier), form_of(tier, None)
+    return found
+
+
+def _are_choices(block: Block) -> bool:
+    return bool(((block.tier > 0).sum(axis=1) <= 1).all())
+
+
+def _shape(tier: np.ndarray, slots: Any, members: list[Block]) -> tuple[int, int, Form]:
+    """The shape of these orders; that of the training table if it has room for them, so that they share a program."""
+    depth, width = shape_of(tier)
+    form, known = form_of(tier, slots), [block.order_shape for block in members if block.order_shape is not None]
+    if not known:
+        return depth, width, form
+    forms: list[Any] = [each[2] for each in known]
+    if tier.max(initial=-1) > 0:  # otherwise they say nothing, and have any form
+        forms.append(form)
+    form = max(("places" if each == "choice" else each for each in forms), key=_FORMS.index)
+    return max(depth, *(each[0] for each in known)), max(width, *(each[1] for each in known)), form
 
 
 def _repeated(block: Block, rows: np.ndarray | None, first: int, n_slots: int) -> RepeatedChoice:
