@@ -499,3 +499,16 @@ def test_evaluate_refuses_what_does_not_go_together(
     status, out, err = run("evaluate", *(files.get(word, word) for word in words), "-q", capsys=capsys)
     assert (status, out) == (2, "")
     assert error in err
+
+
+def test_a_process_that_ends_does_not_search_for_garbage() -> None:
+    code = """
+import atexit, gc
+from thurbo.cli import main
+atexit.register(lambda: print(gc.get_freeze_count() > 1000))  # the last of what is done before Python ends
+assert gc.get_freeze_count() == 0
+main(["--version"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "True"

@@ -6,6 +6,8 @@ an interrupt with 130, an internal error with 1; a traceback is shown only if TH
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 import warnings
@@ -59,6 +61,7 @@ def counted(n: int, what: str) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with status 0, or 2 after a one-sentence error for bad input."""
+    atexit.register(gc.freeze)  # the process ends: to search for garbage among all that was loaded would take .6 s
     with warnings.catch_warnings():
         _warn_in_sentences()
         status = _run(arguments)
