@@ -46,7 +46,7 @@ from thurbo.columns.forms.form import line_weight
 from thurbo.columns.forms.marginals import Normal
 from thurbo.columns.forms.scores import Tested, calibration_of_labels, difference, pooled
 from thurbo.io.table import as_table
-from thurbo.learning.members import stack
+from thurbo.learning.stacking import stack
 from thurbo.queries.evaluate import baseline, masked, withheld
 from thurbo.queries.evaluate.evaluation import overall
 from thurbo.queries.question import Question

@@ -18,7 +18,7 @@ from thurbo.columns.forms.scores import Tested
 from thurbo.errors import ThurboError
 from thurbo.estimators import credibility, effects_of_answers, posterior_draws, readings
 from thurbo.io.table import Table
-from thurbo.learning import course, members, settings
+from thurbo.learning import course, members, settings, stacking
 from thurbo.learning.beside import Beside
 from thurbo.learning.fit import Data
 from thurbo.learning.members import Member, Reading
@@ -275,16 +275,16 @@ def _weigh(
         scores = list(pool.map(lambda own: [_scores(each) for each in own], trials))
     _, answer_weight, column = scores[0][0]
     logs = np.stack([logsumexp([each[0] for each in own], axis=0) - np.log(len(own)) for own in scores])
-    weight = members.stack(logs, answer_weight)
+    weight = stacking.stack(logs, answer_weight)
     trained = [each.member for each in found if not (each.member.is_independent or each.member.is_draw)]  # come first
     able = _able(trained, bool(data.schema.listed))
     lead = max(able, key=lambda place: weight[place])
-    kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
+    kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= stacking.LEAST_WEIGHT)]
     weight, means = weight[kept] / weight[kept].sum(), logs[kept] @ answer_weight / max(answer_weight.sum(), 1e-12)
     by_column, sizes = {}, [len(found[place].params) for place in kept]
     for name in data.schema.modelled:
         is_own = column == name
-        by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
+        by_column[name] = stacking.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
     shares = {name: _shares(data, name) for name in data.schema.modelled}
     single = {name: divided(own, sizes) for name, own in by_column.items()}
     of_members = [each for p in kept for each in trials[p]]
@@ -414,7 +414,7 @@ def _exponents(
         asks = cast(list[Asked], [each[name].ask for each in trials])
         trial.__dict__["ask"] = mixed = MixedAsk(asks, column_weights[name], anchor=shares[name])
         scores = []
-        for power in members.POWERS:
+        for power in stacking.POWERS:
             mixed.exponent = float(power)
             tests = [tested for tested in column.form.test(column, trial) if tested.answer in SCORED]
             scores.append([tested.score[""] @ tested.weight for tested in tests])
@@ -429,6 +429,6 @@ def _exponents(
     found = dict[str, float]()
     for each, own in totals.items():
         if own:
-            found[each], of_kinds = members.calibrate(own)
+            found[each], of_kinds = stacking.calibrate(own)
             found |= of_kinds
     return found
