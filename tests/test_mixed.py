@@ -16,7 +16,7 @@ from scipy.stats import multivariate_normal, norm
 
 from tests.small import EITHER, RUNS_LONG, UNOBSERVED, ask
 from thurbo import rbm
-from thurbo.constraints import Box, Gauge, Levels, OneOf, Order, SomeBoxes
+from thurbo.constraints import Box, BoxRegion, Gauge, Levels, OneOf, Order, SomeBoxes
 from thurbo.constraints.joint import JointRegion
 from thurbo.evidence import Evidence
 from thurbo.inference import gibbs
@@ -264,6 +264,32 @@ def test_one_of_is_the_sum_of_its_candidates():
         for k in (0, 2)
     ]
     np.testing.assert_allclose(one, logsumexp(np.array(each), axis=0), atol=1e-8)
+
+
+def test_a_table_of_choices_alone_has_no_boxes_to_compute():
+    """Masses, means and draws are those of the choices beside an open box, also where a choice is missing."""
+    params, rng = make_params(), np.random.default_rng(1)
+    tier = np.array([[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 1, 0], [-1, -1, -1], [1, 0, 0]]])
+    slots = ((0, 1, 2), (3, 4, 5), (6, 7, 8))
+    order = replace(Order.of(tier, slots, N_SITES), form="choice")
+    wide, narrow = (Evidence((replace(order, alone=alone),)).region(params.gauge) for alone in (False, True))
+    assert isinstance(wide.parts[0], BoxRegion)
+    assert isinstance(narrow.parts[0], SomeBoxes)
+    assert narrow.parts[0].slots == ()
+    mean, deviation = jnp.asarray(rng.normal(size=(2, N_SITES))), jnp.asarray(1 + rng.random((2, N_SITES)))
+    masked = jnp.asarray(np.repeat(rng.random((2, 3)) < 0.5, 3, axis=1))
+    for question in (
+        lambda region: region.log_mass(mean, deviation),
+        lambda region: region.mass_of_masked(mean, deviation, masked, whole=True),
+        lambda region: region.smooth().mean(mean),
+        lambda region: jax.grad(lambda m: (region.smooth().mean(m) ** 2).sum())(mean),
+        lambda region: region.release(masked).log_mass(mean),
+        lambda region: region.start(mean),
+        lambda region: region.bounds(mean),
+        lambda region: region.held,
+        lambda region: region.draw(jax.random.key(0), region.start(mean), mean),
+    ):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-10), question(wide), question(narrow))
 
 
 @pytest.mark.slow

@@ -101,6 +101,28 @@ def test_factor_posterior_is_gaussian_conditioning():
     np.testing.assert_allclose(U.T @ U, covariance, rtol=1e-10)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_sums_over_pairs_of_factors_are_those_over_all_of_them(n):
+    """Σ_i s_i v_i v_iᵀ and v_iᵀ C v_i with every pair taken once, and their slopes."""
+    rng = np.random.default_rng(n)
+    v, seen, half, weight = (jnp.asarray(rng.normal(size=size)) for size in ((6, n), (4, 6), (4, n, n), (4, n, n)))
+
+    def once(v, seen, half):
+        covariance = jnp.einsum("rfg,rfh->rgh", half, half)
+        gram = whitening.unpacked(seen @ whitening.pairs(v))
+        variance = whitening.counted(covariance) @ whitening.pairs(v).T
+        return (weight * gram).sum() + (seen * variance**2).sum(), (gram, variance)
+
+    def of_all(v, seen, half):
+        covariance = jnp.einsum("rfg,rfh->rgh", half, half)
+        gram = jnp.einsum("ri,if,ig->rfg", seen, v, v)
+        variance = jnp.einsum("rfg,if,ig->ri", covariance, v, v)
+        return (weight * gram).sum() + (seen * variance**2).sum(), (gram, variance)
+
+    ours, plain = (jax.value_and_grad(each, (0, 1, 2), has_aux=True)(v, seen, half) for each in (once, of_all))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11), ours, plain)
+
+
 @pytest.mark.parametrize("n", [1, 5, 9, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_whitener_inverts_the_cholesky_factor_and_knows_its_slope(n):
     rng = np.random.default_rng(n)

@@ -234,7 +234,9 @@ def factor_whitener(params: Params, observed: RowsMask) -> Float[Array, "row fac
     """U with UᵀU = (I + Σ_{i observed} V_i V_iᵀ)⁻¹, the covariance of z given x and h."""
     v = params.loadings
     seen = observed.astype(v.dtype)
-    gram = jnp.einsum("ri,if,ig->rfg" if v.ndim == 2 else "ri,rif,rig->rfg", seen, v, v)
+    # Where rows share their sites, one product of matrices: [row, site] by [site, pair of factors].
+    shared = v.ndim == 2
+    gram = whitening.unpacked(seen @ whitening.pairs(v)) if shared else jnp.einsum("ri,rif,rig->rfg", seen, v, v)
     return whitening.whitener(gram + jnp.eye(params.n_factors, dtype=v.dtype)[None])
 
 

@@ -2,16 +2,23 @@
 
 P⁻¹ = UᵀU, so a solve is two products, a draw is Uᵀ ε, and log det P = −2 Σ log U_jj. LAPACK's batched routines can
 deadlock on a CPU of two cores when they run inside a compiled loop; this needs none of them.
+
+Sums of v vᵀ over sites, and vᵀ C v, are products over pairs of factors. Each pair is taken once, which halves them.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from thurbo._typing import Array, Float
 
 Matrices = Float[Array, "*row n n"]
+Packed = Float[Array, "row pair"]
 SMALL = 8  # size that is eliminated column by column
 
 
@@ -59,3 +66,78 @@ def _eliminated(matrix: Matrices) -> Matrices:
         return jnp.where(place == j, row, both - below * row)
 
     return jnp.tril(jax.lax.fori_loop(0, n, one, both)[..., n:])
+
+
+# ---- Pairs of factors, each once. Gradients are written down, since those of a gather are scattered one by one.
+
+
+class _Places(NamedTuple):
+    """Members of each pair, the pair of every two factors, and how often a matrix has the pair: once or twice."""
+
+    first: np.ndarray
+    second: np.ndarray
+    pair: np.ndarray
+    times: np.ndarray
+
+
+@lru_cache(maxsize=64)
+def _places(n: int) -> _Places:
+    first, second = np.triu_indices(n)
+    pair = np.zeros((n, n), np.int32)
+    pair[first, second] = pair[second, first] = np.arange(len(first))
+    return _Places(first, second, pair, np.where(first == second, 1.0, 2.0))
+
+
+def _taken(values: Array, places: np.ndarray) -> Array:
+    return jnp.take(values, places, axis=1, mode="clip")
+
+
+@jax.custom_vjp
+def pairs(v: Float[Array, "site n"]) -> Packed:
+    """v_f v_g of every site, f ≤ g."""
+    first, second, _, _ = _places(v.shape[1])
+    return _taken(v, first) * _taken(v, second)
+
+
+def _pairs_backward(v: Float[Array, "site n"], slope: Packed) -> tuple[Float[Array, "site n"]]:
+    both = unpacked(slope * jnp.asarray(2.0 / _places(v.shape[1]).times, v.dtype)[None, :])
+    return (jnp.einsum("ifg,ig->if", both, v),)
+
+
+pairs.defvjp(lambda v: (pairs(v), v), _pairs_backward)
+
+
+@jax.custom_vjp
+def unpacked(packed: Packed) -> Float[Array, "row n n"]:
+    """Symmetric matrices from their upper triangles."""
+    n = int(np.sqrt(2 * packed.shape[1]))
+    return _taken(packed, _places(n).pair.reshape(-1)).reshape(packed.shape[0], n, n)
+
+
+def _unpacked_backward(_: None, slope: Float[Array, "row n n"]) -> tuple[Packed]:
+    return (_triangle(0.5 * (slope + _transposed(slope))) * _times(slope),)
+
+
+unpacked.defvjp(lambda packed: (unpacked(packed), None), _unpacked_backward)
+
+
+def _triangle(matrix: Float[Array, "row n n"]) -> Packed:
+    n = matrix.shape[-1]
+    first, second, _, _ = _places(n)
+    return _taken(matrix.reshape(matrix.shape[0], n * n), first * n + second)
+
+
+def _times(matrix: Float[Array, "row n n"]) -> Float[Array, "one pair"]:
+    return jnp.asarray(_places(matrix.shape[-1]).times, matrix.dtype)[None, :]
+
+
+@jax.custom_vjp
+def counted(matrix: Float[Array, "row n n"]) -> Packed:
+    """Of symmetric matrices C, what gives vᵀ C v as a sum over `pairs`: entries off the diagonal count twice.
+
+    The gradient is a symmetric matrix, too.
+    """
+    return _triangle(matrix) * _times(matrix)
+
+
+counted.defvjp(lambda matrix: (counted(matrix), None), lambda _, slope: (unpacked(slope),))

@@ -197,14 +197,14 @@ class SomeBoxes:
 
         def place(value: Array, rest: float | bool) -> Array:
             whole = jnp.full((*value.shape[:-1], self.n_slots), rest, value.dtype)
-            return whole.at[..., jnp.asarray(self.slots)].set(value)
+            return whole.at[..., np.asarray(self.slots, np.int32)].set(value)
 
         lower, upper, point, log_scale, half = self.box
         ends = place(lower, -jnp.inf), place(upper, jnp.inf)
         return BoxRegion(*ends, place(point, False), place(log_scale, 0.0), half)
 
     def _own(self, value: Float[Array, "#row slot"]) -> Float[Array, "#row some"]:
-        return pick(value, np.asarray(self.slots), -1)
+        return pick(value, np.asarray(self.slots, np.int32), -1)
 
     def colour(self) -> RowsCode:
         return self.whole().colour()
@@ -226,13 +226,15 @@ class SomeBoxes:
         return self.release(~masked).log_mass(mean, deviation)
 
     def mean(self, mean: Rows) -> Rows:
+        if not self.slots:  # all slots are of groups
+            return mean
         own = self._own(mean)
         place = (np.asarray(self.slots)[:, None] == np.arange(self.n_slots)[None, :]).astype(mean.dtype)
         # A matrix product, as in `Groups.add_to_slots`: the gradient of a gather is slow.
         return mean + jnp.matmul(self.box.mean(own) - own, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
 
     def release(self, slots: RowsMask) -> SomeBoxes:
-        return replace(self, box=self.box.release(pick(slots, np.asarray(self.slots), -1)))
+        return replace(self, box=self.box.release(pick(slots, np.asarray(self.slots, np.int32), -1)))
 
     def stretch(self, by: Float[Array, ""]) -> SomeBoxes:
         return replace(self, box=self.box.stretch(by))

@@ -98,10 +98,10 @@ class Evidence(NamedTuple):
         """Ω(e) for the current cuts and scales, by slot: the intersection of all boxes, and the coupled regions.
 
         Every slot belongs to one part: a region over several cells includes the boxes of its slots. Boxes are not
-        computed for slots that belong only to groups: in a survey, most slots may belong to its categories.
+        computed for slots that belong only to groups: in a survey, most or all slots may belong to its categories.
         """
         own = [slot for c in self._coupled for slot in c.structure.own_slots]
-        if own and self._boxes and not self.spans_cells:
+        if own and not self.spans_cells:
             return self._region_without(own, gauge)
         box, coupled = self._composed(gauge)
         return JointRegion((box, *coupled)) if coupled else box
@@ -119,7 +119,8 @@ class Evidence(NamedTuple):
         n_slots = gauge.scale.shape[-1]
         slots = np.setdiff1d(np.arange(n_slots), named)
         own = gauge.at(slots)
-        box = reduce(BoxRegion.intersect, [c.at(slots).region(own) for c in self._boxes])
+        boxes = [c.at(slots).region(own) for c in self._boxes]
+        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(own)
         coupled = [c.region(gauge) for c in self._coupled]
         return JointRegion((SomeBoxes(box, tuple(slots.tolist()), n_slots), *coupled))
 

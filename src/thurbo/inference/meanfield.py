@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from thurbo import rbm
+from thurbo import rbm, whitening
 from thurbo._typing import Array, Factors, Float, Hidden, Rows
 from thurbo.constraints import Region
 from thurbo.constraints.order import Mass
@@ -163,8 +163,6 @@ def factor_variance(seen: Params, whitener: Float[Array, "row factor factor"]) -
     if v.ndim == 3:
         half = jnp.einsum("rfg,rig->rif", whitener, v)
         return (half * half).sum(axis=-1)
-    # Where rows share their sites, one product of matrices: [row, factor · factor] by [factor · factor, site].
+    # Where rows share their sites, one product of matrices: [row, pair of factors] by [pair of factors, site].
     covariance = jnp.einsum("rfg,rfh->rgh", whitener, whitener)
-    pairs = v[:, :, None] * v[:, None, :]
-    n_pairs = v.shape[1] ** 2  # not -1: there may be no site, as in lists alone
-    return covariance.reshape(len(covariance), n_pairs) @ pairs.reshape(len(v), n_pairs).T
+    return whitening.counted(covariance) @ whitening.pairs(v).T
