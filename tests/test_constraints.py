@@ -217,6 +217,29 @@ def test_a_box_that_collapses_in_float32_is_not_a_point():
     assert float(box.mean(mean)[0, 0]) == 1.0
 
 
+def test_boxes_that_are_all_points_need_no_truncated_normal():
+    """The promise changes no mass, mean, slope or draw, nor what is left of the points."""
+    rng = np.random.default_rng(5)
+    value, point = rng.normal(size=(12, 6)), rng.random((12, 6)) < 0.7
+    plain = Box(*(jnp.asarray(np.where(point, value, end)) for end in (-INF, INF)), jnp.asarray(point))
+    mean, deviation, slots = rng.normal(size=(12, 6)), 1 + rng.random((12, 6)), jnp.asarray(rng.random((12, 6)) < 0.5)
+
+    def facts(box: Box):
+        def of(mean, deviation, gauge: Gauge):
+            left = box.release(slots).region(gauge)
+            masses = box.region(gauge).log_mass(mean, deviation) + left.log_mass(mean) * left.mean(mean).sum(axis=-1)
+            return masses.sum(), box.region(gauge).draw(jax.random.key(0), mean, mean)
+
+        return jax.value_and_grad(of, (0, 1, 2), has_aux=True)(jnp.asarray(mean), jnp.asarray(deviation), PARAMS.gauge)
+
+    same = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)  # noqa: E731
+    jax.tree.map(same, facts(plain._replace(exact=())), facts(plain))
+    assert (
+        plain._replace(exact=()).at(np.arange(2)).release(slots[:, :2]).region(PARAMS.gauge.at(np.arange(2))).exact
+        == ()
+    )
+
+
 def test_gradients_of_cuts_and_scales_are_finite_and_right():
     """§5.2: ∂ log_mass / ∂θ, by central differences; infinite bounds and cuts beyond the last have none."""
     mean = jnp.asarray(np.random.default_rng(4).normal(size=(12, 6)))

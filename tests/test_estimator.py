@@ -34,7 +34,7 @@ from thurbo.inference.posterior import Belief, expectation
 from thurbo.io.table import as_table, library_of
 from thurbo.learning import course, monitor, trainer
 from thurbo.queries import distributions
-from thurbo.queries.features import features
+from thurbo.queries.features import _features
 
 CHANCE = 2e-5
 N_ROWS = 120
@@ -909,13 +909,13 @@ def test_tables_of_a_bucket_share_a_program(model: tb.TBM, frame: pd.DataFrame) 
     model.transform(frame.iloc[:16])
     model.predict_proba(frame.iloc[:16], "trust")
     model.score_samples(frame.iloc[:16])
-    programs = features._cache_size(), distributions._state_weights.n_compiled, distributions._of_states.n_compiled
+    programs = _features.n_compiled, distributions._state_weights.n_compiled, distributions._of_states.n_compiled
     other = fitted(random_state=2)
     for own, n in itertools.product((model, other), (3, 10, 16)):
         own.transform(frame.iloc[:n])
         own.predict_proba(frame.iloc[:n], "kids")
         own.score_samples(frame.iloc[:n])
-    again = features._cache_size(), distributions._state_weights.n_compiled, distributions._of_states.n_compiled
+    again = _features.n_compiled, distributions._state_weights.n_compiled, distributions._of_states.n_compiled
     assert again == programs
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.constraints import Gauge, Order
+from thurbo.constraints import Box, Gauge, Order
 from thurbo.evidence import pack as packing
 from thurbo.queries import distributions
 
@@ -91,3 +91,15 @@ def test_conditions_on_a_ranking_use_the_program_of_the_training_table() -> None
     for one, other in zip(shared, own, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
     assert distributions._all_moments.n_compiled > n_compiled
+
+
+def test_only_numbers_without_intervals_are_known_to_be_exact() -> None:
+    """A missing number says nothing; a censored one is an interval."""
+    frame = pd.DataFrame({"x": [0.5, None, 2.0], "y": [1.0, 2.0, None]})
+    for column, expected in ((tb.Continuous(), ()), (tb.Censored(limits=(None, 2.0)), None)):
+        schema = tb.Schema({"x": tb.Continuous(), "y": column})
+        (evidence,) = packing.pack(schema.fit(frame).compile(frame).values(), "marginalize").buckets
+        (box,) = evidence.constraints
+        assert isinstance(box, Box)
+        assert box.exact == expected
+        np.testing.assert_array_equal(box.observed, frame.notna())

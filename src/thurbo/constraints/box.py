@@ -39,7 +39,8 @@ class BoxRegion(NamedTuple):
     """Ω(e) = Π_i [b_i, c_i] in latent units; `point` marks exact values, however narrow other boxes are.
 
     `half` promises that there are no points, and that no box has two finite ends, as of yes or no: masses and means
-    then cost a third. It is () or None, so that it is part of the structure and not of the arrays.
+    then cost a third. `exact` promises that there are only points: they then need no truncated normal. Each is () or
+    None, so that it is part of the structure and not of the arrays.
     """
 
     lower: Rows
@@ -47,6 +48,7 @@ class BoxRegion(NamedTuple):
     point: RowsMask
     log_scale: Rows  # subtracted from a point's log-density: it is given in standard units, x in latent ones
     half: tuple[()] | None = None
+    exact: tuple[()] | None = None
 
     @property
     def parts(self) -> tuple[BoxRegion, ...]:
@@ -93,7 +95,7 @@ class BoxRegion(NamedTuple):
         if deviation is not None:
             value, lower, upper = (rescale(bound, deviation) for bound in (value, lower, upper))
             mean, log_unit = mean / deviation, log_unit + jnp.log(deviation)
-        box = truncnorm.log_mass(mean, lower, upper)
+        box = jnp.zeros_like(value) if self.exact is not None else truncnorm.log_mass(mean, lower, upper)
         # The inner `where` keeps the density's gradient finite where there is no point.
         density = truncnorm.log_density(mean, jnp.where(self.point, value, jnp.zeros_like(value))) - log_unit
         return jnp.where(self.point, density, box)
@@ -110,6 +112,8 @@ class BoxRegion(NamedTuple):
         """The truncated mean of §4.3; the value itself where it is a point."""
         if self.half is not None:
             return half_lines.mean(mean, self.lower, self.upper)
+        if self.exact is not None:
+            return jnp.where(self.point, self.lower, mean)
         lower, upper = self._boxes()
         return jnp.where(self.point, self.lower, truncnorm.mean(mean, lower, upper))
 
@@ -124,6 +128,7 @@ class BoxRegion(NamedTuple):
             self.point & ~slots,
             self.log_scale,
             self.half,
+            self.exact,
         )
 
     def stretch(self, by: Float[Array, ""]) -> BoxRegion:
@@ -199,9 +204,9 @@ class SomeBoxes:
             whole = jnp.full((*value.shape[:-1], self.n_slots), rest, value.dtype)
             return whole.at[..., np.asarray(self.slots, np.int32)].set(value)
 
-        lower, upper, point, log_scale, half = self.box
+        lower, upper, point, log_scale, half, exact = self.box
         ends = place(lower, -jnp.inf), place(upper, jnp.inf)
-        return BoxRegion(*ends, place(point, False), place(log_scale, 0.0), half)
+        return BoxRegion(*ends, place(point, False), place(log_scale, 0.0), half, exact)
 
     def _own(self, value: Float[Array, "#row slot"]) -> Float[Array, "#row some"]:
         return pick(value, np.asarray(self.slots, np.int32), -1)
@@ -273,11 +278,15 @@ class BoxConstraint(Constraint, Protocol):
 
 
 class Box(NamedTuple):
-    """A measured number (point), an interval or a censored value: b ≤ z ≤ c in standard units, x = z / scale."""
+    """A measured number (point), an interval or a censored value: b ≤ z ≤ c in standard units, x = z / scale.
+
+    `exact` promises that only points say anything, as in `BoxRegion`.
+    """
 
     lower: Rows
     upper: Rows
     point: RowsMask
+    exact: tuple[()] | None = None
 
     @property
     def n_slots(self) -> int:
@@ -296,7 +305,7 @@ class Box(NamedTuple):
         lower = rescale(self.lower, scale)
         # One division for a point: two could be rounded differently and give lower > upper.
         upper = jnp.where(self.point, lower, rescale(self.upper, scale))
-        return BoxRegion(lower, upper, self.point, jnp.log(scale))
+        return BoxRegion(lower, upper, self.point, jnp.log(scale), exact=self.exact)
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         return log_mass_by_state(self.region(gauge), means, _at_once(means))
@@ -306,15 +315,16 @@ class Box(NamedTuple):
 
     def embed(self, slots: np.ndarray, n_slots: int) -> Box:
         lower, upper = _embedded(self.lower, slots, n_slots, -np.inf), _embedded(self.upper, slots, n_slots, np.inf)
-        return Box(lower, upper, _embedded(self.point, slots, n_slots, False))
+        return Box(lower, upper, _embedded(self.point, slots, n_slots, False), self.exact)
 
     def at(self, slots: np.ndarray) -> Box:
-        return Box(*(pick(value, slots, -1) for value in self))
+        lower, upper, point = (pick(value, slots, -1) for value in (self.lower, self.upper, self.point))
+        return Box(lower, upper, point, self.exact)
 
     def release(self, slots: RowsMask) -> Box:
         lower, upper, infinity = self.lower, self.upper, self.lower.dtype.type(np.inf)
         where = numpy_for(lower).where
-        return Box(where(slots, -infinity, lower), where(slots, infinity, upper), self.point & ~slots)
+        return Box(where(slots, -infinity, lower), where(slots, infinity, upper), self.point & ~slots, self.exact)
 
 
 def _at_once(means: Float[Array, "state slot"]) -> int:

@@ -196,7 +196,8 @@ def _evidence(
     constraints: list[Constraint] = []
     if "measured" in families:
         ends = beside("lower", -np.inf, dtype), beside("upper", np.inf, dtype)
-        constraints.append(Box(*ends, beside("point", False, bool)))
+        box = Box(*ends, beside("point", False, bool))
+        constraints.append(box._replace(exact=() if np.array_equal(box.observed, box.point) else None))
     if "levels" in families:
         most = max([block.n_cuts for block in shared.blocks] + [each.block.n_cuts for each in lists])
         small = np.int8 if most < 127 else np.int32
