@@ -5,7 +5,7 @@
 A file is read by `tb.read` as it comes. 10 % of its answers are hidden, the model is fitted to what is left, and each
 hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. There are as many
 masks as --seeds says, and more of a table with few answers, so that its calibration error is not mostly chance: as many
-as hide 6,000 binary and ordinal answers, up to twenty ("n_masks"). The baselines see the same cells: the shares of each
+as hide 6,000 binary and ordinal answers, up to twelve ("n_masks"). The baselines see the same cells: the shares of each
 column, logistic (ridge) regressions and gradient boosting of each column on all others. "log_score" is the mean over
 all hidden answers of all masks (nats), "interval" its 95 % interval over respondents; "difference" is that to the
 better of the two regressions, with its interval; a table is ahead or behind if that interval excludes zero. These
