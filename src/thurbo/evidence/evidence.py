@@ -98,10 +98,11 @@ class Evidence(NamedTuple):
         """Ω(e) for the current cuts and scales, by slot: the intersection of all boxes, and the coupled regions.
 
         Every slot belongs to one part: a region over several cells includes the boxes of its slots. Boxes are not
-        computed for slots that belong only to groups: in a survey, most or all slots may belong to its categories.
+        computed for slots that belong only to groups: in a survey, most or all slots may belong to its categories (not
+        in rows with sites of their own, of which some slots only fill up).
         """
         own = [slot for c in self._coupled for slot in c.structure.own_slots]
-        if own and not self.spans_cells:
+        if own and not self.spans_cells and (self.sites is None or self._boxes):
             return self._region_without(own, gauge)
         box, coupled = self._composed(gauge)
         return JointRegion((box, *coupled)) if coupled else box
