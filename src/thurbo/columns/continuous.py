@@ -1,20 +1,24 @@
 """§3.1, point evidence: a number e fixes its site, x = (T(e) − location) / scale.
 
 The column standardises numbers; the model learns the remaining scale.
-A number is a point; a statement such as `at_least` is an interval.
+A number is a point; a statement such as `at_least` is an interval. A rounded number is an interval too, so that a
+value that many rows share has a probability.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
 
 from thurbo.columns.block import Block
-from thurbo.columns.cells import Cells, FloatArray
-from thurbo.columns.measured import MeasuredColumn, Transform
+from thurbo.columns.cells import BoolArray, Cells, FloatArray
+from thurbo.columns.forms import Form, NumberForm, RoundedForm
+from thurbo.columns.measured import NARROWEST, MeasuredColumn, Transform
+from thurbo.columns.normal_scores import scores_of_rounded
 from thurbo.columns.statements import split
+from thurbo.errors import SchemaError
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,10 @@ class Continuous(MeasuredColumn):
         Mean and standard deviation of T(e). `fit` sets them.
     knots, scores : tuple of float, optional
         Points of the "rank-normal" map. `fit` sets them.
+    rounded : bool, default=False
+        Whether a number stands for all numbers that are rounded to it: with no decimals, 7 is the interval from 6.5 to
+        7.5. With transform="rank-normal", this is for numbers of which some are very frequent, such as a tenth of
+        zeros: these have their share as a probability. `between`, `at_least` and `at_most` include the ends they name.
     decimals : int, optional
         Decimals of predicted numbers. `fit` sets them to those of the training cells, unless they are given.
     lowest, highest : float, optional
@@ -58,15 +66,57 @@ class Continuous(MeasuredColumn):
 
     kind: ClassVar[str] = "continuous"
     transform: Transform = None
+    rounded: bool = field(default=False, kw_only=True)
+
+    def _check_own(self) -> None:
+        if not isinstance(self.rounded, bool):
+            raise SchemaError(f"rounded={self.rounded!r} is not understood", remedy="use True or False")
+
+    @property
+    def form(self) -> Form:
+        return RoundedForm() if self.unit else NumberForm()
+
+    @property
+    def unit(self) -> float:
+        return 10.0**-self.decimals if self.rounded and self.decimals is not None else 0.0
 
     def fit(self, cells: Cells) -> Self:
-        return self.learn(*numbers_or_intervals(self, cells))
+        lower, upper = numbers_or_intervals(self, cells)
+        if not self.rounded:
+            return self.learn(lower, upper)
+        known = self._precision.widened(lower, upper)._asdict()
+        own = replace(self, **known)
+        return replace(own.learn(*own._rounded(lower, upper)), **known)  # the range is that of the numbers
+
+    def _scores(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        numbers = np.round((lower + upper) / 2, self.decimals or 0)
+        if self.unit and np.all(np.abs(upper - lower - self.unit) < 0.5 * self.unit):
+            return scores_of_rounded(numbers, self.unit)
+        return super()._scores(lower, upper)
 
     def encode(self, cells: Cells) -> Block:
-        return self.confined(*numbers_or_intervals(self, cells))
+        lower, upper = numbers_or_intervals(self, cells)
+        if not self.unit:
+            return self.confined(lower, upper)
+        is_number = (lower == upper) & np.isfinite(lower)
+        block = self.confined(*self._rounded(lower, upper))
+        block.log_jacobian[is_number] -= np.log(self.unit)  # a density in the user's units, as of other numbers
+        return block
+
+    def _rounded(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ends with half a unit more on each side; logarithms have no lower end at or below zero."""
+        lower, upper = lower - 0.5 * self.unit, upper + 0.5 * self.unit
+        return np.where(lower <= 0, -np.inf, lower) if self.transform == "log" else lower, upper
+
+    def is_one_number(self, block: Block) -> BoolArray:
+        """Whether each line is one rounded number, and not a wider interval: [line]."""
+        both = np.isfinite(block.lower[:, 0]) & np.isfinite(block.upper[:, 0])
+        low, high = (np.where(both, end[:, 0], 0.0) for end in (block.lower, block.upper))
+        is_narrow = high - low < 1.5 * NARROWEST  # it was widened for single precision
+        return both & (is_narrow | (self.to_user(high) - self.to_user(low) < 1.5 * self.unit))
 
     def describe(self) -> str:
-        return self.described("a number")
+        return self.described("a rounded number" if self.rounded else "a number")
 
 
 def numbers_or_intervals(column: MeasuredColumn, cells: Cells, least: float = -np.inf) -> tuple[FloatArray, FloatArray]:

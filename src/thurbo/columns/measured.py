@@ -7,6 +7,7 @@ Its derivative is known, so densities are in the user's units. The order of the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -17,12 +18,13 @@ from thurbo.columns.block import Block, Family
 from thurbo.columns.cells import BoolArray, Cells, FloatArray, Refused, as_numbers, show
 from thurbo.columns.column import Column
 from thurbo.columns.forms import Form, NumberForm
-from thurbo.columns.normal_scores import normal_scores, piecewise_linear, tail_slopes
+from thurbo.columns.normal_scores import frequent_and_even, normal_scores, piecewise_linear, tail_slopes
 from thurbo.columns.precision import Precision, check_precision
 from thurbo.columns.statements import Interval, Statement
 from thurbo.errors import SchemaError
 
 TRANSFORMS = (None, "log", "rank-normal")
+N_BANDS = 8  # of numbers on which other answers have direct effects
 NARROWEST = 1e-3  # narrowest interval in standard units whose ends are distinct in single precision
 
 Transform = Literal["log", "rank-normal"] | None
@@ -100,13 +102,17 @@ class MeasuredColumn(Column):
         known = np.isfinite(lower) | np.isfinite(upper)
         fitted = self
         if self.transform == "rank-normal":
-            knots, scores = normal_scores(lower[known], upper[known])
+            knots, scores = self._scores(lower[known], upper[known])
             fitted = replace(self, knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
         if self.transform == "rank-normal" and (lower[known] < upper[known]).any():
             location, scale = 0.0, 1.0  # scores are standard normal; those of the middles of intervals are not
         else:
             location, scale = _location_and_scale(fitted._forward(_middles(lower[known], upper[known])))
         return replace(fitted, location=location, scale=scale, **self._precision.widened(lower, upper)._asdict())
+
+    def _scores(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Knots and scores of "rank-normal"."""
+        return normal_scores(lower, upper)
 
     @property
     def _precision(self) -> Precision:
@@ -120,6 +126,19 @@ class MeasuredColumn(Column):
     def declared_range(self) -> tuple[float, float]:
         """The range that the type of the column gives its numbers, whatever was observed."""
         return -np.inf, np.inf
+
+    @property
+    def unit(self) -> float:
+        """The distance of neighbouring numbers where a number stands for all that are rounded to it, otherwise 0."""
+        return 0.0
+
+    @property
+    def quantile_edges(self) -> FloatArray:
+        """Between bands of about equal shares, in standard units; a frequent rounded number is a band of its own."""
+        location, scale = self.standard
+        if not (self.unit and len(self.scores) > 1):
+            return np.asarray([NormalDist().inv_cdf(k / N_BANDS) for k in range(1, N_BANDS)])
+        return (frequent_and_even(np.asarray(self.scores), N_BANDS) - location) / scale
 
     def to_standard(self, numbers: FloatArray) -> FloatArray:
         """Numbers in the user's units as standard units: z = (T(e) − location) / scale."""

@@ -1,11 +1,13 @@
 """The "rank-normal" transform: a monotone map from numbers to their normal scores, with a few knots.
 
 The score is Φ⁻¹ of the mid-rank. The map is linear between knots; beyond them it has the slope of the outermost unit.
+A rounded number has an interval of scores, which contains its share of the normal distribution.
 It is strictly increasing with a known derivative for any distribution of the numbers.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -73,6 +75,41 @@ def normal_scores(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, Flo
         if knots[place] - knots[kept[-1]] > 1e-290 and scores[place] - scores[kept[-1]] > 1e-9:
             kept.append(place)
     return knots[kept].astype(np.float64), scores[kept]
+
+
+def scores_of_rounded(numbers: FloatArray, unit: float) -> tuple[FloatArray, FloatArray]:
+    """Knots at number ± unit / 2 and their normal scores: an interval has the share of its number, as heaps need it.
+
+    Half an answer is added between two numbers that are not neighbours, so that no number in a gap is impossible. With
+    too many numbers, common ones have knots of their own and the others some of theirs.
+    """
+    values, count = np.unique(numbers, return_counts=True)
+    low, high = values - 0.5 * unit, values + 0.5 * unit
+    is_gap = low[1:] - high[:-1] > 0.5 * unit
+    low[1:][~is_gap] = high[:-1][~is_gap]  # equal but for rounding errors
+    before = np.concatenate([[0.0], np.cumsum(count[:-1] + 0.5 * is_gap)])
+    total = before[-1] + count[-1]
+    knots, places = np.unique(np.stack([low, high]), return_index=True)
+    probability = (np.stack([before, before + count]).ravel()[places] / total).clip(0.25 / total, 1 - 0.25 / total)
+    if len(knots) > _MOST_KNOTS:
+        common = count >= 2 * total / _MOST_KNOTS
+        thin, _ = _thinned(knots, probability)
+        kept = np.isin(knots, np.concatenate([thin, low[common], high[common]]))
+        knots, probability = knots[kept], probability[kept]
+    return knots, np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
+
+
+def frequent_and_even(scores: FloatArray, n_bands: int) -> FloatArray:
+    """Scores of some knots that divide rounded numbers into about n bands of equal share, or of one frequent number."""
+    share = np.asarray([NormalDist().cdf(score) for score in scores.tolist()])
+    frequent = np.flatnonzero(np.diff(share) >= 1.0 / n_bands)
+    fixed = np.unique(np.concatenate([[0], frequent, frequent + 1, [len(scores) - 1]]))
+    chosen = set(fixed.tolist())
+    for first, last in pairwise(fixed.tolist()):
+        n_parts = round(float(share[last] - share[first]) * n_bands) if last > first + 1 else 1
+        for part in range(1, n_parts):
+            chosen.add(int(np.abs(share - share[first] - (share[last] - share[first]) * part / n_parts).argmin()))
+    return scores[sorted(chosen - {0, len(scores) - 1})]
 
 
 def tail_slopes(knots: tuple[float, ...], scores: tuple[float, ...], inverse: bool = False) -> tuple[float, float]:

@@ -16,8 +16,9 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # s
 
 from thurbo.columns.forms import Lines
 from thurbo.learning import boosted_effects, members
-from thurbo.queries import direct_effects
+from thurbo.queries import direct_effects, tilted_numbers
 from thurbo.queries.direct_effects import ANSWERED, Effect, Effects, Source
+from thurbo.queries.mixture import effect_edges
 from thurbo.queries.question import Question, without
 
 N_PASSES = 4  # in each of them, this share of the answers is predicted
@@ -99,14 +100,15 @@ def learn(
 
 
 def _answers(question: Question, name: str) -> np.ndarray | None:
-    """Labels of a question, [row, site], NaN where not known; None if its answers are no labels."""
+    """Labels of a question, or bands of a number, [row, site], NaN where not known; None if its answers are neither."""
     block = question.blocks[name]
     column: Any = question.schema[name]
     if block.family == "levels" or (block.family == "utility" and column.is_one_label):
         return direct_effects.values(block)
-    if not column.is_one_label:
+    if not column.is_one_label and block.family != "measured":
         return None
-    code = column.codes(block)[:, None]  # bands of a number
+    edges = effect_edges(question, name)
+    code = (column.codes(block) if edges is None else tilted_numbers.bands(block, edges))[:, None]
     return np.where(code >= 0, code, np.nan)
 
 

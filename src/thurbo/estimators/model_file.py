@@ -217,7 +217,9 @@ def _effects(state: dict[str, Any], anchors: dict[str, Anchor], schema: Schema) 
     """Direct effects of answers; older files have none."""
     found: dict[str, dict[int, tuple[Effect, ...]]] = {}
     for name, own in state.items():
-        shape = anchors[name].shares.shape if name in anchors else (1, len(schema[name].labels))
+        column: Any = schema[name]
+        n_bands = len(column.labels) if column.is_one_label or name in anchors else len(column.quantile_edges) + 1
+        shape = anchors[name].shares.shape if name in anchors else (1, n_bands)
         for site, effects in own.items():
             read = [
                 Effect(Source(str(each[0]), int(each[1]), *map(float, each[2:5])), tuple(each[5])) for each in effects

@@ -181,8 +181,8 @@ class Session:
         """Probabilities of the labels, or quantiles of a number."""
         column = self.schema[name]
         if not column.labels:
-            number = ask.number()
-            ends = [float(column.to_user(number.quantile(level))[row]) for level in _QUANTILES]
+            number, to_cell = ask.number(), column.limited if column.unit else np.asarray  # rounded numbers only
+            ends = [float(to_cell(column.to_user(number.quantile(level)))[row]) for level in _QUANTILES]
             return {"quantiles": ends}
         chance = column.form.probabilities(column, ask)[row]
         return {"chance": [float(each) for each in chance[:MOST_LABELS]]}

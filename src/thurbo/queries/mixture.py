@@ -20,6 +20,9 @@ from thurbo.queries import direct_effects
 from thurbo.queries.asked import GRID_POINTS, Asked, between
 from thurbo.queries.features import How
 from thurbo.queries.question import Question
+from thurbo.queries.tilted_numbers import LEAST_CHANCE, TiltedNumbers, codes
+
+FAR = 1e3  # standard units in place of an open end
 
 
 class Anchor(NamedTuple):
@@ -67,6 +70,7 @@ class Mixture(Question):
             found.emptiness = 1.0 / (1.0 + others)
         if self.effects.get(name):
             found.tilt = partial(self._tilt, name, found.lines.row)
+            found.edges = effect_edges(self, name)
         return found
 
     def _tilt(self, name: str, rows: np.ndarray, site: int) -> np.ndarray | None:
@@ -127,6 +131,12 @@ def family(question: Question, name: str) -> str:
     return "listed" if column.is_listed else column.family
 
 
+def effect_edges(question: Question, name: str) -> np.ndarray | None:
+    """Between the bands of a number on which answers have direct effects, in standard units; None for labels."""
+    column: Any = question.schema[name]
+    return column.quantile_edges if family(question, name) == "measured" and not column.is_one_label else None
+
+
 def exponent(exponents: Mapping[str, float], question: Question, name: str) -> float:
     """The exponent of a column: that of its kind, or in older files that of its family."""
     shared = exponents.get(family(question, name), 1.0)
@@ -140,6 +150,7 @@ class MixedAsk:
     emptiness: np.ndarray | float = 0.0
     # What direct effects add to the log-probabilities of a site's labels, [line, label].
     tilt: Callable[[int], np.ndarray | None] | None = None
+    edges: np.ndarray | None = None  # of the bands of a number, which then are its labels
 
     def __init__(self, asks: Sequence[Asked], weights: np.ndarray, exponent: float = 1.0, anchor: Anchor | None = None):
         self.asks, self.weights, self.exponent, self.anchor = asks, weights, exponent, anchor
@@ -187,25 +198,55 @@ class MixedAsk:
         n_sites, n_levels = self.anchor.shares.shape
         return {site: self.levels(n_levels, site) for site in range(n_sites)}
 
-    def below(self, z: np.ndarray) -> np.ndarray:
+    def _below(self, z: np.ndarray) -> np.ndarray:
         return self._mean([each.below(z) for each in self.asks])
 
+    @cached_property
+    def _numbers(self) -> TiltedNumbers | None:
+        """What direct effects change about a number; None without effects."""
+        if self.edges is None or self.tilt is None or (effects := self.tilt(0)) is None:
+            return None
+        return TiltedNumbers.of(self._below(self.edges), effects, self.edges)
+
+    def below(self, z: np.ndarray) -> np.ndarray:
+        found = self._below(z)
+        return found if self._numbers is None else self._numbers.below(z, found)
+
     def bands(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        return self._tilted(np.log(between(self.below(np.concatenate([lower, upper])))))
+        return self._tilted(np.log(between(self._below(np.concatenate([lower, upper])))))
+
+    def split(self, edges: np.ndarray) -> np.ndarray:
+        """P(band) between and beyond some numbers, without direct effects: [line, band]."""
+        ends = np.concatenate([[-np.inf], edges, [np.inf]])
+        return between(self._below(np.concatenate([ends[:-1], ends[1:]])))
 
     def number(self) -> Distribution:
         own = [each.number() for each in self.asks]
         grid = np.linspace(min(each.grid[0] for each in own), max(each.grid[-1] for each in own), GRID_POINTS)
         mean = self._mean([each.mean for each in own])
-        return Distribution(mean, grid, np.maximum.accumulate(self.below(grid), axis=1))
+        found = Distribution(mean, grid, np.maximum.accumulate(self.below(grid), axis=1))
+        return found if self._numbers is None else found._replace(mean=found.average(lambda z: z))
 
     def density(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         own = [each.density(z) for each in self.asks]
-        logs = np.stack([each[0] for each in own])
-        return logsumexp(logs, axis=0, b=self.weights[:, None]), self._mean([each[1] for each in own])
+        logs = logsumexp(np.stack([each[0] for each in own]), axis=0, b=self.weights[:, None])
+        below = self._mean([each[1] for each in own])
+        if self._numbers is None:
+            return logs, below
+        ratio, offset = self._numbers.at(z)
+        return logs + np.log(np.maximum(ratio, LEAST_CHANCE)), np.clip(offset + ratio * below, 0.0, 1.0)
 
     def mass(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        return self._mean([each.mass(lower, upper) for each in self.asks])
+        found = self._mean([each.mass(lower, upper) for each in self.asks])
+        if self._numbers is None:
+            return found
+        band = codes(lower, upper, self._numbers.edges)
+        ratio = self._numbers.ratio[np.arange(len(band)), band]
+        if (band >= 0).all():
+            return found * ratio
+        low, high = (np.clip(end, -FAR, FAR) for end in (lower, upper))
+        wide = np.maximum(self.density(high)[1] - self.density(low)[1], LEAST_CHANCE)
+        return np.where(band >= 0, found * ratio, wide)
 
     def utility(self) -> tuple[np.ndarray, np.ndarray]:
         own = [each.utility() for each in self.asks]

@@ -8,6 +8,7 @@ from thurbo.columns.forms.compared import TaskForm
 from thurbo.columns.forms.form import Answers, Ask, Certainty, Form, Lines, Profile, Start, Trial
 from thurbo.columns.forms.levels import LevelForm, OptionForm
 from thurbo.columns.forms.number import BandForm, NumberForm
+from thurbo.columns.forms.rounded import RoundedForm
 from thurbo.columns.forms.utilities import ChoiceForm, OrderForm
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "OptionForm",
     "OrderForm",
     "Profile",
+    "RoundedForm",
     "Start",
     "TaskForm",
     "Trial",

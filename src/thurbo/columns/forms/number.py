@@ -114,7 +114,7 @@ class NumberForm(Form):
 
     def test(self, column: Column, trial: Trial) -> list[Tested]:
         """The scores of masked numbers and of masked intervals, if there are any."""
-        guesses, is_point = self._baselines(trial), trial.block.point[trial.masked, 0]
+        guesses, is_point = self._baselines(column, trial), trial.block.point[trial.masked, 0]
         points, intervals = is_point.any(), not is_point.all()
         found = []
         if points:
@@ -126,7 +126,7 @@ class NumberForm(Form):
             found += items.test_order(column, trial, trial.block.lower[trial.masked, 0], expected)
         return found
 
-    def _baselines(self, trial: Trial) -> Guesses:
+    def _baselines(self, column: Column, trial: Trial) -> Guesses:
         block, rows = trial.block, trial.masked
         lower, upper = block.lower[:, 0], block.upper[:, 0]
         shown = block.observed[:, 0] & ~trial.is_masked
@@ -138,7 +138,7 @@ class NumberForm(Form):
         found = {"_marginal": Normal(centre, np.full(len(rows), deviation))}
         known = shown & np.isfinite(lower) & np.isfinite(upper)
         target = np.zeros(len(known))
-        target[known] = middles(lower[known], upper[known])
+        target[known] = self._middle(column, block)[0][known]
         regressions = {"_logistic": trial.ridge(target, known), "_boosting": trial.boosted_numbers(target, known)}
         return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
 
@@ -177,7 +177,7 @@ class NumberForm(Form):
         return Tested.of(about, column, "interval", row, weight, score=scores)
 
     def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
-        middle, says = _middle(block)
+        middle, says = self._middle(column, block)
         if block.entries is not None:
             return items.features(block, np.where(says, middle, np.nan), shown)
         return middle[:, None], says & shown
@@ -201,7 +201,7 @@ class NumberForm(Form):
         return Answers(name, column.kind, (), values, column.describe(), answered=answered, share_interval=share)
 
     def profile(self, column: Column, block: Block) -> Profile:
-        middle, says = _middle(block)
+        middle, says = self._middle(column, block)
         values = np.where(says, middle, np.nan)
         if block.entries is not None:
             return item_profile(column, block, values, None)
@@ -211,9 +211,16 @@ class NumberForm(Form):
         n_sites = len(block.sites)
         if block.entries is None:
             return Start(np.zeros((n_sites, 0)), np.zeros(n_sites))
-        middle, says = _middle(block)
+        middle, says = self._middle(column, block)
         shift = items.shifts(block, np.where(says, middle, 0.0), line_weight(block, weight) * says)
         return Start(np.zeros((n_sites, 0)), shift)
+
+    def _middle(self, column: Column, block: Block) -> tuple[FloatArray, BoolArray]:
+        """Middle of each line's interval, or its one known end, and whether there is any: [line] each."""
+        ends = np.stack([block.lower[:, 0], block.upper[:, 0]])
+        finite = np.isfinite(ends)
+        middle = np.where(finite, ends, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+        return middle, np.asarray(finite.any(axis=0))
 
     def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
         location, unit = column.standard
@@ -257,14 +264,6 @@ class BandForm(NumberForm):
         code = column.codes(block)
         values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(column.labels)), np.nan)
         return Profile(column.texts[1:], values[:, 1:]) if len(column.labels) == 2 else Profile(column.texts, values)
-
-
-def _middle(block: Block) -> tuple[FloatArray, BoolArray]:
-    """Middle of each line's interval, or its one known end, and whether there is any: [line] each."""
-    ends = np.stack([block.lower[:, 0], block.upper[:, 0]])
-    finite = np.isfinite(ends)
-    middle = np.where(finite, ends, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
-    return middle, np.asarray(finite.any(axis=0))
 
 
 def _by_normal(column: Column, guess: Normal, z: FloatArray) -> Predicted:

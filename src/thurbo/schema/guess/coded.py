@@ -19,6 +19,7 @@ from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Ignore
 from thurbo.columns.ordinal import Ordinal
 from thurbo.io.notes import Note, whole
+from thurbo.schema.guess.heaps import number, occurrences
 from thurbo.schema.guess.scales import arranged, scale
 from thurbo.schema.guess.unanswered import unanswered
 
@@ -71,12 +72,13 @@ def guess_coded(cells: Cells, note: Note, found: Sorted) -> tuple[Column, str]:
         return Ignore("it is constant"), f"the only answer is {only}{_less(missing)}"
     unnamed = [code for code in answers if code not in named]
     if len(unnamed) >= max(1, len(answers) - len(unnamed)) and not any(isinstance(code, str) for code in answers):
-        return _numbers(answers, named, missing, note)
+        return _numbers(found, note, cells)
     return _levels(answers, named, missing, note)
 
 
-def _numbers(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], note: Note) -> tuple[Column, str]:
+def _numbers(found: Sorted, note: Note, cells: Cells) -> tuple[Column, str]:
     """Numbers of which few or none have a value label."""
+    answers, named, missing = found
     wholes = all(isinstance(code, int) for code in answers)
     says = f"the file says {note.measure}" if note.measure else ""
     if len(answers) == 2 and note.measure != "scale":
@@ -94,7 +96,8 @@ def _numbers(answers: list[Any], named: dict[Any, str], missing: dict[Any, str],
     reason = says or f"numbers, {len(answers)} distinct values"
     if named:
         reason += f"; {listing(f'{code} is {text}' for code, text in named.items())}"
-    return Continuous(missing=missing), f"{reason}{_less(missing)}"
+    column, heaps = number(occurrences(cells, answers), missing=missing)
+    return column, f"{reason}{_less(missing)}{heaps}"
 
 
 def _levels(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], note: Note) -> tuple[Column, str]:

@@ -24,6 +24,7 @@ from thurbo.columns.statements import Interval, OrderStatement, Statement, parse
 from thurbo.errors import SchemaError
 from thurbo.io.notes import Note, whole
 from thurbo.schema.guess.coded import MOST_CODES, MOST_STEPS, guess_coded, many_levels, sort_codes
+from thurbo.schema.guess.heaps import number, occurrences
 from thurbo.schema.guess.roles import moment, role
 from thurbo.schema.guess.texts import (
     DATES,
@@ -159,16 +160,17 @@ def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
 
 
 def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
-    whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
+    are_whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
     # 0 to 10 is a scale where its steps repeat.
     few = len(distinct) < MOST_STEPS or (len(distinct) == MOST_STEPS and int((~cells.missing).sum()) >= 2 * MOST_STEPS)
-    if whole and few:
+    if are_whole and few:
         reason = f"a guess: only {len(distinct)} whole numbers; use Continuous() if distances matter"
         return Ordinal(ordered_numbers(distinct)), reason
     reason = f"numbers, {len(distinct)} distinct values"
-    if whole and len(distinct) == int((~cells.missing).sum()):
+    if are_whole and len(distinct) == int((~cells.missing).sum()):
         reason += "; each occurs once: use Ignore() if they are identifiers"
-    return Continuous(), reason
+    column, heaps = number(occurrences(cells, [whole(value) for value in distinct]))
+    return column, f"{reason}{heaps}"
 
 
 def _ranked_items(distinct: list[Any]) -> tuple[str, ...]:

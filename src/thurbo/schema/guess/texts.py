@@ -19,11 +19,11 @@ from thurbo.columns.binary import Binary, false_and_true, is_word
 from thurbo.columns.categorical import Categorical
 from thurbo.columns.cells import IntArray, is_number_text, listing, show
 from thurbo.columns.column import Column
-from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Ignore
 from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ordinal import Ordinal
 from thurbo.schema.guess.coded import MOST_STEPS
+from thurbo.schema.guess.heaps import number
 from thurbo.schema.guess.quantities import bands
 from thurbo.schema.guess.scales import scale, scale_but_one
 from thurbo.schema.guess.spelling import folded
@@ -178,7 +178,12 @@ def _amounts(texts: Texts) -> tuple[Column, str] | None:
     reason = f"numbers written as text ({notation}), {len(numbers)} distinct values, such as {show(example)}"
     if odd:
         reason = f"a guess: {reason}, but {len(odd)} texts are not: {listing(map(show, odd), most=6)}"
-    return Continuous(parse=notation, missing=missing, unseen="missing"), f"{reason}{texts.less}"
+    often: dict[float, int] = {}
+    for text, count in zip(texts.kept, texts.counts, strict=True):
+        if (value := read[text]) is not None:
+            often[value] = often.get(value, 0) + count
+    column, heaps = number(often, parse=notation, missing=missing, unseen="missing")
+    return column, f"{reason}{texts.less}{heaps}"
 
 
 def _notation(texts: Sequence[str]) -> Any:

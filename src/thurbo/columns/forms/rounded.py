@@ -1,0 +1,121 @@
+"""Rounded numbers: an answer is the interval of all numbers that are rounded to it, §3.1.
+
+Predicted numbers are numbers that can be recorded, and a value that many rows share has a probability. Log scores are
+those of the recorded number, divided by the unit: the same units as the density of a number that is not rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
+
+from thurbo.columns.block import Block
+from thurbo.columns.cells import BoolArray, FloatArray
+from thurbo.columns.forms.form import Answers, Ask, Profile, Trial, check_statistic
+from thurbo.columns.forms.marginals import Normal, log_between
+from thurbo.columns.forms.number import LOG_LEAST_DENSITY, Column, Distribution, Guesses, NumberForm
+from thurbo.columns.forms.scores import ByRival, Tested
+
+SMALL = 1e-6  # a relative difference of ends that single precision makes
+
+
+class RoundedForm(NumberForm):
+    """A number that stands for all numbers that are rounded to it."""
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        check_statistic(statistic)
+        found, recorded = ask.number(), _recorded(column)
+        if statistic == "mean":
+            return found.average(recorded)
+        if statistic == "mode":
+            return column.limited(_most_probable(found, recorded))
+        return column.limited(column.to_user(found.quantile(0.5)))
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        return np.asarray(column.limited(super().interval(column, ask, level)), np.float64)
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        """The scores of masked numbers, and of masked statements such as `at_least`, if there are any."""
+        guesses, is_number = self._baselines(column, trial), column.is_one_number(trial.block)[trial.masked]
+        found = []
+        if is_number.any():
+            found.append(self._of_numbers(column, trial, np.flatnonzero(is_number), guesses))
+        if not is_number.all():
+            found.append(self._of_intervals(column, trial, np.flatnonzero(~is_number), guesses))
+        return found
+
+    def _of_numbers(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+        block, rows, recorded = trial.block, trial.masked[which], _recorded(column)
+        lower, upper = (np.where(np.isfinite(end), end, 0.0) for end in _ends(block, trial.masked))
+        spread, chance = trial.ask.number(), trial.ask.mass(lower, upper)
+        below = {"": trial.ask.density(lower)[1]}
+        log_p = {"": np.log(np.maximum(chance, np.exp(LOG_LEAST_DENSITY)))}
+        median, mean = {"": spread.quantile(0.5)}, {"": spread.average(recorded)}
+        for rival, guess in guesses.items():
+            low, high = ((end - guess.mean) / guess.deviation for end in (lower, upper))
+            below[rival], log_p[rival] = np.exp(log_ndtr(low)), np.maximum(log_between(low, high), LOG_LEAST_DENSITY)
+            median[rival], mean[rival] = guess.mean, _mean(guess, recorded)
+        truth = recorded(self._middle(column, block)[0][rows])
+        # A uniform number inside the jump of the distribution, so that a right model has uniform values.
+        inside = np.random.RandomState(0).random_sample(len(lower))
+        parts: dict[str, ByRival] = {
+            "score": {rival: each[which] + block.log_jacobian[rows] for rival, each in log_p.items()},
+            "absolute": {rival: np.abs(recorded(each[which]) - truth) for rival, each in median.items()},
+            "squared": {rival: (each[which] - truth) ** 2 for rival, each in mean.items()},
+            "below": {rival: (each + inside * np.exp(log_p[rival]))[which] for rival, each in below.items()},
+        }
+        return Tested.of(trial.name, column, "number", trial.row[which], trial.weight[rows], **parts)
+
+    def _middle(self, column: Column, block: Block) -> tuple[FloatArray, BoolArray]:
+        """Mean of the normal scores inside each interval, since one end of a frequent number can be far off."""
+        middle, says = super()._middle(column, block)
+        if column.transform != "rank-normal":
+            return middle, says
+        lower, upper = _ends(block, np.arange(len(middle)))
+        both = np.isfinite(lower) & np.isfinite(upper) & (upper > lower)
+        low, high = np.where(both, lower, -1.0), np.where(both, upper, 1.0)
+        inside = (_bell(low) - _bell(high)) / np.maximum(np.exp(log_between(low, high)), 1e-300)
+        return np.where(both & (upper - lower > SMALL), inside.clip(low, high), middle), says
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        found = super().answers(column, name, block)
+        is_number, answered = column.is_one_number(block), found.answered
+        n_answered = max(int(np.asarray(answered).sum()), 1)
+        numbers = _recorded(column)(np.where(is_number, self._middle(column, block)[0], 0.0))
+        values = np.where(is_number, numbers, found.values)
+        return found._replace(values=values, share_interval=1 - float(is_number.sum()) / n_answered)
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        return super().profile(column, block)._replace(to_user=_recorded(column))
+
+
+def _ends(block: Block, lines: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    return block.lower[lines, 0], block.upper[lines, 0]
+
+
+def _recorded(column: Column) -> Callable[[FloatArray], FloatArray]:
+    """Standard units as numbers that can be recorded."""
+    return lambda z: np.asarray(column.limited(column.to_user(z)), np.float64)
+
+
+def _most_probable(found: Distribution, recorded: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """The number with the largest probability, by the steps of the distribution on its grid."""
+    steps = np.diff(found.distribution, axis=1)
+    numbers, which = np.unique(recorded(0.5 * (found.grid[1:] + found.grid[:-1])), return_inverse=True)
+    first = np.flatnonzero(np.diff(which, prepend=-1))  # the map is increasing: equal numbers are neighbours
+    return numbers[np.add.reduceat(steps, first, axis=1).argmax(axis=1)]
+
+
+def _mean(guess: Normal, recorded: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Mean of the recorded number under a normal distribution in standard units."""
+    z = np.linspace(-4.0, 4.0, 161)
+    weight = np.diff(ndtr(np.concatenate([[-np.inf], 0.5 * (z[1:] + z[:-1]), [np.inf]])))
+    return recorded(guess.mean[:, None] + guess.deviation[:, None] * z) @ weight
+
+
+def _bell(z: FloatArray) -> FloatArray:
+    return np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
