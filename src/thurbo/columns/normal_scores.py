@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from thurbo.columns.cells import FloatArray
+from thurbo.columns.cells import BoolArray, FloatArray
 
-_MOST_KNOTS = 200
+_MOST_KNOTS, _FEWEST_KNOTS = 200, 20
+_KNOTS_OF_ONE = 4.0  # times the cube root of the number of points: more knots follow the noise of the points
+_NEIGHBOURS, _FREQUENT, _TIMES = 5, 3, 2.0  # a value as frequent as that, and so many times its neighbours, is a heap
 _MOST_INTERVALS = 5000
 _ROUNDS = 50
 
@@ -33,7 +37,7 @@ def distribution(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, Floa
     below = np.searchsorted(np.sort(lower), knots, side="left") + np.searchsorted(np.sort(upper), knots, side="right")
     probability = below / (2 * n)
     wide = lower < upper
-    knots, probability = _thinned(knots, probability)
+    knots, probability = _thinned(knots, probability, _MOST_KNOTS if wide.any() else _n_knots(n))
     if wide.any():
         points = np.sort(lower[~wide])
         passed = np.searchsorted(points, knots, side="left") + np.searchsorted(points, knots, side="right")
@@ -53,14 +57,19 @@ def _distinct(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatAr
     return pairs, np.asarray(count * (len(order) / len(few)), np.float64)
 
 
-def _thinned(knots: FloatArray, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A limited number of knots: even steps of probability in the middle, even steps of score in the tails."""
-    if len(knots) <= _MOST_KNOTS:
+def _n_knots(n: int) -> int:
+    """How many knots the distribution of n points has."""
+    return int(np.clip(round(_KNOTS_OF_ONE * n ** (1 / 3)), _FEWEST_KNOTS, _MOST_KNOTS))
+
+
+def _thinned(knots: FloatArray, probability: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+    """At most so many knots: even steps of probability in the middle, even steps of score in the tails."""
+    if len(knots) <= most:
         return knots, probability
     normal, tiny = NormalDist(), 1e-9
     lowest, highest = (normal.inv_cdf(min(max(p, tiny), 1 - tiny)) for p in (probability[0], probability[-1]))
-    tails = [normal.cdf(score) for score in np.linspace(lowest, highest, 2 * _MOST_KNOTS // 5)]
-    targets = np.concatenate([np.linspace(0, 1, 3 * _MOST_KNOTS // 5 - 2), tails])
+    tails = [normal.cdf(score) for score in np.linspace(lowest, highest, 2 * most // 5)]
+    targets = np.concatenate([np.linspace(0, 1, 3 * most // 5 - 2), tails])
     chosen = np.searchsorted(probability, targets).clip(0, len(knots) - 1)
     chosen = np.unique(np.concatenate([[0, len(knots) - 1], chosen]))
     return knots[chosen], probability[chosen]
@@ -80,8 +89,8 @@ def normal_scores(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, Flo
 def scores_of_rounded(numbers: FloatArray, unit: float) -> tuple[FloatArray, FloatArray]:
     """Knots at number ± unit / 2 and their normal scores: an interval has the share of its number, as heaps need it.
 
-    Half an answer is added between two numbers that are not neighbours, so that no number in a gap is impossible. With
-    too many numbers, common ones have knots of their own and the others some of theirs.
+    Half an answer is added between two numbers that are not neighbours, so that no number in a gap is impossible. Of
+    many different numbers, frequent ones have knots of their own, and others some of theirs, so that these are smooth.
     """
     values, count = np.unique(numbers, return_counts=True)
     low, high = values - 0.5 * unit, values + 0.5 * unit
@@ -91,12 +100,21 @@ def scores_of_rounded(numbers: FloatArray, unit: float) -> tuple[FloatArray, Flo
     total = before[-1] + count[-1]
     knots, places = np.unique(np.stack([low, high]), return_index=True)
     probability = (np.stack([before, before + count]).ravel()[places] / total).clip(0.25 / total, 1 - 0.25 / total)
-    if len(knots) > _MOST_KNOTS:
-        common = count >= 2 * total / _MOST_KNOTS
-        thin, _ = _thinned(knots, probability)
-        kept = np.isin(knots, np.concatenate([thin, low[common], high[common]]))
+    if len(knots) > (most := _n_knots(len(numbers))):
+        frequent = _are_frequent(count)
+        thin, _ = _thinned(knots, probability, most)
+        kept = np.isin(knots, np.concatenate([thin, low[frequent], high[frequent]]))
         knots, probability = knots[kept], probability[kept]
     return knots, np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
+
+
+def _are_frequent(count: NDArray[Any]) -> BoolArray:
+    """Which values are much more frequent than those beside them, by the median of these."""
+    beside = np.pad(count.astype(np.float64), _NEIGHBOURS, constant_values=np.nan)
+    window = np.lib.stride_tricks.sliding_window_view(beside, 2 * _NEIGHBOURS + 1).copy()
+    window[:, _NEIGHBOURS] = np.nan
+    usual = np.nanmedian(window, axis=1) if len(count) > 1 else np.zeros(1)
+    return np.asarray((count >= _FREQUENT) & (count >= _TIMES * usual))
 
 
 def frequent_and_even(scores: FloatArray, n_bands: int) -> FloatArray:

@@ -19,7 +19,7 @@ from thurbo.columns.continuous import Continuous
 from thurbo.columns.ignore import Ignore
 from thurbo.columns.ordinal import Ordinal
 from thurbo.io.notes import Note, whole
-from thurbo.schema.guess.heaps import number, occurrences
+from thurbo.schema.guess.numbers import number, occurrences
 from thurbo.schema.guess.scales import arranged, scale
 from thurbo.schema.guess.unanswered import unanswered
 

@@ -24,7 +24,7 @@ from thurbo.columns.statements import Interval, OrderStatement, Statement, parse
 from thurbo.errors import SchemaError
 from thurbo.io.notes import Note, whole
 from thurbo.schema.guess.coded import MOST_CODES, MOST_STEPS, guess_coded, many_levels, sort_codes
-from thurbo.schema.guess.heaps import number, occurrences
+from thurbo.schema.guess.numbers import number, occurrences
 from thurbo.schema.guess.roles import moment, role
 from thurbo.schema.guess.texts import (
     DATES,

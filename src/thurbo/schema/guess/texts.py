@@ -23,7 +23,7 @@ from thurbo.columns.ignore import Ignore
 from thurbo.columns.multiselect import MultiSelect
 from thurbo.columns.ordinal import Ordinal
 from thurbo.schema.guess.coded import MOST_STEPS
-from thurbo.schema.guess.heaps import number
+from thurbo.schema.guess.numbers import number
 from thurbo.schema.guess.quantities import bands
 from thurbo.schema.guess.scales import scale, scale_but_one
 from thurbo.schema.guess.spelling import folded
