@@ -413,3 +413,18 @@ def test_the_benchmark_counts_what_is_wrong() -> None:
     assert [wrong for *_, wrong in compare(frame, schema, wanted)] == [set(), set(), set()]
     others = [wanted[0] | {"levels": [3, 2, 1], "missing": []}, wanted[1] | {"type": "ordinal", "levels": [1, 2, 3]}]
     assert [wrong for *_, wrong in compare(frame, schema, others)] == [{"order", "missing"}, {"type", "order"}]
+
+
+@pytest.mark.parametrize(
+    ("draw", "transform"),
+    [
+        (lambda rng: rng.normal(size=400).round(3), None),
+        (lambda rng: np.exp(rng.normal(8, 1.2, size=400)).round(2), "rank-normal"),
+        (lambda rng: rng.integers(18, 90, size=400), "rank-normal"),
+        (lambda rng: np.exp(rng.normal(8, 1.2, size=90)).round(2), None),  # too few to know
+    ],
+)
+def test_numbers_that_are_not_normal_are_read_by_their_ranks(draw: Any, transform: str | None) -> None:
+    schema = tb.Schema.infer(pd.DataFrame({"a": draw(np.random.default_rng(0)), "b": "x"}))
+    assert schema["a"] == tb.Continuous(transform=transform)
+    assert ("not normal" in schema.reasons["a"]) == (transform is not None)

@@ -598,3 +598,24 @@ def test_rank_normal_scores_spread_what_is_censored() -> None:
     band = np.searchsorted(edges, numbers) - 1
     knots, probability = distribution(edges[band], edges[band + 1])
     np.testing.assert_allclose(probability, [(numbers < edge).mean() for edge in knots], atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "most"), [(150, 0.08), (1000, 0.03), (5000, 0.02)])
+def test_rank_normal_scores_do_not_follow_the_noise_of_numbers(n: int, most: float) -> None:
+    """Of new numbers from a normal distribution, normal scores lose little log density beside this distribution."""
+    rng = np.random.default_rng(n)
+    lost = []
+    for _ in range(10):
+        known, new = rng.normal(size=n), rng.normal(size=4000)
+        column = tb.Continuous(transform="rank-normal").learn(known, known)
+        log_density = -0.5 * column.to_standard(new) ** 2 + column.log_derivative(new)
+        lost.append(float((-0.5 * new**2 - log_density).mean()))
+    assert np.mean(lost) < most
+
+
+def test_rank_normal_scores_of_bands_keep_all_their_ends() -> None:
+    """A table with fewer rows than knots of a smooth map: bands are answers, and keep their shares."""
+    edges = np.arange(0.0, 41.0)
+    band = np.repeat(np.arange(40), 3)
+    knots, probability = distribution(edges[band], edges[band + 1])
+    np.testing.assert_allclose(np.interp(edges[1:-1], knots, probability), np.arange(1, 40) / 40, atol=1e-9)
