@@ -125,6 +125,12 @@ class Banded(LabelledColumn, MeasuredColumn):
         return found[0], found[1]
 
     @property
+    def effect_edges(self) -> FloatArray:
+        """Between neighbouring bands, in the middle of a gap, in standard units."""
+        lower, upper = self.standard_edges
+        return (upper[:-1] + lower[1:]) / 2
+
+    @property
     def declared_range(self) -> tuple[float, float]:
         """From the lowest to the highest end of the bands."""
         lower, upper = self.edges

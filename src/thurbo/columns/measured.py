@@ -133,7 +133,7 @@ class MeasuredColumn(Column):
         return 0.0
 
     @property
-    def quantile_edges(self) -> FloatArray:
+    def effect_edges(self) -> FloatArray:
         """Between bands of about equal shares, in standard units; a frequent rounded number is a band of its own."""
         location, scale = self.standard
         if not (self.unit and len(self.scores) > 1):

@@ -18,7 +18,6 @@ from thurbo.columns.forms import Lines
 from thurbo.learning import boosted_effects, members
 from thurbo.queries import direct_effects, tilted_numbers
 from thurbo.queries.direct_effects import ANSWERED, Effect, Effects, Source
-from thurbo.queries.mixture import effect_edges
 from thurbo.queries.question import Question, without
 
 N_PASSES = 4  # in each of them, this share of the answers is predicted
@@ -107,8 +106,8 @@ def _answers(question: Question, name: str) -> np.ndarray | None:
         return direct_effects.values(block)
     if not column.is_one_label and block.family != "measured":
         return None
-    edges = effect_edges(question, name)
-    code = (column.codes(block) if edges is None else tilted_numbers.bands(block, edges))[:, None]
+    found = column.codes(block) if column.is_one_label else tilted_numbers.bands(block, column.effect_edges)
+    code = found[:, None]
     return np.where(code >= 0, code, np.nan)
 
 

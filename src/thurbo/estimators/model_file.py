@@ -218,7 +218,7 @@ def _effects(state: dict[str, Any], anchors: dict[str, Anchor], schema: Schema) 
     found: dict[str, dict[int, tuple[Effect, ...]]] = {}
     for name, own in state.items():
         column: Any = schema[name]
-        n_bands = len(column.labels) if column.is_one_label or name in anchors else len(column.quantile_edges) + 1
+        n_bands = len(column.labels) if column.is_one_label or name in anchors else len(column.effect_edges) + 1
         shape = anchors[name].shares.shape if name in anchors else (1, n_bands)
         for site, effects in own.items():
             read = [

@@ -28,7 +28,7 @@ from thurbo.queries.evaluate import masked as masking
 from thurbo.queries.evaluate.masked import ColumnTrial
 from thurbo.queries.features import How
 from thurbo.queries.kept_shares import Offsets
-from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, divided, effect_edges, exponent, family
+from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, divided, exponent, family
 from thurbo.queries.question import Question
 from thurbo.rbm import Params
 from thurbo.schema import Schema
@@ -306,9 +306,9 @@ def _mixed(weighed: _Weighed, name: str, questions: Sequence[Question], lines: L
     asks = [each.about(name, lines, own=False) for each in questions]
     mixed = MixedAsk(asks, weighed.by_column[name], exponent(weighed.exponents, first, name), anchor)
     if anchor is None:  # bands of a number
-        if (edges := effect_edges(first, name)) is not None:
-            return {0: mixed.split(edges)}
-        return {0: first.schema[name].form.probabilities(first.schema[name], mixed)}
+        column: Any = first.schema[name]
+        chance = column.form.probabilities(column, mixed) if column.is_one_label else mixed.split(column.effect_edges)
+        return {0: chance}
     return mixed.labels(family(first, name))
 
 

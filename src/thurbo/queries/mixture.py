@@ -134,7 +134,7 @@ def family(question: Question, name: str) -> str:
 def effect_edges(question: Question, name: str) -> np.ndarray | None:
     """Between the bands of a number on which answers have direct effects, in standard units; None for labels."""
     column: Any = question.schema[name]
-    return column.quantile_edges if family(question, name) == "measured" and not column.is_one_label else None
+    return column.effect_edges if family(question, name) == "measured" else None
 
 
 def exponent(exponents: Mapping[str, float], question: Question, name: str) -> float:
@@ -150,7 +150,7 @@ class MixedAsk:
     emptiness: np.ndarray | float = 0.0
     # What direct effects add to the log-probabilities of a site's labels, [line, label].
     tilt: Callable[[int], np.ndarray | None] | None = None
-    edges: np.ndarray | None = None  # of the bands of a number, which then are its labels
+    edges: np.ndarray | None = None  # between the bands of a number, for which `tilt` is
 
     def __init__(self, asks: Sequence[Asked], weights: np.ndarray, exponent: float = 1.0, anchor: Anchor | None = None):
         self.asks, self.weights, self.exponent, self.anchor = asks, weights, exponent, anchor
