@@ -9,11 +9,14 @@ as hide 6,000 binary and ordinal answers, up to twelve ("n_masks"). The baseline
 column, logistic (ridge) regressions and gradient boosting of each column on all others. "log_score" is the mean over
 all hidden answers of all masks (nats), "interval" its 95 % interval over respondents; "difference" is that to the
 better of the two regressions, with its interval; a table is ahead or behind if that interval excludes zero. These
-counts and the mean gains are those of the six small surveys and GSS. "ece" is the expected calibration error of binary
-and ordinal answers, and "ece_noise" what a perfectly calibrated model would have on as many answers. "stacked" is the
-log score of the best weighted mean of the model and both regressions, with weights chosen on the hidden answers
-themselves: what could still be gained. With --tuned, "tuned" is the log score of 10 hidden units and 5 factors with a
-weight decay of 0.2.
+counts and the mean gains are those of the six small surveys and GSS. "ece" is the expected calibration error of the
+"n_ece" hidden binary and ordinal answers. "ece_noise" is its mean for a perfectly calibrated model, by simulation, and
+"ece_p" the share of simulations in which it is at least "ece": a p-value of perfect calibration. Several masks can hide
+the same answer, so that only "n_distinct" of the answers are different ones. A simulation draws one uniform number for
+each of these and calls the answer right under every mask whose confidence is above it. "stacked" is the log score of
+the best weighted mean of the model and both regressions, with weights chosen on the hidden answers themselves: what
+could still be gained. With --tuned, "tuned" is the log score of 10 hidden units and 5 factors with a weight decay of
+0.2.
 
 r4 (described by its schema file) and r4-raw (as read) are 6,000 respondents of the Afrobarometer, of which 30 columns
 are scored; r4-whole is all of it with the mask of `benchmarks.survey`, without baselines. Other tasks have measures of
@@ -29,9 +32,9 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -69,8 +72,10 @@ LIMITS = baseline.Limits(20_000, 50_000_000, 5000)  # regressions on all feature
 TUNED: dict[str, Any] = {"n_hidden": 10, "n_factors": 5, "weight_decay": 0.2}
 CALIBRATED = ("binary", "ordinal")  # kinds whose answers count in the calibration error
 NUMBERS = (baseline.ridge, baseline.boosted_numbers)  # what they give is a normal distribution
-N_SIMULATED = 200
+N_SIMULATED = 2000  # perfectly calibrated models
 ENOUGH_ANSWERS, MOST_MASKS = 6000, 12  # answers for a calibration error, and masks that a table may have for them
+
+Trial = TypeVar("Trial", bound=masked.ColumnTrial)
 
 
 class Masked(NamedTuple):
@@ -89,7 +94,17 @@ class Masked(NamedTuple):
         tests = self.score(model)
         found = overall(tests, SHARE)
         scores = {name: found[f"log_score{rival}"] for name, rival in RIVALS.items()}
-        return {"log_score": found["log_score"], **scores, "ece": calibration(tests)[0]}
+        return {"log_score": found["log_score"], **scores, "ece": calibration(tests).error}
+
+
+class Calibration(NamedTuple):
+    """The calibration error of hidden answers; None without any."""
+
+    error: float | None
+    noise: float | None  # mean error of models that are perfectly calibrated
+    p: float | None  # share of such models whose error is at least as large
+    n: int  # answers
+    n_distinct: int  # different answers among them: one may be hidden by several masks
 
 
 def masked_tables(names: Sequence[str] = SMALL, seed: int = 0, cache: Path | None = None) -> Iterator[Masked]:
@@ -146,7 +161,7 @@ def hide(
     for column, rows in withheld.empty_cells(table, fitted, blocks, hidden).items():
         shown[column] = shown[column].mask(rows)
     shown.attrs = dict(frame.attrs)
-    path = None if cache is None or not baselines else cache / f"{name}-{seed}-{_key(shown, hidden)}.npz"
+    path = None if cache is None or not baselines else cache / f"{name}-{seed}-{fingerprint(shown, hidden)}.npz"
     wanted = tuple(hidden) if scored is None else tuple(scored)
 
     def score(model: tb.TBM) -> list[Tested]:
@@ -156,7 +171,7 @@ def hide(
     return Masked(name, seed, fitted, shown, frame, hidden, score)
 
 
-def _key(shown: pd.DataFrame, hidden: Mapping[str, np.ndarray]) -> str:
+def fingerprint(shown: pd.DataFrame, hidden: Mapping[str, np.ndarray]) -> str:
     """A name for what the baselines see."""
     found = hashlib.sha256(pd.util.hash_pandas_object(shown.astype(str), index=False).to_numpy().tobytes())
     for name, rows in hidden.items():
@@ -195,33 +210,54 @@ def _tests(
     if path is not None and path.exists():
         with np.load(path) as kept:
             store = dict(kept)
-    n_kept = len(store)
-    schema, tests = rest.schema, list[Tested]()
-    features = {name: baseline.features(schema[name], blocks[name], ~hidden[name]) for name in hidden}
-    for name in scored:
-        if hidden[name].any():
-            weight = line_weight(blocks[name], np.ones(rest.evidence.n_rows))
-            trial = Kept(name, rest, blocks[name], hidden[name], weight, features, baselines, LIMITS)
-            trial.store = store
-            tests += schema[name].form.test(schema[name], trial)
-            if path is not None and len(store) > n_kept:  # after each column: regressions of a large survey take long
-                n_kept = len(store)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                part = path.with_suffix(f".{os.getpid()}.npz")
-                np.savez_compressed(part, **store)
-                part.replace(path)
+    n_kept, tests = len(store), list[Tested]()
+    for trial in trials(Kept, rest, blocks, hidden, scored, baselines):
+        trial.store = store
+        column = rest.schema[trial.name]
+        tests += column.form.test(column, trial)
+        if path is not None and len(store) > n_kept:  # after each column: regressions of a large survey take long
+            n_kept = len(store)
+            save(path, store)
     return tests
 
 
-def calibration(tests: Sequence[Tested]) -> tuple[float | None, float | None, int]:
-    """Calibration error of all binary and ordinal answers, that of a perfect model, and the number of answers."""
+def trials(
+    kind: type[Trial],
+    rest: Question,
+    blocks: Mapping[str, Block],
+    hidden: Mapping[str, np.ndarray],
+    scored: Iterable[str],
+    baselines: tuple[str, ...],
+) -> Iterator[Trial]:
+    """The columns with hidden answers, each as a trial of some kind; what regressions see has no hidden answer."""
+    features = {name: baseline.features(rest.schema[name], blocks[name], ~hidden[name]) for name in hidden}
+    for name in scored:
+        if hidden[name].any():
+            weight = line_weight(blocks[name], np.ones(rest.evidence.n_rows))
+            yield kind(name, rest, blocks[name], hidden[name], weight, features, baselines, LIMITS)
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays to a file, which is there as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.npz")
+    np.savez_compressed(part, **arrays)
+    part.replace(path)
+
+
+def calibration(tests: Sequence[Tested]) -> Calibration:
+    """Calibration error of all binary and ordinal answers, beside that of simulated models which are calibrated."""
     chosen = [test for test in tests if test.kind in CALIBRATED and test.confidence]
     if not chosen:
-        return None, None, 0
+        return Calibration(None, None, None, 0, 0)
     sure, right = (np.concatenate([getattr(test, part)[""] for test in chosen]) for part in ("confidence", "right"))
-    rng = np.random.default_rng(0)
-    noise = [calibration_of_labels(sure, rng.random(len(sure)) < sure) for _ in range(N_SIMULATED)]
-    return calibration_of_labels(sure, right), float(np.mean(noise)), len(sure)
+    answer = pd.MultiIndex.from_tuples([(test.about, test.answer, row) for test in chosen for row in test.row.tolist()])
+    which, distinct = answer.factorize()  # an answer that several masks hide is right or wrong under all of them
+    rng, n_distinct = np.random.default_rng(0), len(distinct)
+    perfect = [calibration_of_labels(sure, rng.random(n_distinct)[which] < sure) for _ in range(N_SIMULATED)]
+    error = calibration_of_labels(sure, right)
+    as_large = np.asarray(perfect) > error - 1e-12  # or equal but for rounding
+    return Calibration(error, float(np.mean(perfect)), float(as_large.mean()), len(sure), n_distinct)
 
 
 def fit(one: Masked, **settings: Any) -> tuple[tb.TBM, float]:
@@ -240,15 +276,17 @@ def summary(
     tests = pooled(test for tests in by_seed for test in tests)
     cells, found = [test for test in tests if test.score], overall(tests, SHARE)
     best = overall(pooled(test for tests in tuned for test in tests), SHARE) if tuned else None
-    ece, noise, n_labels = calibration(tests)
+    calibrated = calibration(tests)
     return {
         "log_score": found["log_score"],
         "interval": _interval(cells),
         **{name: found[f"log_score{rival}"] for name, rival in RIVALS.items()},
         "tuned": None if best is None else best["log_score"],
-        "ece": ece,
-        "ece_noise": noise,
-        "n_ece": n_labels,
+        "ece": calibrated.error,
+        "ece_noise": calibrated.noise,
+        "ece_p": calibrated.p,
+        "n_ece": calibrated.n,
+        "n_distinct": calibrated.n_distinct,
         "n_masks": len(by_seed),
         "seconds": float(np.median(seconds)),
         "n": found["n_cells"],

@@ -75,6 +75,7 @@ def test_the_report_counts_verdicts(
     tests = defaults.hide("made", frame, schema, 0, tmp_path).score(model)
     found = defaults.summary([tests, tests], [1.0, 3.0])
     assert found["seconds"] == 2.0
+    assert found["n_ece"] == 2 * found["n_distinct"] > 0
     assert found["difference"] == pytest.approx(found["log_score"] - max(found["logistic"], found["boosting"]))
     assert found["difference_by_mask"] == pytest.approx([found["difference"]] * 2)
     low, high = found["difference_interval"]
@@ -83,26 +84,55 @@ def test_the_report_counts_verdicts(
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert last["ahead"] + last["level"] + last["behind"] == 1
     assert last["mean_gain"] == pytest.approx(found["difference"])
-    wanted = {"log_score", "interval", "logistic", "boosting", "marginal", "tuned", "ece", "seconds"}
+    wanted = {"log_score", "interval", "logistic", "boosting", "marginal", "tuned", "ece", "ece_p", "seconds"}
     assert wanted <= set(last["tables"]["made"])
 
 
+def made(kind: str, sure: np.ndarray, right: np.ndarray, row: np.ndarray | None = None) -> scores.Tested:
+    """Answers to one question of this kind, by default of different rows."""
+    column: Any = type("Column", (), {"kind": kind})
+    row = np.arange(len(sure)) if row is None else row
+    parts = {"confidence": {"": sure}, "right": {"": right.astype(float)}}
+    return scores.Tested.of(f"a {kind} one", column, "label", row, np.ones(len(sure)), **parts)
+
+
 def test_calibration_is_that_of_all_binary_and_ordinal_answers() -> None:
-    rng = np.random.default_rng(0)
-
-    def made(kind: str, sure: np.ndarray, right: np.ndarray) -> scores.Tested:
-        column: Any = type("Column", (), {"kind": kind})
-        row = np.arange(len(sure))
-        return scores.Tested.of("q", column, "label", row, np.ones(len(sure)), confidence={"": sure}, right={"": right})
-
+    rng = np.random.default_rng(2)  # not the seed of the simulations
     sure = rng.uniform(0.4, 1.0, 20_000)
-    honest = made("binary", sure, (rng.random(20_000) < sure).astype(float))
+    honest = made("binary", sure, rng.random(20_000) < sure)
     boastful = made("ordinal", np.full(20_000, 0.9), np.ones(20_000))
     ignored = made("continuous", np.full(9, 0.9), np.zeros(9))
-    error, noise, n = defaults.calibration([honest, boastful, ignored])
-    assert n == 40_000
-    assert error == pytest.approx(0.05, abs=0.01)
-    assert noise < 0.005
+    found = defaults.calibration([honest, boastful, ignored])
+    assert found.n == found.n_distinct == 40_000  # the same rows of two columns are different answers
+    assert found.error == pytest.approx(0.05, abs=0.01)
+    assert found.noise is not None
+    assert found.noise < 0.005
+    assert found.p == 0.0
+    assert defaults.calibration([honest]).p > 2e-5
+
+
+def test_repeated_answers_are_right_or_wrong_together() -> None:
+    """Distinct answers are independent draws; answers that six masks hide, with similar confidence, are not."""
+    rng = np.random.default_rng(1)
+    sure = rng.uniform(0.5, 1.0, 600)
+    right = (rng.random(600) < sure).astype(float)
+    distinct = defaults.calibration([made("binary", sure, right)])
+    again = np.random.default_rng(0)
+    simulated = [scores.calibration_of_labels(sure, again.random(600) < sure) for _ in range(defaults.N_SIMULATED)]
+    assert distinct.noise == np.mean(simulated)
+    assert distinct.p == np.mean(np.asarray(simulated) > distinct.error - 1e-12)
+
+    similar = np.tile(sure[:100], 6) - 0.01 * rng.random(600)
+    apart = defaults.calibration([made("binary", similar, right)])
+    masks = [made("binary", each, right[:100], np.arange(100)) for each in similar.reshape(6, 100)]
+    repeated = defaults.calibration(scores.pooled(masks))
+    assert (apart.n, apart.n_distinct, repeated.n, repeated.n_distinct) == (600, 600, 600, 100)
+    assert repeated.noise > 2.0 * apart.noise  # about the square root of six
+    assert repeated == defaults.calibration(masks)  # pooled answers keep their rows
+
+    same = [made("ordinal", sure[:100], right[:100]) for _ in range(6)]
+    once = defaults.calibration(same[:1])
+    assert defaults.calibration(same)[:3] == pytest.approx(once[:3])  # the same answers six times say no more
 
 
 def test_only_some_columns_are_scored_and_baselines_can_be_left_out(
@@ -117,7 +147,7 @@ def test_only_some_columns_are_scored_and_baselines_can_be_left_out(
     assert "verdict" not in found
     assert set(found["by_kind"]) == {"binary", "continuous"}
     assert found["n"] == sum(one.hidden[name].sum() for name in ("fan", "age"))
-    assert defaults.calibration([]) == (None, None, 0)
+    assert defaults.calibration([]) == (None, None, None, 0, 0)
 
 
 def test_tasks_are_summed_up_over_seeds() -> None:
