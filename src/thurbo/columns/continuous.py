@@ -17,8 +17,11 @@ from thurbo.columns.cells import BoolArray, Cells, FloatArray
 from thurbo.columns.forms import Form, NumberForm, RoundedForm
 from thurbo.columns.measured import NARROWEST, MeasuredColumn, Transform
 from thurbo.columns.normal_scores import scores_of_rounded
+from thurbo.columns.precision import LARGEST_WHOLE
 from thurbo.columns.statements import split
 from thurbo.errors import SchemaError
+
+_SLACK = 1e-6  # in units: an end this close to a recorded number is that number
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,13 @@ class Continuous(MeasuredColumn):
         return replace(own.learn(*own._rounded(lower, upper)), **known)  # the range is that of the numbers
 
     def _scores(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        numbers = np.round((lower + upper) / 2, self.decimals or 0)
-        if self.unit and np.all(np.abs(upper - lower - self.unit) < 0.5 * self.unit):
-            return scores_of_rounded(numbers, self.unit)
-        return super()._scores(lower, upper)
+        is_one = np.abs(upper - lower - self.unit) < 0.5 * self.unit
+        if not is_one.any():
+            return super()._scores(lower, upper)
+        places = self.decimals or 0
+        numbers = self._nearest((lower + upper)[is_one] / 2, places)
+        knots, scores = scores_of_rounded(numbers, self.unit, lower[~is_one], upper[~is_one])
+        return self._nearest(knots, places + 1), scores
 
     def encode(self, cells: Cells) -> Block:
         lower, upper = numbers_or_intervals(self, cells)
@@ -104,16 +110,31 @@ class Continuous(MeasuredColumn):
         return block
 
     def _rounded(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Ends with half a unit more on each side; logarithms have no lower end at or below zero."""
-        lower, upper = lower - 0.5 * self.unit, upper + 0.5 * self.unit
+        """Ends of what is rounded to a recorded number in each cell; logarithms have no lower end at or below zero."""
+        if not self.unit:
+            return lower, upper
+        places, is_number = self.decimals or 0, lower == upper
+        first, last = (self._nearest(ends, places) for ends in (lower, upper))
+        # A number that was not recorded so precisely is rounded; of a statement, numbers outside it are left out.
+        first = np.where(~is_number & (first < lower - _SLACK * self.unit), first + self.unit, first)
+        last = np.where(~is_number & (last > upper + _SLACK * self.unit), last - self.unit, last)
+        none = first > last + 0.5 * self.unit  # no recorded number is inside: the interval stays as it is
+        lower = np.where(none, lower, self._nearest(first - 0.5 * self.unit, places + 1))
+        upper = np.where(none, upper, self._nearest(last + 0.5 * self.unit, places + 1))
         return np.where(lower <= 0, -np.inf, lower) if self.transform == "log" else lower, upper
+
+    @staticmethod
+    def _nearest(numbers: FloatArray, decimals: int) -> FloatArray:
+        """Numbers with so many decimals: equal ones are equal floats, however they were computed."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(np.abs(numbers) < LARGEST_WHOLE, np.round(numbers, decimals), numbers)
 
     def is_one_number(self, block: Block) -> BoolArray:
         """Whether each line is one rounded number, and not a wider interval: [line]."""
         both = np.isfinite(block.lower[:, 0]) & np.isfinite(block.upper[:, 0])
         low, high = (np.where(both, end[:, 0], 0.0) for end in (block.lower, block.upper))
         is_narrow = high - low < 1.5 * NARROWEST  # it was widened for single precision
-        return both & (is_narrow | (self.to_user(high) - self.to_user(low) < 1.5 * self.unit))
+        return both & (is_narrow | (np.abs(self.to_user(high) - self.to_user(low) - self.unit) < 0.5 * self.unit))
 
     def describe(self) -> str:
         return self.described("a rounded number" if self.rounded else "a number")

@@ -133,6 +133,12 @@ class MeasuredColumn(Column):
         return 0.0
 
     @property
+    def standard_knots(self) -> FloatArray:
+        """The knots of "rank-normal" in standard units; none with another transform."""
+        location, scale = self.standard
+        return (np.asarray(self.scores, np.float64) - location) / scale
+
+    @property
     def effect_edges(self) -> FloatArray:
         """Between bands of about equal shares, in standard units; a frequent rounded number is a band of its own."""
         location, scale = self.standard

@@ -21,6 +21,7 @@ _KNOTS_OF_ONE = 4.0  # times the cube root of the number of points: more knots f
 _NEIGHBOURS, _FREQUENT, _TIMES = 5, 3, 2.0  # a value as frequent as that, and so many times its neighbours, is a heap
 _MOST_INTERVALS = 5000
 _ROUNDS = 50
+NONE = np.zeros(0)
 
 
 def distribution(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -86,13 +87,17 @@ def normal_scores(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, Flo
     return knots[kept].astype(np.float64), scores[kept]
 
 
-def scores_of_rounded(numbers: FloatArray, unit: float) -> tuple[FloatArray, FloatArray]:
+def scores_of_rounded(
+    numbers: FloatArray, unit: float, lower: FloatArray = NONE, upper: FloatArray = NONE
+) -> tuple[FloatArray, FloatArray]:
     """Knots at number ± unit / 2 and their normal scores: an interval has the share of its number, as heaps need it.
 
-    Half an answer is added between two numbers that are not neighbours, so that no number in a gap is impossible. Of
-    many different numbers, frequent ones have knots of their own, and others some of theirs, so that these are smooth.
+    Half an answer is added between two numbers that are not neighbours, so that no number in a gap is impossible; a
+    quarter of an answer of the first and of the last number is for numbers beyond them. Of many different numbers,
+    frequent ones have knots of their own, and others some of theirs, so that these are smooth. Answers between `lower`
+    and `upper` are divided among the numbers that are observed there.
     """
-    values, count = np.unique(numbers, return_counts=True)
+    values, count = _counted(numbers, unit, lower, upper)
     low, high = values - 0.5 * unit, values + 0.5 * unit
     is_gap = low[1:] - high[:-1] > 0.5 * unit
     low[1:][~is_gap] = high[:-1][~is_gap]  # equal but for rounding errors
@@ -115,6 +120,23 @@ def _are_frequent(count: NDArray[Any]) -> BoolArray:
     window[:, _NEIGHBOURS] = np.nan
     usual = np.nanmedian(window, axis=1) if len(count) > 1 else np.zeros(1)
     return np.asarray((count >= _FREQUENT) & (count >= _TIMES * usual))
+
+
+def _counted(numbers: FloatArray, unit: float, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Numbers and how often each occurs, by self-consistency where only an interval is known."""
+    values, count = np.unique(numbers, return_counts=True)
+    if not len(lower):
+        return values, count.astype(np.float64)
+    pairs, n_pairs = _distinct(lower, upper)
+    empty = ~((values >= pairs[:, :1]) & (values <= pairs[:, 1:])).any(axis=1)
+    ends = np.where(np.isfinite(pairs[:, 0]), pairs[:, 0] + 0.5 * unit, pairs[:, 1] - 0.5 * unit)
+    values, place = np.unique(np.concatenate([values, ends[empty]]), return_inverse=True)  # where none is observed
+    observed = np.bincount(place[: len(count)], count, minlength=len(values))
+    inside = (values >= pairs[:, :1]) & (values <= pairs[:, 1:])
+    found = np.maximum(observed, 0.5)
+    for _ in range(_ROUNDS):
+        found = observed + (n_pairs / (inside @ found)) @ inside * found
+    return values, found
 
 
 def frequent_and_even(scores: FloatArray, n_bands: int) -> FloatArray:

@@ -15,6 +15,7 @@ from thurbo.columns.cells import FloatArray
 from thurbo.errors import SchemaError
 
 MOST_DECIMALS = 8  # numbers with more decimals are not rounded
+ROUNDING_ERROR = 8  # units in the last place: 0.1 + 0.2 has one decimal
 LARGEST_WHOLE = 2.0**53  # above it floats have no units digit
 
 
@@ -83,6 +84,8 @@ def _decimals(numbers: FloatArray) -> int | None:
     is_short = bool(np.all(short == distinct))  # numbers of single precision, such as 0.1f
     for decimals in range(MOST_DECIMALS + 1):
         rounded = np.round(distinct, decimals)
-        if bool(np.all(rounded == distinct)) or (is_short and bool(np.all(rounded.astype(np.float32) == short))):
+        slack = np.minimum(ROUNDING_ERROR * np.spacing(np.abs(distinct)), 0.01 * 10.0**-decimals)
+        is_close = bool(np.all(np.abs(rounded - distinct) <= slack))
+        if is_close or (is_short and bool(np.all(rounded.astype(np.float32) == short))):
             return decimals
     return None

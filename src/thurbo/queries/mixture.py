@@ -22,8 +22,6 @@ from thurbo.queries.features import How
 from thurbo.queries.question import Question
 from thurbo.queries.tilted_numbers import LEAST_CHANCE, TiltedNumbers, codes
 
-FAR = 1e3  # standard units in place of an open end
-
 
 class Anchor(NamedTuple):
     """Shares of the labels of a column in the training table, by which its predictions are calibrated.
@@ -237,16 +235,24 @@ class MixedAsk:
         return logs + np.log(np.maximum(ratio, LEAST_CHANCE)), np.clip(offset + ratio * below, 0.0, 1.0)
 
     def mass(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        found = self._mean([each.mass(lower, upper) for each in self.asks])
+        found = self._mass(lower, upper)
         if self._numbers is None:
             return found
-        band = codes(lower, upper, self._numbers.edges)
-        ratio = self._numbers.ratio[np.arange(len(band)), band]
+        edges, ratio, before = self._numbers.edges, self._numbers.ratio, self._numbers.before
+        lines, band = np.arange(len(lower)), codes(lower, upper, edges)
+        own = found * ratio[lines, band]
         if (band >= 0).all():
-            return found * ratio
-        low, high = (np.clip(end, -FAR, FAR) for end in (lower, upper))
-        wide = np.maximum(self.density(high)[1] - self.density(low)[1], LEAST_CHANCE)
-        return np.where(band >= 0, found * ratio, wide)
+            return own
+        # Over several bands: what is in the first, all of those between, and what is in the last.
+        first, last = np.searchsorted(edges, lower), np.searchsorted(edges, upper)
+        start = self._mass(lower, np.minimum(upper, edges[np.minimum(first, len(edges) - 1)]))
+        end = self._mass(np.maximum(lower, edges[np.maximum(last - 1, 0)]), upper)
+        between_them = before[lines, last] - before[lines, np.minimum(first + 1, len(edges))]
+        wide = ratio[lines, first] * start + between_them + ratio[lines, last] * end
+        return np.where(band >= 0, own, np.maximum(wide, LEAST_CHANCE))
+
+    def _mass(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        return self._mean([each.mass(lower, upper) for each in self.asks])
 
     def utility(self) -> tuple[np.ndarray, np.ndarray]:
         own = [each.utility() for each in self.asks]

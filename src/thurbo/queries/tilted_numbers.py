@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from thurbo.columns.block import Block
+from thurbo.columns.measured import NARROWEST
 
 LEAST_CHANCE = 1e-30
 SLACK = 1e-6  # in standard units: an end this close to an edge is the edge
@@ -22,6 +23,7 @@ class TiltedNumbers(NamedTuple):
     edges: np.ndarray  # between the bands, in standard units
     ratio: np.ndarray  # [line, band]
     offset: np.ndarray  # [line, band]
+    before: np.ndarray  # [line, band] new probability of all lower bands
 
     @classmethod
     def of(cls, below: np.ndarray, tilt: np.ndarray, edges: np.ndarray) -> TiltedNumbers:
@@ -32,7 +34,7 @@ class TiltedNumbers(NamedTuple):
         chance = raised / raised.sum(axis=1, keepdims=True)
         ratio = chance / np.exp(logs)
         before = np.concatenate([np.zeros((len(below), 1)), np.cumsum(chance, axis=1)[:, :-1]], axis=1)
-        return cls(edges, ratio, before - ratio * ends[:, :-1])
+        return cls(edges, ratio, before - ratio * ends[:, :-1], before)
 
     def below(self, z: np.ndarray, below: np.ndarray) -> np.ndarray:
         """P′(· ≤ z) at common numbers from P(· ≤ z), [line, number]."""
@@ -46,10 +48,14 @@ class TiltedNumbers(NamedTuple):
 
 
 def codes(lower: np.ndarray, upper: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The band that contains each interval or point, −1 if it is not inside one."""
+    """The band that contains each interval or point, −1 if it is not inside one.
+
+    An interval that was widened for single precision is where its middle is.
+    """
     width = np.where(np.isfinite(upper) & np.isfinite(lower), upper - lower, np.inf)
-    slack = np.minimum(SLACK, width / 4)
-    first, last = np.searchsorted(edges, lower + slack), np.searchsorted(edges, upper - slack)
+    is_narrow = width < 1.5 * NARROWEST
+    low = lower + np.where(is_narrow, width / 2, SLACK)
+    first, last = np.searchsorted(edges, low), np.searchsorted(edges, np.where(is_narrow, low, upper - SLACK))
     return np.where(first == last, first, -1)
 
 

@@ -19,8 +19,10 @@ from thurbo.columns.forms.form import Answers, Ask, Profile, Trial, check_statis
 from thurbo.columns.forms.marginals import Normal, log_between
 from thurbo.columns.forms.number import LOG_LEAST_DENSITY, Column, Distribution, Guesses, NumberForm
 from thurbo.columns.forms.scores import ByRival, Tested
+from thurbo.columns.precision import Precision
 
 SMALL = 1e-6  # a relative difference of ends that single precision makes
+REACH, GRID_POINTS = 5.0, 401  # deviations, and points of a grid for the baselines
 
 
 class RoundedForm(NumberForm):
@@ -28,7 +30,7 @@ class RoundedForm(NumberForm):
 
     def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
         check_statistic(statistic)
-        found, recorded = ask.number(), _recorded(column)
+        found, recorded = _spread(column, ask), _recorded(column)
         if statistic == "mean":
             return found.average(recorded)
         if statistic == "mode":
@@ -36,7 +38,8 @@ class RoundedForm(NumberForm):
         return column.limited(column.to_user(found.quantile(0.5)))
 
     def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
-        return np.asarray(column.limited(super().interval(column, ask, level)), np.float64)
+        found, tail, recorded = _spread(column, ask), 0.5 * (1.0 - level), _recorded(column)
+        return np.stack([recorded(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
 
     def test(self, column: Column, trial: Trial) -> list[Tested]:
         """The scores of masked numbers, and of masked statements such as `at_least`, if there are any."""
@@ -51,15 +54,15 @@ class RoundedForm(NumberForm):
     def _of_numbers(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         block, rows, recorded = trial.block, trial.masked[which], _recorded(column)
         lower, upper = (np.where(np.isfinite(end), end, 0.0) for end in _ends(block, trial.masked))
-        spread, chance = trial.ask.number(), trial.ask.mass(lower, upper)
+        spread, chance = _spread(column, trial.ask), trial.ask.mass(lower, upper)
         below = {"": trial.ask.density(lower)[1]}
         log_p = {"": np.log(np.maximum(chance, np.exp(LOG_LEAST_DENSITY)))}
         median, mean = {"": spread.quantile(0.5)}, {"": spread.average(recorded)}
         for rival, guess in guesses.items():
             low, high = ((end - guess.mean) / guess.deviation for end in (lower, upper))
             below[rival], log_p[rival] = np.exp(log_ndtr(low)), np.maximum(log_between(low, high), LOG_LEAST_DENSITY)
-            median[rival], mean[rival] = guess.mean, _mean(guess, recorded)
-        truth = recorded(self._middle(column, block)[0][rows])
+            median[rival], mean[rival] = guess.mean, _normal(column, guess).average(recorded)
+        truth = _as_written(column, self._middle(column, block)[0][rows])
         # A uniform number inside the jump of the distribution, so that a right model has uniform values.
         inside = np.random.RandomState(0).random_sample(len(lower))
         parts: dict[str, ByRival] = {
@@ -84,10 +87,10 @@ class RoundedForm(NumberForm):
     def answers(self, column: Column, name: str, block: Block) -> Answers:
         found = super().answers(column, name, block)
         is_number, answered = column.is_one_number(block), found.answered
-        n_answered = max(int(np.asarray(answered).sum()), 1)
-        numbers = _recorded(column)(np.where(is_number, self._middle(column, block)[0], 0.0))
-        values = np.where(is_number, numbers, found.values)
-        return found._replace(values=values, share_interval=1 - float(is_number.sum()) / n_answered)
+        n_answered = int(np.asarray(answered).sum())
+        numbers = _as_written(column, np.where(is_number, self._middle(column, block)[0], 0.0))
+        share = 1 - float(is_number.sum()) / n_answered if n_answered else 0.0
+        return found._replace(values=np.where(is_number, numbers, found.values), share_interval=share)
 
     def profile(self, column: Column, block: Block) -> Profile:
         return super().profile(column, block)._replace(to_user=_recorded(column))
@@ -110,11 +113,28 @@ def _most_probable(found: Distribution, recorded: Callable[[FloatArray], FloatAr
     return numbers[np.add.reduceat(steps, first, axis=1).argmax(axis=1)]
 
 
-def _mean(guess: Normal, recorded: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Mean of the recorded number under a normal distribution in standard units."""
-    z = np.linspace(-4.0, 4.0, 161)
-    weight = np.diff(ndtr(np.concatenate([[-np.inf], 0.5 * (z[1:] + z[:-1]), [np.inf]])))
-    return recorded(guess.mean[:, None] + guess.deviation[:, None] * z) @ weight
+def _spread(column: Column, ask: Ask) -> Distribution:
+    """The predicted distribution on a grid with the ends of frequent numbers, between which predictions jump."""
+    found = ask.number()
+    knots = column.standard_knots
+    knots = knots[(knots > found.grid[0]) & (knots < found.grid[-1])]
+    grid = np.concatenate([found.grid, knots])
+    order = np.argsort(grid, kind="stable")
+    every = np.concatenate([found.distribution, ask.below(knots)], axis=1) if len(knots) else found.distribution
+    return found._replace(grid=grid[order], distribution=np.maximum.accumulate(every[:, order], axis=1))
+
+
+def _normal(column: Column, guess: Normal) -> Distribution:
+    """A normal distribution in standard units for each line, on such a grid."""
+    low, high = (guess.mean + REACH * guess.deviation * side for side in (-1, 1))
+    grid = np.sort(np.concatenate([np.linspace(low.min(), high.max(), GRID_POINTS), column.standard_knots]))
+    return Distribution(guess.mean, grid, ndtr((grid - guess.mean[:, None]) / guess.deviation[:, None]))
+
+
+def _as_written(column: Column, z: FloatArray) -> FloatArray:
+    """Standard units as recorded numbers, also those outside of the range of the training table."""
+    numbers = np.asarray(column.to_user(z), np.float64)
+    return np.asarray(Precision(column.decimals).limit(numbers), np.float64)
 
 
 def _bell(z: FloatArray) -> FloatArray:
