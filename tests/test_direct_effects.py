@@ -9,15 +9,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.integrate import cumulative_trapezoid
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from scipy.stats import norm
 
 import thurbo as tb
+from tests.known_ask import asked
 from thurbo.columns import Block
+from thurbo.columns.forms import Lines
 from thurbo.estimators import effects_of_answers
 from thurbo.learning import boosted_effects
 from thurbo.queries import direct_effects
 from thurbo.queries.direct_effects import ANSWERED, Effect, Source
+from thurbo.queries.mixture import MixedAsk
+from thurbo.queries.tilted_numbers import codes
 
 N = 400
 
@@ -223,12 +229,55 @@ def test_a_row_alone_is_predicted_as_in_its_table() -> None:
         np.testing.assert_allclose(model.predict_proba(table.iloc[[row]], "parent"), every[[row]], atol=1e-6)
 
 
+def predicted(model: tb.TBM, table: pd.DataFrame, name: str) -> np.ndarray:
+    """What a model predicts of a column: probabilities of labels, or mean and intervals of a number: [row, any]."""
+    if name != "age":
+        return np.asarray(model.predict_proba(table, name))
+    mean = np.asarray(model.predict(table, name, statistic="mean"), float).reshape(len(table), 1)
+    return np.concatenate([mean, *(intervals(model, table, name, level) for level in (0.5, 0.9))], axis=1)
+
+
+def intervals(model: tb.TBM, table: pd.DataFrame, name: str, level: float) -> np.ndarray:
+    return np.asarray(model.predict_interval(table, name, level=level), float).reshape(len(table), 2)
+
+
 def test_an_empty_row_has_no_effects() -> None:
     model = fitted()
     nobody = pd.DataFrame({name: [None] for name in frame()}, dtype=object)
+    assert {"age", "parent"} <= set(effects_of(model))
     for name in effects_of(model):
-        found, bare = (np.asarray(each.predict_proba(nobody, name)) for each in (model, without_effects(model)))
+        found, bare = (predicted(each, nobody, name) for each in (model, without_effects(model)))
         np.testing.assert_allclose(found, bare, atol=1e-9)
+
+
+def test_numbers_have_direct_effects_that_no_hidden_unit_has() -> None:
+    """Parents are of middle age: bands of a number change, and intervals of parents are narrower."""
+    model = fitted()
+    sources = {effect.source.column for effect in effects_of(model)["age"][0]}
+    assert "parent" in sources
+    empty = pd.DataFrame({name: [None] * 2 for name in frame()}, dtype=object).assign(parent=["yes", "no"])
+    width = np.diff(intervals(model, empty, "age", 0.8))[:, 0]
+    bare = np.diff(intervals(without_effects(model), empty, "age", 0.8))[:, 0]
+    assert width[0] < 0.8 * bare[0]
+    assert width[1] > width[0] * 1.3
+
+
+def test_scores_of_numbers_have_the_effects() -> None:
+    """The log score of masked ages is the log density of the tilted distribution, in the user's units."""
+    model, table = fitted(), frame()
+    rows = np.flatnonzero(table["age"].notna())[:40]
+    question: Any = model._question(model._read(table.iloc[rows]))
+    ask, column = question.about("age"), model.schema_["age"]
+    truth = table["age"].to_numpy()[rows]
+    step = 1e-3
+    ends = [column.to_standard(truth + side * step) for side in (-1, 1)]
+    below = [ask.density(end)[1] for end in ends]
+    density = np.exp(ask.density(column.to_standard(truth))[0] + column.log_derivative(truth))
+    inside = np.searchsorted(ask.edges, ends[0]) == np.searchsorted(ask.edges, ends[1])
+    assert inside.sum() > 35
+    np.testing.assert_allclose(density[inside], ((below[1] - below[0]) / (2 * step))[inside], rtol=0.05)
+    alone = question.about("age", Lines(np.arange(3), np.zeros(3, int)))
+    np.testing.assert_allclose(alone.below(np.linspace(-2, 2, 9)), ask.below(np.linspace(-2, 2, 9))[:3], atol=1e-6)
 
 
 def test_columns_that_a_table_does_not_have_say_nothing() -> None:
@@ -266,6 +315,106 @@ def test_missing_answers_have_no_effects_if_they_are_ignorable() -> None:
     assert parts
 
 
+EDGES = np.asarray([-1.1, -0.3, 0.2, 0.9])
+FINE = np.linspace(-9, 9, 36_001)
+
+
+def mixed(tilt: np.ndarray | None, edges: np.ndarray = EDGES) -> MixedAsk:
+    """Two members with known distributions of five numbers, and what is added to the log-probabilities of bands."""
+    found = MixedAsk([asked(5, 1), asked(5, 2)], np.asarray([0.3, 0.7]))
+    if tilt is not None:
+        found.edges, found.tilt = edges, lambda site: tilt if site == 0 else None
+    return found
+
+
+def density_of(tilt: np.ndarray, edges: np.ndarray = EDGES) -> np.ndarray:
+    """p(z) exp(tilt of the band of z), over its integral, [line, point]."""
+    plain = sum(
+        share * (each.weight[:, None] * norm.pdf(FINE[:, None], each.mean[:, None], each.deviation[:, None])).sum(2)
+        for share, each in ((0.3, asked(5, 1)), (0.7, asked(5, 2)))
+    )
+    raised = np.asarray(plain) * np.exp(tilt[:, np.searchsorted(edges, FINE)])
+    return raised / np.trapezoid(raised, FINE, axis=1)[:, None]
+
+
+def test_no_effects_change_no_number() -> None:
+    same, bare = mixed(np.zeros((5, 5))), mixed(None)
+    z, lower, upper = np.linspace(-3, 3, 5), np.asarray([-np.inf, -2, -0.3, 0.1, 1]), np.asarray([0, 2, 0.2, np.inf, 2])
+    np.testing.assert_allclose(same.below(FINE[::100]), bare.below(FINE[::100]), atol=1e-12)
+    np.testing.assert_allclose(same.density(z), bare.density(z), atol=1e-12)
+    np.testing.assert_allclose(same.mass(lower, upper), bare.mass(lower, upper), atol=1e-12)
+    np.testing.assert_allclose(same.number().distribution, bare.number().distribution, atol=1e-12)
+    np.testing.assert_allclose(same.number().mean, bare.number().mean, atol=1e-4)
+    np.testing.assert_allclose(same.split(EDGES), bare.split(EDGES))
+    assert mixed(np.zeros((5, 1)), np.zeros(0)).mass(lower, upper) == pytest.approx(bare.mass(lower, upper))
+
+
+@pytest.mark.parametrize("size", [0.3, 2.0, 8.0])
+def test_tilted_numbers_are_a_distribution(size: float) -> None:
+    """Density, distribution function, masses, bands and mean against quadrature."""
+    rng = np.random.default_rng(int(10 * size))
+    tilt = size * rng.normal(size=(5, 5))
+    ask, density = mixed(tilt), density_of(tilt)
+    below = np.concatenate([np.zeros((5, 1)), cumulative_trapezoid(density, FINE, axis=1)], axis=1)
+    some = np.arange(0, len(FINE), 400)
+    np.testing.assert_allclose(ask.below(FINE[some]), below[:, some], atol=2e-3)
+    for place in rng.integers(len(FINE) // 3, 2 * len(FINE) // 3, 40):
+        logs, own = ask.density(np.full(5, FINE[place]))
+        np.testing.assert_allclose(np.exp(logs), density[:, place], rtol=1e-2, atol=1e-6)
+        np.testing.assert_allclose(own, below[:, place], atol=2e-3)
+    chance = np.diff(ask.below(EDGES), prepend=0, append=1)
+    plain = mixed(None).split(EDGES) * np.exp(tilt)
+    np.testing.assert_allclose(chance, plain / plain.sum(axis=1, keepdims=True), atol=1e-9)
+    found = ask.number()
+    np.testing.assert_allclose(found.mean, np.trapezoid(density * FINE, FINE, axis=1), atol=1e-2)
+    assert (np.diff(found.distribution, axis=1) >= 0).all()
+    for level in (0.1, 0.5, 0.9):
+        z = found.quantile(level)
+        np.testing.assert_allclose([np.interp(z[i], FINE, below[i]) for i in range(5)], level, atol=0.01)
+
+
+def test_masses_are_differences() -> None:
+    """Inside one band, over several, from an edge to an edge and with open ends."""
+    rng = np.random.default_rng(0)
+    tilt = 2 * rng.normal(size=(5, 5))
+    ask = mixed(tilt)
+    ends: list[tuple[float, float]] = [tuple(np.sort(rng.normal(size=2) * 1.5)) for _ in range(60)]
+    ends += [(-np.inf, np.inf), (-np.inf, 0.0), (0.1, np.inf), (-0.3, 0.2), (-1.1, 0.9), (-np.inf, -1.1), (0.9, np.inf)]
+    ends += [(-0.2, 0.1), (-0.3, -0.2), (0.1, 0.2), (-0.2999, 0.1999), (-0.3001, 0.2001)]
+    for low, high in ends:
+        at = np.asarray([low, high]).clip(-50, 50)
+        expected = np.diff(ask.below(at), axis=1)[:, 0]
+        np.testing.assert_allclose(ask.mass(np.full(5, low), np.full(5, high)), expected, atol=1e-5)
+    every = np.asarray(ends)[rng.permutation(len(ends))[:5]]
+    one = [ask.mass(np.full(5, low), np.full(5, high))[line] for line, (low, high) in enumerate(every)]
+    np.testing.assert_allclose(ask.mass(every[:, 0], every[:, 1]), one)
+
+
+def test_a_small_mass_across_an_edge_is_not_lost() -> None:
+    """Differences of two probabilities near one have no digits left."""
+    ask = mixed(np.zeros((5, 2)), np.asarray([7.0]))
+    expected = mixed(None).mass(np.full(5, 6.9), np.full(5, 7.1))
+    assert expected.min() < 1e-15
+    np.testing.assert_allclose(ask.mass(np.full(5, 6.9), np.full(5, 7.1)), expected, rtol=1e-6, atol=1e-29)
+
+
+def test_effects_without_measure_are_finite() -> None:
+    ask = mixed(np.asarray([[60.0, -60, 0, 0, 60]] * 5))
+    z = np.linspace(-6, 6, 5)
+    assert np.isfinite(ask.density(z)).all()
+    below = ask.below(FINE[::50])
+    assert (np.diff(below, axis=1) >= -1e-9).all()
+    assert ((below >= 0) & (below <= 1)).all()
+
+
+def test_bands_of_cells() -> None:
+    edges = np.asarray([-1.0, 0.0, 1.0])
+    inf = np.inf
+    lower = np.asarray([-2.0, -1.0, -1.0, -0.5, 0.0, -inf, -inf, 1.0, 0.9997, 1.0001, -inf, 0.5, 1.0])
+    upper = np.asarray([-1.5, -0.5, 0.0, 0.5, 0.0, -1.0, 0.5, inf, 1.0002, 1.0011, inf, 0.5, 1.0])
+    np.testing.assert_array_equal(codes(lower, upper, edges), [0, 1, 1, -1, 1, 0, -1, 3, 2, 3, -1, 2, 2])
+
+
 def test_a_gate_has_no_effects_of_its_hidden_follow_up() -> None:
     """Without another dependence, the routing of a gate with one follow-up question is all that there is to learn."""
     rng = np.random.default_rng(5)
@@ -288,6 +437,7 @@ def test_a_file_has_the_effects(tmp_path: Any) -> None:
     np.testing.assert_allclose(
         again.predict_proba(frame(), "parent"), model.predict_proba(frame(), "parent"), atol=1e-6
     )
+    np.testing.assert_allclose(predicted(again, frame(), "age"), predicted(model, frame(), "age"), atol=1e-4)
 
 
 def test_the_same_seed_gives_the_same_effects() -> None:

@@ -11,41 +11,12 @@ import pytest
 from scipy.stats import kstest, norm
 
 from tests.column_cases import cells_of
+from tests.known_ask import KnownAsk, asked
 from thurbo.columns import Block, Continuous, at_least, between
 from thurbo.columns.forms import RoundedForm
 from thurbo.columns.forms.marginals import Normal, normal
-from thurbo.columns.forms.number import Distribution
 
 N = 60
-
-
-@dataclass
-class KnownAsk:
-    """Mixtures of two normal distributions in standard units, [answer, part] each."""
-
-    weight: np.ndarray
-    mean: np.ndarray
-    deviation: np.ndarray
-
-    @property
-    def lines(self) -> Any:
-        raise NotImplementedError
-
-    def below(self, z: np.ndarray) -> np.ndarray:
-        distance = (np.asarray(z)[None, :, None] - self.mean[:, None]) / self.deviation[:, None]
-        return np.asarray((self.weight[:, None] * norm.cdf(distance)).sum(axis=2))
-
-    def number(self) -> Distribution:
-        grid = np.linspace(-8.0, 8.0, 1025)
-        return Distribution((self.weight * self.mean).sum(axis=1), grid, self.below(grid))
-
-    def density(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        own = (self.weight * norm.pdf(z[:, None], self.mean, self.deviation)).sum(axis=1)
-        return np.log(own), (self.weight * norm.cdf(z[:, None], self.mean, self.deviation)).sum(axis=1)
-
-    def mass(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        parts = [norm.cdf(end[:, None], self.mean, self.deviation) for end in (lower, upper)]
-        return np.asarray((self.weight * (parts[1] - parts[0])).sum(axis=1))
 
 
 @dataclass
@@ -77,12 +48,6 @@ class KnownTrial:
         return None
 
 
-def asked(n: int = N, seed: int = 0) -> KnownAsk:
-    rng = np.random.default_rng(seed)
-    weight = rng.dirichlet([2, 2], size=n)
-    return KnownAsk(weight, rng.normal(size=(n, 2)), rng.uniform(0.2, 1.3, (n, 2)))
-
-
 @cache
 def column(transform: Any, decimals: int) -> Any:
     """Weeks worked: none in 40 %, all 52 in 30 %, others between; in tenths of them with a decimal."""
@@ -106,7 +71,7 @@ def counted(own: Any, ask: Any, n: int = N) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize(("transform", "decimals"), COLUMNS)
 def test_predictions_are_those_of_the_recorded_numbers(transform: Any, decimals: int) -> None:
-    own, ask, form = column(transform, decimals), asked(), RoundedForm()
+    own, ask, form = column(transform, decimals), asked(N), RoundedForm()
     numbers, chance = counted(own, ask)
     below = chance.cumsum(axis=1)
 
@@ -135,7 +100,7 @@ def test_predictions_are_those_of_the_recorded_numbers(transform: Any, decimals:
 @pytest.mark.parametrize(("transform", "decimals"), COLUMNS)
 def test_scores_are_those_of_the_recorded_numbers(transform: Any, decimals: int) -> None:
     """log P(number) − log(unit) of the model and of a normal distribution, and errors of recorded numbers."""
-    own, ask, rng = column(transform, decimals), asked(), np.random.default_rng(2)
+    own, ask, rng = column(transform, decimals), asked(N), np.random.default_rng(2)
     numbers, chance = counted(own, ask)
     truth = numbers[[rng.choice(len(numbers), p=each) for each in chance]]
     shown = numbers[rng.integers(len(numbers), size=N)]
