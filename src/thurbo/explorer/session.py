@@ -181,9 +181,7 @@ class Session:
         """Probabilities of the labels, or quantiles of a number."""
         column = self.schema[name]
         if not column.labels:
-            number, to_cell = ask.number(), column.limited if column.unit else np.asarray  # rounded numbers only
-            ends = [float(to_cell(column.to_user(number.quantile(level)))[row]) for level in _QUANTILES]
-            return {"quantiles": ends}
+            return {"quantiles": [float(each[row]) for each in _quantiles(column, ask, _QUANTILES)]}
         chance = column.form.probabilities(column, ask)[row]
         return {"chance": [float(each) for each in chance[:MOST_LABELS]]}
 
@@ -212,7 +210,7 @@ class Session:
             best = int(chance[0].argmax())
             value, word = chance[:, best], str(column.answer_texts[best])
         else:
-            value, word = column.to_user(ask.number().quantile(0.5)), "median"
+            value, word = _quantiles(column, ask, (0.5,))[0], "median"
         found = [
             {"name": name, "word": word, "value": float(value[0]), "without": float(value[place + 1])}
             for place, name in enumerate(names)
@@ -257,3 +255,9 @@ class Session:
             name = str(names.get(str(label), label if label is not None else ""))[:MOST_NAME]
             out.writerow([rows[row], f"'{name}" if name.startswith(("=", "+", "-", "@")) else name])
         return text.getvalue()
+
+
+def _quantiles(column: Any, ask: Ask, levels: Sequence[float]) -> list[np.ndarray]:
+    """Quantiles of a number in the user's units, [row] each; those of a rounded number can be recorded."""
+    number, to_cell = ask.number(), column.limited if column.unit else np.asarray
+    return [to_cell(column.to_user(number.quantile(level))) for level in levels]

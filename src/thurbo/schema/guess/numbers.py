@@ -30,7 +30,7 @@ def number(count: Mapping[Any, int], **settings: Any) -> tuple[Continuous, str]:
         return Continuous(**settings), ""
     if count[often[0]] >= LEAST_SHARE * total:
         common = [value for value in often if count[value] >= LEAST_SHARE * total]
-        shares = [f"{value:g} in {100 * count[value] / total:.0f} %" for value in common[:MOST_NAMED]]
+        shares = [f"{value:.12g} in {100 * count[value] / total:.0f} %" for value in common[:MOST_NAMED]]
         reason = f"; a rounded number, since some are frequent: {listing(shares)}"
         return Continuous(transform="rank-normal", rounded=True, **settings), reason
     if _gain_of_ranks(np.repeat(np.asarray(list(count), np.float64), list(count.values()))) > LEAST_GAIN:
