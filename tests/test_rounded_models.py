@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -296,7 +297,7 @@ def test_frequent_numbers_are_read_as_rounded(n: int, share: float, expected: bo
     assert is_rounded(column) == expected
     assert ("a rounded number, since some are frequent: 0 in" in reason) == expected
     if not expected:
-        assert column == tb.Continuous()
+        assert replace(column, transform=None) == tb.Continuous()
 
 
 def test_missing_cells_are_no_answers() -> None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thurbo.columns.cells import BoolArray, FloatArray
 
 _MOST_KNOTS, _FEWEST_KNOTS = 200, 20
 _KNOTS_OF_ONE = 4.0  # times the cube root of the number of points: more knots follow the noise of the points
-_NEIGHBOURS, _FREQUENT, _TIMES = 5, 3, 2.0  # a value as frequent as that, and so many times its neighbours, is a heap
+_NEIGHBOURS, _FREQUENT, _TIMES = 5, 2, 2.0  # a value as frequent as that, and so many times its neighbours, is a heap
 _MOST_INTERVALS = 5000
 _ROUNDS = 50
 NONE = np.zeros(0)
@@ -106,19 +104,23 @@ def scores_of_rounded(
     knots, places = np.unique(np.stack([low, high]), return_index=True)
     probability = (np.stack([before, before + count]).ravel()[places] / total).clip(0.25 / total, 1 - 0.25 / total)
     if len(knots) > (most := _n_knots(len(numbers))):
-        frequent = _are_frequent(count)
+        frequent = _are_frequent(values, count, unit)
         thin, _ = _thinned(knots, probability, most)
         kept = np.isin(knots, np.concatenate([thin, low[frequent], high[frequent]]))
         knots, probability = knots[kept], probability[kept]
     return knots, np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
 
 
-def _are_frequent(count: NDArray[Any]) -> BoolArray:
-    """Which values are much more frequent than those beside them, by the median of these."""
-    beside = np.pad(count.astype(np.float64), _NEIGHBOURS, constant_values=np.nan)
+def _are_frequent(values: FloatArray, count: FloatArray, unit: float) -> BoolArray:
+    """Which numbers are much more frequent than those beside them: than their median, or their mean with gaps."""
+    place, before = np.arange(len(values)), np.concatenate([[0.0], np.cumsum(count)])
+    first, last = np.maximum(place - _NEIGHBOURS, 0), np.minimum(place + _NEIGHBOURS, len(values) - 1)
+    others = before[last + 1] - before[first] - count
+    mean = others / np.maximum((values[last] - values[first]) / unit, 1.0)
+    beside = np.pad(count, _NEIGHBOURS, constant_values=np.nan)
     window = np.lib.stride_tricks.sliding_window_view(beside, 2 * _NEIGHBOURS + 1).copy()
     window[:, _NEIGHBOURS] = np.nan
-    usual = np.nanmedian(window, axis=1) if len(count) > 1 else np.zeros(1)
+    usual = np.minimum(mean, np.nanmedian(window, axis=1)) if len(count) > 1 else np.zeros(1)
     return np.asarray((count >= _FREQUENT) & (count >= _TIMES * usual))
 
 
