@@ -415,6 +415,20 @@ def test_bands_of_cells() -> None:
     np.testing.assert_array_equal(codes(lower, upper, edges), [0, 1, 1, -1, 1, 0, -1, 3, 2, 3, -1, 2, 2])
 
 
+def test_intervals_over_several_bands_have_no_effects() -> None:
+    """Those inside one band are a selection: effects on them would say which intervals are narrow."""
+    model, age = fitted(), frame()["age"].to_numpy(object).copy()
+    wide = [None if pd.isna(each) else tb.between(10 * (each // 10), 10 * (each // 10) + 10) for each in age]
+    few = age.copy()
+    few[:4] = wide[:4]
+    for cells, has_effects in ((age, True), (few, True), (np.asarray(wide, object), False)):
+        question = model._question(model._read(frame().astype(object).assign(age=cells)))
+        found = effects_of_answers._answers(question, "age")
+        assert (found is not None) == has_effects
+        if found is not None:
+            assert 0 <= np.isnan(found).sum() - pd.isna(age).sum() <= 4
+
+
 def test_a_gate_has_no_effects_of_its_hidden_follow_up() -> None:
     """Without another dependence, the routing of a gate with one follow-up question is all that there is to learn."""
     rng = np.random.default_rng(5)

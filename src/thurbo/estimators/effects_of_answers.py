@@ -23,6 +23,7 @@ from thurbo.queries.question import Question, without
 N_PASSES = 4  # in each of them, this share of the answers is predicted
 MOST_ROWS = 5000
 N_BANDS = 8  # of numbers that have effects
+LEAST_INSIDE = 0.98  # of the answers about a number, inside one band each
 LABELS_AT_ONCE = 2000  # of questions whose possible effects are compared together
 LEAST_ROWS = 5  # with an answer that has effects, and without it
 LEAST_SHARE = 0.02  # of the rows that answered a question, and that did not, so that this can have effects
@@ -63,7 +64,7 @@ def learn(
     gaps: bool,
     seed: int,
 ) -> Effects:
-    """Direct effects on all questions with labels.
+    """Direct effects on all questions with labels, and on numbers.
 
     `questions` are the members with the training table, without the answers `held_out`; `mixed` gives the probabilities
     of the labels of a column's sites by all of them for some lines, [line, label]. With `gaps`, which questions were
@@ -99,7 +100,10 @@ def learn(
 
 
 def _answers(question: Question, name: str) -> np.ndarray | None:
-    """Labels of a question, or bands of a number, [row, site], NaN where not known; None if its answers are neither."""
+    """Labels of a question, or bands of a number, [row, site], NaN where not known; None if its answers are neither.
+
+    Intervals over several bands are no answers, and those that are left say less about some bands than about others.
+    """
     block = question.blocks[name]
     column: Any = question.schema[name]
     if block.family == "levels" or (block.family == "utility" and column.is_one_label):
@@ -108,6 +112,8 @@ def _answers(question: Question, name: str) -> np.ndarray | None:
         return None
     found = column.codes(block) if column.is_one_label else tilted_numbers.bands(block, column.effect_edges)
     code = found[:, None]
+    if not column.is_one_label and (found >= 0).sum() < LEAST_INSIDE * block.observed[:, 0].sum():
+        return None
     return np.where(code >= 0, code, np.nan)
 
 
