@@ -18,7 +18,7 @@ import thurbo as tb
 from tests.known_ask import asked
 from thurbo.columns import Block
 from thurbo.columns.forms import Lines
-from thurbo.estimators import effects_of_answers
+from thurbo.estimators import effects_of_answers, model_file
 from thurbo.learning import boosted_effects
 from thurbo.queries import direct_effects
 from thurbo.queries.direct_effects import ANSWERED, Effect, Source
@@ -452,6 +452,20 @@ def test_a_file_has_the_effects(tmp_path: Any) -> None:
         again.predict_proba(frame(), "parent"), model.predict_proba(frame(), "parent"), atol=1e-6
     )
     np.testing.assert_allclose(predicted(again, frame(), "age"), predicted(model, frame(), "age"), atol=1e-4)
+
+
+def test_effects_of_a_file_fit_the_bands_of_a_number() -> None:
+    model = fitted()
+    assert model._population is not None
+    n_bands = len(model.schema_["age"].quantile_edges) + 1
+    for n, fits in ((n_bands, True), (n_bands - 1, False), (1, False)):
+        state = {"age": {"0": [["q0", 0, 0.5, 1.5, 0.3, [0.1] * n]]}}
+        if fits:
+            found = model_file._effects(state, model._population.anchors, model.schema_)
+            assert found == {"age": {0: (Effect(Source("q0", 0, 0.5, 1.5, 0.3), (0.1,) * n),)}}
+        else:
+            with pytest.raises(ValueError, match="do not fit"):
+                model_file._effects(state, model._population.anchors, model.schema_)
 
 
 def test_the_same_seed_gives_the_same_effects() -> None:

@@ -162,6 +162,17 @@ def test_a_truth_beyond_the_range_of_the_training_table_is_itself() -> None:
     np.testing.assert_array_equal(answers.values, [60, -2, 52])
 
 
+@pytest.mark.parametrize(("transform", "decimals"), COLUMNS)
+def test_numbers_that_are_far_away_are_read_back(transform: Any, decimals: int) -> None:
+    """Where the normal distribution has no digits left, an end of the interval is still not the number."""
+    own = column(transform, decimals)
+    numbers = np.round(np.asarray([1, 3, 53, 54, 61, 77, 90, 101, 500]) * own.unit, decimals)
+    numbers = np.unique(np.concatenate([numbers, [] if transform == "log" else -numbers]))
+    found = RoundedForm().answers(own, "q", own.encode(cells_of(numbers.tolist())))
+    np.testing.assert_array_equal(found.values, numbers)
+    assert found.share_interval == 0.0
+
+
 def test_statements_are_tested_apart() -> None:
     own, ask = column("rank-normal", 0), asked(4)
     block = own.encode(cells_of([at_least(10), 0.0, between(3, 9), 52.0]))

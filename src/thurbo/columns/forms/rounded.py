@@ -82,7 +82,8 @@ class RoundedForm(NumberForm):
         both = np.isfinite(lower) & np.isfinite(upper) & (upper > lower)
         low, high = np.where(both, lower, -1.0), np.where(both, upper, 1.0)
         inside = (_bell(low) - _bell(high)) / np.maximum(np.exp(log_between(low, high)), 1e-300)
-        return np.where(both & (upper - lower > SMALL), inside.clip(low, high), middle), says
+        margin = SMALL * (high - low)  # not an end, which belongs to a neighbour too
+        return np.where(both & (upper - lower > SMALL), inside.clip(low + margin, high - margin), middle), says
 
     def answers(self, column: Column, name: str, block: Block) -> Answers:
         found = super().answers(column, name, block)
