@@ -457,7 +457,7 @@ def test_a_file_has_the_effects(tmp_path: Any) -> None:
 def test_effects_of_a_file_fit_the_bands_of_a_number() -> None:
     model = fitted()
     assert model._population is not None
-    n_bands = len(model.schema_["age"].quantile_edges) + 1
+    n_bands = len(model.schema_["age"].effect_edges) + 1
     for n, fits in ((n_bands, True), (n_bands - 1, False), (1, False)):
         state = {"age": {"0": [["q0", 0, 0.5, 1.5, 0.3, [0.1] * n]]}}
         if fits:
