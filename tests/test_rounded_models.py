@@ -12,6 +12,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import binomtest, norm
@@ -298,6 +300,18 @@ def test_frequent_numbers_are_read_as_rounded(n: int, share: float, expected: bo
     assert ("a rounded number, since some are frequent: 0 in" in reason) == expected
     if not expected:
         assert replace(column, transform=None) == tb.Continuous()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "dict"])
+def test_whole_numbers_of_any_library(library: str) -> None:
+    cells = [int(each) for each in heaped(200, 0.25, heap=-50.0)]
+    made: dict[str, Any] = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table, "dict": dict}
+    table = made[library]({"q": cells, "other": ["a", "b"] * 100})
+    schema = tb.Schema.infer(table)
+    assert is_rounded(schema["q"])
+    assert "-50 in 25 %" in schema.reasons["q"]
+    fitted = schema.fit(table)["q"]
+    assert (fitted.decimals, fitted.lowest) == (0, -50.0)
 
 
 def test_missing_cells_are_no_answers() -> None:

@@ -145,6 +145,33 @@ def test_statements_are_divided_among_the_numbers_inside() -> None:
     assert np.isfinite(only.encode(cells_of([2.0, 9.0])).upper).all()
 
 
+def test_statements_of_any_width_can_be_fitted() -> None:
+    odd = [between(7.2, 7.4), between(3.6, 3.9), between(5.5, 6.4), between(-2.5, -1.5), at_most(0.2), at_least(99.9)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        column = fitted([*[0, 5, 5, 9] * 10, *odd], decimals=0)
+        block = column.encode(cells_of([0, 5, 9, *odd]))
+    assert np.isfinite(column.scores).all()
+    assert (block.lower < block.upper).all()
+    np.testing.assert_allclose(norm.cdf(block.upper[1]) - norm.cdf(block.lower[1]), 20 / 48, atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_divided_answers_are_self_consistent(seed: int) -> None:
+    """Each number has its own answers and its part of every interval that contains it, as all pairs say it."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(0, 12, 60).astype(float)
+    low = rng.integers(-3, 10, 25) - 0.5
+    high = np.where(rng.random(25) < 0.3, np.inf, low + rng.integers(2, 6, 25))
+    low = np.where((rng.random(25) < 0.3) & np.isfinite(high), -np.inf, low)
+    values, count = normal_scores._counted(numbers, 1.0, low, high)
+    assert count.sum() == pytest.approx(85)
+    inside = (values >= low[:, None]) & (values <= high[:, None])
+    part = inside * count / (inside @ count)[:, None]
+    observed = (numbers[:, None] == values).sum(axis=0)
+    np.testing.assert_allclose(observed + part.sum(axis=0), count, atol=1e-3)
+
+
 def test_frequent_numbers_are_bands_of_their_own() -> None:
     rng = np.random.default_rng(1)
     numbers = np.where(rng.random(2000) < 0.4, 0.0, np.where(rng.random(2000) < 0.5, 52.0, rng.integers(1, 52, 2000)))

@@ -92,7 +92,7 @@ class Continuous(MeasuredColumn):
         return replace(own.learn(*own._rounded(lower, upper)), **known)  # the range is that of the numbers
 
     def _scores(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        is_one = np.abs(upper - lower - self.unit) < 0.5 * self.unit
+        is_one = upper - lower < 1.5 * self.unit  # or an interval between two numbers
         if not is_one.any():
             return super()._scores(lower, upper)
         places = self.decimals or 0

@@ -130,14 +130,17 @@ def _counted(numbers: FloatArray, unit: float, lower: FloatArray, upper: FloatAr
     if not len(lower):
         return values, count.astype(np.float64)
     pairs, n_pairs = _distinct(lower, upper)
-    empty = ~((values >= pairs[:, :1]) & (values <= pairs[:, 1:])).any(axis=1)
+    is_empty = np.searchsorted(values, pairs[:, 0]) == np.searchsorted(values, pairs[:, 1], side="right")
     ends = np.where(np.isfinite(pairs[:, 0]), pairs[:, 0] + 0.5 * unit, pairs[:, 1] - 0.5 * unit)
-    values, place = np.unique(np.concatenate([values, ends[empty]]), return_inverse=True)  # where none is observed
+    values, place = np.unique(np.concatenate([values, ends[is_empty]]), return_inverse=True)  # where none is observed
     observed = np.bincount(place[: len(count)], count, minlength=len(values))
-    inside = (values >= pairs[:, :1]) & (values <= pairs[:, 1:])
+    first, last = np.searchsorted(values, pairs[:, 0]), np.searchsorted(values, pairs[:, 1], side="right")
     found = np.maximum(observed, 0.5)
     for _ in range(_ROUNDS):
-        found = observed + (n_pairs / (inside @ found)) @ inside * found
+        before = np.concatenate([[0.0], np.cumsum(found)])
+        part = n_pairs / (before[last] - before[first])  # of each interval, for one answer inside it
+        steps = np.bincount(first, part, len(values) + 1) - np.bincount(last, part, len(values) + 1)
+        found = observed + np.maximum(np.cumsum(steps)[:-1], 0.0) * found
     return values, found
 
 
