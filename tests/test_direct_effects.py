@@ -415,6 +415,21 @@ def test_bands_of_cells() -> None:
     np.testing.assert_array_equal(codes(lower, upper, edges), [0, 1, 1, -1, 1, 0, -1, 3, 2, 3, -1, 2, 2])
 
 
+def test_named_bands_and_their_number_have_the_same_effects() -> None:
+    """Probabilities of the labels of `Banded` are those of its number between their ends."""
+    ends = {"low": (None, 10), "mid": (10, 20), "high": (20, 40), "top": (40, None)}
+    cells = ["low"] * 10 + ["mid"] * 20 + ["high"] * 8 + ["top"] * 5
+    for transform in (None, "rank-normal"):
+        column: Any = tb.Schema({"q": tb.Banded(ends, transform=transform)}).fit({"q": cells})["q"]
+        ask = mixed(np.random.default_rng(0).normal(size=(5, 4)), column.effect_edges)
+        chance = column.form.probabilities(column, ask)
+        np.testing.assert_allclose(np.diff(ask.below(column.effect_edges), prepend=0, append=1), chance, atol=1e-9)
+        lower, upper = column.standard_edges
+        for band in range(4):
+            found = ask.mass(np.full(5, lower[band]), np.full(5, upper[band]))
+            np.testing.assert_allclose(found, chance[:, band], atol=1e-9)
+
+
 def test_intervals_over_several_bands_have_no_effects() -> None:
     """Those inside one band are a selection: effects on them would say which intervals are narrow."""
     model, age = fitted(), frame()["age"].to_numpy(object).copy()
