@@ -119,10 +119,12 @@ def _spread(column: Column, ask: Ask) -> Distribution:
     found = ask.number()
     knots = column.standard_knots
     knots = knots[(knots > found.grid[0]) & (knots < found.grid[-1])]
-    grid = np.concatenate([found.grid, knots])
-    order = np.argsort(grid, kind="stable")
-    every = np.concatenate([found.distribution, ask.below(knots)], axis=1) if len(knots) else found.distribution
-    return found._replace(grid=grid[order], distribution=np.maximum.accumulate(every[:, order], axis=1))
+    if not len(knots):
+        return found
+    place = np.searchsorted(found.grid, knots)
+    every = np.insert(found.distribution, place, ask.below(knots), axis=1)
+    np.maximum.accumulate(every, axis=1, out=every)
+    return found._replace(grid=np.insert(found.grid, place, knots), distribution=every)
 
 
 def _normal(column: Column, guess: Normal) -> Distribution:
