@@ -14,6 +14,7 @@ import pytest
 from benchmarks import ceiling, ceiling_learners, defaults
 
 import thurbo as tb
+from tests.small_survey import small_survey
 from thurbo.columns.forms import scores
 
 N_TREES = 5
@@ -28,14 +29,7 @@ def schema() -> tb.Schema:
 
 @pytest.fixture(scope="module")
 def one(schema: tb.Schema) -> defaults.Masked:
-    rng = np.random.default_rng(0)
-    trait = rng.normal(size=200)
-    frame = pd.DataFrame({
-        "fan": np.where(trait + rng.normal(size=200) > 0, "yes", "no"),
-        "trust": np.asarray(["none", "some", "a lot"])[np.digitize(trait + rng.normal(size=200), [-0.5, 0.5])],
-        "age": np.round(40 + 10 * trait + 5 * rng.normal(size=200)),
-    })  # fmt: skip
-    return defaults.hide("made", frame.mask(rng.random(frame.shape) < 0.05), schema, ceiling.FIRST_MASK)
+    return defaults.hide("made", small_survey(200), schema, ceiling.FIRST_MASK)
 
 
 @pytest.fixture(autouse=True)

@@ -13,20 +13,14 @@ import pytest
 from benchmarks import defaults, defaults_tasks
 
 import thurbo as tb
+from tests.small_survey import small_survey
 from thurbo.columns.forms import scores
 from thurbo.queries.evaluate import baseline
 
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    trait = rng.normal(size=120)
-    found = pd.DataFrame({
-        "fan": np.where(trait + rng.normal(size=120) > 0, "yes", "no"),
-        "trust": np.asarray(["none", "some", "a lot"])[np.digitize(trait + rng.normal(size=120), [-0.5, 0.5])],
-        "age": np.round(40 + 10 * trait + 5 * rng.normal(size=120)),
-    })  # fmt: skip
-    return found.mask(rng.random(found.shape) < 0.05)
+    return small_survey(120)
 
 
 @pytest.fixture(scope="module")
