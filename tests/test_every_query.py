@@ -233,7 +233,10 @@ def _report(model: tb.TBM, frame: pd.DataFrame) -> None:
 
 def _files(model: tb.TBM, frame: pd.DataFrame, path: Any) -> None:
     model.save(path)
-    np.testing.assert_array_equal(tb.TBM.load(path).transform(frame), model.transform(frame))
+    again, first = tb.TBM.load(path), path.read_bytes()
+    np.testing.assert_array_equal(again.transform(frame), model.transform(frame))
+    again.save(path)
+    assert path.read_bytes() == first
 
 
 QUERIES: dict[str, Callable[[tb.TBM, pd.DataFrame], None]] = {

@@ -86,6 +86,25 @@ def test_what_is_loaded_is_what_was_saved(model: tb.TBM, frame: pd.DataFrame, fi
         assert {**settings, "schema": None} == {**model.get_params(deep=False), "schema": None}
 
 
+def test_a_model_gives_the_same_bytes_again(model: tb.TBM, file: Path, tmp_path: Path) -> None:
+    first, again = file.read_bytes(), tmp_path / "again.thurbo"
+    for own in [model] * 8 + [tb.TBM.load(file)] * 8:
+        own.save(again)
+        assert again.read_bytes() == first
+    length = int.from_bytes(first[:8], "little")
+    assert length % 8 == 0
+
+
+def test_half_a_character_in_labels_is_kept(tmp_path: Path) -> None:
+    table = {"broken \udfff": ["a\ud800", "b", "c ü 😀"] * 5, "fan": ["yes", "no", None] * 5}
+    own = tb.TBM(n_hidden=0, max_epochs=0, random_state=0).fit(table)
+    own.save(tmp_path / "m.thurbo")
+    again = tb.TBM.load(tmp_path / "m.thurbo")
+    assert again.schema_ == own.schema_
+    assert set(again.schema_["broken \udfff"].labels) == {"a\ud800", "b", "c ü 😀"}
+    assert np.array_equal(again.predict_proba(table, "fan"), own.predict_proba(table, "fan"))
+
+
 def test_a_model_of_an_array_comes_back(tmp_path: Path) -> None:
     array = np.random.default_rng(0).normal(size=(30, 3))
     own = tb.TBM(n_hidden=0, max_epochs=0, random_state=np.random.RandomState(0)).fit(array)

@@ -1,13 +1,15 @@
 """Model files: arrays and a description, without code (no pickle) and without rows of the data.
 
 The format is safetensors, with the schema, settings and history as JSON in its header and a checksum of both.
-Files that are truncated, changed, of another program or of a newer version raise NotTrusted.
+The same model gives the same bytes. Files that are truncated, changed, of another program or of a newer version raise
+NotTrusted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -19,6 +21,7 @@ from thurbo.errors import NotTrusted
 from thurbo.io.files import write_atomically
 
 FORMAT = 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], stamp: str, description: str) -> str:
@@ -34,11 +37,26 @@ def save(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], descriptio
     """Write arrays and description, completely or not at all."""
     from safetensors.numpy import save as to_bytes
 
-    text = json.dumps(description, ensure_ascii=False)
+    text = _SURROGATE.sub(_escaped, json.dumps(description, ensure_ascii=False))
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     stamp = f"thurbo {FORMAT}"
     header = {"format": stamp, "description": text, "sha256": _checksum(plain, stamp, text)}
-    write_atomically(path, to_bytes(plain, metadata=header))
+    write_atomically(path, _with_sorted_header(to_bytes(plain, metadata=header)))
+
+
+def _escaped(surrogate: re.Match[str]) -> str:
+    """Half of a character, which UTF-8 cannot hold, as a JSON escape."""
+    return f"\\u{ord(surrogate[0]):04x}"
+
+
+def _with_sorted_header(data: bytes) -> bytes:
+    """The same file with a header in one order: safetensors writes its metadata in random order."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # arrays begin at multiples of eight bytes
+    return len(text).to_bytes(8, "little") + text + data[8 + size :]
 
 
 def load(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
