@@ -253,9 +253,9 @@ def test_forged_models_are_refused(model: tb.TBM, tmp_path: Path, case: str) -> 
 
 
 def test_a_description_that_is_no_json_is_refused(model: tb.TBM, tmp_path: Path, monkeypatch: Any) -> None:
-    path = tmp_path / "m.thurbo"
+    path, dumps = tmp_path / "m.thurbo", json.dumps
     with monkeypatch.context() as patch:
-        patch.setattr(json, "dumps", lambda *_, **__: "{")
+        patch.setattr(json, "dumps", lambda value, **how: "{" if "settings" in value else dumps(value, **how))
         model.save(path)
     with pytest.raises(NotTrusted, match="cannot be read"):
         tb.TBM.load(path)
@@ -407,6 +407,46 @@ def test_text_in_place_of_a_number_is_said(lists: tb.TBM) -> None:
         lists.prefers(table, "1", 2)
     with pytest.raises(SchemaError, match="did you mean the number"):
         lists.transform(tb.from_long(LONG.astype({"film": str}), "user", "film", "stars"))
+
+
+@pytest.mark.parametrize("given", [2.5, set(), {"age >= 45"}, [2.5], [None], object()])
+def test_conditions_that_are_no_conditions_are_said(lists: tb.TBM, given: object) -> None:
+    table = tb.from_long(LONG, "user", "film", "stars")
+    with pytest.raises(SchemaError, match=r'given=.* give a dict such as .* or text such as "age >= 45"'):
+        lists.predict_proba(table, given=given)
+    with pytest.raises(SchemaError, match="given="):
+        lists.sample(2, given=given)
+
+
+def test_a_list_of_columns_in_place_of_one_is_said(lists: tb.TBM) -> None:
+    table = tb.from_long(LONG, "user", "film", "stars")
+    for ask in (
+        lambda: lists.prefers(table, 1, 2, column=["film"]),
+        lambda: lists.predict_proba(table, ["film"], given={"film": None}),
+        lambda: lists.predict_interval(table, {"film"}, given={"film": None}),
+        lambda: lists.similar_items(1, column=["film"]),
+        lambda: lists.schema_[["film"]],
+    ):
+        with pytest.raises(SchemaError, match="give the name of one column; the schema has user, film"):
+            ask()
+    assert ["film"] not in lists.schema_
+
+
+@pytest.mark.parametrize("columns", [set(), 3, None, "age", [("age", tb.Continuous())]])
+def test_a_schema_of_anything_but_a_mapping_is_refused(columns: object) -> None:
+    with pytest.raises(SchemaError, match="is not a mapping from names to columns; give a dict"):
+        tb.Schema(columns)
+    with pytest.raises(SchemaError, match="is not a mapping from names to columns; give a dict"):
+        tb.Schema({}) | columns
+
+
+@pytest.mark.parametrize("kind", [list, tuple, set, np.asarray])
+def test_cells_that_hold_lists_need_no_schema(kind: Any) -> None:
+    cells = [kind(["bus", "car", "bike"][: 1 + place % 3]) for place in range(30)]
+    table = {"fan": ["yes", "no"] * 15, "owns": cells}
+    fitted = tb.TBM(n_hidden=0, max_epochs=0, random_state=0).fit(table)
+    assert type(fitted.schema_["owns"]).__name__ == "MultiSelect"
+    assert set(fitted.schema_["owns"].labels) == {"bus", "car", "bike"}
 
 
 def test_similar_items_have_enough_ratings(lists: tb.TBM, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ order of some items. Statements are immutable and hashable; each column defines 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -270,8 +270,18 @@ def parse_given(text: str, schema: Mapping[str, Column] | None = None) -> tuple[
     return name, _cell(match["sign"], text.strip()[match.end() :], text, {})
 
 
-def parse_conditions(texts: Iterable[str], schema: Mapping[str, Column] | None = None) -> dict[str, Any]:
-    """Conditions that all hold, as {column: value or statement}; several conditions on one column are combined."""
+def parse_conditions(given: Any, schema: Mapping[str, Column] | None = None) -> dict[str, Any]:
+    """Conditions that all hold, as {column: value or statement}; several conditions on one column are combined.
+
+    `given` is a dict, a text such as "age >= 45", a sequence of such texts, or None.
+    """
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    texts = given.tolist() if hasattr(given, "tolist") else given  # an array, or a column of a frame
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        remedy = 'give a dict such as {"age": 45}, or text such as "age >= 45", or a list of such texts'
+        raise SchemaError(f"given={show(given)} has no conditions that can be read", remedy=remedy)
     found: dict[str, list[Any]] = {}
     for text in texts:
         name, cell = parse_given(text, schema)

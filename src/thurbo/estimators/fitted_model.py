@@ -140,6 +140,7 @@ class FittedModel:
     ) -> tuple[dict[str, Block], Buckets]:
         given = None if given is None else self._conditions(given)
         for name in asked_about:
+            self.schema_[name]  # raises for what is not the name of a column
             if name in (given or ()):
                 remedy = "leave it out of given, or ask about another column"
                 raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)
@@ -152,9 +153,7 @@ class FittedModel:
 
     def _conditions(self, given: Given) -> Mapping[str, Any]:
         """Conditions by column; texts such as "age >= 45" are read by the schema."""
-        if given is None or isinstance(given, Mapping):
-            return given or {}
-        return parse_conditions(np.atleast_1d(given).tolist(), self.schema_)
+        return parse_conditions(given, self.schema_)
 
     @property
     def _missing(self) -> Literal["marginalize", "exclude"]:

@@ -107,7 +107,7 @@ def looks_long(table: Table) -> tuple[str, str] | None:
     for name in table.names:
         cells = table.cells(name)
         values = cells.values[:MOST_LINES]
-        if values.dtype.kind in "iuOTU" and not cells.missing.any():
+        if values.dtype.kind in "iuOTU" and not cells.missing.any() and not _holds_lists(values):
             found, code = np.unique(values.astype(str), return_inverse=True)
             if 2 <= len(found) <= len(values) // 2:
                 codes[name] = (len(found), code.astype(np.int64))
@@ -115,6 +115,12 @@ def looks_long(table: Table) -> tuple[str, str] | None:
         if len(one) ** 2 > 20 * n_rows * n_items and len(np.unique(one * n_items + two)) == len(one):
             return row, item
     return None
+
+
+def _holds_lists(values: NDArray[Any]) -> bool:
+    """Whether a cell holds several values, so that the column identifies neither rows nor items."""
+    several = (list, tuple, set, frozenset, dict, np.ndarray)
+    return values.dtype.kind == "O" and any(isinstance(value, several) for value in values.tolist())
 
 
 def with_lists(table: Table, name: str, listed: Listed) -> Table:

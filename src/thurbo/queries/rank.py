@@ -25,7 +25,7 @@ from thurbo.schema import Schema
 NONE_HELD = "fit a Ranking column, or a long table (from_long; on the command line --row and --item)"
 
 
-def column(schema: Schema, name: str | None) -> str:
+def column(schema: Schema, name: Any) -> str:
     """The column with the items: the given one, or the only one there is."""
     held = [each for each, kind in schema.items() if kind.has_items]
     if name is not None:
@@ -33,7 +33,7 @@ def column(schema: Schema, name: str | None) -> str:
             schema[name]  # raises an error for an unknown column
             remedy = f"rankings are {listing(held)}" if held else NONE_HELD
             raise SchemaError("it has no items to rank", column=name, remedy=remedy)
-        return name
+        return str(name)
     if len(held) != 1:
         found = f"the schema has {len(held)} rankings" if held else "the schema has no ranking"
         raise SchemaError(found, remedy=f"name the column: {listing(held)}" if held else NONE_HELD)

@@ -73,6 +73,7 @@ class Schema(Sites):
         titles: Mapping[str, str] | None = None,
         skips: Sequence[Skip] | None = None,
     ):
+        _check_mapping(columns)
         for name, column in columns.items():
             check_column(name, column)
         self._columns = dict(columns)
@@ -85,9 +86,10 @@ class Schema(Sites):
     def __getitem__(self, name: str) -> Column:
         try:
             return self._columns[name]
-        except KeyError:
+        except (KeyError, TypeError):  # TypeError: a list or another value that cannot be a key
             # A plain KeyError would print its message in quotes and without similar names.
-            remedy = f"{suggestion(name, self._columns)}the schema has {listing(self._columns)}"
+            similar = suggestion(name, self._columns) if isinstance(name, str) else "give the name of one column; "
+            remedy = f"{similar}the schema has {listing(self._columns)}"
             raise _UnknownColumnError("the schema has no such column", column=name, remedy=remedy) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -97,7 +99,7 @@ class Schema(Sites):
         return len(self._columns)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._columns
+        return isinstance(name, str) and name in self._columns
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
@@ -109,6 +111,7 @@ class Schema(Sites):
 
     def __or__(self, other: Mapping[str, Column]) -> Schema:
         """A copy with some columns added or replaced."""
+        _check_mapping(other)
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
         columns = {**self._columns, **other}
         skips = None if self._skips is None else still(self._skips, columns)
@@ -427,6 +430,12 @@ class _UnknownColumnError(SchemaError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+def _check_mapping(columns: object) -> None:
+    if not isinstance(columns, Mapping):
+        remedy = 'give a dict, such as {"age": tb.Continuous(), "fan": tb.Binary()}, or use Schema.infer(table)'
+        raise SchemaError(f"{show(columns)} is not a mapping from names to columns", remedy=remedy)
 
 
 def _check_sources(columns: Mapping[str, Column]) -> None:
