@@ -6,6 +6,8 @@ import csv
 import http.client
 import io
 import json
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -325,6 +327,18 @@ def test_the_server_answers_its_page_and_its_questions(running: Server) -> None:
         ("POST", "pin", b'{"pins": ["mood = high"]}', {}, 400),
         ("POST", "respondent", b'{"answers": 3}', {}, 400),
         ("POST", "export", b"{}", {}, 400),
+        ("POST", "survey", b"{}", {"Content_Length": "\u00b2"}, 413),
+        ("POST", "respondent", b'{"answers": {"height": 1%s}}' % (b"0" * 400), {}, 400),
+        ("POST", "respondent", b'{"answers": {"party": ["Red"]}}', {}, 400),
+        ("POST", "respondent", b'{"answers": {}, "target": ["party"]}', {}, 400),
+        ("POST", "pin", b'{"pins": ["height >= 1%s"]}' % (b"0" * 400), {}, 400),
+        (
+            "POST",
+            "pin",
+            b'{"pins": [{"name": "height", "relation": "at least", "values": [1%s]}]}' % (b"0" * 400),
+            {},
+            400,
+        ),
     ],
 )
 def test_the_server_refuses_what_is_not_its_business(
@@ -345,6 +359,46 @@ def test_an_unexpected_failure_is_a_sentence(running: Server, monkeypatch: pytes
     assert status == 500
     assert "ZeroDivisionError" in found["error"]
     assert "secret" not in found["error"]
+
+
+def test_many_connections_wait_to_be_accepted(session: Session) -> None:
+    server = serve(session)
+    lines = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=2) for _ in range(40)]
+    for line in lines:
+        line.connect()  # the server does not accept yet
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for line in lines:
+        line.timeout = 30
+        line.request("GET", f"/{server.token}/explorer.css")
+    assert [line.getresponse().status for line in lines] == [200] * len(lines)
+    for line in lines:
+        line.close()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("part", ["survey", "secret"])
+def test_a_client_that_leaves_is_no_failure(session: Session, capsys: pytest.CaptureFixture[str], part: str) -> None:
+    server = serve(session)
+    line = socket.create_connection(("127.0.0.1", server.port))
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # leave at once, with a reset
+    head = f"POST /{server.token}/{part} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    line.sendall(f"{head}Content-Length: 2\r\n\r\n{{}}".encode())
+    request, address = server.get_request()
+    line.close()
+    server.process_request_thread(request, address)
+    server.server_close()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_failure_of_the_server_is_printed(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    server = serve(session)
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        server.handle_error(None, ("127.0.0.1", 1))
+    server.server_close()
+    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_said(running: Server, session: Session) -> None:

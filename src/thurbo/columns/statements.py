@@ -6,12 +6,11 @@ order of some items. Statements are immutable and hashable; each column defines 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from thurbo.columns.cells import Cells, collection, is_label, listing, plain, show, suggestion
 from thurbo.errors import InfeasibleEvidence, SchemaError
@@ -363,7 +362,8 @@ def _value(word: str, spelt: Mapping[str, Any]) -> Any:
     for number in (int, float):
         try:
             found = number(word)
-        except ValueError:
+            is_finite = math.isfinite(found)
+        except (ValueError, OverflowError):  # an integer with more than 308 digits is no float
             continue
-        return found if np.isfinite(found) else word
+        return found if is_finite else word
     return word.strip("\"'")

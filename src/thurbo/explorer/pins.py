@@ -98,7 +98,7 @@ def number(value: Any, name: str) -> float:
     """A finite number that was typed."""
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ThurboError(f"“{str(value)[:80]}” is not a number (“{name}”)") from None
     if not np.isfinite(found):
         raise ThurboError(f"“{name}” needs a finite number")

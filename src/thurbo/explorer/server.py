@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +40,7 @@ class Server(ThreadingHTTPServer):
     """A server of one session; `address` is what to open in a browser."""
 
     daemon_threads = True
+    request_queue_size = 128  # connections that wait to be accepted; by default five, and others are reset
 
     def __init__(self, session: Session, host: str = "127.0.0.1", port: int = 0):
         self.session, self.token, self.lock = session, secrets.token_urlsafe(18), threading.Lock()
@@ -48,6 +50,11 @@ class Server(ThreadingHTTPServer):
             problem = f"cannot listen on {host}, port {port}: {error.strerror or error}"
             raise ThurboError(f"{problem}; give another --port") from None
         self.host, self.port = host, int(self.server_address[1])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing if the client left before the answer was sent; anything else is printed."""
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
@@ -115,26 +122,28 @@ class _Handler(BaseHTTPRequestHandler):
         size = self.headers.get("Content-Length", "")
         if part is None or part not in self.server.questions:
             self._say(404, {"error": "there is nothing here; open the address that thurbo explore printed"})
-        elif not size.isdigit() or int(size) > MOST_BYTES:
+        elif not (size.isascii() and size.isdigit()) or int(size) > MOST_BYTES:
             self._say(413, {"error": "the request is too large"})
         elif self.headers.get_content_type() != "application/json":
             self._say(415, {"error": "the request is not JSON"})
         else:
-            self._answer(part, self.rfile.read(int(size)))
+            self._send(*self._answer(part, self.rfile.read(int(size))), "application/json")
 
-    def _answer(self, part: str, body: bytes) -> None:
+    def _answer(self, part: str, body: bytes) -> tuple[int, bytes]:
+        """Status and JSON of the answer; it is sent by the caller, so that a client who left is no failure of ours."""
         try:
             asked = json.loads(body)
             if not isinstance(asked, dict):
                 raise ThurboError("the request is not an object")
             with self.server.lock:
-                self._say(200, self.server.questions[part](asked))
+                return 200, json.dumps(self.server.questions[part](asked), allow_nan=False).encode()
         except ThurboError as error:
-            self._say(400, {"error": " ".join(str(error).split())})
+            status, problem = 400, " ".join(str(error).split())
         except (ValueError, RecursionError):
-            self._say(400, {"error": "the request could not be read"})
+            status, problem = 400, "the request could not be read"
         except Exception as error:
-            self._say(500, {"error": f"unexpected {type(error).__name__}; the other parts of the page still work"})
+            status, problem = 500, f"unexpected {type(error).__name__}; the other parts of the page still work"
+        return status, json.dumps({"error": problem}).encode()
 
 
 def serve(session: Session, host: str = "127.0.0.1", port: int = 0) -> Server:

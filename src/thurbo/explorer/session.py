@@ -190,6 +190,8 @@ class Session:
 
         The effect of an answer is the change of the prediction without it.
         """
+        if target is not None and not isinstance(target, str):
+            raise ThurboError(f"“{str(target)[:80]}” is not a question; choose one from the list")
         cells = self._cells(answers)
         names = [name for name in cells if name != target]
         tables = [dict(self._nobody) | {name: [cells[name]] for name in names if name != out} for out in (None, *names)]
@@ -229,7 +231,7 @@ class Session:
             column = self.schema[name]
             if column.labels:
                 meaning = dict(zip(map(str, column.answer_texts), column.answer_labels, strict=True))
-                if value not in meaning:
+                if not isinstance(value, str) or value not in meaning:
                     raise ThurboError(f"“{str(value)[:80]}” is not an answer to “{self.texts[name]['brief']}”")
                 found[name] = meaning[value]
             else:
