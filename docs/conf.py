@@ -34,7 +34,7 @@ python_maximum_signature_line_length = 88
 
 html_theme = "pydata_sphinx_theme"
 html_title = "thurbo"
-html_sidebars = {"**": []}  # all pages are in the header; a side column would be empty
+html_sidebars = {"**": ["sidebar-nav-bs"]}  # only the reference has pages below it; elsewhere the column is left out
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
@@ -89,12 +89,19 @@ def _definitions(lines: list[str]) -> list[str]:
     return done
 
 
+def sentences_of_properties(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Keep napoleon from reading "Whether groups exist: stable ones" as a type and its description."""
+    if what in ("property", "attribute", "data"):
+        lines[:0] = ["..", ""]  # an empty comment
+
+
 def skip_borrowed(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what scikit-learn adds by itself: those docstrings point into its own pages."""
     return True if re.fullmatch(r"set_\w+_request|get_metadata_routing|set_output", name) else None
 
 
 def setup(app: Any) -> None:
-    """Connect the two hooks; after napoleon, which has to see docstrings as they were written."""
+    """Connect the hooks: one before napoleon (priority 500), one after it."""
+    app.connect("autodoc-process-docstring", sentences_of_properties, priority=400)
     app.connect("autodoc-process-docstring", plain_docstrings, priority=900)
     app.connect("autodoc-skip-member", skip_borrowed)

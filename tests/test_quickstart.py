@@ -68,4 +68,5 @@ def test_links_lead_to_files(page: str) -> None:
 
 def test_the_readme_links_every_page() -> None:
     linked = LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert set(EVERY_PAGE) - set(linked) <= {"docs/index.md"}
+    of_reference = {page for page in EVERY_PAGE if page.startswith("docs/reference/")}  # which docs/api.md links
+    assert set(EVERY_PAGE) - set(linked) <= {"docs/index.md"} | of_reference
