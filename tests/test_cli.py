@@ -316,6 +316,45 @@ def test_several_imputations_stand_below_one_another(
         assert tb.read(tmp_path / f"out{suffix}")[1]["fan"].texts == ("No", "Yes")
 
 
+def test_not_applicable_is_missing_for_every_member(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=120)
+    full = pd.DataFrame(
+        {
+            "fan": np.where(x + rng.normal(size=120) > 0, "yes", "no"),
+            "trust": np.array(["none", "some", "a lot"])[np.digitize(x + rng.normal(size=120), [-0.5, 0.5])],
+            "age": (40 + 10 * x).round().astype(int).astype(str),
+        }
+    ).astype(object)
+    empty, said = full.copy(), full.copy()
+    for name, text in {"fan": "n/a", "trust": "N/A", "age": "-"}.items():
+        gaps = rng.random(120) < 0.15
+        empty.loc[gaps, name], said.loc[gaps, name] = "", text
+    paths = {"empty": tmp_path / "empty.csv", "said": tmp_path / "said.csv"}
+    empty.to_csv(paths["empty"], index=False)
+    said.to_csv(paths["said"], index=False)
+    age = tb.Continuous(missing={"-": "no answer"})
+    schema = {"fan": tb.Binary(true="yes"), "trust": tb.Ordinal(["none", "some", "a lot"]), "age": age}
+    fitted = tb.TBM(schema, members=5, max_epochs=2, random_state=0, verbose=False).fit(tb.read(paths["said"])[0])
+    readings = {each["reading"] for each in fitted.members_}
+    assert len(readings) > 1  # members read the table by other schemas than the leading one
+    model = str(tmp_path / "m.thurbo")
+    fitted.save(model)
+    found = {}
+    for kind, path in paths.items():
+        out = {name: str(tmp_path / f"{kind} {name}.csv") for name in ("score", "predict", "impute")}
+        for name, extra in {"score": (), "predict": ("--column", "fan"), "impute": ("--fill", "n/a")}.items():
+            status, _, err = run(name, model, str(path), *extra, "-o", out[name], capsys=capsys)
+            assert status == 0, err
+        status, printed, _ = run("evaluate", model, str(path), "--no-regressions", capsys=capsys)
+        assert status == 0
+        found[kind] = (printed, *(Path(out[name]).read_text() for name in ("score", "predict")))
+        filled = pd.read_csv(out["impute"], keep_default_na=False)
+        assert set(filled["fan"]) == {"yes", "no"}
+        assert set(filled["trust"]) == {"none", "some", "a lot"}
+    assert found["said"] == found["empty"]
+
+
 def test_sample_keeps_to_what_is_given(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("-n", "7", "--given", "trust = a lot", "--seed", "3")
     found, _ = ask(survey, "sample", *arguments, to=tmp_path / "out.tsv", capsys=capsys)

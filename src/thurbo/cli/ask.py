@@ -24,7 +24,8 @@ def _open(model: Path, data: Path, quiet: bool, names: long.LongNames) -> tuple[
     fitted = tables.load(model)
     frame, _ = long.read(data, names, fitted.schema_)
     if as_table(frame).owner is None:
-        frame, fitted.schema_ = tables.with_texts(data, frame, fitted.schema_)
+        frame, declared = tables.with_texts(data, frame, fitted.schema_)
+        fitted._declare_missing(declared)
     if not quiet:
         say(f"{data}: {counted(as_table(frame).n_rows, 'row')}")
     return fitted, frame

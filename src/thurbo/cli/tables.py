@@ -65,18 +65,16 @@ def with_row_texts(items: Path, frame: Any, ranked: Any, schema: Any) -> Any:
     return rewrite.with_texts(frame, items, held, always=True)[0]
 
 
-def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, Any]:
+def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str, Any]]:
     """The table of a text file with identifiers as they are written, and with "n/a" as a kind of missing answer.
 
-    Also the schema, in which columns declare it: a question that does not apply is no gap.
+    Also the missing values of the columns that have it, by column: a question that does not apply is no gap.
     """
-    from dataclasses import replace
-
     from thurbo.io import rewrite
     from thurbo.io.read import TEXT
 
     if data.suffix.lower() not in TEXT:
-        return frame, schema
+        return frame, {}
     sources = {name: schema[name].source_columns(name) for name in schema.modelled if not schema[name].is_listed}
     names = [name for name, column in schema.items() if column.role == "id"]
     frame, found = rewrite.with_texts(frame, data, names, [each for own in sources.values() for each in own])
@@ -84,5 +82,5 @@ def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, Any]:
     for name, own in sources.items():
         texts = {each: found[each] for each in own if each in found}
         if texts:
-            declared[name] = replace(schema[name], missing=rewrite.described(schema[name].declared_missing, texts))
-    return frame, schema | declared if declared else schema
+            declared[name] = rewrite.described(schema[name].declared_missing, texts)
+    return frame, declared

@@ -230,6 +230,20 @@ class FittedModel:
             for each in self._population.members
         ]
 
+    def _declare_missing(self, missing: Mapping[str, Any]) -> None:
+        """Count these values as missing, by column, in the schema of the model and in those of all members."""
+        changed: dict[int, Schema] = {}
+
+        def declared(schema: Schema) -> Schema:  # members that share a schema share it afterwards
+            own = {name: replace(schema[name], missing=values) for name, values in missing.items() if name in schema}
+            return changed.setdefault(id(schema), schema | own if own else schema)
+
+        lead, population = self.schema_, self._population
+        self.schema_ = declared(lead)
+        if population is not None:
+            members = tuple(each._replace(schema=declared(each.schema)) for each in population.members)
+            self._population = replace(population, members=members)
+
     def _views(self, generative: bool = False) -> list[Self]:
         """Each member as a model of its own; the model itself if it has one member.
 
