@@ -23,7 +23,7 @@ from thurbo.schema.blocks import MissingColumns, cells_of, compile_table, with_r
 from thurbo.schema.display import as_html, as_text
 from thurbo.schema.guess.infer import infer
 from thurbo.schema.guess.skipped import find_skips
-from thurbo.schema.sites import Sites
+from thurbo.schema.sites import Sites, check_mapping
 from thurbo.schema.skips import Skip, checked, read_skips
 from thurbo.schema.skips import kept as still
 from thurbo.schema.toml import read_toml, with_scales, write_toml
@@ -73,8 +73,7 @@ class Schema(Sites):
         titles: Mapping[str, str] | None = None,
         skips: Sequence[Skip] | None = None,
     ):
-        _check_mapping(columns)
-        for name, column in columns.items():
+        for name, column in check_mapping(columns).items():
             check_column(name, column)
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
@@ -87,7 +86,6 @@ class Schema(Sites):
         try:
             return self._columns[name]
         except (KeyError, TypeError):  # TypeError: a list or another value that cannot be a key
-            # A plain KeyError would print its message in quotes and without similar names.
             similar = suggestion(name, self._columns) if isinstance(name, str) else "give the name of one column; "
             remedy = f"{similar}the schema has {listing(self._columns)}"
             raise _UnknownColumnError("the schema has no such column", column=name, remedy=remedy) from None
@@ -111,9 +109,8 @@ class Schema(Sites):
 
     def __or__(self, other: Mapping[str, Column]) -> Schema:
         """A copy with some columns added or replaced."""
-        _check_mapping(other)
+        columns = {**self._columns, **check_mapping(other)}
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
-        columns = {**self._columns, **other}
         skips = None if self._skips is None else still(self._skips, columns)
         return Schema(columns, reasons=kept, titles=self._titles, skips=skips)
 
@@ -430,12 +427,6 @@ class _UnknownColumnError(SchemaError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def _check_mapping(columns: object) -> None:
-    if not isinstance(columns, Mapping):
-        remedy = 'give a dict, such as {"age": tb.Continuous(), "fan": tb.Binary()}, or use Schema.infer(table)'
-        raise SchemaError(f"{show(columns)} is not a mapping from names to columns", remedy=remedy)
 
 
 def _check_sources(columns: Mapping[str, Column]) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.columns import Column
-from thurbo.columns.cells import BoolArray, IntArray
+from thurbo.columns.cells import BoolArray, IntArray, show
+from thurbo.errors import SchemaError
 
 
 class Sites(Mapping[str, Column]):
@@ -111,3 +112,11 @@ class Sites(Mapping[str, Column]):
     def source_columns(self) -> dict[str, tuple[str, ...]]:
         """Columns of the table that hold the answers to each question; empty for columns outside the model."""
         return {name: column.source_columns(name) for name, column in self.items()}
+
+
+def check_mapping(columns: Any) -> Mapping[str, Any]:
+    """The columns, if they are given by name; otherwise an error."""
+    if not isinstance(columns, Mapping):
+        remedy = 'give a dict, such as {"age": tb.Continuous(), "fan": tb.Binary()}, or use Schema.infer(table)'
+        raise SchemaError(f"{show(columns)} is not a mapping from names to columns", remedy=remedy)
+    return columns
