@@ -47,9 +47,9 @@ class Answered(Binary):
     def from_answers(self, answered: Mapping[str, BoolArray], some: BoolArray) -> Block:
         """The block of this column, by the rows [row] in which each question that the table has is answered.
 
-        Rows without any answer (not in `some`) say nothing, and so does a table that has none of the questions.
+        Other rows than `some` say nothing, and so does a table that has none of the questions.
         """
         own = [answered[name] for name in self.columns if name in answered]
         found = np.any([np.zeros(len(some), bool), *own], axis=0)
-        code = np.where(found, 1, np.where(some & bool(own), 0, -1))
+        code = np.where(some & bool(own), found, -1)
         return Block.levels(code.astype(np.int32)[:, None], 1)

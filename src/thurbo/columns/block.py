@@ -23,6 +23,9 @@ OPEN = 1e12  # an end of an interval so many standard units away is no end: its 
 _SAYS_NOTHING: Any = None
 
 
+ARRAYS = ("lower", "upper", "point", "code", "code_high", "tier", "one_of", "log_jacobian")  # of a Block, by line
+
+
 class LinearRow(NamedTuple):
     """One inequality of one row, Eq. (5): lower ≤ Σ coefficient · site ≤ upper.
 
@@ -174,6 +177,11 @@ class Block:
         if self.entries is None:
             return values
         return np.bincount(self.entries.row, values, minlength=self.n_rows).astype(np.float64)
+
+    def lines(self, index: NDArray[Any]) -> Block:
+        """Some lines of a block, in the shared layout; they may repeat, and have arrays of their own."""
+        parts: dict[str, Any] = {name: np.array(getattr(self, name)[index]) for name in ARRAYS}
+        return replace(self, **parts, linear=())
 
     def within(self, most: float) -> tuple[Block, BoolArray]:
         """The block with all numbers at most so many standard units from 0, and which lines that changed, [line].

@@ -130,6 +130,12 @@ class Asked:
     def orders(self, tier: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
+    def above(self, one: int, two: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def draw_orders(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raise NotImplementedError
+
 
 class SharedAsked(Asked):
     """A column with the same sites in every row: one answer for each row."""

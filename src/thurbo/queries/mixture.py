@@ -272,3 +272,9 @@ class MixedAsk:
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         chance, mean = self._largest
         return self._calibrated(chance), mean
+
+    def above(self, one: int, two: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def draw_orders(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raise NotImplementedError

@@ -34,9 +34,16 @@ def with_row_names(columns: Mapping[str, Column], source: Table) -> Table:
 
 
 def compile_table(
-    columns: Mapping[str, Column], source: Table, missing_columns: MissingColumns, given: Mapping[str, Any]
+    columns: Mapping[str, Column],
+    source: Table,
+    missing_columns: MissingColumns,
+    given: Mapping[str, Any],
+    least_answers: int = 1,
 ) -> dict[str, Block]:
-    """The block of each column; a cell in `given` replaces the cells of its column in every row."""
+    """The block of each column; a cell in `given` replaces the cells of its column in every row.
+
+    What a row does not answer is evidence if it has at least `least_answers` answers.
+    """
     blocks, homes = {}, _homes(columns)
     for name, column in columns.items():
         reads = {name, *column.source_columns(name)} if column.source_columns(name) else set()
@@ -57,9 +64,8 @@ def compile_table(
             name for name in columns if name in given or any(e in source for e in columns[name].source_columns(name))
         ]
         answered = {name: blocks[name].answered for name in told}
-        # A row that only has conditions of the query is nobody's: what it does not answer says nothing.
-        own = [rows for name, rows in answered.items() if name not in given]
-        some = np.any([*own, np.zeros(source.n_rows, bool)], axis=0)
+        counts = [rows for name, rows in answered.items() if not columns[name].is_listed]
+        some = np.sum([*counts, np.zeros(source.n_rows, bool)], axis=0) >= least_answers
         blocks |= {name: columns[name].from_answers(answered, some) for name in patterns}
     return blocks
 

@@ -313,7 +313,12 @@ class Schema(Sites):
         return None
 
     def compile(
-        self, frame: Any, *, missing_columns: MissingColumns = "error", given: Mapping[str, Any] | None = None
+        self,
+        frame: Any,
+        *,
+        missing_columns: MissingColumns = "error",
+        given: Mapping[str, Any] | None = None,
+        least_answers: int = 1,
     ) -> dict[str, Block]:
         """The inequalities that a table puts on the sites: one block per column, in order of the schema.
 
@@ -325,6 +330,8 @@ class Schema(Sites):
             With "ignore", a column that the table does not have counts as missing in every row.
         given : mapping of str to value, optional
             A value or statement by column name; it replaces the cells of that column in every row.
+        least_answers : int, default 1
+            Answers that a row needs, conditions included, so that what it does not answer is evidence.
 
         Returns
         -------
@@ -334,7 +341,7 @@ class Schema(Sites):
         for name in given:
             self[name]  # raises for an unknown column
         source = with_row_names(self._columns, as_table(frame))
-        return compile_table(self._columns, source, missing_columns, given)
+        return compile_table(self._columns, source, missing_columns, given, least_answers)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON or TOML: {"skips": [...], "columns": {name: {"kind": ..., ..., "why": reason}}}."""

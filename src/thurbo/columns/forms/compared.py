@@ -31,6 +31,10 @@ class TaskForm(OrderForm):
     def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
         return ask.utility()[0]
 
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """log P(order) of each task, [task]; the lines are those of whole tasks."""
+        return ask.orders(block.tier[:, 0].reshape(-1, _size(block)))
+
     def scorable(self, column: Column, block: Block) -> BoolArray:
         return block.observed[:, 0]
 

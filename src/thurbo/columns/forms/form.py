@@ -66,7 +66,13 @@ class Ask(Protocol):
         """Mean and standard deviation of the utility of each answer's item, [answer]."""
 
     def orders(self, tier: IntArray) -> FloatArray:
-        """log P(order) of tasks whose lines are the answers: tiers [task, item] → [task]."""
+        """log P(order) of rows, or of tasks whose lines are the answers: tiers [row, item] → [row]."""
+
+    def above(self, one: int, two: int) -> FloatArray:
+        """P(item above another item) of each row, [row]."""
+
+    def draw_orders(self, first: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Utilities of one draw of each row in which the item `first` is the largest, [row, item]."""
 
 
 @runtime_checkable
@@ -198,6 +204,36 @@ class Form(ABC):
             "use a number or an ordinal column, or use predict_proba"
         )
 
+    # ---- the chain rule: answers of a row are scored and drawn one after another
+
+    def n_parts(self, column: Column) -> int:
+        """Number of answers in a cell that are scored and drawn one after another."""
+        return 1
+
+    @abstractmethod
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """log P(what each line says), [line], in the user's units; the lines of `block` are those of `ask`."""
+
+    @abstractmethod
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        """P(outcome) of each answer, [answer, outcome]: a few exclusive outcomes, of which one is drawn first."""
+
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+        """Outcomes that agree with what each line says, [line, outcome]."""
+        return np.ones(outcomes.shape, bool)
+
+    @abstractmethod
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """One draw of each answer given its outcome, as cells by column of the table; it agrees with `within`."""
+
     def from_latent(
         self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
     ) -> NDArray[Any]:
@@ -254,6 +290,14 @@ class Form(ABC):
     def own_units(self, column: Column, low: float, high: float, scale: float) -> str:
         """The ends of an interval of x in the user's units, as text; empty if there are none."""
         return ""
+
+
+LEAST_LOG = -700.0  # of a probability: exp of it is still a positive number
+
+
+def log_of(chance: FloatArray) -> FloatArray:
+    """Logarithms of probabilities, finite for 0."""
+    return np.log(np.maximum(chance, np.exp(LEAST_LOG)))
 
 
 def word(label: Any) -> str:

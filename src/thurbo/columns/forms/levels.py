@@ -24,6 +24,7 @@ from thurbo.columns.forms.form import (
     Trial,
     check_statistic,
     line_weight,
+    log_of,
     word,
 )
 from thurbo.columns.forms.marginals import shares, shares_by_item
@@ -56,6 +57,32 @@ class LevelForm(Form):
             return super().interval(column, ask, level)
         low, high = central_levels(self.probabilities(column, ask), level)
         return np.stack([column.answers_of(low), column.answers_of(high)], axis=1)
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """log of the sum over the levels that each line allows."""
+        chance = self.outcomes(column, ask, part)
+        return log_of((chance * self._levels_of(block, part, chance.shape[1])).sum(axis=1))
+
+    def _levels_of(self, block: Block, part: int, n_levels: int) -> BoolArray:
+        low, high = block.code[:, part, None], block.code_high[:, part, None]
+        return (low <= np.arange(n_levels)) & (np.arange(n_levels) <= high) | (low < 0)
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        return self.probabilities(column, ask)
+
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+        return self._levels_of(block, 0, outcomes.shape[1])
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        return {name: column.answers_of(outcome)}
 
     def from_latent(
         self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
@@ -149,6 +176,27 @@ class OptionForm(LevelForm):
         chance = self.probabilities(column, ask)
         # Distance from the cut orders the options if the table has columns for only some of the selected ones.
         x = cuts[:, 0] + np.where(chance > 0.5, 1.0, -1.0) * (1.0 + np.abs(chance - 0.5))
+        return column.decode_columns(name, x, cuts, np.ones(len(column.sites)))
+
+    def n_parts(self, column: Column) -> int:
+        return len(column.sites)
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        """P(not selected) and P(selected) of one option."""
+        return ask.levels(2, part)
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """`outcome` says of all options whether they are selected, [row, option]."""
+        cuts = np.zeros((len(column.sites), 1))
+        x = np.where(outcome > 0, 1.0, -1.0) * (1.0 + 0.1 * rng.random(outcome.shape))
         return column.decode_columns(name, x, cuts, np.ones(len(column.sites)))
 
     def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:

@@ -25,6 +25,7 @@ from thurbo.columns.forms.form import (
     Trial,
     check_statistic,
     line_weight,
+    log_of,
     word,
 )
 from thurbo.columns.forms.levels import item_answers, item_profile, label_rivals, label_values
@@ -33,6 +34,7 @@ from thurbo.columns.forms.scores import LEAST_CHANCE, ByRival, Tested, tested_la
 
 Column = Any  # a measured column: it has to_user, limited, declared_range, as_columns and standard
 
+N_BANDS = 16  # into which the numbers of a column are divided when they are drawn
 MARGIN_LEVEL = 0.9  # probability of the interval whose half width says how sure an imputed number is
 LOG_LEAST_DENSITY = -87.0  # about the smallest positive number of float32
 
@@ -103,6 +105,62 @@ class NumberForm(Form):
         """Half of the width of the 90 % interval, in the user's units."""
         ends = self.interval(column, ask, MARGIN_LEVEL)
         return Certainty("margin", 0.5 * (ends[:, 1] - ends[:, 0]))
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """The log density of a number, or the log-probability of an interval."""
+        lower, upper, point = block.lower[:, 0], block.upper[:, 0], block.point[:, 0]
+        found = np.zeros(len(lower))
+        if point.any():
+            found = np.where(point, ask.density(np.where(point, lower, 0.0))[0], 0.0)
+        if not point.all():
+            ends = np.where(point, -1.0, lower), np.where(point, 1.0, upper)
+            found = np.where(point, found, log_of(ask.mass(*ends)))
+        return found + block.log_jacobian
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        """P(number is in each of some bands), which have equal shares over all answers."""
+        found = self._spread(column, ask)
+        return np.diff(self._below(found, self._edges(found)), axis=1)
+
+    def _spread(self, column: Column, ask: Ask) -> Distribution:
+        return ask.number()
+
+    def _edges(self, found: Distribution) -> FloatArray:
+        """Ends of the bands in standard units, the first and last of them beyond all numbers."""
+        overall = found.distribution.mean(axis=0)
+        inner = np.interp(np.arange(1, N_BANDS) / N_BANDS, overall, found.grid)
+        return np.concatenate([found.grid[:1], inner, found.grid[-1:]])
+
+    def _below(self, found: Distribution, z: FloatArray) -> FloatArray:
+        """P(· ≤ z), [answer, number]; 0 and 1 at the ends of the grid."""
+        below = np.stack([np.interp(z, found.grid, own) for own in found.distribution])
+        below[:, 0], below[:, -1] = 0.0, 1.0
+        return below
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """By the inverse of the distribution inside the band, or inside the interval that `within` says."""
+        found, rows = self._spread(column, ask), np.arange(len(outcome))
+        below = self._below(found, self._edges(found))
+        low, high = below[rows, outcome], below[rows, outcome + 1]
+        if within is not None:
+            ends = np.stack([within.lower[:, 0], within.upper[:, 0]]).clip(found.grid[0], found.grid[-1])
+            low, high = (
+                np.asarray([np.interp(z, found.grid, own) for z, own in zip(side, found.distribution, strict=True)])
+                for side in ends
+            )
+        level = low + (high - low) * rng.random(len(rows))
+        z = np.asarray([np.interp(at, own, found.grid) for at, own in zip(level, found.distribution, strict=True)])
+        if within is not None:
+            z = np.clip(z, within.lower[:, 0], within.upper[:, 0])
+        return column.as_columns(name, column.limited(column.to_user(z)))
 
     def from_latent(
         self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
@@ -236,6 +294,33 @@ class BandForm(NumberForm):
 
     def probabilities(self, column: Column, ask: Ask) -> FloatArray:
         return ask.bands(*column.standard_edges)
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """The log-probability of a band; of a number or an interval, that of a number."""
+        code = column.codes(block)
+        if (code >= 0).all():
+            return log_of(np.take_along_axis(self.probabilities(column, ask), code[:, None], axis=1)[:, 0])
+        chance = self.probabilities(column, ask)[np.arange(len(code)), np.maximum(code, 0)]
+        return np.where(code >= 0, log_of(chance), super().log_prob(column, ask, block, part))
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        return self.probabilities(column, ask)
+
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+        lower, upper = column.standard_edges
+        inside = (np.asarray(upper) > block.lower[:, :1]) & (np.asarray(lower) < block.upper[:, :1])
+        return inside | ~inside.any(axis=1, keepdims=True)
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        return {name: column.answers_of(outcome)}
 
     def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         if statistic in {"auto", "mode"}:

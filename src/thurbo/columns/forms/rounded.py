@@ -37,6 +37,9 @@ class RoundedForm(NumberForm):
             return column.limited(_most_probable(found, recorded))
         return column.limited(column.to_user(found.quantile(0.5)))
 
+    def _spread(self, column: Column, ask: Ask) -> Distribution:
+        return _spread(column, ask)
+
     def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
         found, tail, recorded = _spread(column, ask), 0.5 * (1.0 - level), _recorded(column)
         return np.stack([recorded(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)

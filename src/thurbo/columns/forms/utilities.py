@@ -24,6 +24,7 @@ from thurbo.columns.forms.form import (
     Trial,
     check_statistic,
     line_weight,
+    log_of,
     word,
 )
 from thurbo.columns.forms.levels import item_answers, item_profile, label_rivals, label_values, parts_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from thurbo.columns.column import Column
 
 COMMON_SHARE, MOST_SHRINKAGE = 0.5, 50.0  # of the answers that a label has
+MOST_DRAWS = 50  # of orders, until they agree with what is known
 MOST_PAIRS = 20_000  # maximum of shown pairs to fit the slope of the baseline
 
 
@@ -66,6 +68,35 @@ class ChoiceForm(Form):
 
         low, high = central_levels(self.probabilities(column, ask), level)
         return np.stack([column.answers_of(low), column.answers_of(high)], axis=1)
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """log P(the label), of one of several their sum; of other orders the log-probability of the order."""
+        chance, which = ask.largest()[0], favourite(block)
+        own = np.where(block.one_of[:, None], block.tier == 1, which[:, None] == np.arange(chance.shape[1]))
+        found = log_of((chance * own).sum(axis=1))
+        other = ~block.one_of & (which < 0)
+        return np.where(other, ask.orders(block.tier), found) if other.any() else found
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        return ask.largest()[0]
+
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+        """Labels that no other one is stated to be above."""
+        return (block.tier < 0) | (block.tier == block.tier.max(axis=1, keepdims=True))
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        if column.has_order:
+            return {name: column.answers_of(outcome)}
+        chosen = (outcome[:, None] == np.arange(len(column.sites))).astype(np.float64)
+        return column.decode_columns(name, chosen, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
 
     def scorable(self, column: Column, block: Block) -> BoolArray:
         return favourite(block) >= 0
@@ -130,6 +161,30 @@ class OrderForm(ChoiceForm):
     def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         check_statistic(statistic)
         return column.decode_columns(name, ask.largest()[1], cuts, np.ones(len(column.sites)))
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        return ask.orders(block.tier)
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """The first item is given; utilities of all items are drawn until they agree with `within`."""
+        x = ask.draw_orders(outcome, rng)
+        for _ in range(MOST_DRAWS if within is not None else 0):
+            assert within is not None
+            wrong = ~_agrees(x, within.tier)
+            if not wrong.any():
+                break
+            x = np.where(wrong[:, None], ask.draw_orders(outcome, rng), x)
+        if within is not None:
+            x = np.where(_agrees(x, within.tier)[:, None], x, _reordered(x, within.tier))
+        return column.decode_columns(name, x, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
 
     def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
         """The probability that the first item is the best."""
@@ -226,6 +281,21 @@ def favourite(block: Block) -> IntArray:
     top = block.tier == block.tier.max(axis=1, keepdims=True)
     known = (block.tier >= 0).all(axis=1) & (top.sum(axis=1) == 1) & ~block.one_of
     return np.where(known, top.argmax(axis=1), -1).astype(np.int32)
+
+
+def _agrees(x: FloatArray, tier: IntArray) -> BoolArray:
+    """Whether utilities [row, item] are in the order of the tiers, [row]; items of tier −1 are not compared."""
+    higher = (tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0)
+    return np.asarray(~(higher & (x[:, :, None] <= x[:, None, :])).any(axis=(1, 2)))
+
+
+def _reordered(x: FloatArray, tier: IntArray) -> FloatArray:
+    """The same utilities, given to the items of each row in the order of their tiers."""
+    found = x.copy()
+    for row in np.flatnonzero(~_agrees(x, tier)):
+        part = np.flatnonzero(tier[row] >= 0)
+        found[row, part[np.lexsort((x[row, part], tier[row, part]))]] = np.sort(x[row, part])
+    return found
 
 
 def best(block: Block) -> FloatArray:
