@@ -24,7 +24,7 @@ from thurbo.inference.meanfield import mean_field
 from thurbo.learning import fit as fitting
 from thurbo.learning import settings, trainer
 from thurbo.learning.start import fold
-from thurbo.queries.features import How, features, hidden_layer
+from thurbo.queries.features import How, hidden_layer
 
 BATCHES = 4 if jax.default_backend() == "cpu" else 16  # updates of one timed epoch, which is one program
 QUEUED = 1 if jax.default_backend() == "cpu" else 8  # calls of a transform, which the device does one after the other
@@ -227,7 +227,7 @@ def transform(sizes: Sizes) -> Path:
     work.copies[cells] += PASSES // 2 * how.n_steps
     work.special["log Φ and hazard", cells] += how.n_steps
     work.special["sigmoid", sizes.rows * sizes.n_hidden] += how.n_steps
-    run = jax.jit(partial(features, how=how), compiler_options=options())
+    run = jax.jit(partial(hidden_layer, how=how), compiler_options=options())
     return Path(lambda: [run(params, evidence) for _ in range(QUEUED)], QUEUED, work)
 
 
