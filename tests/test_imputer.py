@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse
 import sklearn
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
@@ -163,6 +164,14 @@ def test_statistics_clones_and_pickles(imputer: tb.TBMImputer) -> None:
     assert not hasattr(refitted, "feature_names_in_")
     heavy = clone(imputer).fit(frame, sample_weight=np.arange(1, N_ROWS + 1))
     assert not np.array_equal(heavy.model_.cuts_["colour"], imputer.model_.cuts_["colour"])
+
+
+def test_a_sparse_matrix_is_refused_and_the_error_says_what_to_give(imputer: tb.TBMImputer) -> None:
+    """Its stored entries are lists of items for TBM: it has no cells to fill in."""
+    matrix = scipy.sparse.csr_array(np.eye(5))
+    for use in (tb.TBMImputer(**TINY).fit, tb.TBMImputer(**TINY).fit_transform, imputer.transform):
+        with pytest.raises(tb.SchemaError, match=r"sparse matrix \(csr_array\).*X\.toarray\(\) with NaN.*use TBM"):
+            use(matrix)
 
 
 def failures(estimator: Any, expected: dict[str, str] | None = None) -> list[str]:

@@ -13,10 +13,10 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo.errors import check_choice
+from thurbo.errors import SchemaError, check_choice
 from thurbo.estimators.cell_queries import Statistic
 from thurbo.estimators.tbm import TBM
-from thurbo.io.table import as_table
+from thurbo.io.table import as_table, library_of
 
 STATISTICS = ("auto", "mode", "median", "mean")
 
@@ -82,7 +82,7 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_choice("statistic", self.statistic, STATISTICS)
         own = ("statistic", "fill")
         settings = {name: value for name, value in self.get_params(deep=False).items() if name not in own}
-        self.model_ = TBM(**settings).fit(_array_of_rows(X), sample_weight=sample_weight)
+        self.model_ = TBM(**settings).fit(_with_cells(X), sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
         if hasattr(self.model_, "feature_names_in_"):
             self.feature_names_in_ = self.model_.feature_names_in_
@@ -104,7 +104,7 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             A copy of X, in the same library (pandas, polars, ...).
         """
         check_is_fitted(self, "model_")
-        filled = self.model_.impute(_array_of_rows(X), statistic=self.statistic, fill=self.fill)
+        filled = self.model_.impute(_with_cells(X), statistic=self.statistic, fill=self.fill)
         wanted = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
         # scikit-learn puts arrays into frames; from one library to another the columns keep their types only so.
         return filled.to_pandas() if wanted == "pandas" and hasattr(filled, "to_pandas") else filled
@@ -128,8 +128,12 @@ def _signature() -> inspect.Signature:
 TBMImputer.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
-def _array_of_rows(X: Any) -> Any:
+def _with_cells(X: Any) -> Any:
     """A list of rows as an array, of numbers where it holds nothing else; any other table as it is."""
+    if library_of(X) == "scipy":
+        # Its rows are lists of the items that are stored, so no cell is empty, and the result would be no matrix.
+        problem = f"TBMImputer cannot fill in a sparse matrix ({type(X).__name__}): it has no empty cells"
+        raise SchemaError(problem, remedy="give X.toarray() with NaN in empty cells, or use TBM, which reads lists")
     if not isinstance(X, (list, tuple)):
         return X
     as_table(X)  # refuses rows of several lengths, by name
