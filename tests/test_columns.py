@@ -500,6 +500,21 @@ def test_the_edges_of_ranked_bands_are_the_normal_scores_of_their_shares() -> No
     np.testing.assert_allclose(upper[:-1], norm.ppf([0.2, 0.7]), atol=1e-6)
 
 
+@pytest.mark.parametrize("n", [1, 40, 20_000])
+def test_answers_beyond_a_band_without_answers_keep_their_shares(n: int) -> None:
+    """Whatever the units: beyond the last knot the map was extrapolated, and "more" began at a score of 988."""
+    bands = {"less": (None, -551), "-551 to -318": (-551, -318), "-318 to 437": (-318, 437), "more": (437, None)}
+    values = ["less"] * n + ["more"] * n
+    fitted = Banded(bands, transform="rank-normal").fit(cells_of(values))
+    lower, upper = fitted.standard_edges
+    shares = norm.cdf(upper) - norm.cdf(lower)
+    assert (shares > 0).all()
+    between = shares[1] + shares[2]
+    np.testing.assert_allclose([shares[0], between, shares[3]], np.array([n, 0.5, n]) / (2 * n + 0.5), rtol=1e-9)
+    assert [fitted.labels[code] for code in fitted.codes(fitted.encode(cells_of(values)))] == values
+    assert round_trip(Case("apart", Banded(bands, transform="rank-normal"), values))["q"] == values
+
+
 def test_a_number_is_not_rounded_into_the_next_band() -> None:
     case = Case("halves", Banded({"-1 to 0": (-1, 0), "0 to 1": (0, 1)}), ["-1 to 0"])
     assert round_trip(case)["q"] == ["-1 to 0"]

@@ -19,6 +19,7 @@ _KNOTS_OF_ONE = 4.0  # times the cube root of the number of points: more knots f
 _NEIGHBOURS, _FREQUENT, _TIMES = 5, 2, 2.0  # a value as frequent as that, and so many times its neighbours, is a heap
 _MOST_INTERVALS = 5000
 _ROUNDS = 50
+_NO_STEP = 1e-9  # of probability or score
 NONE = np.zeros(0)
 
 
@@ -75,12 +76,21 @@ def _thinned(knots: FloatArray, probability: FloatArray, most: int) -> tuple[Flo
 
 
 def normal_scores(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Knots of a monotone map to normal scores Φ⁻¹(P(e ≤ ·)) of numbers, or of intervals that contain them."""
+    """Knots of a monotone map to normal scores Φ⁻¹(P(e ≤ ·)) of numbers, or of intervals that contain them.
+
+    Half an answer is added to a range between them that has none, so that both its ends have the scores of their shares
+    and no number in it is impossible.
+    """
     knots, probability = distribution(lower, upper)
+    is_empty = np.diff(probability) <= _NO_STEP
+    if is_empty.any():
+        ends = is_empty & ~np.append(is_empty[1:], False)  # the last step of each range
+        added = 0.5 * np.concatenate([[0.0], np.cumsum(ends)])
+        probability = (len(lower) * probability + added) / (len(lower) + added[-1])
     scores = np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
     kept = [0]
-    for place in range(1, len(knots)):  # skip steps without probability, or too small for a finite slope
-        if knots[place] - knots[kept[-1]] > 1e-290 and scores[place] - scores[kept[-1]] > 1e-9:
+    for place in range(1, len(knots)):  # skip the inside of such ranges, and steps too small for a finite slope
+        if knots[place] - knots[kept[-1]] > 1e-290 and scores[place] - scores[kept[-1]] > _NO_STEP:
             kept.append(place)
     return knots[kept].astype(np.float64), scores[kept]
 
