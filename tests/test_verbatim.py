@@ -10,6 +10,7 @@ import contextlib
 import csv
 import io
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -265,8 +266,20 @@ arrow_columns = {
     pa.date32(): st.dates(),
     pa.decimal128(12, 2): st.decimals(-9999, 9999, places=2),
     pa.dictionary(pa.int8(), pa.string()): st.sampled_from(["low", "mid", "02139"]),
-    pa.list_(pa.int32()): st.lists(st.integers(0, 9), max_size=3),
+    pa.list_(pa.int32()): st.lists(st.none() | st.integers(0, 9), max_size=3),
 }
+
+
+def test_a_column_of_empty_lists_is_no_option_of_a_question(tmp_path: Path) -> None:
+    """Beside a column with one value and a name that begins alike, "[]" was its only text."""
+    empty, one = pa.array([[], None, [], None, [None]], pa.list_(pa.int32())), [None, None, None, None, Decimal("0.00")]
+    native = pa.table({"trust": [1, 2, None, 3, 1], "c0": pa.array(one, pa.decimal128(12, 2)), "c1": empty})
+    pq.write_table(native, path := tmp_path / "in.parquet")
+    frame, schema = tb.read(path)
+    assert {"c0", "c1"} <= set(schema.names)
+    out = pq.read_table(tb.write(frame, tmp_path / "out.parquet", like=path))
+    assert out.to_pydict() == native.to_pydict()
+    assert out.schema == native.schema
 
 
 @few

@@ -89,8 +89,16 @@ def changed(before: Cells, after: Cells) -> np.ndarray:
         found[rows] = before.values[rows] != after.values[rows]
         return found
     pairs = zip(before.values[rows].tolist(), after.values[rows].tolist(), strict=True)
-    found[rows] = np.fromiter((frozen(old) != frozen(new) for old, new in pairs), bool, len(rows))
+    found[rows] = np.fromiter((_comparable(old) != _comparable(new) for old, new in pairs), bool, len(rows))
     return found
+
+
+def _comparable(cell: Any) -> Any:
+    """A hashable value that equals itself: a gap in a list is None, since NaN is not equal to NaN."""
+    value = frozen(cell)
+    if isinstance(value, tuple):
+        return tuple(map(_comparable, value))
+    return None if isinstance(value, float) and np.isnan(value) else value
 
 
 Part = dict[str, tuple[np.ndarray, Cells]]  # by column: which rows changed, and the new cells

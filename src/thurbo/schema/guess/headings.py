@@ -94,7 +94,10 @@ def _only_text(cells: Cells) -> str | None:
     """The only value of a column that is ticked by a text."""
     if cells.values.dtype.kind not in "OTU" or not cells.missing.any():
         return None
-    found = set(map(str, cells.values[~cells.missing].tolist()))
+    values = cells.values[~cells.missing].tolist()
+    if not all(isinstance(value, str) for value in values):  # lists and decimals look like a text, and are none
+        return None
+    found = set(values)
     text = found.pop().strip() if len(found) == 1 else ""
     return text if text and not is_word(text) else None
 
