@@ -23,7 +23,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.special import log_ndtr, logsumexp
-from scipy.stats import chisquare, kstest, norm, t
+from scipy.stats import binomtest, chisquare, kstest, norm, t
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -947,3 +947,21 @@ def test_with_jax_as_users_have_it(tmp_path: Any) -> None:
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == "done float32"
     assert run.stderr == ""
+
+
+@pytest.mark.parametrize("settings", [{"event": "seen"}, {"limits": (None, 60)}])
+def test_draws_of_a_censored_number_follow_the_model(settings: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    time, end = rng.exponential(20, 400).round(1) + 1, rng.uniform(20, 100, 400).round(1)
+    seen = time <= (end if "event" in settings else np.inf)
+    table = {"time": np.where(seen, time, end), "seen": seen}
+    model = tb.TBM({"time": tb.Censored(**settings)}, n_hidden=0, max_epochs=0, random_state=0).fit(table)
+    drawn = np.asarray(model.sample(4000, random_state=1)["time"], float)
+    for level in (0.5, 0.9, 0.98):
+        low, high = model.predict_interval({"time": [None], "seen": [None]}, "time", level=level)[0]
+        tails = [drawn < low, drawn > high] if high < 60 or "event" in settings else [drawn < low]
+        for tail in tails:
+            assert binomtest(int(tail.sum()), len(drawn), (1 - level) / 2).pvalue > 2e-5
+    assert drawn.max() == 60 or "event" in settings  # a limit is what can be observed
+    declared = tb.Schema({"time": tb.Censored(lowest=2.0, **settings)}).fit(table)["time"]
+    assert (declared.lowest, declared.highest) == (table["time"].min(), None)  # widened to what was observed

@@ -38,8 +38,11 @@ class Censored(MeasuredColumn):
         As in `Continuous`.
     location, scale, knots, scores : optional
         The map to standard units, as in `Continuous`. `fit` sets them.
-    decimals, lowest, highest : optional
-        Decimals and range of predicted numbers, as in `Continuous`.
+    decimals : int, optional
+        Decimals of predicted numbers, as in `Continuous`.
+    lowest, highest : float, optional
+        Range of predicted and drawn numbers, if there is one; `fit` widens it to what was observed. Without it only
+        `limits` confine them: where numbers are censored, others can lie beyond those that were observed.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a number.
     missing : dict or list, optional
@@ -104,6 +107,11 @@ class Censored(MeasuredColumn):
             self._refuse_guess(part)
             fitted = replace(self, true=None, values=events.values)
         return fitted.learn(*fitted._ends(cells))
+
+    def learn(self, lower: FloatArray, upper: FloatArray) -> Self:
+        fitted = super().learn(lower, upper)
+        declared = {name: getattr(fitted, name) for name in ("lowest", "highest") if getattr(self, name) is not None}
+        return replace(fitted, **{"lowest": None, "highest": None, **declared})
 
     def _refuse_guess(self, part: Cells) -> None:
         """Infer which value means "observed". Two arbitrary values are ambiguous: R's survival accepts 1 and 2."""
