@@ -437,8 +437,10 @@ def test_writing_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "table.sav"
     tb.write(SURVEY[["agree"]], path)
     before = path.read_bytes()
-    with pytest.raises(tb.ThurboError, match=r"cannot write .* rename or convert that column"):
-        tb.write(pd.DataFrame({"no good name": [1]}), path)
+    too_long = pd.DataFrame({"x": [1.0]})
+    too_long.attrs["thurbo"] = Codebook(remarks=("y" * 100,)).to_text()  # a line of SPSS has 80 letters
+    with pytest.raises(tb.ThurboError, match=r"cannot write .* note is too long .* rename or convert that column"):
+        tb.write(too_long, path)
     with pytest.raises(tb.ThurboError, match=r"use one of \.sav \.zsav \.dta"):
         tb.write(SURVEY, tmp_path / "table.por")
     with pytest.raises(tb.ThurboError, match="directory does not exist"):

@@ -20,6 +20,7 @@ from thurbo.errors import SchemaError, ThurboError
 from thurbo.io.codebook import Codebook
 from thurbo.io.notes import Group, Measure, Note, Range, coded, whole
 from thurbo.io.response_sets import add_response_sets
+from thurbo.io.variable_names import renamed, restored
 
 _MEASURES: dict[str, Measure] = {"nominal": "nominal", "ordinal": "ordinal", "scale": "scale"}
 _HEADER = 176  # bytes
@@ -51,7 +52,7 @@ def read_statistical(path: str, suffix: str, encoding: str | None) -> tuple[Any,
             raise
         # Some old files declare UTF-8 wrongly; every byte is a character of the Windows encoding.
         frame, meta = reader(path, **{**options, "encoding": "WINDOWS-1252"})
-    return _without_blanks(frame), _book(meta)
+    return restored(_without_blanks(frame), _book(meta))
 
 
 def _check_header(path: str) -> None:
@@ -122,6 +123,7 @@ def write_statistical(frame: Any, path: str, suffix: str, book: Codebook) -> Non
 
     frame = frame.reset_index(drop=True)
     frame.columns = _names([str(name) for name in frame.columns], suffix)
+    frame, book = renamed(frame, book, suffix)
     coded = {name: _in_codes(frame[name], book.note(name)) for name in frame.columns}
     notes = {name: note for name, (_, note) in coded.items()}
     frame = frame.assign(**{name: _writable(series, suffix) for name, (series, _) in coded.items()})

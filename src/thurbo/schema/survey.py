@@ -108,7 +108,9 @@ def write(
 
     Notes
     -----
-    In SPSS and Stata files, categories of a frame become codes 1, 2, ... with value labels. The columns `.imp` and
+    In SPSS and Stata files, categories of a frame become codes 1, 2, ... with value labels. Names that these formats do
+    not allow ("column 1") are changed ("column_1"), and the original name is the label of a column without a title;
+    `read` restores it from SPSS files. The columns `.imp` and
     `.id` of `stack` are called `Imputation_` and `Row_` in SPSS files, `_mi_m` and `_mi_id` in Stata files.
 
     Examples
