@@ -64,7 +64,8 @@ def test_the_part_that_is_kept() -> None:
 
 
 def test_answers_with_unequal_weights_are_fewer() -> None:
-    assert credibility.effective(np.full(40, 0.3)) == pytest.approx(40)
+    assert credibility.effective(np.full(40, 0.3)) == pytest.approx(12)  # a weight is a number of answers
+    assert credibility.effective(np.asarray([1.5, 0.5] * 20)) == pytest.approx(32)
     assert credibility.effective(np.asarray([1.0, 1.0, 0.0, 0.0])) == pytest.approx(2)
     assert credibility.effective(np.zeros(0)) == 0
 

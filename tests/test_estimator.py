@@ -631,17 +631,21 @@ def test_output_containers_and_pipelines(model: tb.TBM, factored: tb.TBM, frame:
 
 
 def test_sample_weight(model: tb.TBM, frame: pd.DataFrame) -> None:
-    """Weights of any one value are no weights; a row of weight zero leaves the cuts' starting frequencies alone."""
-    for ones in (np.ones(N_ROWS), [2.0] * N_ROWS, pd.Series(np.full(N_ROWS, 0.5))):
+    """Weights of one value from 1 on, or far below, are no weights; rows of weight zero count nowhere."""
+    for ones in (np.ones(N_ROWS), [2.0] * N_ROWS, pd.Series(np.full(N_ROWS, 2.0**-10))):
         same = tb.TBM(COLUMNS, **FIT).fit(frame, sample_weight=ones)
         assert np.array_equal(same.weights_, model.weights_)
+    # Halves are half as many rows: the same frequencies, with more of the half answer that is added to each label.
+    halves = tb.TBM(COLUMNS, **{**FIT, "max_epochs": 0}).fit(frame, sample_weight=[0.5] * N_ROWS)
+    own = 0.5 * np.array([(frame["trust"] == level).sum() for level in LEVELS["trust"]]) + 0.5
+    np.testing.assert_allclose(norm.cdf(halves.cuts_["trust"]), np.cumsum(own)[:2] / own.sum(), atol=1e-5)
     # All rows that say "a lot" weigh nothing, so all that the model knows is that nobody says it.
     silent = (frame["trust"] != "a lot").to_numpy().astype(float)
     own = tb.TBM(COLUMNS, **{**FIT, "learning": tb.Learning(learn_cuts=False), "n_hidden": 0}).fit(
         frame, sample_weight=silent
     )
     counts = np.array([(silent * (frame["trust"] == level)).sum() for level in LEVELS["trust"]])
-    counts = counts * N_ROWS / silent.sum() + 0.5
+    counts = counts + 0.5
     shares = np.cumsum(counts)[:2] / counts.sum()
     np.testing.assert_allclose(norm.cdf(own.cuts_["trust"]), shares, atol=1e-5)
     assert np.isfinite(own.score_samples(frame)).all()

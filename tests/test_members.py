@@ -319,7 +319,8 @@ def test_tables_of_tasks_count_their_tasks_and_choose_their_shrinkage() -> None:
     n = len(members.USUAL_OF_TASKS)
     assert [population.count(parameters, settings, pairs, 20, tasks) for tasks in (199, 200)] == [1, n]
     blocks = pairs.fit({"games": ["a > b; b > c", None, "c > a"]}).compile({"games": ["a > b; b > c", None, "c > a"]})
-    assert population.n_tasks(blocks) == 3
+    assert population.n_tasks(blocks, np.ones(3)) == 3
+    assert population.n_tasks(blocks, np.asarray([0.5, 1.0, 2.0])) == 3
     wanted = members.population(settings, n, 20, False, False, has_lists=True, has_tasks=True)
     assert wanted == list(members.USUAL_OF_TASKS)
     assert len({each.shrinkage for each in wanted}) > 2

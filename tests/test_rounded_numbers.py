@@ -164,7 +164,7 @@ def test_divided_answers_are_self_consistent(seed: int) -> None:
     low = rng.integers(-3, 10, 25) - 0.5
     high = np.where(rng.random(25) < 0.3, np.inf, low + rng.integers(2, 6, 25))
     low = np.where((rng.random(25) < 0.3) & np.isfinite(high), -np.inf, low)
-    values, count = normal_scores._counted(numbers, 1.0, low, high)
+    values, count = normal_scores._counted(numbers, 1.0, low, high, None)
     assert count.sum() == pytest.approx(85)
     inside = (values >= low[:, None]) & (values <= high[:, None])
     part = inside * count / (inside @ count)[:, None]

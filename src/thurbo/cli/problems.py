@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns.cells import BoolArray, Listed
 from thurbo.errors import ThurboError
 from thurbo.io.table import Table, as_table
 from thurbo.schema import Schema
@@ -41,7 +40,7 @@ def _of_one(schema: Schema, source: Table, most: int) -> list[ThurboError]:
     found: list[ThurboError] = []
     kept = np.ones(source.n_rows, bool)
     while len(found) < most:
-        remaining = _only(source, kept)
+        remaining = source if kept.all() else source.take(np.flatnonzero(kept))
         try:
             schema.fit(remaining).compile(remaining)
             schema.weights(remaining)
@@ -56,24 +55,3 @@ def _of_one(schema: Schema, source: Table, most: int) -> list[ThurboError]:
         else:
             break
     return found
-
-
-def _only(source: Table, kept: BoolArray) -> Table:
-    """Some rows of a table."""
-    if kept.all():
-        return source
-
-    def read(place: int) -> Any:
-        values, missing, levels = source.read(place)
-        return values[kept], missing[kept], levels
-
-    lists = {name: _some(listed, kept) for name, listed in source.lists.items()}
-    return replace(source, n_rows=int(kept.sum()), rows=source.rows[kept], read=read, lists=lists)
-
-
-def _some(listed: Listed, kept: BoolArray) -> Listed:
-    """Lists of some rows."""
-    length = np.diff(listed.start)
-    entry = np.repeat(kept, length)
-    start = np.concatenate([[0], np.cumsum(length[kept])])
-    return listed._replace(start=start, which=listed.which[entry], score=listed.score[entry])

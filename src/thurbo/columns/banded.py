@@ -136,12 +136,12 @@ class Banded(LabelledColumn, MeasuredColumn):
         lower, upper = self.edges
         return float(lower[0]), float(upper[-1])
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         lower, upper = self._read(cells)
         is_silent = np.isinf(lower).all() and np.isinf(upper).all()
-        return self.learn(
-            *(self.edges if is_silent else (lower, upper))
-        )  # without answers, the bands determine location and scale
+        if is_silent:  # without answers, the bands determine location and scale
+            return self.learn(*self.edges)
+        return self.learn(lower, upper, weight)
 
     def encode(self, cells: Cells) -> Block:
         return self.confined(*self._read(cells))

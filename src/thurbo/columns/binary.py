@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from thurbo.columns.cells import Cells, Refused, is_label, listing, plain, show, suggestion
+from thurbo.columns.cells import Cells, FloatArray, Refused, is_label, listing, plain, show, suggestion
 from thurbo.columns.labels import LevelColumn
 from thurbo.columns.statements import OneOfStatement, Statement, split
 from thurbo.errors import SchemaError
@@ -78,7 +78,7 @@ class Binary(LevelColumn):
     def n_cuts(self) -> int:
         return 1
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         if self.values is not None:
             return self
         distinct, which = split(cells)[0].factorise()

@@ -95,8 +95,8 @@ class Bounded(MeasuredColumn):
         columns = (self.lower, self.upper, self.center, self.halfwidth)
         return tuple(column for column in columns if isinstance(column, str))
 
-    def fit(self, cells: Cells) -> Self:
-        return self.learn(*self._ends(cells))
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        return self.learn(*self._ends(cells), weight)
 
     def encode(self, cells: Cells) -> Block:
         return self.confined(*self._ends(cells))

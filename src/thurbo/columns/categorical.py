@@ -117,7 +117,7 @@ class Categorical(UtilityColumn):
     def measure(self) -> Measure:
         return "ordinal" if self.ordered else "nominal"
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         if self.categories is not None:
             return self
         found = (value for value in mentioned(cells) if not (self.ordered and isinstance(value, Interval)))

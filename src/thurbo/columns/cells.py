@@ -41,6 +41,14 @@ def is_label(value: Any) -> bool:
     return isinstance(value, (bool, int, str)) or (isinstance(value, float) and bool(np.isfinite(value)))
 
 
+def spellings(value: Any) -> tuple[Any, ...]:
+    """A value and, if it is text that can be read as a number, that number."""
+    try:
+        return (value, float(value)) if isinstance(value, str) and np.isfinite(float(value)) else (value,)
+    except ValueError:
+        return (value,)
+
+
 def show(value: Any) -> str:
     """A value as messages print it: text in quotes, long values shortened."""
     text = f'"{value}"' if isinstance(value, str) else str(plain(value))
@@ -108,6 +116,17 @@ class Listed(NamedTuple):
     scores: str | None = None  # name of the column of scores in the long table, if any
     ordered: bool = False  # only the order of scores within a row is used
 
+    def take(self, rows: NDArray[Any], *, used: bool = False) -> Listed:
+        """The lists of some rows; with `used`, without items that none of them lists."""
+        length = np.diff(self.start)[rows]
+        start = np.concatenate([[0], np.cumsum(length)])
+        entry = np.repeat(self.start[:-1][rows] - start[:-1], length) + np.arange(start[-1])
+        which, items = self.which[entry], self.items
+        if used:
+            kept, which = np.unique(which, return_inverse=True)
+            items = items[kept]
+        return self._replace(start=start, items=items, which=which, score=self.score[entry])
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -127,6 +146,20 @@ class Cells:
 
     def __len__(self) -> int:
         return len(self.missing)
+
+    def take(self, rows: NDArray[Any]) -> Cells:
+        """The cells of some rows, which may repeat; lists keep only items that occur in them."""
+        parts = {name: part.take(rows) for name, part in self.parts.items()}
+        listed = None if self.listed is None else self.listed.take(rows, used=True)
+        own = self.values[rows], self.missing[rows], self.rows[rows]
+        return Cells(self.name, *own, self.ordered_levels, parts, listed)
+
+    def counted(self, weight: FloatArray | None) -> tuple[Cells, FloatArray | None]:
+        """The cells of positive weight and their weights, None if all are one: [row]."""
+        if weight is None or np.all(weight == 1.0):
+            return self, None
+        counts = np.flatnonzero(weight > 0)
+        return (self, weight) if len(counts) == len(weight) else (self.take(counts), weight[counts])
 
     def error(self, position: int, problem: str, remedy: str) -> SchemaError:
         """The error for one cell, which names its row and column."""

@@ -99,17 +99,17 @@ class Censored(MeasuredColumn):
     def source_columns(self, name: str) -> tuple[str, ...]:
         return (name,) if self.event is None else (name, self.event)
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         fitted = self
         part = None if self.event is None else cells.parts.get(self.event)
         if part is not None and self.values is None:
             events = self._events.fit(part)
             self._refuse_guess(part)
             fitted = replace(self, true=None, values=events.values)
-        return fitted.learn(*fitted._ends(cells))
+        return fitted.learn(*fitted._ends(cells), weight)
 
-    def learn(self, lower: FloatArray, upper: FloatArray) -> Self:
-        fitted = super().learn(lower, upper)
+    def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
+        fitted = super().learn(lower, upper, weight)
         declared = {name: getattr(fitted, name) for name in ("lowest", "highest") if getattr(self, name) is not None}
         return replace(fitted, **{"lowest": None, "highest": None, **declared})
 

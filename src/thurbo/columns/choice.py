@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from thurbo.columns.cells import Cells, Refused, collection, listing, plain, show
+from thurbo.columns.cells import Cells, FloatArray, Refused, collection, listing, plain, show
 from thurbo.columns.labels import check_names
 from thurbo.columns.tasks import TaskColumn, Tiers, truths
 from thurbo.errors import SchemaError
@@ -123,10 +123,10 @@ class Choice(TaskColumn):
         sets = () if self._has_fixed_sets else tuple(column for each in self.shown for column in each)
         return tuple(dict.fromkeys((*sets, *(column for _, own in self._answers for column in own))))
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         if self.available and self.items is None:
-            return replace(self, items=tuple(item for item, _ in self.shown)).fit(cells)
-        return super().fit(cells)
+            return replace(self, items=tuple(item for item, _ in self.shown))._fit(cells, weight)
+        return super()._fit(cells, weight)
 
     def _read(self, value: Any) -> list[Tiers]:
         whole = plain(value)

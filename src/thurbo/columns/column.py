@@ -25,6 +25,7 @@ from thurbo.columns.cells import (
     natural,
     plain,
     show,
+    spellings,
     suggestion,
 )
 from thurbo.errors import SchemaError
@@ -90,9 +91,13 @@ class Column(ABC):
     def _check(self) -> None:  # noqa: B027  (most columns have no further checks)
         """Check the settings when the column is created, not when it is used."""
 
+    def fit(self, cells: Cells, weight: FloatArray | None = None) -> Self:
+        """Learn from cells what encoding needs: levels, or location and scale; weight 2 is two cells, 0 is none."""
+        return self._fit(*cells.counted(weight))
+
     @abstractmethod
-    def fit(self, cells: Cells) -> Self:
-        """Learn from the training cells what encoding needs: levels, or location and scale."""
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        """`fit` to cells with positive weights, [row]; None if all weights are one."""
 
     @abstractmethod
     def encode(self, cells: Cells) -> Block:
@@ -435,14 +440,6 @@ def _keyed(pairs: tuple[tuple[Any, str], ...], labels: tuple[Any, ...]) -> tuple
     """{value: text} with keys converted to labels: in hand-written files all keys are text."""
     written = {str(label): label for label in labels}
     return tuple((key if key in labels else written.get(key, key), text) for key, text in pairs)
-
-
-def spellings(value: Any) -> tuple[Any, ...]:
-    """A value and, if it is text that can be read as a number, that number."""
-    try:
-        return (value, float(value)) if isinstance(value, str) and np.isfinite(float(value)) else (value,)
-    except ValueError:
-        return (value,)
 
 
 def _lists(value: Any) -> Any:

@@ -83,21 +83,22 @@ class Continuous(MeasuredColumn):
     def unit(self) -> float:
         return 10.0**-self.decimals if self.rounded and self.decimals is not None else 0.0
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         lower, upper = numbers_or_intervals(self, cells)
         if not self.rounded:
-            return self.learn(lower, upper)
+            return self.learn(lower, upper, weight)
         known = self._precision.widened(lower, upper)._asdict()
         own = replace(self, **known)
-        return replace(own.learn(*own._rounded(lower, upper)), **known)  # the range is that of the numbers
+        return replace(own.learn(*own._rounded(lower, upper), weight), **known)  # the range is that of the numbers
 
-    def _scores(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _scores(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         is_one = upper - lower < 1.5 * self.unit  # or an interval between two numbers
         if not is_one.any():
-            return super()._scores(lower, upper)
+            return super()._scores(lower, upper, weight)
         places = self.decimals or 0
         numbers = self._nearest((lower + upper)[is_one] / 2, places)
-        knots, scores = scores_of_rounded(numbers, self.unit, lower[~is_one], upper[~is_one])
+        counts = None if weight is None else (weight[is_one], weight[~is_one])
+        knots, scores = scores_of_rounded(numbers, self.unit, lower[~is_one], upper[~is_one], counts)
         return self._nearest(knots, places + 1), scores
 
     def encode(self, cells: Cells) -> Block:

@@ -31,7 +31,7 @@ class Unmodelled(Column):
     def source_columns(self, name: str) -> tuple[str, ...]:
         return ()
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         return self
 
     def encode(self, cells: Cells) -> Block:

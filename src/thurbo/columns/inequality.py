@@ -60,7 +60,7 @@ class Inequality(Column):
     def n_cuts(self) -> int:
         return 0
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         return self
 
     def encode(self, cells: Cells) -> Block:

@@ -72,7 +72,7 @@ def with_settings(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "settings": ListSettings(**own)}
 
 
-def orders_are_listed(n_items: int, n_entries: int, n_rows: int, *, usually: bool) -> bool:
+def orders_are_listed(n_items: int, n_entries: float, n_rows: float, *, usually: bool) -> bool:
     """Whether orders are stored as lists: by the number of items and the share of them that rows rank."""
     share = n_entries / max(n_rows * n_items, 1)
     if n_items <= MOST_SHARED and share >= LEAST_SHARE:

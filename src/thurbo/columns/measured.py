@@ -97,22 +97,25 @@ class MeasuredColumn(Column):
 
     # ---- units
 
-    def learn(self, lower: FloatArray, upper: FloatArray) -> Self:
-        """The column with its map to standard units fitted to intervals (or numbers) in the user's units."""
+    def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
+        """The column with its map to standard units fitted to intervals (or numbers) in the user's units.
+
+        `weight` says how many answers each of them stands for; None is one each.
+        """
         known = np.isfinite(lower) | np.isfinite(upper)
-        fitted = self
+        fitted, own = self, None if weight is None else weight[known]
         if self.transform == "rank-normal":
-            knots, scores = self._scores(lower[known], upper[known])
+            knots, scores = self._scores(lower[known], upper[known], own)
             fitted = replace(self, knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
         if self.transform == "rank-normal" and (lower[known] < upper[known]).any():
             location, scale = 0.0, 1.0  # scores are standard normal; those of the middles of intervals are not
         else:
-            location, scale = _location_and_scale(fitted._forward(_middles(lower[known], upper[known])))
+            location, scale = _location_and_scale(fitted._forward(_middles(lower[known], upper[known])), own)
         return replace(fitted, location=location, scale=scale, **self._precision.widened(lower, upper)._asdict())
 
-    def _scores(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _scores(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Knots and scores of "rank-normal"."""
-        return normal_scores(lower, upper)
+        return normal_scores(lower, upper, weight)
 
     @property
     def _precision(self) -> Precision:
@@ -319,13 +322,18 @@ def _middles(lower: FloatArray, upper: FloatArray) -> FloatArray:
     return lower / 2 + upper / 2  # halves first: the sum of two large numbers may overflow
 
 
-def _location_and_scale(values: FloatArray) -> tuple[float, float]:
-    """Mean and standard deviation; scale 1 if all numbers are equal."""
+def _location_and_scale(values: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
+    """Mean and standard deviation, by weight; scale 1 if all numbers are equal."""
     if len(values) == 0:
         return 0.0, 1.0
     if values.min() == values.max():
         return float(values[0]), 1.0
     # Relative to the largest number, so that squares neither overflow nor underflow.
     unit = np.abs(values).max()
-    location, scale = float(unit * np.mean(values / unit)), float(unit * np.std(values / unit))
+    if weight is None or np.all(weight == weight[0]):
+        location, scale = float(unit * np.mean(values / unit)), float(unit * np.std(values / unit))
+    else:
+        mean = np.average(values / unit, weights=weight)
+        spread = np.sqrt(np.average((values / unit - mean) ** 2, weights=weight))
+        location, scale = float(unit * mean), float(unit * spread)
     return location, scale if scale > np.finfo(float).tiny else 1.0

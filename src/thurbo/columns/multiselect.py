@@ -139,7 +139,7 @@ class MultiSelect(LabelledColumn):
     def source_columns(self, name: str) -> tuple[str, ...]:
         return self.mentions or tuple(column for _, column in self._pairs) or (name,)
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         if self.columns is not None:
             return self._fit_columns(cells)
         distinct, _ = cells.hashable().factorise()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 
@@ -21,27 +22,31 @@ _MOST_INTERVALS = 5000
 _ROUNDS = 50
 _NO_STEP = 1e-9  # of probability or score
 NONE = np.zeros(0)
+Side = Literal["left", "right"]
 
 
-def distribution(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+def distribution(
+    lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
     """P(e ≤ ·) at the ends of intervals: the self-consistent estimate (Turnbull, 1976); mid-ranks for points.
 
-    An interval follows the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)).
+    An interval follows the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)). An answer
+    counts by its weight, and n answers are weights that sum to n.
     """
     ends = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
-    n = len(lower)
+    n = len(lower) if weight is None else float(weight.sum())
     if len(ends) == 0:
         return np.zeros(1), np.full(1, 0.5)
     knots = np.unique(ends)
     # A lower point counts 1, an equal point 1/2, and an interval that contains the number 1/2.
-    below = np.searchsorted(np.sort(lower), knots, side="left") + np.searchsorted(np.sort(upper), knots, side="right")
+    below = _passed(lower, weight, knots, "left") + _passed(upper, weight, knots, "right")
     probability = below / (2 * n)
     wide = lower < upper
     knots, probability = _thinned(knots, probability, _MOST_KNOTS if wide.any() else _n_knots(n))
     if wide.any():
-        points = np.sort(lower[~wide])
-        passed = np.searchsorted(points, knots, side="left") + np.searchsorted(points, knots, side="right")
-        pairs, count = _distinct(lower[wide], upper[wide])
+        points, own = lower[~wide], None if weight is None else weight[~wide]
+        passed = _passed(points, own, knots, "left") + _passed(points, own, knots, "right")
+        pairs, count = _distinct(lower[wide], upper[wide], None if weight is None else weight[wide])
         for _ in range(_ROUNDS):
             low, high = (np.where(np.isfinite(e), np.interp(e, knots, probability), e > 0) for e in pairs.T)
             share = (probability - low[:, None]) / np.maximum(high - low, 1e-12)[:, None]
@@ -49,15 +54,32 @@ def distribution(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, Floa
     return knots, probability.clip(0.25 / n, 1 - 0.25 / n)
 
 
-def _distinct(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _passed(numbers: FloatArray, weight: FloatArray | None, knots: FloatArray, side: Side) -> FloatArray:
+    """How many of the numbers are below each knot ("left"), or not above it ("right")."""
+    if weight is None:
+        return np.searchsorted(np.sort(numbers), knots, side=side).astype(np.float64)
+    order = np.argsort(numbers, kind="stable")
+    reached = np.concatenate([[0.0], np.cumsum(weight[order])])
+    return np.asarray(reached[np.searchsorted(numbers[order], knots, side=side)])
+
+
+def _distinct(lower: FloatArray, upper: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Distinct intervals [interval, 2] and their counts; if there are too many, an even selection sorted by ends."""
     order = np.lexsort([upper, lower])
-    few = order[np.linspace(0, len(order) - 1, min(len(order), _MOST_INTERVALS)).astype(np.intp)]
-    pairs, count = np.unique(np.stack([lower[few], upper[few]], axis=1), axis=0, return_counts=True)
-    return pairs, np.asarray(count * (len(order) / len(few)), np.float64)
+    if weight is None:
+        few = order[np.linspace(0, len(order) - 1, min(len(order), _MOST_INTERVALS)).astype(np.intp)]
+        pairs, count = np.unique(np.stack([lower[few], upper[few]], axis=1), axis=0, return_counts=True)
+        return pairs, np.asarray(count * (len(order) / len(few)), np.float64)
+    total = float(weight.sum())
+    if total > _MOST_INTERVALS:  # at the same places as in the list where each interval stands as often as it counts
+        places = np.linspace(0, total - 1, _MOST_INTERVALS).astype(np.intp)
+        order = order[np.searchsorted(np.cumsum(weight[order]), places, side="right").clip(max=len(order) - 1)]
+        weight = np.full(len(lower), total / _MOST_INTERVALS)
+    pairs, which = np.unique(np.stack([lower[order], upper[order]], axis=1), axis=0, return_inverse=True)
+    return pairs, np.asarray(np.bincount(which.ravel(), weight[order], minlength=len(pairs)), np.float64)
 
 
-def _n_knots(n: int) -> int:
+def _n_knots(n: float) -> int:
     """How many knots the distribution of n points has."""
     return int(np.clip(round(_KNOTS_OF_ONE * n ** (1 / 3)), _FEWEST_KNOTS, _MOST_KNOTS))
 
@@ -75,18 +97,21 @@ def _thinned(knots: FloatArray, probability: FloatArray, most: int) -> tuple[Flo
     return knots[chosen], probability[chosen]
 
 
-def normal_scores(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+def normal_scores(
+    lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Knots of a monotone map to normal scores Φ⁻¹(P(e ≤ ·)) of numbers, or of intervals that contain them.
 
     Half an answer is added to a range between them that has none, so that both its ends have the scores of their shares
     and no number in it is impossible.
     """
-    knots, probability = distribution(lower, upper)
+    knots, probability = distribution(lower, upper, weight)
+    n = len(lower) if weight is None else float(weight.sum())
     is_empty = np.diff(probability) <= _NO_STEP
     if is_empty.any():
         ends = is_empty & ~np.append(is_empty[1:], False)  # the last step of each range
         added = 0.5 * np.concatenate([[0.0], np.cumsum(ends)])
-        probability = (len(lower) * probability + added) / (len(lower) + added[-1])
+        probability = (n * probability + added) / (n + added[-1])
     scores = np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
     kept = [0]
     for place in range(1, len(knots)):  # skip the inside of such ranges, and steps too small for a finite slope
@@ -96,16 +121,21 @@ def normal_scores(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, Flo
 
 
 def scores_of_rounded(
-    numbers: FloatArray, unit: float, lower: FloatArray = NONE, upper: FloatArray = NONE
+    numbers: FloatArray,
+    unit: float,
+    lower: FloatArray = NONE,
+    upper: FloatArray = NONE,
+    weights: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Knots at number ± unit / 2 and their normal scores: an interval has the share of its number, as heaps need it.
 
     Half an answer is added between two numbers that are not neighbours, so that no number in a gap is impossible; a
     quarter of an answer of the first and of the last number is for numbers beyond them. Of many different numbers,
     frequent ones have knots of their own, and others some of theirs, so that these are smooth. Answers between `lower`
-    and `upper` are divided among the numbers that are observed there.
+    and `upper` are divided among the numbers that are observed there. `weights` say how many answers each number, and
+    each of these intervals, stands for.
     """
-    values, count = _counted(numbers, unit, lower, upper)
+    values, count = _counted(numbers, unit, lower, upper, weights)
     low, high = values - 0.5 * unit, values + 0.5 * unit
     is_gap = low[1:] - high[:-1] > 0.5 * unit
     low[1:][~is_gap] = high[:-1][~is_gap]  # equal but for rounding errors
@@ -113,7 +143,7 @@ def scores_of_rounded(
     total = before[-1] + count[-1]
     knots, places = np.unique(np.stack([low, high]), return_index=True)
     probability = (np.stack([before, before + count]).ravel()[places] / total).clip(0.25 / total, 1 - 0.25 / total)
-    if len(knots) > (most := _n_knots(len(numbers))):
+    if len(knots) > (most := _n_knots(len(numbers) if weights is None else float(weights[0].sum()))):
         frequent = _are_frequent(values, count, unit)
         thin, _ = _thinned(knots, probability, most)
         kept = np.isin(knots, np.concatenate([thin, low[frequent], high[frequent]]))
@@ -134,12 +164,19 @@ def _are_frequent(values: FloatArray, count: FloatArray, unit: float) -> BoolArr
     return np.asarray((count >= _FREQUENT) & (count >= _TIMES * usual))
 
 
-def _counted(numbers: FloatArray, unit: float, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _counted(
+    numbers: FloatArray,
+    unit: float,
+    lower: FloatArray,
+    upper: FloatArray,
+    weights: tuple[FloatArray, FloatArray] | None,
+) -> tuple[FloatArray, FloatArray]:
     """Numbers and how often each occurs, by self-consistency where only an interval is known."""
-    values, count = np.unique(numbers, return_counts=True)
+    values, which = np.unique(numbers, return_inverse=True)
+    count = np.bincount(which, None if weights is None else weights[0], minlength=len(values)).astype(np.float64)
     if not len(lower):
-        return values, count.astype(np.float64)
-    pairs, n_pairs = _distinct(lower, upper)
+        return values, count
+    pairs, n_pairs = _distinct(lower, upper, None if weights is None else weights[1])
     is_empty = np.searchsorted(values, pairs[:, 0]) == np.searchsorted(values, pairs[:, 1], side="right")
     ends = np.where(np.isfinite(pairs[:, 0]), pairs[:, 0] + 0.5 * unit, pairs[:, 1] - 0.5 * unit)
     values, place = np.unique(np.concatenate([values, ends[is_empty]]), return_inverse=True)  # where none is observed

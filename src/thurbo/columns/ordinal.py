@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from thurbo.columns.cells import Cells, Refused, is_label, listing, plain, show, suggestion
+from thurbo.columns.cells import Cells, FloatArray, Refused, is_label, listing, plain, show, suggestion
 from thurbo.columns.labels import LevelColumn
 from thurbo.columns.statements import Interval, OneOfStatement, Statement, split
 from thurbo.errors import SchemaError
@@ -72,7 +72,7 @@ class Ordinal(LevelColumn):
     def has_order(self) -> bool:
         return True
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         if self.levels is not None:
             return self
         if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:

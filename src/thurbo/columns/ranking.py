@@ -163,7 +163,7 @@ class Ranking(UtilityColumn):
         """Whether unranked items are below all ranked items."""
         return self.unranked == "last" or (self.unranked is None and self.places is not None)
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         if self._pairs or (self.places is not None and self.items is not None):
             return self
         if self.places is not None:
@@ -176,21 +176,20 @@ class Ranking(UtilityColumn):
         is_text = bool(text) or all(isinstance(value, Statement) for value in distinct)
         form: Any = self.cell_format or ("text" if is_text else "lists")
         if self.items is not None:
-            return replace(self, cell_format=form)._laid_out(cells)
+            return replace(self, cell_format=form)._laid_out(cells, weight)
         whole = set(text)
         found = [item for value in text for tier in parse_order(value).tiers for item in tier if item]
         found += [item for item in mentioned(cells) if item not in whole]
-        return replace(self, cell_format=form, items=fitted_labels(cells, found, self))._laid_out(cells)
+        return replace(self, cell_format=form, items=fitted_labels(cells, found, self))._laid_out(cells, weight)
 
-    def _laid_out(self, cells: Cells) -> Self:
+    def _laid_out(self, cells: Cells, weight: FloatArray | None) -> Self:
         """The column with its layout: the listed layout if rows rank few of many items, which saves memory."""
         if self.is_last or self.context or self.listed is not None or len(self.labels) < LEAST_LISTED:
             return self
         distinct, which = cells.factorise()
-        length = np.asarray([*(_length(value) for value in distinct), 0])
-        return replace(
-            self, listed=orders_are_listed(len(self.labels), int(length[which].sum()), len(cells), usually=False)
-        )
+        length = np.asarray([*(_length(value) for value in distinct), 0])[which]
+        sizes = (int(length.sum()), len(cells)) if weight is None else (float(weight @ length), float(weight.sum()))
+        return replace(self, listed=orders_are_listed(len(self.labels), *sizes, usually=False))
 
     def encode(self, cells: Cells) -> Block:
         """Cells as tiers."""

@@ -218,7 +218,7 @@ class Ratings(Column):
 
     # ---- from cells to blocks and back
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         found = read_lists(cells)
         items = self.items if self.items is not None else tuple(map(plain, np.asarray(found.items).tolist()))
         if self.items is None and self.attributes is not None:  # items that nobody has rated are known by theirs
@@ -231,11 +231,12 @@ class Ratings(Column):
         fitted = replace(self, items=items, levels=levels, by=by, score=score)
         if by == "numbers":
             numbers = np.asarray(found.score, np.float64)
-            location = float(numbers.mean()) if len(numbers) else 0.0
+            own = None if weight is None else np.repeat(weight, np.diff(found.start))
+            location, scale = _mean_and_deviation(numbers, own)
             fitted = replace(fitted, **self._precision.widened(numbers, numbers)._asdict())
-            return replace(fitted, location=location, scale=float(numbers.std()) or 1.0 if len(numbers) else 1.0)
+            return replace(fitted, location=location, scale=scale)
         if by == "order" and self.listed is None:
-            return replace(fitted, listed=orders_are_listed(len(items), len(found.score), len(cells), usually=True))
+            return replace(fitted, listed=orders_are_listed(len(items), *_sizes(found, weight), usually=True))
         return fitted
 
     def _way(self, found: Listed, name: str) -> tuple[Any, tuple[Any, ...] | None]:
@@ -391,3 +392,19 @@ def _distinct(score: NDArray[Any], most: int) -> NDArray[Any] | None:
         return None
     found = np.unique(score)
     return found if len(found) <= most else None
+
+
+def _mean_and_deviation(numbers: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
+    """Mean and standard deviation of scores, by weight; 0 and 1 without any, and 1 if all are equal."""
+    if not len(numbers):
+        return 0.0, 1.0
+    mean = np.average(numbers, weights=weight)
+    deviation = numbers.std() if weight is None else np.sqrt(np.average((numbers - mean) ** 2, weights=weight))
+    return float(mean), float(deviation) or 1.0
+
+
+def _sizes(found: Listed, weight: FloatArray | None) -> tuple[float, float]:
+    """Number of entries and of rows, by weight."""
+    if weight is None:
+        return len(found.score), len(found.start) - 1
+    return float(weight @ np.diff(found.start)), float(weight.sum())

@@ -119,7 +119,7 @@ class TaskColumn(LabelledColumn):
 
     # ---- cells
 
-    def fit(self, cells: Cells) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
         read = self._orders(cells)
         sizes = [len([item for tier in task for item in tier]) for tasks in read for task in tasks]
         fitted = self

@@ -363,7 +363,7 @@ class CellQueries(FittedModel, TransformerMixin):
             if share.weight is not None:
                 sizes = {"n_hidden": self.params_.n_hidden, "n_factors": self.params_.n_factors}
                 model = clone(self).set_params(schema=self.schema_, random_state=share.seed, verbose=False, **sizes)
-                rows = model.fit(asked.table, sample_weight=share.weight)._finished()._read(asked.table)
+                rows = model._fit(asked.table, share.weight, drop=False)._finished()._read(asked.table)
             for member, own_rows, own_share in model._shares(rows, share):
                 cell_by_cell = method == "auto" and member._is_by_prediction and items is None
                 own = "sequential" if cell_by_cell and not own_rows.evidence.spans_cells else method

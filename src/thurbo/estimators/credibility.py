@@ -27,8 +27,8 @@ def part(chance: np.ndarray, shares: np.ndarray, n_parameters: int, n_answers: f
 
 
 def effective(weight: np.ndarray) -> float:
-    """The number of equally weighted answers that say as much as these, (Σ w)² / Σ w²."""
-    return float(weight.sum() ** 2 / max(float(weight @ weight), 1e-12))
+    """The number of equally weighted answers that say as much as these: (Σ w)² / Σ w², and not more than Σ w."""
+    return min(float(weight.sum()), float(weight.sum() ** 2 / max(float(weight @ weight), 1e-12)))
 
 
 def anchors(

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from thurbo import _runtime
 from thurbo.columns.forms.scores import Tested, calibration_bins, pooled, surprises
 from thurbo.errors import ThurboError
-from thurbo.estimators.fitted_model import weights
+from thurbo.estimators.fitted_model import rows_that_count
 from thurbo.estimators.tbm import TBM
 from thurbo.io.table import as_table
 from thurbo.learning import monitor
@@ -64,14 +64,15 @@ def evaluate(
     logistic, boosting : bool, default=True
         Whether to fit the regressions, and gradient boosting (trees of 8 leaves, rate 0.08, 20 to 100 rounds).
     method, sample_weight, verbose
-        As in `TBM.evaluate`, `TBM.fit` and `TBM`. In rows of weight 0 nothing is hidden.
+        As in `TBM.evaluate`, `TBM.fit` and `TBM`. Rows of weight 0 are left out of everything.
 
     Returns
     -------
     Evaluation
         Accuracy, log score, errors and calibration, for each column and overall. `gain_logistic` and the like are mean
         differences of log scores, model − baseline, with 95 % intervals (`_low`, `_high`) that allow for several
-        answers of one row. `masks` has the hidden answers of each fit. Print it to see a table.
+        answers of one row. `masks` has the hidden answers of each fit, in rows of positive weight. Print it to see a
+        table.
 
     Notes
     -----
@@ -121,11 +122,12 @@ def _evaluate(
 ) -> Evaluation:
     """Hide, fit and score, for every mask that `choose` gives."""
     _runtime.prepare()
-    table = as_table(X)
+    rows = rows_that_count(as_table(X), sample_weight, model)
+    weight, own = rows.weight, None if sample_weight is None else np.asarray(sample_weight)[rows.places]
     # Types and labels; which blocks of questions have answers is part of each fit.
-    schema = clone(model).set_params(schema=model._schema(table), missing="ignorable")._fitted_schema(table)
-    table = withheld.with_lists(table, schema)
-    blocks, weight = schema.compile(table), weights(schema, table, sample_weight)
+    schema = clone(model).set_params(missing="ignorable")._fitted_schema(rows.schema, rows.table, weight)
+    table = withheld.with_lists(rows.table, schema)
+    blocks = schema.compile(table)
     groups = folding.answers(table, schema, blocks, weight > 0, rng)
     masks, tests, seconds = choose(groups), list[Tested](), list[float]()
     with monitor.progress(len(masks), chosen.verbose) as tell:
@@ -134,7 +136,7 @@ def _evaluate(
             started = time.perf_counter()
             fitted = clone(model).set_params(schema=schema, checkpoint=None, verbose=False)
             shown = withheld.without(table, schema, blocks, mask)
-            fitted.fit(shown, sample_weight=sample_weight)._finished()
+            fitted.fit(shown, sample_weight=own)._finished()
             seconds.append(time.perf_counter() - started)
             # The table without the hidden answers is also what predictions are made from.
             rest, whole = fitted._question(fitted._read(shown), chosen.method), fitted.schema_.compile(table)

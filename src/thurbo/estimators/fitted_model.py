@@ -272,3 +272,43 @@ def weights(
     given = settings.row_weights(sample_weight, table.n_rows)
     own = schema.weights(table, missing_columns=missing_columns)
     return given if own is None else settings.row_weights(given * own, table.n_rows)
+
+
+class Weighted(NamedTuple):
+    """Rows of a table that count: those with a positive weight."""
+
+    table: Table
+    schema: Schema  # not fitted
+    weight: np.ndarray  # [row] how many rows each row stands for
+    places: np.ndarray  # [row] in the whole table
+
+    def in_whole(self, values: np.ndarray, n_rows: int) -> np.ndarray:
+        """Values [row, ...] for the rows of the whole table; NaN in rows that do not count."""
+        found = np.full((n_rows, *values.shape[1:]), np.nan, values.dtype)
+        found[self.places] = values
+        return found
+
+
+def rows_that_count(table: Table, sample_weight: Any, estimator: Any, *, drop: bool = True) -> Weighted:
+    """The rows that an estimator is fitted to, and the schema, which nothing in rows of weight 0 decides.
+
+    Without `drop`, these are all rows. Refuses tables that no model can be fitted to.
+    """
+    if table.n_rows == 0:
+        raise SchemaError("the table has no rows", remedy="give at least one row to learn from")
+    if not table.names:
+        # In scikit-learn's words, which its own checks of estimators look for.
+        problem = f"Found a table with 0 feature(s) (shape=({table.n_rows}, 0)) while a minimum of 1 is required"
+        raise SchemaError(problem, remedy="give at least one column")
+    given, places = settings.row_weights(sample_weight, table.n_rows), np.arange(table.n_rows)
+    if drop and not given.all():
+        places = np.flatnonzero(given)
+        table, given = table.take(places), given[places]
+    schema = estimator._schema(table)
+    own = schema.weights(table)
+    if drop and own is not None and not own.all():
+        counts = np.flatnonzero(own)
+        table, given, places = table.take(counts), given[counts], places[counts]
+        if estimator.schema is None:
+            schema = estimator._schema(table) | {name: each for name, each in schema.items() if each.role == "weight"}
+    return Weighted(table, schema, weights(schema, table, given), places)

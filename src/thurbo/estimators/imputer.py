@@ -72,7 +72,7 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
             Exists for scikit-learn.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row.
+            Weight of each row, as in `TBM.fit`.
 
         Returns
         -------

@@ -9,6 +9,7 @@ import numpy as np
 
 from thurbo.errors import ThurboError
 from thurbo.estimators.fitted_model import FittedModel, weights
+from thurbo.io.table import as_table
 from thurbo.learning import fit as fitting
 from thurbo.learning import monitor
 from thurbo.queries import seen
@@ -33,7 +34,7 @@ class PartialFit(FittedModel):
         y : ignored
             Exists for scikit-learn.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row.
+            Weight of each row, as in `fit`.
 
         Returns
         -------
@@ -54,16 +55,19 @@ class PartialFit(FittedModel):
             usual = {"max_epochs": model.max_epochs, "learning": model.learning, "members": model.members}
             plain = None if model.learning is None else replace(model.learning, posterior_smoothing=None)
             try:
-                model.set_params(max_epochs=0, learning=plain, members=1).fit(X)
+                model.set_params(max_epochs=0, learning=plain, members=1).fit(X, sample_weight=sample_weight)
             finally:
                 model.set_params(**usual)
         return self._go_on(X, sample_weight, model._settings(self.schema_))
 
     def _go_on(self, X: Any, sample_weight: Any, chosen: dict[str, Any]) -> Self:
-        asked = self._read(X)
         assert self._training is not None
         state, plan, seed = self._training
-        weight = weights(self.schema_, asked.table, sample_weight)
+        table = as_table(X)
+        weight = weights(self.schema_, table, sample_weight)
+        if not weight.all():
+            table, weight = table.take(np.flatnonzero(weight)), weight[weight > 0]
+        asked = self._read(table)
         data = fitting.Data(self.schema_, asked.blocks, asked.evidence, weight)
         fitted = fitting.go_on(chosen, data, state, plan, seed)
         for name, more in n_ratings(self.schema_, asked.blocks).items():

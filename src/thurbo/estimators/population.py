@@ -112,9 +112,10 @@ def has_tasks(schema: Schema) -> bool:
     return bool(schema.listed) and all(schema[name].has_tasks for name in schema.listed)
 
 
-def n_tasks(blocks: Mapping[str, Block]) -> int:
-    """Number of tasks of a table."""
-    return sum(len(own.tier) // own.tasks.size for own in blocks.values() if own.tasks is not None)
+def n_tasks(blocks: Mapping[str, Block], weight: np.ndarray) -> int:
+    """Number of tasks of a table, by the weights of its rows."""
+    found = (line_weight(own, weight).sum() / own.tasks.size for own in blocks.values() if own.tasks is not None)
+    return round(float(sum(found)))
 
 
 def can_draw(chosen: Mapping[str, Any], data: Data) -> bool:
@@ -166,7 +167,7 @@ def fit(
     rng, missing, listed = np.random.RandomState(seed), chosen["missing"], data.schema.listed
     informed = with_answered(data.schema, table, alone=True) if missing == "auto" and not listed else data.schema
     has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
-    wanted = members.population(chosen, n, data.evidence.n_rows, *has, bool(listed), has_tasks(data.schema))
+    wanted = members.population(chosen, n, data.n_counted, *has, bool(listed), has_tasks(data.schema))
     n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
     most = members.MOST_OF_LISTS if listed else members.MOST_HELD_OUT
     share = min(_share_held_out(data), most / max(n_answers, 1))
@@ -322,7 +323,7 @@ def _share_held_out(data: Data) -> float:
     """Share of the answers that weigh the members; of few tasks a larger one."""
     if not has_tasks(data.schema):
         return members.SHARE_HELD_OUT
-    wanted = members.TASKS_HELD_OUT / max(n_tasks(data.blocks), 1)
+    wanted = members.TASKS_HELD_OUT / max(n_tasks(data.blocks, data.weight), 1)
     return float(np.clip(wanted, members.SHARE_HELD_OUT, members.MOST_OF_TASKS))
 
 

@@ -40,7 +40,7 @@ def column(chosen: Mapping[str, Any], data: Data) -> str | None:
     (name,) = data.schema.listed
     own, entries = data.schema[name], data.blocks[name].entries
     is_able = own.family == "levels" and not own.has_tasks and own.learning_settings.get("draws", 0) > 0
-    is_enough = entries is not None and len(entries.site) >= LEAST_ENTRIES and bool((data.weight == 1).all())
+    is_enough = entries is not None and len(entries.site) >= LEAST_ENTRIES and bool((data.relative_weight == 1).all())
     return name if is_able and is_enough else None
 
 

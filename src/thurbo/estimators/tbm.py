@@ -21,7 +21,7 @@ from thurbo import _runtime
 from thurbo.columns import Column
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
 from thurbo.estimators import model_file, population
-from thurbo.estimators.fitted_model import weights
+from thurbo.estimators.fitted_model import rows_that_count
 from thurbo.estimators.item_queries import ItemQueries
 from thurbo.estimators.partial_fit import PartialFit
 from thurbo.estimators.row_queries import RowQueries
@@ -138,7 +138,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     time_spent_ : dict
         Seconds of "reading", "compiling" and "training", and the whole time of `fit` ("total").
     posteriors_ : ndarray of shape (n_rows, K)
-        Probabilities of the hidden units for the training rows, averaged over epochs; only with `posterior_smoothing`.
+        Probabilities of the hidden units for the training rows, averaged over epochs; only with `posterior_smoothing`,
+        and NaN in rows of weight 0.
     n_ratings_ : dict of ndarray
         For each `Ratings` or `Ranking` column, how many training rows rate or rank each item.
     n_features_in_, feature_names_in_
@@ -269,7 +270,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         y : ignored
             Exists for scikit-learn.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row. If the schema has a `Weight` column, the two are multiplied.
+            How many rows each row stands for; one of weight 0 is not read. Weights with a mean above 1 or below 0.1 are
+            scaled to mean one. If the schema has a `Weight` column, the two are multiplied.
 
         Returns
         -------
@@ -298,22 +300,26 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         >>> model.site_names_
         ['a', 'b.x', 'b.y', 'b.z']
         """
+        return self._fit(X, sample_weight)
+
+    def _fit(self, X: Any, sample_weight: Any, *, drop: bool = True) -> Self:
+        """`fit`; without `drop`, rows of weight 0 stay in the table, so that refits of one table share programs."""
         timer = clock.Clock()
         settings.flat(self.get_params(deep=False))  # refuses bad values before any work
         _runtime.prepare()
-        table = as_table(X)
-        schema = self._fitted_schema(table)
+        rows = rows_that_count(whole := as_table(X), sample_weight, self, drop=drop)
+        table, weight = rows.table, rows.weight
+        schema = self._fitted_schema(rows.schema, table, weight)
         blocks = schema.compile(table)
         warn_of_swamped_columns(table, blocks, schema.row_names(table))
         reading = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
         chosen = self._settings(schema)
         evidence = packing.pack(blocks.values(), chosen["unobserved"], reading=reading, most_widths=0)
-        weight = weights(schema, table, sample_weight)
         data = fitting.Data(schema, blocks, evidence, weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._population, self._training = None, None
         _, max_epochs = fitting.lengths(chosen, data)
-        counts = table.n_rows, population.n_tasks(blocks), population.can_draw(chosen, data)
+        counts = data.n_counted, population.n_tasks(blocks, weight), population.can_draw(chosen, data)
         n_members = population.count(self.get_params(deep=False), chosen, schema, *counts)
         with monitor.progress(max_epochs, self.verbose) as on_epoch:
             if n_members > 1:
@@ -324,7 +330,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         self._training, self.time_spent_ = (fitted.state, plan, seed), timer.spent()
         self._keep_table(table, data)
         if plan.posterior_smoothing:
-            self.posteriors_ = self._smoothed(table, np.asarray(fitted.state.posteriors), learned_from)
+            self.posteriors_ = rows.in_whole(self._smoothed(table, fitted.state.posteriors, learned_from), whole.n_rows)
         return self
 
     def _fit_population(
@@ -356,23 +362,17 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
             del self.feature_names_in_
         self.__dict__.pop("posteriors_", None)
 
-    def _fitted_schema(self, table: Table) -> Schema:
-        """The schema fitted to a table; refuses tables that no model can be fitted to."""
-        if table.n_rows == 0:
-            raise SchemaError("the table has no rows", remedy="give at least one row to learn from")
-        if not table.names:
-            # In scikit-learn's words, which its own checks of estimators look for.
-            problem = f"Found a table with 0 feature(s) (shape=({table.n_rows}, 0)) while a minimum of 1 is required"
-            raise SchemaError(problem, remedy="give at least one column")
-        schema = self._schema(table).fit(table)
+    def _fitted_schema(self, schema: Schema, table: Table, weight: np.ndarray) -> Schema:
+        """The schema fitted to a table; refuses one without any column to model."""
+        schema = schema.fit(table, sample_weight=weight)
         if schema.n_sites == 0:
             raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
         return with_answered(schema, table) if self.missing == "informative" else schema
 
-    def _smoothed(self, table: Table, posteriors: np.ndarray, learned_from: np.ndarray) -> np.ndarray:
+    def _smoothed(self, table: Table, posteriors: Any, learned_from: np.ndarray) -> np.ndarray:
         """Smoothed posteriors of all rows; held-out rows have none, so theirs are inferred."""
         if len(learned_from) == table.n_rows:
-            return posteriors
+            return np.asarray(posteriors)
         every = self.transform(table)[:, : self.params_.n_hidden]
         every[learned_from] = posteriors
         return every
@@ -390,7 +390,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         if self.schema is None:
             if (names := looks_long(table)) is not None:
                 message = f"if each line is one score of an item, use from_long(X, {names[0]!r}, {names[1]!r}, score)"
-                warnings.warn(message, SchemaWarning, stacklevel=4)
+                warnings.warn(message, SchemaWarning, stacklevel=5)
             return Schema.infer(table)
         if isinstance(self.schema, Schema):
             return self.schema

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -64,6 +64,21 @@ class Table:
             raise SchemaError("the table has no such column", column=name, remedy=remedy)
         values, missing, ordered_levels = self.read(self.places[name])
         return Cells(name, values, missing, self.rows, ordered_levels, listed=self.lists.get(name))
+
+    def take(self, rows: NDArray[Any]) -> Table:
+        """Some rows of the table, in this order; they may repeat, and keep their labels.
+
+        A column that has numbers only in these rows is a column of numbers. Lists of a long table lose items that none
+        of the rows lists; those of a sparse matrix keep its columns.
+        """
+
+        def read(place: int) -> _Column:
+            values, missing, levels = self.read(place)
+            values, missing = values[rows], missing[rows]
+            return _narrowed(values, missing) if values.dtype.kind == "O" else values, missing, levels
+
+        lists = {name: listed.take(rows, used=self.owner is not None) for name, listed in self.lists.items()}
+        return replace(self, n_rows=len(rows), rows=np.asarray(self.rows)[rows], read=read, lists=lists, native=None)
 
 
 def library_of(X: Any) -> str:

@@ -37,7 +37,17 @@ class Data(NamedTuple):
     schema: Schema
     blocks: Mapping[str, Block]
     evidence: Buckets
-    weight: np.ndarray
+    weight: np.ndarray  # [row] how many rows each row stands for
+
+    @property
+    def relative_weight(self) -> np.ndarray:
+        """Weights of rows in the objective: with mean one, and in single precision."""
+        return np.asarray(self.weight / self.weight.mean(), np.float32)
+
+    @property
+    def n_counted(self) -> int:
+        """Number of rows by weight, which decides how large models are."""
+        return max(1, round(float(self.weight.sum())))
 
     @property
     def n_cuts(self) -> int:
@@ -193,7 +203,7 @@ def size_of(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
     """Numbers of hidden units and factors."""
     if data.schema.listed:
         return settings.sizes_of_lists(chosen)
-    return sizes.by_rule(chosen, data.evidence.n_rows, data.schema.n_sites)
+    return sizes.by_rule(chosen, data.n_counted, data.schema.n_sites)
 
 
 def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]) -> Outcome:
@@ -207,7 +217,7 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
     state = start(key_start, data, size, int(chosen["n_chains"]), plan, n_rows - n_held)
     cells, max_epochs = lengths(chosen, data)
     order = np.asarray(jax.random.permutation(key_split, n_rows)) if n_held else np.arange(n_rows)
-    every = course.Rows(data.evidence, np.asarray(data.weight, np.float32))
+    every = course.Rows(data.evidence, data.relative_weight)
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
     seen = seen._replace(evidence=seen.evidence.on_device())
     length = course.Length(cells, max_epochs, float(chosen["learning_rate"]))
@@ -244,7 +254,7 @@ def lengths(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
 def go_on(chosen: Mapping[str, Any], data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:
     """One more pass over new rows at the full rate; smoothed posteriors of the first rows are not updated."""
     plan = replace(plan, posterior_smoothing=0.0)
-    rows = course.Rows(data.evidence.on_device(), np.asarray(data.weight, np.float32))
+    rows = course.Rows(data.evidence.on_device(), data.relative_weight)
     cells, _ = lengths(chosen, data)
     length = course.Length(cells, 1, float(chosen["learning_rate"]), falls=False)
     key = jax.random.fold_in(jax.random.key(seed), state.step)

@@ -256,7 +256,7 @@ def _prepared(
     found = {}
     for reading in {each.reading for each in members}:
         own = data[reading]
-        padding, evidence, weight = own.padding, own.evidence, np.asarray(own.weight, np.float32)
+        padding, evidence, weight = own.padding, own.evidence, own.relative_weight
         if padding is not None:
             evidence = padding.table(evidence)
             weight = np.resize(weight, evidence.buckets[0].n_rows)

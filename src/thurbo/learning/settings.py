@@ -26,6 +26,7 @@ PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # mean-field steps: for multi-predict
 LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # minimum rows to hold some out; maximum held out
 AUTO_UPDATES, UPDATES_OF_MANY_UNITS = 3000, 8000  # target number of gradient steps of "auto" epochs
 LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # lists: units and factors, cells, steps
+LEAST_MEAN_WEIGHT = 0.1  # of rows, for weights to be numbers of rows
 AUTO_MARGINAL_WEIGHT = 0.3
 # Above so many hidden units, shares of other objectives and the rate are lower. Of a table without factors, training is
 # longer and units are sparse: a linear classifier of images was wrong in 2.2 %, and in 2.5 % without this.
@@ -137,7 +138,11 @@ def _check_size(name: str, value: int) -> None:
 
 
 def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
-    """Weights of rows, scaled to mean one."""
+    """How many rows each row stands for: half a row twice is the row once.
+
+    Other than that the unit of weights is arbitrary (shares of a population, people of a country): they are scaled to
+    mean one if their mean is above one, so that weights do not make more rows than there are, or below a tenth.
+    """
     if sample_weight is None:
         return np.ones(n_rows)
     try:
@@ -151,7 +156,8 @@ def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
         raise ThurboError(f"row {bad[0]}: sample_weight {weight[bad[0]]} is not a number of zero or more")
     if weight.sum() == 0:
         raise ThurboError("sample_weight is zero for every row; give at least one row a positive weight")
-    return weight / weight.mean()
+    mean = weight[weight > 0].mean()
+    return weight if LEAST_MEAN_WEIGHT <= mean <= 1.0 else weight / mean
 
 
 def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:

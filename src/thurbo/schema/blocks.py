@@ -33,6 +33,23 @@ def with_row_names(columns: Mapping[str, Column], source: Table) -> Table:
     return source
 
 
+def fit_columns(columns: Mapping[str, Column], source: Table, weight: Any) -> tuple[dict[str, Column], Table]:
+    """The columns fitted to the rows of positive weight, and these rows; None is weight one."""
+    source = with_row_names(columns, source)
+    if weight is not None:
+        weight = np.asarray(weight, np.float64)
+        if weight.shape != (source.n_rows,) or not np.all(weight >= 0):
+            problem = f"sample_weight of shape {weight.shape} is not one number of at least 0 for each row"
+            raise SchemaError(problem, remedy=f"give {source.n_rows} numbers")
+        counts = np.flatnonzero(weight)
+        source, weight = (source, weight) if len(counts) == len(weight) else (source.take(counts), weight[counts])
+    fitted = {
+        name: column.fit(cells_of(columns, source, name), weight) if column.source_columns(name) else column
+        for name, column in columns.items()
+    }
+    return fitted, source
+
+
 def compile_table(
     columns: Mapping[str, Column],
     source: Table,

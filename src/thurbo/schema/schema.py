@@ -19,7 +19,7 @@ from thurbo.columns.column import check_column
 from thurbo.columns.labels import warn_of_many_levels, warn_of_spellings
 from thurbo.errors import SchemaError
 from thurbo.io.table import as_table
-from thurbo.schema.blocks import MissingColumns, cells_of, compile_table, with_row_names
+from thurbo.schema.blocks import MissingColumns, compile_table, fit_columns, with_row_names
 from thurbo.schema.display import as_html, as_text
 from thurbo.schema.guess.infer import infer
 from thurbo.schema.guess.skipped import find_skips
@@ -215,13 +215,15 @@ class Schema(Sites):
         reasons[source.owner] = "the row identifier of the long table"
         return cls({source.owner: Id(), **others, **lists}, reasons=reasons, titles=found.titles)
 
-    def fit(self, frame: Any) -> Schema:
+    def fit(self, frame: Any, *, sample_weight: Any = None) -> Schema:
         """A copy with every column fitted to a table: levels, locations and scales.
 
         Parameters
         ----------
         frame : table
             Any table that `infer` takes; it must have the columns of the schema.
+        sample_weight : array-like of shape (n_rows,), optional
+            How many rows each row stands for: 2 is two rows, 0 is none. The `Weight` column is not used.
 
         Returns
         -------
@@ -234,11 +236,7 @@ class Schema(Sites):
         >>> tb.Schema({"party": tb.Categorical()}).fit({"party": ["Red", "Blue", "Red"]})["party"].labels
         ('Blue', 'Red')
         """
-        source = with_row_names(self._columns, as_table(frame))
-        fitted = {
-            name: column.fit(cells_of(self._columns, source, name)) if column.source_columns(name) else column
-            for name, column in self._columns.items()
-        }
+        fitted, source = fit_columns(self._columns, as_table(frame), sample_weight)
         warn_of_many_levels(fitted)
         return self._with(fitted, find_skips(fitted, source) if self._skips is None else None)
 
