@@ -51,9 +51,10 @@ bench: venv
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.epochs --quick
 
+# -E: names that moved to another page would count as documented twice. Examples run again only if they changed.
 docs: venv
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
-	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W -b html docs docs/_build/html
 
 clean:
 	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache

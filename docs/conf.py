@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import thurbo
@@ -34,7 +35,9 @@ python_maximum_signature_line_length = 88
 
 html_theme = "pydata_sphinx_theme"
 html_title = "thurbo"
-html_sidebars = {"**": ["sidebar-nav-bs"]}  # only the reference has pages below it; elsewhere the column is left out
+# Only the reference and the gallery have pages below them; elsewhere a side column would be empty.
+html_sidebars = {page.stem: [] for page in Path(__file__).parent.glob("*.md")}
+html_sidebars |= {"research/*": []} | {name: ["sidebar-nav-bs.html"] for name in ("api", "reference/*", "gallery/*")}
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
