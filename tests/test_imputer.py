@@ -212,7 +212,7 @@ def test_scikit_learns_own_checks_of_the_imputer() -> None:
 
 @pytest.mark.slow
 def test_scikit_learns_own_checks_of_the_model() -> None:
-    reason = "a row of weight two standardises and starts a fit otherwise than the same row twice"
+    reason = "weights with a mean above one are scaled to mean one, and a batch has rows, whatever their weights"
     data = ("dense", "sparse")
     known = {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in data}
     assert failures(tb.TBM(**TINY), known) == []

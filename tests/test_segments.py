@@ -13,6 +13,7 @@ import thurbo as tb
 from tests.known import SCHEMA as KNOWN
 from tests.known import known_model
 from thurbo.errors import ThurboError
+from thurbo.io.table import as_table
 from thurbo.queries.predict import from_latent
 from thurbo.queries.segments import Segments, segments
 
@@ -131,6 +132,21 @@ def test_profiles_tell_what_is_over_and_under_represented(found: Segments) -> No
             single = [each["column"] for each in record[side] if each["column"] != "media"]
             assert len(single) == len(set(single))  # one line for each question
     assert max((each["z"] for each in middle["over"]), default=0) < max(each["z"] for each in smallest["over"])
+
+
+def test_rows_of_weight_zero_move_no_segment(planted: Planted) -> None:
+    """Far rows of weight zero are in the nearest segment; all others are where they are without them."""
+    extra = np.arange(7)
+    weight = np.concatenate([np.zeros(7), np.ones(len(planted.features))])
+    far = np.concatenate([1e6 * (1 + planted.features[extra]), planted.features])
+    order = np.concatenate([extra, np.arange(len(planted.features))])
+    rows = planted.schema.compile(as_table(planted.frame).take(order))
+    found = segments(planted.schema, rows, far, weight, "auto", np.random.RandomState(0))
+    alone = planted.cut()
+    np.testing.assert_array_equal(found.labels[7:], alone.labels)
+    np.testing.assert_allclose(found.stability, alone.stability)
+    assert [each["share"] for each in found.profiles] == pytest.approx([each["share"] for each in alone.profiles])
+    assert (found.agreement, found.silhouette) == pytest.approx((alone.agreement, alone.silhouette))
 
 
 def test_rows_count_by_their_weight(planted: Planted) -> None:

@@ -18,7 +18,6 @@ from thurbo.estimators.relation_queries import RelationQueries
 from thurbo.evidence.pack import Reading, pack
 from thurbo.io import build
 from thurbo.io.table import as_table
-from thurbo.learning import settings
 from thurbo.queries import diagnose, inequalities, methods, predict, sample, score, seen
 from thurbo.queries.evaluate import masked as evaluate
 from thurbo.queries.evaluate.evaluation import Evaluation
@@ -320,8 +319,7 @@ class RowQueries(RelationQueries):
         (6,)
         """
         asked, features = self._read(X), self.transform(X, output="log_odds")
-        own = self.schema_.weights(asked.table, missing_columns="ignore")
-        weight = settings.row_weights(sample_weight, asked.table.n_rows) * (1.0 if own is None else own)
+        weight = weights(self.schema_, asked.table, sample_weight, "ignore")
         points = scaled(features, self.params_.n_hidden, weight)
         return segments(self.schema_, asked.blocks, points, weight, n, check_random_state(random_state))
 

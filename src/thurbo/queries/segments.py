@@ -215,7 +215,7 @@ def _few_answers(answered: FloatArray, weight: FloatArray) -> BoolArray:
     """Rows with less than half of the median share of answers, [row]; none if they are less than 2 %, or under ten."""
     counts = weight > 0
     few = answered < _FEW_ANSWERS * np.median(answered[counts]) if counts.any() else np.zeros(len(answered), bool)
-    is_group = few.sum() >= _FEWEST_ROWS and weight[few].sum() >= _SMALLEST * weight.sum()
+    is_group = weight[few].sum() >= max(_FEWEST_ROWS, _SMALLEST * weight.sum())
     return few if is_group else np.zeros(len(few), bool)
 
 
@@ -247,8 +247,11 @@ def _clusters(
     if n == 1:
         alone = _Figures(1.0, 0.0, 1.0, np.ones(1))
         return _Clusters(1, np.zeros(len(points), np.int64), alone, 0.0, np.zeros(1, bool)), tried
-    n_init = 10 if len(points) < _MANY else 3
-    labels = _largest_first(_cluster_labels(points, weight, n, random, n_init), weight)
+    # Rows of weight 0 belong to the nearest centre, and do not move it.
+    clusters = _cluster(points[counts], weight[counts], n, random, 10 if len(counts) < _MANY else 3)
+    labels = _nearest(points, clusters.cluster_centers_).astype(np.int64)
+    labels[counts] = clusters.labels_
+    labels = _largest_first(labels, weight)
     figures, reference = _figures(seen, heavy, labels[study], n, random), _reference(seen, n, random)
     return _Clusters(n, labels, figures, reference, _gaps(seen, labels[study], n)), tried
 
