@@ -300,7 +300,9 @@ def test_members_without_hidden_units_do_not_lead_and_never_lose_all_units() -> 
 
 
 def test_the_leading_member_has_hidden_units() -> None:
-    model = tb.TBM(SCHEMA, members=4, max_epochs=3, random_state=0, verbose=False).fit(frame())
+    with pytest.warns(tb.ConvergenceWarning, match=r"3 epochs are too few .* give more, max_epochs=16 or above"):
+        model = tb.TBM(SCHEMA, members=4, max_epochs=3, random_state=0, verbose=False).fit(frame())
+    assert not model.converged_
     assert any(each["n_hidden"] == 0 for each in model.members_)
     assert model.members_[0]["n_hidden"] == model.params_.n_hidden > 0
 
@@ -360,6 +362,7 @@ def of_lists() -> tuple[tb.TBM, Any]:
 def test_members_of_lists_rank_by_their_mean_utility() -> None:
     model, table = of_lists()
     assert model._population is not None
+    assert model.converged_  # 30 epochs are not too few
     views, weights = model._views(), model._population.column_weights["films"]
     assert len(views) > 1
     own = [view.rank(table, top=8).sort_values(["row", "item"])["utility"].to_numpy() for view in views]

@@ -18,7 +18,7 @@ from thurbo.columns.forms.scores import Tested
 from thurbo.errors import ThurboError
 from thurbo.estimators import credibility, effects_of_answers, posterior_draws, readings
 from thurbo.io.table import Table
-from thurbo.learning import course, members, settings, stacking
+from thurbo.learning import course, members, settings, settled, stacking
 from thurbo.learning.beside import Beside
 from thurbo.learning.fit import Data
 from thurbo.learning.members import Member, Reading
@@ -215,7 +215,7 @@ def fit(
         for params in each.params
     )
     fits = [each.fitted for each in trained]
-    problem = next((text for each in fits if (text := _problem(each))), None)
+    problem = next((text for each in fits if (text := _problem(each))), None) or _too_short(chosen, data, fits[lead])
     leader = fits[lead]._replace(problem=problem, converged=problem is None)
     rest = members.Interrupted(parts) if any(parts) else None
     by_column = {name: divided(weight, sizes) for name, weight in weighed.by_column.items()}
@@ -330,6 +330,12 @@ def _share_held_out(data: Data) -> float:
 def _problem(fitted: course.Fitted) -> str | None:
     """Why a member should not be trusted; that its short training has not settled is no reason: weights know it."""
     return None if members.is_unsettled(fitted) else fitted.problem
+
+
+def _too_short(chosen: Mapping[str, Any], data: Data, fitted: course.Fitted) -> str | None:
+    """That `max_epochs` was set to so few that nothing can be told of the training, and to fewer than usual."""
+    n, usual = len(fitted.history), members.length({**chosen, "max_epochs": "auto"}, data).max_epochs
+    return settled.too_few(n) if 0 < n < min(2 * settled.LEAST, usual) and chosen["max_epochs"] != "auto" else None
 
 
 def column_answers(data: Data, name: str) -> np.ndarray:

@@ -28,10 +28,8 @@ def unsettled(history: Sequence[Mapping[str, Any]], n_full: int) -> str | None:
     if any(str(record.get("event", "")).startswith(STOPPED_IMPROVING) for record in history):
         return None
     n = len(history)
-    done = f"{n} epoch{'s' * (n != 1)}"
     if n_full < LEAST:
-        few = f"{done} {'is' if n == 1 else 'are'} too few to tell whether the objective has settled"
-        return f"{few}; give more, max_epochs={2 * LEAST} or above"
+        return too_few(n)
     name = "held_out" if sum("held_out" in record for record in history[:n_full]) >= LEAST else "objective"
     epoch, value = np.asarray([(record["epoch"], record[name]) for record in history if name in record], np.float64).T
     falling = (epoch - n_full) / max(n - n_full, 1)  # 0 where the rate begins to fall, 1 at the end
@@ -43,10 +41,19 @@ def unsettled(history: Sequence[Mapping[str, Any]], n_full: int) -> str | None:
     if any(rise <= least + NOISE * error for (rise, error), least in zip(rises, tolerances, strict=True)):
         return None
     what = "held-out score" if name == "held_out" else "objective"
-    rising = (
-        f"the {what} had not settled after {done}: the last doubling of training raised it by {rises[0][0]:.3f} nats"
-    )
-    return f"{rising} per answer; more epochs may give a better model, for example max_epochs={2 * n}"
+    rising = f"the last doubling of training raised it by {rises[0][0]:.3f} nats per answer"
+    remedy = f"more epochs may give a better model, for example max_epochs={2 * n}"
+    return f"the {what} had not settled after {_epochs(n)}: {rising}; {remedy}"
+
+
+def too_few(n: int) -> str:
+    """That n epochs cannot show whether the objective has settled, and what to do."""
+    few = f"{_epochs(n)} {'is' if n == 1 else 'are'} too few to tell whether the objective has settled"
+    return f"{few}; give more, max_epochs={2 * LEAST} or above"
+
+
+def _epochs(n: int) -> str:
+    return f"{n} epoch{'s' * (n != 1)}"
 
 
 def _rise(value: np.ndarray, early: np.ndarray, late: np.ndarray) -> tuple[float, float]:
