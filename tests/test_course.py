@@ -111,6 +111,20 @@ def test_training_that_breaks_goes_back_and_on_with_more_care():
     assert all(np.isfinite(leaf).all() for leaf in (fitted.params.weights, fitted.params.hidden_bias))
 
 
+@pytest.mark.parametrize("moment", [np.inf, np.nan])
+def test_training_goes_on_after_moments_of_the_optimiser_that_are_not_finite(moment):
+    """A huge gradient leaves the parameters finite and its square infinite: no later step would move them."""
+    length = course.Length(30 * 6, 20, 0.05)
+    state = started()
+    broken = jax.tree.map(lambda leaf: leaf + jnp.asarray(moment if leaf.ndim else 0, leaf.dtype), state.optimiser)
+    state = state._replace(optimiser=broken)
+    fitted = course.fit(jax.random.key(0), state, rows(), LAYOUT, PLAN, length)
+    assert ["event" in record for record in fitted.history] == [True] + [False] * 19
+    assert fitted.history[0]["event"].startswith("parameters or objective are not finite: returned")
+    assert fitted.history[-1]["objective"] > fitted.history[1]["objective"] + 0.01
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(fitted.state))
+
+
 def test_a_checkpoint_holds_the_whole_run(tmp_path):
     length = course.Length(30 * 6, 8, 0.02)
     everything = {"held_out": rows(30, seed=2)}

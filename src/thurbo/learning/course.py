@@ -326,7 +326,10 @@ def _go_on(
 
 
 def _recover(run: Run, trouble: str, record: dict[str, Any], key: PRNGKey) -> None:
-    """Return to the best state with new chains, a lower rate, and more steps of the chains."""
+    """Return to the best state with new chains, a lower rate, and more steps of the chains.
+
+    The moments of the optimiser start anew: those of the last steps before a failure are large, or not finite.
+    """
     run.recoveries += 1
     run.rate *= 0.3
     run.more_steps *= 2
@@ -334,14 +337,16 @@ def _recover(run: Run, trouble: str, record: dict[str, Any], key: PRNGKey) -> No
     rate = jnp.broadcast_to(run.best.centre.hidden, chains.shape)
     fresh = jax.random.uniform(jax.random.fold_in(key, 2**29 + run.recoveries), chains.shape, chains.dtype) < rate
     # The step counter continues, so that the rate decays at the planned step.
-    run.state = run.best._replace(chains=fresh.astype(chains.dtype), step=run.state.step)
+    still = jax.tree.map(jnp.zeros_like, run.best.optimiser)
+    run.state = run.best._replace(chains=fresh.astype(chains.dtype), optimiser=still, step=run.state.step)
     run.best = run.state
     record["event"] = f"{trouble}: returned to the best epoch with new chains, 0.3 times the rate, twice the steps"
 
 
 def _all_finite(objective: float, state: TrainState) -> bool:
-    """Whether the parameters are finite: what is learned and its centres; logarithms, so that their exponents are."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves((state.learnable, state.centre))]
+    """Whether the state is finite: what is learned, its centres and the optimiser's moments; logarithms, so that
+    their exponents are. An infinite second moment would end learning without a word."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves((state.learnable, state.centre, state.optimiser))]
     logs = [np.asarray(leaf) for leaf in (state.learnable.log_gaps, state.learnable.log_scale)]
     finite = np.isfinite(objective) and all(np.isfinite(leaf).all() for leaf in leaves)
     return bool(finite and all((np.abs(leaf) < MOST_LOG).all() for leaf in logs))
