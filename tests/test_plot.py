@@ -15,7 +15,6 @@ from thurbo.queries.evaluate.evaluation import Evaluation
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("agg")
-pytestmark = pytest.mark.usefixtures("few_segments")
 
 
 @pytest.fixture(autouse=True)

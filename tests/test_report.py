@@ -22,7 +22,7 @@ from thurbo.queries.dependence import Dependence
 from thurbo.queries.scaling import scaled
 from thurbo.queries.segments import Segments, segments
 from thurbo.report import embedding as embedding_module
-from thurbo.report import render, segment_cards, summary
+from thurbo.report import render, summary
 from thurbo.report.embedding import embed
 from thurbo.report.pictures import palette
 from thurbo.report.responses import Answers, read_answers
@@ -31,8 +31,6 @@ from thurbo.report.units import describe_factors, describe_units
 from thurbo.report.wording import BRIEF, both_ends, briefs, clipped, percent
 from thurbo.schema.question_texts import question_texts
 
-pytestmark = pytest.mark.usefixtures("few_segments")
-
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 
 
@@ -40,8 +38,7 @@ LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 def two_segments() -> Iterator[None]:
     """Two segments, if the rows are different: the rows of fake models are of two kinds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segment_cards, "FEWEST", 2)
-        patch.setattr(segment_cards, "MOST", 2)
+        patch.setattr("thurbo.queries.segments.MOST_SEGMENTS", 2)
         yield
 
 
@@ -66,9 +63,7 @@ class FakeModel:
     def segments(self, table: Any, n: int, random_state: int = 0) -> Segments:
         points = scaled(self._log_odds, self.weights_.shape[1])
         weight = self.schema_.weights(as_table(table), missing_columns="ignore")
-        return segments(
-            self.schema_, self.schema_.compile(table), points, weight, n, np.random.RandomState(random_state)
-        )
+        return segments(self.schema_, self.schema_.compile(table), points, weight, n)
 
     def dependence(self, table: Any) -> Dependence:
         """Squared correlations of the answers, which stand for shares of uncertainty."""

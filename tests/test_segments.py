@@ -12,7 +12,9 @@ from sklearn.metrics import adjusted_rand_score
 import thurbo as tb
 from tests.known import SCHEMA as KNOWN
 from tests.known import known_model
+from thurbo import report
 from thurbo.errors import ThurboError
+from thurbo.explorer import Session
 from thurbo.io.table import as_table
 from thurbo.queries.predict import from_latent
 from thurbo.queries.segments import Segments, segments
@@ -53,8 +55,8 @@ class Planted:
         self.schema = SCHEMA.fit(self.frame)
         self.blocks = self.schema.compile(self.frame)
 
-    def cut(self, n: Any = "auto", weight: Any = None, seed: int = 0) -> Segments:
-        return segments(self.schema, self.blocks, self.features, weight, n, np.random.RandomState(seed))
+    def cut(self, n: Any = "auto", weight: Any = None) -> Segments:
+        return segments(self.schema, self.blocks, self.features, weight, n)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +143,7 @@ def test_rows_of_weight_zero_move_no_segment(planted: Planted) -> None:
     far = np.concatenate([1e6 * (1 + planted.features[extra]), planted.features])
     order = np.concatenate([extra, np.arange(len(planted.features))])
     rows = planted.schema.compile(as_table(planted.frame).take(order))
-    found = segments(planted.schema, rows, far, weight, "auto", np.random.RandomState(0))
+    found = segments(planted.schema, rows, far, weight, "auto")
     alone = planted.cut()
     np.testing.assert_array_equal(found.labels[7:], alone.labels)
     np.testing.assert_allclose(found.stability, alone.stability)
@@ -165,7 +167,7 @@ def test_rows_count_by_their_weight(planted: Planted) -> None:
 
 
 def divided(planted: Planted, points: np.ndarray, n: Any) -> Segments:
-    return segments(planted.schema, planted.blocks, points, None, n, np.random.RandomState(0))
+    return segments(planted.schema, planted.blocks, points, None, n)
 
 
 ONE_CLOUD = "do not stand apart: the rows form one cloud, and the segments are cuts through it."
@@ -223,21 +225,55 @@ def test_the_same_seed_gives_the_same_segments(planted: Planted) -> None:
     assert first.profiles == second.profiles
 
 
+def test_the_number_and_the_verdict_depend_on_the_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thurbo.queries.segments.MOST_SEGMENTS", 4)
+    model = known_model()
+    frame = model.sample(120, random_state=0)
+    found = [model.segments(frame, random_state=seed) for seed in (None, 1)]
+    given = model.segments(frame, found[0].n, sample_weight=np.full(120, 3.0))
+    page = report.summary(model, frame, seed=5)
+    shown = Session(model, frame, seed=6).survey()
+    for each in (*found, given):
+        np.testing.assert_array_equal(each.labels, found[0].labels)
+        assert (each.n, each.verdict, str(each)) == (page["segments"]["n"], page["segments"]["verdict"], str(found[0]))
+    assert len(shown["segments"]) == found[0].n
+    assert (shown["verdict"], shown["segment"]) == (found[0].verdict, found[0].labels.tolist())
+
+
+def test_two_groups_are_two_segments_and_a_cloud_is_cut_into_more(planted: Planted) -> None:
+    rng = np.random.default_rng(0)
+    two = divided(planted, rng.normal(size=(300, 2)) + np.where(np.arange(300)[:, None] < 120, 8.0, 0.0), "auto")
+    assert two.n == 2
+    assert two.stand_apart
+    line = divided(planted, rng.uniform(size=(300, 1)), "auto")
+    assert 3 <= line.n <= 6
+    assert not line.stand_apart
+    assert [record["stand_apart"] for record in line.tried] == [False] * 9
+
+
+def test_gaps_are_those_of_the_weighted_rows(planted: Planted) -> None:
+    """Rows between two groups that count for nothing do not close the gap; doubled by weights, they do."""
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(0, 0.4, (130, 1)), rng.normal(4, 0.4, (130, 1)), rng.uniform(0, 4, (40, 1))])
+    for share, apart in ((1e-6, True), (6.0, False)):
+        weight = np.where(np.arange(300) < 260, 1.0, share)
+        found = segments(planted.schema, planted.blocks, points, weight, 2)
+        assert found.gaps.all() == apart
+
+
 def test_the_order_and_place_of_features_do_not_matter(planted: Planted, found: Segments) -> None:
     moved = planted.features[:, ::-1] - np.asarray([5.0, -7.0, 0.0])
-    again = segments(planted.schema, planted.blocks, moved, None, 3, np.random.RandomState(1))
+    again = segments(planted.schema, planted.blocks, moved, None, 3)
     assert adjusted_rand_score(again.labels, found.labels) > 0.98
 
 
 def test_few_rows_and_few_differences(planted: Planted) -> None:
-    alike = segments(planted.schema, planted.blocks, np.ones((300, 2)), None, "auto", np.random.RandomState(0))
+    alike = segments(planted.schema, planted.blocks, np.ones((300, 2)), None, "auto")
     assert alike.n == 1
     assert set(alike.labels) == {1}
     assert "no clear differences" in str(alike)
     small = planted.frame.head(3)
-    tiny = segments(
-        planted.schema, planted.schema.compile(small), planted.features[:3], None, "auto", np.random.RandomState(0)
-    )
+    tiny = segments(planted.schema, planted.schema.compile(small), planted.features[:3], None, "auto")
     assert 1 <= tiny.n <= 3
     for n, words in (
         (0, "not a number of segments"),
@@ -245,7 +281,7 @@ def test_few_rows_and_few_differences(planted: Planted) -> None:
         (2, "need at least 2 different rows, but there are 1"),
     ):
         with pytest.raises(ThurboError, match=words):
-            segments(planted.schema, planted.blocks, np.ones((300, 2)), None, n, np.random.RandomState(0))
+            segments(planted.schema, planted.blocks, np.ones((300, 2)), None, n)
 
 
 def test_display(planted: Planted, found: Segments) -> None:
@@ -263,14 +299,14 @@ def test_display(planted: Planted, found: Segments) -> None:
     assert len(frame) == len(found.answers)
     assert frame["value"].notna().all()
     titled = tb.Schema(SCHEMA, titles={"member": "Are you a member of the club?"}).fit(planted.frame)
-    told = segments(titled, planted.blocks, planted.features, None, 3, np.random.RandomState(0))
+    told = segments(titled, planted.blocks, planted.features, None, 3)
     assert "  + Are you a member of the club?: yes" in str(told)
     assert {each["question"] for each in told.answers if each["column"] == "member"} == {
         "Are you a member of the club?"
     }
     odd = planted.frame.assign(trust=planted.frame["trust"].replace("some", "<some>"))
     schema = (SCHEMA | {"trust": tb.Ordinal(["none", "<some>", "a lot"])}).fit(odd)
-    escaped = segments(schema, schema.compile(odd), planted.features, None, 3, np.random.RandomState(0))._repr_html_()
+    escaped = segments(schema, schema.compile(odd), planted.features, None, 3)._repr_html_()
     assert "<some>" not in escaped
 
 
@@ -304,7 +340,7 @@ def test_rows_with_few_answers_are_a_segment_of_their_own(planted: Planted) -> N
     features = np.where(few[:, None], 0.0, planted.features)
     schema = SCHEMA.fit(planted.frame)
     blocks = schema.compile(frame)
-    found = segments(schema, blocks, features, None, range(3, 7), np.random.RandomState(0))
+    found = segments(schema, blocks, features, None, range(3, 7))
     assert found.n == 4
     assert found.few_answers is not None
     assert (found.labels == found.few_answers).tolist() == few.tolist()
@@ -317,8 +353,8 @@ def test_rows_with_few_answers_are_a_segment_of_their_own(planted: Planted) -> N
     assert found.verdict.startswith(
         f"Segment {found.few_answers} are rows with few answers. The other 3 segments stand"
     )
-    assert segments(schema, blocks, features, None, 4, np.random.RandomState(0)).n == 4
-    alone = segments(schema, blocks, features, None, 1, np.random.RandomState(0))
+    assert segments(schema, blocks, features, None, 4).n == 4
+    alone = segments(schema, blocks, features, None, 1)
     assert (alone.n, alone.few_answers) == (1, None)
-    pair = segments(schema, blocks, features, None, 2, np.random.RandomState(0))
+    pair = segments(schema, blocks, features, None, 2)
     assert pair.verdict.endswith("All other rows are in one segment.")

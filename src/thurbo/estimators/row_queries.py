@@ -298,11 +298,12 @@ class RowQueries(RelationQueries):
         X : table
             Rows with all columns of the fitted schema; cells can be missing.
         n : int, range or "auto", default="auto"
-            Number of segments, or a range to choose from. "auto" tries 2 to 10 and takes the number with the largest
-            silhouette among those that are stable: bootstrap samples of the rows must give nearly the same segments
+            Number of segments, or a range to choose from. "auto" tries 2 to 10 and takes the number whose segments
+            stand apart, and of several such numbers that of the largest silhouette. If none do, it takes the largest
+            number from 3 to 6 that is stable: bootstrap samples of the rows must give nearly the same segments
             (adjusted Rand index of at least 0.8). Rows with few answers, if there are any, are one of the segments.
         random_state : int, RandomState or None, default=None
-            Seed of k-means and of the bootstrap. With None, results can differ between calls.
+            Has no effect: the same rows give the same segments, in the report and on the command line, too.
         sample_weight : array-like of shape (n_rows,), optional
             Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
 
@@ -321,7 +322,7 @@ class RowQueries(RelationQueries):
         asked, features = self._read(X), self.transform(X, output="log_odds")
         weight = weights(self.schema_, asked.table, sample_weight, "ignore")
         points = scaled(features, self.params_.n_hidden, weight)
-        return segments(self.schema_, asked.blocks, points, weight, n, check_random_state(random_state))
+        return segments(self.schema_, asked.blocks, points, weight, n)
 
     def log_partition(self) -> tuple[float, float]:
         """Logarithm of the normalising constant Z of the model (the partition function), including (N/2) log 2π.

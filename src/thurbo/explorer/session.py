@@ -42,7 +42,7 @@ class Session:
     title : str
         Title of the page.
     seed : int, default=0
-        Seed of the map and the segments.
+        Seed of the map.
     max_points : int, default=10000
         Most rows on the map, at most 30,000; a random sample if there are more.
     """
@@ -54,7 +54,7 @@ class Session:
         self.texts = texts_of(self.schema, self.answers)
         where = placed(model, self.table)
         self.weight = np.ones(self.table.n_rows) if where.weight is None else np.asarray(where.weight, float)
-        found = find_segments(self.schema, where, seed)
+        found = find_segments(self.schema, where)
         self._segments = segment_records(found, self.texts, {skip.asked_if for skip in self.schema.skips})
         self._map = row_map(where.points, found.labels, [], {}, seed, min(max_points, MOST_POINTS))
         self._rows = np.asarray(self._map["rows"])

@@ -22,6 +22,7 @@ def scaled(features: NDArray[Any], n_hidden: int, weight: FloatArray | None = No
 
     `weight` are weights of the rows, [row].
     """
+    weight = np.ones(len(features)) if weight is None else weight  # the same digits as with equal weights
     finite = np.nan_to_num(np.asarray(features, np.float64), posinf=50.0, neginf=-50.0)
     centred, spread = _moments(finite, weight)
     on = expit(finite[:, :n_hidden])

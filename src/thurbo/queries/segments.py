@@ -2,10 +2,12 @@
 
 Idea: k-means on the log-odds of the hidden units and the factor means, on one scale. A number of segments is good if
 bootstrap samples, clustered with other seeds, give the same segments, and if these are well separated. k-means divides
-any rows, also those without groups, so the result says whether its segments stand apart.
+any rows, also those without groups, so the result says whether its segments stand apart. "auto" takes the number whose
+segments do; of rows without groups it takes as many cuts, three to six, as bootstrap samples reproduce.
 Rows with few answers, for example of people who were not asked most questions, have no place of their own among the
 others: they are a segment by definition.
-Guarantees the same segments for the same seed, weighted sizes and shares, and profiles in the user's labels.
+Guarantees the same segments for the same rows (the seeds are fixed), weighted sizes and shares, and profiles in the
+user's labels.
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ MOST_SEGMENTS = 10  # largest number that "auto" tries
 STABLE = 0.8  # adjusted Rand index with bootstrap samples
 _REFERENCES = 5  # samples of a normal distribution, without clusters, for comparison
 _SMALLEST = 0.02  # smallest share of the rows in a segment that "auto" accepts
+_FEWEST_CUTS, _MOST_CUTS = 3, 6  # segments of rows without groups
+_SMALLEST_CUT = 0.05  # smallest share of the rows in one of these
+_SEED = 0  # of k-means and of the bootstrap: the verdict is about the rows, not about a seed
 _ROUNDS = 12  # bootstrap samples
 _STUDIED = 2000  # most rows for stability and silhouette
 _MANY = 5000  # rows from which k-means needs few starts: it finds the same segments
@@ -180,12 +185,11 @@ class Segments:
 
 
 def segments(
-    schema: Schema, blocks: Mapping[str, Block], points: FloatArray, weight: FloatArray | None, n: Any, random: Any
+    schema: Schema, blocks: Mapping[str, Block], points: FloatArray, weight: FloatArray | None, n: Any = "auto"
 ) -> Segments:
     """Segments of rows with these `points` [row, feature], described by the answers in `blocks`.
 
-    `random` is a NumPy RandomState; `n` is a number of segments, "auto", or a range of numbers to choose from. Rows
-    with few answers are one of them.
+    `n` is a number of segments, "auto", or a range of numbers to choose from. Rows with few answers are one of them.
     """
     weight = np.ones(len(points)) if weight is None else np.asarray(weight, np.float64)
     answered = np.stack([blocks[name].answered for name in schema.modelled], axis=1).mean(axis=1)
@@ -194,7 +198,7 @@ def segments(
     kept = np.flatnonzero(~few) if is_few else np.arange(len(points))
     # With few rows, the synchronisation of threads takes a hundred times longer than the work.
     with one_thread() if len(kept) <= _FEW else nullcontext():
-        found, tried = _clusters(points[kept], weight[kept], n, int(is_few), random)
+        found, tried = _clusters(points[kept], weight[kept], n, int(is_few))
     labels, figures, gaps = np.full(len(points), found.n), found.figures, found.gaps
     labels[kept] = found.labels
     each = figures.each
@@ -227,33 +231,39 @@ class _Clusters(NamedTuple):
     gaps: BoolArray
 
 
-def _clusters(
-    points: FloatArray, weight: FloatArray, n: Any, n_more: int, random: Any
-) -> tuple[_Clusters, list[dict[str, Any]]]:
+def _clusters(points: FloatArray, weight: FloatArray, n: Any, n_more: int) -> tuple[_Clusters, list[dict[str, Any]]]:
     """Clusters of rows, and the numbers that were tried; `n` counts `n_more` segments that are not clusters."""
-    counts = np.flatnonzero(weight > 0)
+    counts, random = np.flatnonzero(weight > 0), np.random.RandomState(_SEED)
     study = counts if len(counts) <= _STUDIED else np.sort(random.choice(counts, _STUDIED, replace=False))
-    seen, heavy = points[study], weight[study]
+    seen, heavy = points[study], weight[study] / weight[study].mean() if len(study) else weight[study]
     tried: list[dict[str, Any]] = []
     numbers = range(2, MOST_SEGMENTS + 1) if isinstance(n, str) and n == "auto" else n
     if isinstance(numbers, range):
-        for number in (each - n_more for each in numbers):
-            if 2 <= number <= _different(seen):
-                found = _figures(seen, heavy, _cluster_labels(seen, heavy, number, random), number, random)
-                own = {name: getattr(found, name) for name in _Figures._fields[:3]}
-                tried.append({"n": number + n_more, **own})
+        able = [number for number in (each - n_more for each in numbers) if 2 <= number <= _different(seen)]
+        tried = [{"n": number + n_more, **_tried(seen, heavy, number)} for number in able]
         n = _best(tried) if tried else min(max(numbers, default=1), _different(seen) + n_more)
     n = _checked(n, n_more, points[counts])
     if n == 1:
         alone = _Figures(1.0, 0.0, 1.0, np.ones(1))
         return _Clusters(1, np.zeros(len(points), np.int64), alone, 0.0, np.zeros(1, bool)), tried
+    random = np.random.RandomState(_SEED + n)
     # Rows of weight 0 belong to the nearest centre, and do not move it.
     clusters = _cluster(points[counts], weight[counts], n, random, 10 if len(counts) < _MANY else 3)
     labels = _nearest(points, clusters.cluster_centers_).astype(np.int64)
     labels[counts] = clusters.labels_
     labels = _largest_first(labels, weight)
-    figures, reference = _figures(seen, heavy, labels[study], n, random), _reference(seen, n, random)
-    return _Clusters(n, labels, figures, reference, _gaps(seen, labels[study], n)), tried
+    figures, reference = _figures(seen, heavy, labels[study], n, random), _reference(seen, heavy, n)
+    return _Clusters(n, labels, figures, reference, _gaps(seen, heavy, labels[study], n)), tried
+
+
+def _tried(points: FloatArray, weight: FloatArray, n: int) -> dict[str, Any]:
+    """Agreement, silhouette and smallest share of `n` clusters, and whether these stand apart."""
+    random = np.random.RandomState(_SEED + n)
+    labels = _cluster_labels(points, weight, n, random)
+    figures = _figures(points, weight, labels, n, random)
+    are_groups = figures.agreement >= STABLE and bool(_gaps(points, weight, labels, n).all())
+    are_groups = are_groups and figures.silhouette > _reference(points, weight, n)
+    return {**{name: getattr(figures, name) for name in _Figures._fields[:3]}, "stand_apart": are_groups}
 
 
 class _Figures(NamedTuple):
@@ -307,38 +317,50 @@ def _figures(points: FloatArray, weight: FloatArray, labels: IntArray, n: int, r
     size = np.bincount(labels, weight, minlength=n)
     each = np.mean(jaccard, axis=0) if jaccard else np.zeros(n)
     same = float(np.mean(agreement)) if agreement else 0.0
-    return _Figures(same, _silhouette(points, labels), float(size.min() / size.sum()), each)
+    return _Figures(same, _silhouette(points, labels, weight), float(size.min() / size.sum()), each)
 
 
-def _silhouette(points: FloatArray, labels: IntArray) -> float:
-    from sklearn.metrics import silhouette_score
+def _silhouette(points: FloatArray, labels: IntArray, weight: FloatArray) -> float:
+    """The weighted mean silhouette of the rows."""
+    from sklearn.metrics import silhouette_samples
 
-    return float(silhouette_score(points, labels)) if 1 < len(np.unique(labels)) < len(points) else 0.0
+    if not 1 < len(np.unique(labels)) < len(points):
+        return 0.0
+    return float(np.average(silhouette_samples(points, labels), weights=weight))
 
 
-def _reference(points: FloatArray, n: int, random: Any) -> float:
+def _reference(points: FloatArray, weight: FloatArray, n: int) -> float:
     """The largest silhouette of `n` clusters of normal samples with the covariance of the rows."""
-    covariance, found = np.atleast_2d(np.cov(points.T)), []
+    random = np.random.RandomState(_SEED + n)
+    covariance, found = np.atleast_2d(np.cov(points.T, aweights=weight)), []
     for _ in range(_REFERENCES):
         drawn = random.multivariate_normal(np.zeros(points.shape[1]), covariance, len(points), check_valid="ignore")
-        found.append(_silhouette(drawn, _cluster_labels(drawn, np.ones(len(drawn)), n, random, n_init=3)))
+        even = np.ones(len(drawn))
+        found.append(_silhouette(drawn, _cluster_labels(drawn, even, n, random, n_init=3), even))
     return max(found)
 
 
-def _gaps(points: FloatArray, labels: IntArray, n: int) -> BoolArray:
-    """Whether fewer rows lie halfway between a segment and its nearest segment than at either centre, [segment]."""
-    rows = [points[labels == segment] for segment in range(n)]
-    if not all(map(len, rows)):
+def _gaps(points: FloatArray, weight: FloatArray, labels: IntArray, n: int) -> BoolArray:
+    """Whether fewer rows lie halfway between a segment and its nearest segment than at either centre, [segment].
+
+    Rows count by their weight, whose mean is one.
+    """
+    if not all(np.bincount(labels, minlength=n)):
         return np.zeros(n, bool)
-    centres, found = np.stack([each.mean(axis=0) for each in rows]), np.zeros(n, bool)
+    centres, found = np.zeros((n, points.shape[1])), np.zeros(n, bool)
+    for segment in range(n):
+        inside = labels == segment
+        centres[segment] = np.average(points[inside], axis=0, weights=weight[inside])
     for one in range(n):
         distance = np.square(centres - centres[one]).sum(axis=1)
         other = int(np.where(np.arange(n) == one, np.inf, distance).argmin())
         line = (centres[other] - centres[one]) / max(distance[other], 1e-300)
-        place = (np.concatenate([rows[one], rows[other]]) - centres[one]) @ line  # 0 and 1 are the two centres
-        at_one, halfway, at_other = ((np.abs(place - at) <= _WINDOW).sum() for at in (0.0, 0.5, 1.0))
-        least = min(at_one, at_other)
-        found[one] = least - halfway > _GAP_Z * np.sqrt(least + halfway)
+        both = (labels == one) | (labels == other)
+        place, own = (points[both] - centres[one]) @ line, weight[both]  # 0 and 1 are the two centres
+        near = [np.abs(place - at) <= _WINDOW for at in (0.0, 0.5, 1.0)]
+        at_one, halfway, at_other = ((own[each].sum(), np.square(own[each]).sum()) for each in near)
+        least = min(at_one, at_other)  # the number of rows by weight, and its variance
+        found[one] = least[0] - halfway[0] > _GAP_Z * np.sqrt(least[1] + halfway[1])
     return found
 
 
@@ -348,13 +370,18 @@ def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
 
 
 def _best(tried: Sequence[Mapping[str, Any]]) -> int:
-    """The number of segments with the largest silhouette among stable ones, or else the most stable number."""
-    if not tried:
-        return 1
-    whole = [record for record in tried if record["smallest"] >= _SMALLEST] or tried
+    """The number of segments that stand apart; if none do, the largest number of cuts that are stable.
+
+    Among several numbers of groups that of the largest silhouette. If no number of cuts is stable, the most stable one.
+    """
+    groups = [record for record in tried if record["stand_apart"] and record["smallest"] >= _SMALLEST]
+    if groups:
+        return int(max(groups, key=lambda record: record["silhouette"])["n"])
+    cuts = [record for record in tried if _FEWEST_CUTS <= record["n"] <= _MOST_CUTS] or tried
+    whole = [record for record in cuts if record["smallest"] >= _SMALLEST_CUT] or cuts
     stable = [record for record in whole if record["agreement"] >= STABLE]
     if stable:
-        return int(max(stable, key=lambda record: record["silhouette"])["n"])
+        return int(max(record["n"] for record in stable))
     return int(max(whole, key=lambda record: record["agreement"])["n"])
 
 

@@ -77,7 +77,7 @@ def map(
     texts = texts_of(model.schema_, answers)
     chosen = None if colour_by is None else named(answers, [colour_by])[0]
     where = placed(model, table)
-    found = find_segments(model.schema_, where, seed)
+    found = find_segments(model.schema_, where)
     layout = row_map(where.points, found.labels, [], {}, seed, max_points)
     x, y, rows = (np.asarray(layout[key]) for key in ("x", "y", "rows"))
     ax = _axes(ax, 7.0, 6.0)

@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thurbo.queries.scaling import scaled
-from thurbo.queries.segments import STABLE, segments
+from thurbo.queries.segments import segments
 from thurbo.report.question_cards import plain
 from thurbo.report.responses import FloatArray
 from thurbo.report.wording import clipped, percent, with_answer
 
-FEWEST, MOST = 3, 6  # segments of a report
 _LINES, _OPTIONS = 6, 2  # answers of a segment, and options of one question among them
 _SIDES = ("over", "under")
 _SOLID, _LOOSE = 0.85, 0.6  # stability (Jaccard index)
-_SMALLEST = 0.05
 _ANSWER = 60  # letters of an answer in a sentence
 
 
@@ -39,17 +37,9 @@ def placed(model: Any, table: Any, blocks: Mapping[str, Any] | None = None) -> P
     return Placed(log_odds, points, weight, model.schema_.compile(table) if blocks is None else blocks)
 
 
-def find_segments(schema: Any, rows: Placed, seed: int) -> Any:
-    """Three to six segments: as many as bootstrap samples reproduce, else the best number of these."""
-    found = _divided(schema, rows, range(FEWEST, MOST + 1), seed)
-    stable = [t["n"] for t in found.tried if t["agreement"] >= STABLE and t["smallest"] >= _SMALLEST]
-    if stable and max(stable) != found.n:
-        return _divided(schema, rows, int(max(stable)), seed)
-    return found
-
-
-def _divided(schema: Any, rows: Placed, n: Any, seed: int) -> Any:
-    return segments(schema, rows.blocks, rows.points, rows.weight, n, np.random.RandomState(seed))
+def find_segments(schema: Any, rows: Placed) -> Any:
+    """The segments that `model.segments` gives: the same number, and the same rows in each."""
+    return segments(schema, rows.blocks, rows.points, rows.weight)
 
 
 def segment_records(found: Any, texts: Mapping[str, Mapping[str, str]], gates: Collection[str] = ()) -> dict[str, Any]:

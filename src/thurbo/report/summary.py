@@ -91,7 +91,7 @@ def summary(
     what_if : sequence of dict, optional
         Predictions under conditions, as in `thurbo.demo`; shown unchanged.
     seed, max_points : int
-        Random seed of the map and segments, and the maximum number of rows on the map; other figures use all rows.
+        Random seed of the map, and the maximum number of rows on the map; other figures use all rows.
     rows : bool, default=False
         Whether the map tells the answers of single rows. By default the page has no answers of single people.
 
@@ -108,7 +108,7 @@ def summary(
     read, tested = _reading(model, X), as_plain(held_out)
     coloured = None if colour_by is None else named(read.answers, colour_by)  # raises before any work
     where = placed(model, read.table, read.blocks)
-    found = find_segments(model.schema_, where, seed)
+    found = find_segments(model.schema_, where)
     return {
         **Names(title, rows_are, columns_are, source)._asdict(),
         "thurbo_version": __version__,

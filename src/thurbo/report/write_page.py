@@ -36,7 +36,7 @@ def write(
         predicted. On the rows of the fit, the model is fitted once more without them; "auto" does so if the fit took up
         to three minutes.
     seed : int, default=0
-        Random seed of the hidden answers, segments and map.
+        Random seed of the hidden answers and the map.
     **about
         Other arguments of `thurbo.report.summary`, such as title, rows_are, colour_by, rows, or held_out with the
         result of `tb.evaluate`, which takes the place of the test.
