@@ -38,7 +38,7 @@ from benchmarks.ceiling_learners import Learner, label_chances, learners, number
 from thurbo._threads import one_thread
 from thurbo.columns.forms.marginals import Normal
 from thurbo.columns.forms.scores import Tested
-from thurbo.queries.evaluate import masked
+from thurbo.predict.evaluate import masked
 
 FIRST_MASK = 100
 QUICK_TABLES, QUICK_TREES = ("weather", "steak"), 20

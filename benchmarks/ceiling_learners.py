@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from thurbo.columns.forms.marginals import Normal, shares, spread
-from thurbo.queries.evaluate import baseline
+from thurbo.predict.evaluate import baseline
 
 N_FOLDS = 4
 FEWEST_ROWS, FEWEST_PER_LABEL = 40, 10  # with fewer shown answers, learners give the marginal frequencies

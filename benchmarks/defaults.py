@@ -39,6 +39,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
+from thurbo.queries.question import Question
 
 import thurbo as tb
 from benchmarks import afrobarometer
@@ -50,9 +51,8 @@ from thurbo.columns.forms.marginals import Normal
 from thurbo.columns.forms.scores import Tested, calibration_of_labels, difference, pooled
 from thurbo.io.table import as_table
 from thurbo.learning.stacking import stack
-from thurbo.queries.evaluate import baseline, masked, withheld
-from thurbo.queries.evaluate.evaluation import overall
-from thurbo.queries.question import Question
+from thurbo.predict.evaluate import baseline, masked, withheld
+from thurbo.predict.evaluate.evaluation import overall
 
 SHARE = 0.1
 RIVALS = {"marginal": "_marginal", "logistic": "_logistic", "boosting": "_boosting"}

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from thurbo.queries.features import How, hidden_layer
 
 import thurbo as tb
 from benchmarks.floor_work import Work, options, traced
@@ -24,7 +25,6 @@ from thurbo.inference.meanfield import mean_field
 from thurbo.learning import fit as fitting
 from thurbo.learning import settings, trainer
 from thurbo.learning.start import fold
-from thurbo.queries.features import How, hidden_layer
 
 BATCHES = 4 if jax.default_backend() == "cpu" else 16  # updates of one timed epoch, which is one program
 QUEUED = 1 if jax.default_backend() == "cpu" else 8  # calls of a transform, which the device does one after the other

@@ -15,7 +15,7 @@ from benchmarks import defaults, defaults_tasks
 import thurbo as tb
 from tests.small_survey import small_survey
 from thurbo.columns.forms import scores
-from thurbo.queries.evaluate import baseline
+from thurbo.predict.evaluate import baseline
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit
 import thurbo as tb
 from thurbo.estimators import credibility, model_file
 from thurbo.queries.asked import Asked
-from thurbo.queries.evaluate.masked import ColumnTrial
+from thurbo.predict.evaluate.masked import ColumnTrial
 from thurbo.queries.mixture import Anchor, MixedAsk
 from thurbo.queries.question import Question
 

@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 
 import thurbo as tb
 from thurbo.columns.forms.scores import difference
-from thurbo.queries.evaluate import baseline, folds, withheld
-from thurbo.queries.evaluate.evaluation import Evaluation
+from thurbo.predict.evaluate import baseline, folds, withheld
+from thurbo.predict.evaluate.evaluation import Evaluation
 from thurbo.schema import Schema
 
 LEVELS = {"member": ["no", "yes"], "trust": ["none", "some", "a lot"], "party": ["Blue", "Green", "Red"]}

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from thurbo import cli, datasets, demo
 from thurbo.columns.statements import parse_given
 from thurbo.datasets import load_starwars
-from thurbo.queries.evaluate.masked import choose
+from thurbo.predict.evaluate.masked import choose
 
 
 def run(page: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import pytest
 import thurbo as tb
 from tests.known import known_model
 from thurbo.errors import SchemaError
-from thurbo.queries.dependence import information, some_rows, told_rows
+from thurbo.predict.dependence import information, some_rows, told_rows
 
 
 def sampled(model: tb.TBM, n: int = 120) -> pd.DataFrame:

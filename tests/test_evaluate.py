@@ -28,9 +28,9 @@ from thurbo.columns.forms.scores import (
 )
 from thurbo.columns.forms.utilities import favourite
 from thurbo.errors import ThurboError
-from thurbo.queries.evaluate import baseline
-from thurbo.queries.evaluate import masked as evaluate
-from thurbo.queries.evaluate.evaluation import Evaluation
+from thurbo.predict.evaluate import baseline
+from thurbo.predict.evaluate import masked as evaluate
+from thurbo.predict.evaluate.evaluation import Evaluation
 
 HIDE = 0.3
 CODES = {"member": ("no", "yes"), "trust": TRUST, "party": PARTIES}

@@ -16,7 +16,7 @@ from tests.known import PARTIES, SCHEMA, TRUST, Oracle, known_model, known_param
 from thurbo import cli
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.io.codebook import Codebook
-from thurbo.queries.evaluate import masked as evaluate
+from thurbo.predict.evaluate import masked as evaluate
 from thurbo.report.question_cards import question_records
 from thurbo.report.responses import read_answers
 

@@ -18,9 +18,9 @@ import pytest
 import thurbo as tb
 from thurbo.errors import SchemaError
 from thurbo.io.table import as_table
-from thurbo.queries.dependence import Dependence
-from thurbo.queries.scaling import scaled
-from thurbo.queries.segments import Segments, segments
+from thurbo.predict.dependence import Dependence
+from thurbo.predict.scaling import scaled
+from thurbo.predict.segments import Segments, segments
 from thurbo.report import embedding as embedding_module
 from thurbo.report import render, summary
 from thurbo.report.embedding import embed

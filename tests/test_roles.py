@@ -28,8 +28,8 @@ from thurbo.errors import SchemaError
 from thurbo.io.table import as_table
 from thurbo.learning import fit as fitting
 from thurbo.queries import score
-from thurbo.queries.evaluate import baseline
-from thurbo.queries.evaluate import masked as evaluate
+from thurbo.predict.evaluate import baseline
+from thurbo.predict.evaluate import masked as evaluate
 from thurbo.rbm import Params
 
 BANDS = {"young": (None, 30), "middle": (30, 60), "old": (65, None)}

@@ -17,7 +17,7 @@ from thurbo.errors import ThurboError
 from thurbo.explorer import Session
 from thurbo.io.table import as_table
 from thurbo.queries.predict import from_latent
-from thurbo.queries.segments import Segments, segments
+from thurbo.predict.segments import Segments, segments
 
 CENTRES = np.asarray([[0.0, 0.0, 5.0], [6.0, 0.0, 0.0], [0.0, 6.0, -5.0]])
 SIZES = (60, 90, 150)

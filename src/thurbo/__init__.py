@@ -14,10 +14,10 @@ __version__ = "0.1.0.dev0"
 
 # Module of each public name.
 _HOME = {
-    "TBM": "thurbo.estimators.tbm",
-    "TBMImputer": "thurbo.estimators.imputer",
-    "masked_cell_scorer": "thurbo.estimators.scorer",
-    "evaluate": "thurbo.estimators.cross_evaluation",
+    "TBM": "thurbo.tbm",
+    "TBMImputer": "thurbo.imputer",
+    "masked_cell_scorer": "thurbo.scorer",
+    "evaluate": "thurbo.cross_evaluation",
     "Learning": "thurbo.learning.objective_settings",
     "Prediction": "thurbo.learning.objective_settings",
     "Likelihood": "thurbo.learning.objective_settings",
@@ -107,6 +107,7 @@ if TYPE_CHECKING:
         prefers,
         top_set,
     )
+    from thurbo.cross_evaluation import evaluate
     from thurbo.errors import (
         ConvergenceWarning,
         InfeasibleEvidence,
@@ -116,10 +117,7 @@ if TYPE_CHECKING:
         SchemaWarning,
         ThurboError,
     )
-    from thurbo.estimators.cross_evaluation import evaluate
-    from thurbo.estimators.imputer import TBMImputer
-    from thurbo.estimators.scorer import masked_cell_scorer
-    from thurbo.estimators.tbm import TBM
+    from thurbo.imputer import TBMImputer
     from thurbo.io.comparisons import from_choices, from_pairs
     from thurbo.io.long import from_long
     from thurbo.learning.objective_settings import Exact, Learning, Likelihood, Prediction
@@ -127,6 +125,8 @@ if TYPE_CHECKING:
     from thurbo.schema.preferences import read_preferences, write_preferences
     from thurbo.schema.skips import Skip
     from thurbo.schema.survey import read, write
+    from thurbo.scorer import masked_cell_scorer
+    from thurbo.tbm import TBM
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def run(
     with _importing():
         from thurbo import report
         from thurbo.datasets import load_starwars
-        from thurbo.estimators.tbm import TBM
+        from thurbo.tbm import TBM
 
     say = progress or (lambda message: None)
     say("Reading the survey")
@@ -98,7 +98,7 @@ def mask(frame: Any, schema: Any, seed: int) -> Any:
     """The frame without the answers that `evaluate` masks with the same seed: a tenth of them."""
     from sklearn.utils import check_random_state
 
-    from thurbo.queries.evaluate.masked import choose
+    from thurbo.predict.evaluate.masked import choose
 
     fitted = schema.fit(frame)
     shown = frame.copy()

@@ -110,7 +110,7 @@ def fit(
     frame, found = _schema(data, schema, long.LongNames(row, item, score, columns), missing)
     if not quiet and schema is None and row is None and (advice := long.hint(frame)):
         say(advice)
-    from thurbo.estimators.tbm import TBM
+    from thurbo.tbm import TBM
 
     model = TBM(
         found if ordinals is None else found.read_ordinals(ordinals.value),

@@ -17,7 +17,7 @@ def read(path: Path) -> tuple[Any, Any]:
 
 def load(path: Path) -> Any:
     """Load a model."""
-    from thurbo.estimators.tbm import TBM
+    from thurbo.tbm import TBM
 
     return TBM.load(path)
 

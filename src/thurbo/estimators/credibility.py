@@ -14,10 +14,11 @@ from typing import cast
 
 import numpy as np
 
-from thurbo.queries.asked import Asked
-from thurbo.queries.evaluate.masked import ColumnTrial
-from thurbo.queries.mixture import Anchor, MixedAsk, family
-from thurbo.queries.question import Question
+from thurbo.columns.column import Column
+from thurbo.predict.correction import Anchor, calibration_family
+from thurbo.predict.evaluate.masked import ColumnTrial
+from thurbo.predict.member import MemberAnswers
+from thurbo.predict.predictive import Predictive
 
 
 def part(chance: np.ndarray, shares: np.ndarray, n_parameters: int, n_answers: float) -> float:
@@ -44,11 +45,12 @@ def anchors(
     """
     first = next(iter(trials[0].values())).rest
     known, found = dict[str, np.ndarray](), dict(shares)
-    wanted = {name: own for name, own in shares.items() if own is not None and _has_labels(first, name)}
+    wanted = {name: own for name, own in shares.items() if own is not None and _has_labels(first.schema[name])}
     for name, anchor in wanted.items():
         if name in trials[0]:
-            asks, kind = cast(list[Asked], [each[name].ask for each in trials]), family(first, name)
-            chance = MixedAsk(asks, column_weights[name], anchor=anchor).labels(kind)
+            asks, column = cast(list[MemberAnswers], [each[name].ask for each in trials]), first.schema[name]
+            kind = calibration_family(column)
+            chance = Predictive(column, asks, column_weights[name], anchor=anchor).labels(kind)
             n_free = anchor.shares.shape[1] - 1 if kind == "utility" else 1  # utilities, or one place on a scale
             own = [part(each, anchor.shares[site], n_free, n_answers[name]) for site, each in chance.items()]
             known[name] = np.asarray(own)
@@ -58,6 +60,6 @@ def anchors(
     return found
 
 
-def _has_labels(question: Question, name: str) -> bool:
+def _has_labels(column: Column) -> bool:
     """Whether an answer is one of a few labels, or several options."""
-    return family(question, name) == "levels" or question.schema[name].is_one_label
+    return calibration_family(column) == "levels" or column.is_one_label

@@ -16,9 +16,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # s
 
 from thurbo.columns.forms import Lines
 from thurbo.learning import boosted_effects, members
-from thurbo.queries import direct_effects, tilted_numbers
-from thurbo.queries.direct_effects import ANSWERED, Effect, Effects, Source
-from thurbo.queries.question import Question, without
+from thurbo.predict.correction import ANSWERED, Effect, Effects, Source, answer_values, bands_of
+from thurbo.predict.member import MemberQuery, without
 
 N_PASSES = 4  # in each of them, this share of the answers is predicted
 MOST_ROWS = 5000
@@ -28,7 +27,7 @@ LABELS_AT_ONCE = 2000  # of questions whose possible effects are compared togeth
 LEAST_ROWS = 5  # with an answer that has effects, and without it
 LEAST_SHARE = 0.02  # of the rows that answered a question, and that did not, so that this can have effects
 
-Mixed = Callable[[str, Sequence[Question], Lines], Mapping[int, np.ndarray]]
+Mixed = Callable[[str, Sequence[MemberQuery], np.ndarray, Lines], Mapping[int, np.ndarray]]
 
 
 class _Features(NamedTuple):
@@ -57,18 +56,18 @@ class _Target(NamedTuple):
 
 
 def learn(
-    questions: Sequence[Question],
+    questions: Sequence[MemberQuery],
     held_out: Mapping[str, np.ndarray],
     weight: np.ndarray,
     mixed: Mixed,
-    gaps: bool,
+    gaps: np.ndarray,
     seed: int,
 ) -> Effects:
     """Direct effects on all questions with labels, and on numbers.
 
     `questions` are the members with the training table, without the answers `held_out`; `mixed` gives the probabilities
-    of the labels of a column's sites by all of them for some lines, [line, label]. With `gaps`, which questions were
-    answered can have effects.
+    of the labels of a column's sites by all of them for some lines, [line, label]. In the rows `gaps`, which
+    questions were answered can have effects.
     """
     rng = np.random.default_rng(seed)
     first = questions[0]
@@ -99,7 +98,7 @@ def learn(
     return by_name
 
 
-def _answers(question: Question, name: str) -> np.ndarray | None:
+def _answers(question: MemberQuery, name: str) -> np.ndarray | None:
     """Labels of a question, or bands of a number, [row, site], NaN where not known; None if its answers are neither.
 
     Intervals over several bands are no answers, and those that are left say less about some bands than about others.
@@ -107,10 +106,10 @@ def _answers(question: Question, name: str) -> np.ndarray | None:
     block = question.blocks[name]
     column: Any = question.schema[name]
     if block.family == "levels" or (block.family == "utility" and column.is_one_label):
-        return direct_effects.values(block)
+        return answer_values(block)
     if not column.is_one_label and block.family != "measured":
         return None
-    found = column.codes(block) if column.is_one_label else tilted_numbers.bands(block, column.effect_edges)
+    found = column.codes(block) if column.is_one_label else bands_of(block, column.effect_edges)
     code = found[:, None]
     if not column.is_one_label and (found >= 0).sum() < LEAST_INSIDE * block.observed[:, 0].sum():
         return None
@@ -118,7 +117,7 @@ def _answers(question: Question, name: str) -> np.ndarray | None:
 
 
 def _predict(
-    questions: Sequence[Question],
+    questions: Sequence[MemberQuery],
     rows: np.ndarray,
     turn: Mapping[str, np.ndarray],
     asked: Mapping[str, np.ndarray],
@@ -133,7 +132,7 @@ def _predict(
             masked[name] = np.zeros(n_rows, bool)
             masked[name][rows[own == number]] = True
 
-        def ask(each: Question, number: int = number, masked: Mapping[str, np.ndarray] = masked) -> Question:
+        def ask(each: MemberQuery, number: int = number, masked: Mapping[str, np.ndarray] = masked) -> MemberQuery:
             """Answers of the first pass have weighed the members, and are not part of the evidence."""
             if number < 0:
                 return each.rows(rows)
@@ -144,10 +143,10 @@ def _predict(
             rest = list(pool.map(ask, questions))
             list(pool.map(lambda each: each.known, rest))
 
-        def one(name: str, number: int = number, rest: Sequence[Question] = rest) -> dict[int, _Predicted]:
+        def one(name: str, number: int = number, rest: Sequence[MemberQuery] = rest) -> dict[int, _Predicted]:
             codes, found = asked[name], {}
             now = np.flatnonzero((turn[name] == number) & ~np.isnan(codes).all(axis=1))
-            for site, chance in mixed(name, rest, Lines(now, np.zeros_like(now))).items() if len(now) else ():
+            for site, chance in mixed(name, rest, rows, Lines(now, np.zeros_like(now))).items() if len(now) else ():
                 known = ~np.isnan(codes[now, site])
                 code = codes[now[known], site].astype(np.int64)
                 found[site] = _Predicted(now[known], code, chance[known])
@@ -160,7 +159,7 @@ def _predict(
 
 
 def _as_routed(
-    question: Question, name: str, rows: np.ndarray, own: np.ndarray, names: Sequence[str], turn: np.ndarray
+    question: MemberQuery, name: str, rows: np.ndarray, own: np.ndarray, names: Sequence[str], turn: np.ndarray
 ) -> np.ndarray:
     """Whether each answer was predicted with what its row says about routing, [answer]; only a gate's may not be.
 
@@ -176,14 +175,14 @@ def _as_routed(
 
 
 def _features(
-    question: Question,
+    question: MemberQuery,
     rows: np.ndarray,
     names: Sequence[str],
     held: Mapping[str, np.ndarray],
-    gaps: bool,
+    gaps: np.ndarray,
     turn: np.ndarray,
 ) -> _Features:
-    """All answers that may have effects; with `gaps`, also whether questions were answered."""
+    """All answers that may have effects; in the rows `gaps`, also whether questions were answered."""
     sources, strength, column = list[Source](), list[np.ndarray](), list[int]()
 
     def add(number: int, found: Sequence[Source], known: np.ndarray) -> None:
@@ -193,12 +192,12 @@ def _features(
 
     for number, name in enumerate(names):
         block = question.blocks[name]
-        known = np.where(held[name][:, None], np.nan, direct_effects.values(block)[rows])
+        known = np.where(held[name][:, None], np.nan, answer_values(block)[rows])
         for part in range(known.shape[1]):
             add(number, _sources(name, part, known[:, part], block.family == "measured"), known[:, part])
-        answered = np.where(held[name], np.nan, block.answered[rows])
-        share = float(np.nanmean(answered)) if not held[name].all() else 0.0
-        if gaps and LEAST_SHARE <= share <= 1 - LEAST_SHARE:
+        answered = np.where(held[name] | ~gaps[rows], np.nan, block.answered[rows])
+        share = float(np.nanmean(answered)) if not np.isnan(answered).all() else 0.0
+        if LEAST_SHARE <= share <= 1 - LEAST_SHARE:
             add(number, [Source(name, ANSWERED, 0.5, 1.5, share)], answered)
     every = np.stack(strength, axis=1) if strength else np.zeros((len(rows), 0), np.float32)
     place = np.asarray(column, np.int64)
@@ -227,7 +226,7 @@ _FAR = 1e9
 
 
 def _target(
-    first: Question,
+    first: MemberQuery,
     rows: np.ndarray,
     names: Sequence[str],
     turn: np.ndarray,

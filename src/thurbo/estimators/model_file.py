@@ -12,14 +12,12 @@ import numpy as np
 from thurbo.columns.cells import plain
 from thurbo.constraints import Context, Gauge
 from thurbo.errors import NotTrusted
-from thurbo.estimators import population, readings
 from thurbo.io import store
 from thurbo.learning.masking import Cells, Neighbours, Rectangles
-from thurbo.learning.members import Member
+from thurbo.learning.members import Member as MemberSettings
 from thurbo.learning.objective_settings import OBJECTIVE_OF
-from thurbo.queries import gates
-from thurbo.queries.direct_effects import Effect, Effects, Source
-from thurbo.queries.mixture import Anchor
+from thurbo.predict.correction import Anchor, Correction, Effect, Effects, Route, Routes, Source
+from thurbo.predict.model import LEAST_ANSWERS, Member, Model, encoding
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -46,26 +44,28 @@ def save(model: Any, path: str | PathLike[str]) -> None:
         "n_ratings": {name: counts.tolist() for name, counts in model.n_ratings_.items()},
         "feature_names_in": None if not hasattr(model, "feature_names_in_") else list(model.feature_names_in_),
     }
-    arrays = _arrays(model.params_)
-    if model._population is not None:
-        for number, each in enumerate(model._population.members):
+    fitted: Model = model.model_
+    arrays = _arrays(fitted.params)
+    description["least_answers"] = fitted.least_answers
+    description["order_shapes"] = {name: list(shape) for name, shape in fitted.order_shapes.items()}
+    if not fitted.is_single:
+        learned = fitted.correction
+        for number, each in enumerate(fitted.members):
             arrays |= {f"member{number}.{name}": array for name, array in _arrays(each.params).items()}
         description["members"] = model.members_
-        description["exponents"] = dict(model._population.exponents)
-        by_column = model._population.column_weights
-        description["column_weights"] = {name: weights.tolist() for name, weights in by_column.items()}
-        for name, anchor in model._population.anchors.items():
+        description["exponents"] = dict(learned.exponents)
+        description["column_weights"] = {name: weights.tolist() for name, weights in learned.weights.items()}
+        for name, anchor in learned.anchors.items():
             description.setdefault("anchors", {})[name] = {
                 part: array.tolist() for part, array in anchor._asdict().items()
             }
         description["effects"] = {
             name: {str(site): [[*each.source, list(each.tilt)] for each in effects] for site, effects in own.items()}
-            for name, own in model._population.effects.items()
+            for name, own in learned.effects.items()
         }
-        routes = model._population.routes
-        description["routes"] = {gate: [each._asdict() for each in own] for gate, own in routes.items()}
-        informed = [each.schema for each in model._population.members if each.member.reading == "given, missing"]
-        informed += [each.schema for each in model._population.members if each.member.is_informed]
+        description["routes"] = {gate: [each._asdict() for each in own] for gate, own in learned.routes.items()}
+        informed = [each.schema for each in fitted.members if each.settings.reading == "given, missing"]
+        informed += [each.schema for each in fitted.members if each.settings.is_informed]
         description["informed"] = informed[0].to_dict() if informed else None
     arrays["seen_rows"] = model._seen_rows
     store.save(path, arrays, description)
@@ -120,10 +120,20 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
     own = {name: array for name, array in arrays.items() if "." not in name}
     params = _params(own, schema)
     _check_description(description)
-    model._population = _population(arrays, description, schema)
+    members, correction = _members(arrays, description, schema, params)
     if len(arrays) != len(own) * (1 + len(description.get("members", ()))):
         raise ValueError("it has arrays that no member has")
-    model._adopt(schema, params, description["objective"], description["history"], description["converged"])
+    fitted = Model(
+        schema,
+        members,
+        params,
+        correction,
+        description["objective"],
+        chosen["unobserved"],
+        _least_answers(description.get("least_answers", LEAST_ANSWERS)),
+        {str(name): _order_shape(shape) for name, shape in description.get("order_shapes", {}).items()},
+    )
+    model._adopt(fitted, description["history"], description["converged"])
     model._seen_rows = seen_rows
     model.time_spent_ = {str(name): float(seconds) for name, seconds in description.get("time_spent", {}).items()}
     model.n_features_in_ = description["n_features_in"]
@@ -165,23 +175,36 @@ def _params(arrays: dict[str, np.ndarray], schema: Schema) -> Params:
     return Params(gauge=gauge, **device)
 
 
-def _population(
-    arrays: dict[str, np.ndarray], description: dict[str, Any], schema: Schema
-) -> population.Population | None:
-    """The members, if the model has several."""
+def _least_answers(value: Any) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"least_answers is {value!r}")
+    return value
+
+
+def _order_shape(shape: Any) -> tuple[int, int, str]:
+    depth, width, form = shape
+    return int(depth), int(width), str(form)
+
+
+def _members(
+    arrays: dict[str, np.ndarray], description: dict[str, Any], schema: Schema, params: Params
+) -> tuple[tuple[Member, ...], Correction]:
+    """The members and what was learned about them; one member if the file names none."""
     if "members" not in description:
-        return None
+        return (Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params),), Correction()
     found = []
     informed = schema if description["informed"] is None else Schema.from_dict(description["informed"])
-    every = {"given": schema, "utilities": readings.read_as(schema, "utilities"), "given, missing": informed}
-    every["utilities, missing"] = readings.read_as(informed, "utilities")
+    every = {"given": schema, "utilities": encoding(schema, "utilities", {}), "given, missing": informed}
+    every["utilities, missing"] = encoding(informed, "utilities", {})
     for number, state in enumerate(description["members"]):
         own, weight, held_out = dict(state), float(state["weight"]), float(state["held_out"])
-        member = Member(**{name: own[name] for name in Member._fields if name in own or name not in NEWER})
+        member = MemberSettings(
+            **{each: own[each] for each in MemberSettings._fields if each in own or each not in NEWER}
+        )
         prefix = f"member{number}."
         kept = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         read = every[member.reading]
-        found.append(population.FittedMember(member, read, _params(kept, read), weight, held_out))
+        found.append(Member(member, read, _params(kept, read), weight, held_out))
     weights = np.asarray([each.weight for each in found])
     exponents = {str(name): float(value) for name, value in description["exponents"].items()}
     by_column = {str(name): np.asarray(own, np.float64) for name, own in description.get("column_weights", {}).items()}
@@ -193,7 +216,7 @@ def _population(
         raise ValueError("the exponents of its probabilities are not positive numbers")
     routes, anchors = _routes(description.get("routes", {}), schema), _anchors(description.get("anchors", {}))
     effects = _effects(description.get("effects", {}), anchors, schema)
-    return population.Population(tuple(found), exponents, by_column, routes, anchors, effects)
+    return tuple(found), Correction(by_column, exponents, anchors, effects, routes)
 
 
 def _anchors(state: dict[str, Any]) -> dict[str, Anchor]:
@@ -231,11 +254,11 @@ def _effects(state: dict[str, Any], anchors: dict[str, Anchor], schema: Schema) 
     return found
 
 
-def _routes(state: dict[str, Any], schema: Schema) -> gates.Routes:
+def _routes(state: dict[str, Any], schema: Schema) -> Routes:
     """What follow-up questions say about their gates; older files have none."""
     found = {}
     for gate, own in state.items():
-        routes = tuple(gates.Route(tuple(each["columns"]), tuple(map(float, each["answered"]))) for each in own)
+        routes = tuple(Route(tuple(each["columns"]), tuple(map(float, each["answered"]))) for each in own)
         for route in routes:
             fits = len(route.answered) == len(schema[gate].labels) and set(route.columns) <= set(schema.names)
             if not fits or not all(0 < chance < 1 for chance in route.answered):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -22,14 +22,14 @@ from thurbo.learning import course, members, settings, settled, stacking
 from thurbo.learning.beside import Beside
 from thurbo.learning.fit import Data
 from thurbo.learning.members import Member, Reading
-from thurbo.queries import direct_effects, gates, sequential
-from thurbo.queries.asked import Asked
-from thurbo.queries.evaluate import masked as masking
-from thurbo.queries.evaluate.masked import ColumnTrial
-from thurbo.queries.features import How
-from thurbo.queries.kept_shares import Offsets
-from thurbo.queries.mixture import Anchor, MixedAsk, Mixture, divided, exponent, family
-from thurbo.queries.question import Question
+from thurbo.predict import model as models
+from thurbo.predict.correction import Anchor, Correction, Effects, Routes, calibration_family, learn_routes
+from thurbo.predict.evaluate import masked as masking
+from thurbo.predict.evaluate.masked import ColumnTrial
+from thurbo.predict.member import MemberAnswers, MemberQuery
+from thurbo.predict.model import Query
+from thurbo.predict.moments import How
+from thurbo.predict.predictive import Predictive
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 from thurbo.schema.missing_together import with_answered
@@ -38,70 +38,11 @@ CALIBRATED = ("levels", "utility")
 SCORED = ("label", "option", "favourite", "number", "interval", "task")  # kinds of answers that weigh the members
 
 
-class FittedMember(NamedTuple):
-    """One member: its settings, how it reads the table, its parameters (unused units included) and its weight."""
-
-    member: Member
-    schema: Schema
-    params: Params
-    weight: float
-    held_out: float  # log-likelihood per held-out answer
-
-
-@dataclass(frozen=True)
-class Population:
-    """The members of a fitted model; the first one leads."""
-
-    members: tuple[FittedMember, ...]
-    exponents: Mapping[str, float]
-    column_weights: Mapping[str, np.ndarray] = field(default_factory=dict)  # [member], for each question
-    routes: gates.Routes = field(default_factory=dict)
-    anchors: Mapping[str, Anchor] = field(default_factory=dict)
-    effects: direct_effects.Effects = field(default_factory=dict)
-    _offsets: dict[int, Offsets] = field(default_factory=dict, compare=False)  # of members that drew rows
-
-    def offsets(self, each: FittedMember, how: How) -> Offsets:
-        """Offsets by which rows drawn from a member keep the shares of the training table; found when first asked."""
-        place = next(place for place, own in enumerate(self.members) if own is each)
-        if not self.anchors:
-            return Offsets()
-        if place not in self._offsets:
-            shares = {name: anchor.shares for name, anchor in self.anchors.items()}
-            self._offsets[place] = sequential.keep_shares(each.params, each.schema, how, shares)
-        return self._offsets[place]
-
-    @property
-    def weights(self) -> np.ndarray:
-        return np.asarray([each.weight for each in self.members])
-
-    @property
-    def generative(self) -> tuple[FittedMember, ...]:
-        """Trained members that are models of the answers only, with dependence: rows are drawn and scored by these."""
-        return tuple(each for each in self.members if each.member.is_generative)
-
-    @property
-    def generative_weights(self) -> np.ndarray:
-        found = np.asarray([each.weight for each in self.generative])
-        return found / found.sum()
-
-    def question(self, own: Question, questions: list[Question], silent: Collection[str]) -> Mixture:
-        """The question of the leading member's table, put to all members; it has no columns `silent`."""
-        return Mixture(
-            **{item.name: getattr(own, item.name) for item in fields(own)},
-            questions=tuple(questions),
-            weights=self.weights,
-            column_weights=self.column_weights,
-            exponents=self.exponents,
-            anchors=self.anchors,
-            effects=self.effects,
-            silent=silent,
-        )
-
-
 class Outcome(NamedTuple):
-    """A fitted population and the fit of its leading member."""
+    """Fitted members and their correction, and the fit of the leading one."""
 
-    population: Population
+    members: tuple[models.Member, ...]
+    correction: Correction
     leader: Params
     fitted: course.Fitted
     unfinished: members.Interrupted | None  # if the fit was interrupted
@@ -187,13 +128,15 @@ def fit(
             ending = Beside(partial(_finish, chosen, complete, data.weight, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.first(on_epoch)):
             found.append(_Group(posterior_draws.MEMBER, drawn))
-        routes = {} if missing == "ignorable" else gates.learn(data.schema, data.blocks, data.weight)
-        questions = [[Question(one, *read[each.reading], how, routes) for one in each.params] for each in found]
+        routes = {} if missing == "ignorable" else learn_routes(data.schema, data.blocks, data.weight)
+        questions = [[MemberQuery(one, *read[each.reading], how, routes) for one in each.params] for each in found]
         weighed = _weigh(data, found, questions, masked)
-        effects: direct_effects.Effects = {}
+        effects: Effects = {}
         if not any(parts) and not listed and not data.evidence.spans_cells:
             asked = [questions[place][0] for place in weighed.kept]
-            mixed, gaps = partial(_mixed, weighed), missing != "ignorable"
+            least = models.least_answers(data.schema, data.blocks, data.weight)
+            gaps = models.n_answers(data.schema, data.blocks) >= (least if missing != "ignorable" else np.inf)
+            mixed = partial(_mixed, weighed, routes, gaps)
             effects = effects_of_answers.learn(asked, masked, data.weight, mixed, gaps, seed)
         if ending is not None:
             ended = ending.result()
@@ -209,7 +152,7 @@ def fit(
     kept, lead = weighed.kept, weighed.kept[0]
     sizes = [len(found[place].params) for place in kept]
     fitted = tuple(
-        FittedMember(each.member, questions[place][0].schema, params, weight / len(each.params), held_out)
+        models.Member(each.member, questions[place][0].schema, params, weight / len(each.params), held_out)
         for place, weight, held_out in zip(kept, weighed.weight, weighed.held_out, strict=True)
         for each in [found[place]]
         for params in each.params
@@ -221,8 +164,8 @@ def fit(
     by_column = {name: divided(weight, sizes) for name, weight in weighed.by_column.items()}
     last = [replace(questions[p][0], params=one) for p in kept for one in found[p].params]
     anchors = _anchors(last, by_column, weighed.shares, weighed.exponents)
-    whole = Population(fitted, weighed.exponents, by_column, routes, anchors, effects)
-    return Outcome(whole, members.active(found[lead].params[0], found[lead].member), leader, rest)
+    correction = Correction(by_column, weighed.exponents, anchors, effects, routes)
+    return Outcome(fitted, correction, members.active(found[lead].params[0], found[lead].member), leader, rest)
 
 
 class _Group(NamedTuple):
@@ -266,9 +209,14 @@ class _Weighed(NamedTuple):
     shares: dict[str, Anchor | None]
     exponents: dict[str, float]
 
+    @property
+    def correction(self) -> Correction:
+        """The calibration alone."""
+        return Correction(exponents=self.exponents)
+
 
 def _weigh(
-    data: Data, found: list[_Group], questions: list[list[Question]], masked: Mapping[str, np.ndarray]
+    data: Data, found: list[_Group], questions: list[list[MemberQuery]], masked: Mapping[str, np.ndarray]
 ) -> _Weighed:
     """Weights of the groups and calibration, from the held-out answers."""
     trials = [[_trials(question, masked, data.weight) for question in own] for own in questions]
@@ -296,21 +244,35 @@ def _weigh(
     return _Weighed(kept, weight.tolist(), means.tolist(), by_column, shares, exponents)
 
 
-def _mixed(weighed: _Weighed, name: str, questions: Sequence[Question], lines: Lines) -> dict[int, np.ndarray]:
+def _mixed(
+    weighed: _Weighed,
+    routes: Routes,
+    informative: np.ndarray,
+    name: str,
+    queries: Sequence[MemberQuery],
+    rows: np.ndarray,
+    lines: Lines,
+) -> dict[int, np.ndarray]:
     """Probabilities of the labels of each site of a column by all members, calibrated: [line, label] each.
 
     With all of what members say: they fit the answers that they were trained with, and direct effects would make up
-    for what is left out.
+    for what is left out. `rows` are those of the training table that the queries have.
     """
-    anchor, first = weighed.shares[name], questions[0]
+    anchor, column = weighed.shares[name], queries[0].schema[name]
     anchor = None if anchor is None else anchor._replace(credibility=np.ones_like(anchor.credibility))
-    asks = [each.about(name, lines, own=False) for each in questions]
-    mixed = MixedAsk(asks, weighed.by_column[name], exponent(weighed.exponents, first, name), anchor)
+    whole = Query(tuple(queries), np.ones(len(queries)), Correction(routes=routes), informative[rows])
+    mixed = Predictive(
+        column,
+        [each.about(name, lines, own=False) for each in queries],
+        weighed.by_column[name],
+        exponent=weighed.correction.exponent(column),
+        anchor=anchor,
+        routing=whole.routing(name, np.asarray(lines.row)),
+    )
     if anchor is None:  # bands of a number
-        column: Any = first.schema[name]
-        chance = column.form.probabilities(column, mixed) if column.is_one_label else mixed.split(column.effect_edges)
-        return {0: chance}
-    return mixed.labels(family(first, name))
+        bands: Any = column
+        return {0: mixed.probabilities() if column.is_one_label else mixed.split(bands.effect_edges)}
+    return mixed.labels(calibration_family(column))
 
 
 def _able(trained: list[Member], has_lists: bool) -> list[int]:
@@ -343,7 +305,7 @@ def column_answers(data: Data, name: str) -> np.ndarray:
     return column.form.scorable(column, data.blocks[name])
 
 
-def _trials(question: Question, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, ColumnTrial]:
+def _trials(question: MemberQuery, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, ColumnTrial]:
     """The held-out answers of each column, put to one member."""
     found = {}
     for name, own in masked.items():
@@ -377,8 +339,13 @@ def _shares(data: Data, name: str) -> Anchor | None:
     return None if found is None else Anchor(found, np.zeros_like(found), np.ones(len(found)))
 
 
+def divided(weight: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """The weights of groups, divided among the members of each."""
+    return np.repeat(weight / np.asarray(sizes), sizes)
+
+
 def _anchors(
-    questions: list[Question],
+    questions: list[MemberQuery],
     column_weights: Mapping[str, np.ndarray],
     shares: Mapping[str, Anchor | None],
     exponents: Mapping[str, float],
@@ -386,18 +353,19 @@ def _anchors(
     """The shares of labels, and how far predictions for a row without any answer are from them; none beside lists."""
     if questions[0].schema.listed:
         return {}
-    nobody, found, first = [_nobody(each) for each in questions], {}, Lines(np.zeros(1, int), np.zeros(1, int))
+    empty, found, first = [_empty_row(each) for each in questions], {}, Lines(np.zeros(1, int), np.zeros(1, int))
     for name, anchor in shares.items():
         if anchor is None:
             continue
-        asks = [each.about(name, first, own=False) for each in nobody]
-        mixed = MixedAsk(asks, column_weights[name], exponent(exponents, nobody[0], name), anchor)
-        chance = np.concatenate(list(mixed.labels(family(nobody[0], name)).values()))
+        asks, column = [each.about(name, first, own=False) for each in empty], empty[0].schema[name]
+        power = Correction(exponents=exponents).exponent(column)
+        mixed = Predictive(column, asks, column_weights[name], exponent=power, anchor=anchor)
+        chance = np.concatenate(list(mixed.labels(calibration_family(column)).values()))
         found[name] = anchor._replace(tilt=np.log(anchor.shares / np.maximum(chance, 1e-12)))
     return found
 
 
-def _nobody(question: Question) -> Question:
+def _empty_row(question: MemberQuery) -> MemberQuery:
     """One row without any answer, put to the same member."""
     evidence = question.evidence.rows(np.zeros(1, np.int64))
     slot = np.arange(len(evidence.shared))
@@ -420,8 +388,8 @@ def _exponents(
     def one(name: str) -> np.ndarray:
         """Total log score of the column's answers for each power; none if it has no scored answers."""
         column, trial = trials[0][name].rest.schema[name], replace(trials[0][name])
-        asks = cast(list[Asked], [each[name].ask for each in trials])
-        trial.__dict__["ask"] = mixed = MixedAsk(asks, column_weights[name], anchor=shares[name])
+        asks = cast(list[MemberAnswers], [each[name].ask for each in trials])
+        trial.__dict__["ask"] = mixed = Predictive(column, asks, column_weights[name], anchor=shares[name])
         scores = []
         for power in stacking.POWERS:
             mixed.exponent = float(power)
@@ -429,11 +397,11 @@ def _exponents(
             scores.append([tested.score[""] @ tested.weight for tested in tests])
         return np.asarray(scores).sum(axis=1) if scores[0] else np.zeros(0)
 
-    calibrated = [name for name, each in trials[0].items() if family(each.rest, name) in totals]
+    calibrated = [name for name, each in trials[0].items() if calibration_family(each.rest.schema[name]) in totals]
     for name, total in zip(calibrated, members.in_threads(one, calibrated), strict=True):
         question = trials[0][name].rest
         if len(total):
-            own, kind = totals[family(question, name)], question.schema[name].kind
+            own, kind = totals[calibration_family(question.schema[name])], question.schema[name].kind
             own[kind] = own.get(kind, np.zeros_like(total)) + total
     found = dict[str, float]()
     for each, own in totals.items():

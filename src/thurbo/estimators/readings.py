@@ -16,8 +16,9 @@ from thurbo.io.table import Table
 from thurbo.learning import members
 from thurbo.learning.fit import Data
 from thurbo.learning.members import Member, Reading
-from thurbo.queries.features import How
-from thurbo.queries.question import Question, without
+from thurbo.predict.member import MemberQuery, without
+from thurbo.predict.model import encoding
+from thurbo.predict.moments import How
 from thurbo.schema import Schema
 
 
@@ -34,15 +35,10 @@ class Read(NamedTuple):
         return self._replace(evidence=rest)
 
 
-def read_as(schema: Schema, reading: str) -> Schema:
-    """The schema as a member reads it."""
-    return schema.read_ordinals("utilities") if reading.startswith("utilities") else schema
-
-
 def read(wanted: Sequence[Member], table: Table, data: Data, informed: Schema, unobserved: Any) -> dict[Reading, Read]:
     """The table as each member reads it; `data` is as it is given, and `informed` the schema with what was answered."""
     every: set[Reading] = {"given", *(each.reading for each in wanted)}
-    schemas = {reading: read_as(informed if "missing" in reading else data.schema, reading) for reading in every}
+    schemas = {reading: encoding(informed if "missing" in reading else data.schema, reading, {}) for reading in every}
     schemas["given"] = data.schema
 
     def one(schema: Schema) -> Read:
@@ -86,7 +82,7 @@ def asked_ahead(
     begun = False
 
     def ask(reading: Reading) -> None:
-        question = Question(members.independent(chosen, data[reading], size(wanted)), *read[reading], how)
+        question = MemberQuery(members.independent(chosen, data[reading], size(wanted)), *read[reading], how)
         question.known_about(question.evidence.rows(np.zeros(1, np.int64)))
 
     if data["given"].schema.listed or members.at_once(len(wanted)) >= members.n_cores():

@@ -173,9 +173,9 @@ class Session:
         return self._distributions(None)
 
     def _distributions(self, given: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-        question = self.model._told(self.model._read(self._nobody, given))
+        query = self.model._query(self._nobody, given)
         names = [each.name for each in self.answers if not self.schema[each.name].is_listed]
-        return {name: self._distribution(name, question.about(name, own=False)) for name in names}
+        return {name: self._distribution(name, query.about(name)) for name in names}
 
     def _distribution(self, name: str, ask: Ask, row: int = 0) -> dict[str, Any]:
         """Probabilities of the labels, or quantiles of a number."""
@@ -196,17 +196,15 @@ class Session:
         names = [name for name in cells if name != target]
         tables = [dict(self._nobody) | {name: [cells[name]] for name in names if name != out} for out in (None, *names)]
         rows = {name: [table[name][0] for table in tables] for name in self._nobody}
-        question = self.model._told(self.model._read(rows))
+        query = self.model._query(rows)
         known = [name for name in self.schema.modelled if not self.schema[name].is_listed]
-        predicted = {
-            name: self._distribution(name, question.about(name, own=False)) for name in known if name not in names
-        }
-        moved, usual = self._moved(question, str(target), names) if target in predicted else [], self._nothing_known
+        predicted = {name: self._distribution(name, query.about(name)) for name in known if name not in names}
+        moved, usual = self._moved(query, str(target), names) if target in predicted else [], self._nothing_known
         found = [{"name": name, "given": each, "usual": usual[name]} for name, each in predicted.items()]
         return {"predicted": found, "moved": moved}
 
-    def _moved(self, question: Any, target: str, names: Sequence[str]) -> list[dict[str, Any]]:
-        column, ask = self.schema[target], question.about(target, own=False)
+    def _moved(self, query: Any, target: str, names: Sequence[str]) -> list[dict[str, Any]]:
+        column, ask = self.schema[target], query.about(target)
         if column.labels:
             chance = column.form.probabilities(column, ask)
             best = int(chance[0].argmax())

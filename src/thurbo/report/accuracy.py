@@ -10,7 +10,7 @@ import numpy as np
 
 from thurbo.errors import ConvergenceWarning
 from thurbo.io.table import as_table
-from thurbo.queries.seen import are_seen
+from thurbo.predict.seen import are_seen
 from thurbo.report.wording import percent
 
 HIDDEN = 0.1  # share of the answers
@@ -33,7 +33,7 @@ def measured(model: Any, X: Any, wanted: bool | None, seed: int) -> Any:
         return model.evaluate(X, hide=HIDDEN, random_state=seed)
     if wanted is None and not model.time_spent_.get("total", np.inf) <= QUICK:
         return None
-    from thurbo.estimators.cross_evaluation import evaluate
+    from thurbo.cross_evaluation import evaluate
 
     with warnings.catch_warnings():  # about the training, which the page tells of the model itself
         warnings.simplefilter("ignore", ConvergenceWarning)

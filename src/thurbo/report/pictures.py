@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.queries.dependence import ordered
+from thurbo.predict.dependence import ordered
 
 # From the lowest level to the highest, for light and dark pages; distinguishable with colour blindness.
 _LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from thurbo.errors import ThurboError
 from thurbo.io.table import as_table
-from thurbo.queries.dependence import ordered
+from thurbo.predict.dependence import ordered
 from thurbo.report.missing import NOTHING, missing_kinds
 from thurbo.report.pictures import palette, segment_colours
 from thurbo.report.responses import read_answers

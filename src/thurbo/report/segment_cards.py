@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thurbo.queries.scaling import scaled
-from thurbo.queries.segments import segments
+from thurbo.predict.scaling import scaled
+from thurbo.predict.segments import segments
 from thurbo.report.question_cards import plain
 from thurbo.report.responses import FloatArray
 from thurbo.report.wording import clipped, percent, with_answer

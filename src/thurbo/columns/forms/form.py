@@ -37,6 +37,8 @@ class Ask(Protocol):
     for each line, at the site of the line.
     """
 
+    bands_at: FloatArray | None  # ends of the bands in which a number is drawn, in standard units
+
     @property
     def lines(self) -> Lines:
         """Row and site of each answer."""
@@ -217,6 +219,10 @@ class Form(ABC):
     @abstractmethod
     def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
         """P(outcome) of each answer, [answer, outcome]: a few exclusive outcomes, of which one is drawn first."""
+
+    def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
+        """Ends of the bands of a number, in standard units, which `outcomes` are; None if outcomes are labels."""
+        return None
 
     def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
         """Outcomes that agree with what each line says, [line, outcome]."""

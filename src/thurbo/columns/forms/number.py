@@ -120,13 +120,18 @@ class NumberForm(Form):
     def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
         """P(number is in each of some bands), which have equal shares over all answers."""
         found = self._spread(column, ask)
-        return np.diff(self._below(found, self._edges(found)), axis=1)
+        return np.diff(self._below(found, self._edges(found, ask)), axis=1)
+
+    def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
+        return self._edges(self._spread(column, ask), ask)
 
     def _spread(self, column: Column, ask: Ask) -> Distribution:
         return ask.number()
 
-    def _edges(self, found: Distribution) -> FloatArray:
+    def _edges(self, found: Distribution, ask: Ask) -> FloatArray:
         """Ends of the bands in standard units, the first and last of them beyond all numbers."""
+        if ask.bands_at is not None:
+            return ask.bands_at
         overall = found.distribution.mean(axis=0)
         inner = np.interp(np.arange(1, N_BANDS) / N_BANDS, overall, found.grid)
         return np.concatenate([found.grid[:1], inner, found.grid[-1:]])
@@ -148,7 +153,7 @@ class NumberForm(Form):
     ) -> dict[str, NDArray[Any]]:
         """By the inverse of the distribution inside the band, or inside the interval that `within` says."""
         found, rows = self._spread(column, ask), np.arange(len(outcome))
-        below = self._below(found, self._edges(found))
+        below = self._below(found, self._edges(found, ask))
         low, high = below[rows, outcome], below[rows, outcome + 1]
         if within is not None:
             ends = np.stack([within.lower[:, 0], within.upper[:, 0]]).clip(found.grid[0], found.grid[-1])
@@ -160,7 +165,8 @@ class NumberForm(Form):
         z = np.asarray([np.interp(at, own, found.grid) for at, own in zip(level, found.distribution, strict=True)])
         if within is not None:
             z = np.clip(z, within.lower[:, 0], within.upper[:, 0])
-        return column.as_columns(name, column.limited(column.to_user(z)))
+        numbers = column.limited(column.to_user(z))
+        return {name: numbers} if column.is_listed else column.as_columns(name, numbers)
 
     def from_latent(
         self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
@@ -305,6 +311,9 @@ class BandForm(NumberForm):
 
     def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
         return self.probabilities(column, ask)
+
+    def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
+        return None
 
     def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
         lower, upper = column.standard_edges

@@ -13,14 +13,13 @@ from sklearn.utils import check_random_state
 from thurbo import _runtime
 from thurbo.columns.forms.scores import Tested, calibration_bins, pooled, surprises
 from thurbo.errors import ThurboError
-from thurbo.estimators.fitted_model import rows_that_count
-from thurbo.estimators.tbm import TBM
 from thurbo.io.table import as_table
 from thurbo.learning import monitor
-from thurbo.queries.evaluate import baseline, withheld
-from thurbo.queries.evaluate import folds as folding
-from thurbo.queries.evaluate.evaluation import Evaluation, overall
-from thurbo.queries.evaluate.masked import chosen_baselines, score_masked
+from thurbo.predict.evaluate import baseline, withheld
+from thurbo.predict.evaluate import folds as folding
+from thurbo.predict.evaluate.evaluation import Evaluation, overall
+from thurbo.predict.evaluate.masked import chosen_baselines, score_masked
+from thurbo.tbm import TBM, rows_that_count
 
 _Groups = Mapping[str, np.ndarray]  # answers that are hidden together, by column: see `folding.answers`
 
@@ -139,7 +138,7 @@ def _evaluate(
             fitted.fit(shown, sample_weight=own)._finished()
             seconds.append(time.perf_counter() - started)
             # The table without the hidden answers is also what predictions are made from.
-            rest, whole = fitted._question(fitted._read(shown), chosen.method), fitted.schema_.compile(table)
+            rest, whole = fitted._query(shown, method=chosen.method), fitted.schema_.compile(table)
             tests += score_masked(rest, whole, mask, weight, chosen.baselines, baseline.FULL)
         tell(_standing(len(masks), len(masks), tests))
     return _result(tests, masks, groups, seconds, chosen.share)

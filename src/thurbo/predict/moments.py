@@ -1,4 +1,4 @@
-"""§4.3 Functions of the mean and deviation of x, and their expectations over the hidden layer, compiled.
+"""§4.3 What the evidence of a row says: the hidden layer, moments of x at any sites, and functions of these moments.
 
 By mean-field a function is applied to the moments; by enumeration and by Gibbs sampling it is averaged over states.
 """
@@ -6,26 +6,94 @@ By mean-field a function is applied to the moments; by enumeration and by Gibbs 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtr
+from jax.scipy.special import logsumexp, ndtr
 
+from thurbo import _runtime
 from thurbo._programs import Program
-from thurbo._typing import Array, Bool, Float, Int
+from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PRNGKey
 from thurbo.columns.block import Tasks
 from thurbo.constraints import Gauge, Order
-from thurbo.evidence import Evidence
+from thurbo.constraints.order import CLOSER_SCALE, form_of, shape_of
+from thurbo.evidence import Evidence, Unobserved
 from thurbo.evidence.pack import comparisons
-from thurbo.inference.posterior import Belief, expectation, summary
+from thurbo.inference.likelihood import hidden_states, log_joint
+from thurbo.inference.meanfield import mean_field
+from thurbo.inference.posterior import Belief, Method, expectation, hidden_probability, summary
 from thurbo.inference.posterior import state_weights as weights_of_states
 from thurbo.normal import truncnorm
-from thurbo.queries import on_host
-from thurbo.queries.features import How, work
+from thurbo.predict import on_host
 from thurbo.rbm import Params
+
+FEW_SITES = 300  # of a small survey
+
+
+@dataclass(frozen=True)
+class How:
+    """The inference method of a query, and its number of steps and samples."""
+
+    method: Method = "mean-field"
+    n_steps: int = 30
+    n_draws: int = 500
+    unobserved: Unobserved = "marginalize"
+    seed: int = 0
+
+    def key(self) -> PRNGKey:
+        """The same random numbers for every query: the result for a row depends on that row alone."""
+        return jax.random.key(self.seed)
+
+
+class Features(NamedTuple):
+    """P(h_k = 1 | e), its log-odds, and the factor means."""
+
+    hidden: Hidden
+    log_odds: Hidden
+    factors: Factors
+
+
+def work(params: Params) -> float:
+    """How long a query runs: it must not depend on the number of rows, or more rows would be another program."""
+    return _runtime.LITTLE_WORK if params.site_bias.shape[0] <= FEW_SITES else _runtime.MUCH_WORK
+
+
+def features(params: Params, evidence: Evidence, how: How) -> Features:
+    """The posterior of the hidden layer given each row."""
+    found: Features = _features.for_work(work(params))(params, evidence, how)
+    return found
+
+
+def _like(*_: Any) -> Any:
+    """A tree like the features."""
+    leaves: Any = [0] * len(Features._fields)
+    return Features(*leaves)
+
+
+def hidden_layer(params: Params, evidence: Evidence, how: How) -> Features:
+    """The same, not compiled."""
+    if how.method == "mean-field":
+        q = mean_field(params, evidence, how.n_steps)
+        return Features(q.hidden, q.log_odds, q.factors)
+    if how.method == "exact" and params.n_factors == 0:
+        states = hidden_states(params.n_hidden, 0, params.weights.dtype)
+        joint, _ = log_joint(params, evidence, states)
+        on = (states.h > 0.5)[:, None, :]
+        log_odds = logsumexp(jnp.where(on, joint[:, :, None], -jnp.inf), axis=0) - logsumexp(
+            jnp.where(on, -jnp.inf, joint[:, :, None]), axis=0
+        )
+        return Features(jax.nn.sigmoid(log_odds), log_odds, jnp.zeros((evidence.n_rows, 0), params.weights.dtype))
+    hidden, factors = expectation(hidden_probability, params, evidence, how.method, key=how.key(), n_draws=how.n_draws)
+    clipped = jnp.clip(hidden, 1e-6, 1.0 - 1e-6)
+    return Features(hidden, jnp.log(clipped) - jnp.log1p(-clipped), factors)
+
+
+_features = Program(hidden_layer, outputs=_like, static_argnames=("how",))
+
 
 LINES_AT_ONCE = 1024  # larger portions would be padded more
 
@@ -89,6 +157,12 @@ def two_moments(mean: Array, deviation: Array) -> tuple[Array, Array]:
     return mean[:, 0], deviation[:, 0] ** 2 + mean[:, 0] ** 2
 
 
+def pair(mean: Array, deviation: Array, zero: Float[Array, "row 2"]) -> Array:
+    """P(the first of two utilities is above the second), each counted from its own zero."""
+    gap = (mean[:, 0] - zero[:, 0]) - (mean[:, 1] - zero[:, 1])
+    return ndtr(gap / jnp.sqrt(deviation[:, 0] ** 2 + deviation[:, 1] ** 2))
+
+
 def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
     """P(each of these utilities is the largest), §3.2, and the mean utilities."""
     n_labels = mean.shape[1]
@@ -99,6 +173,34 @@ def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
         return Order(tier, None, n_labels, 2, 1).region(nothing).log_mass(mean, deviation)
 
     return jnp.exp(jax.lax.map(log_chance, jnp.arange(n_labels))).T, mean
+
+
+@lru_cache
+def log_order(depth: int, width: int, form: Any, is_listed: bool) -> Function:
+    """log P(order of these utilities), a function for orders of one shape; lists have the Gumbel form of training."""
+    mass: Any = "gumbel" if is_listed else "exact"
+
+    def function(mean: Array, deviation: Array, tier: Int[Array, "row item"]) -> Array:
+        n_items = mean.shape[1]
+        nothing = Gauge(jnp.zeros((n_items, 1), mean.dtype), jnp.ones(n_items, mean.dtype))
+        scale = CLOSER_SCALE if is_listed else 1.0
+        order = Order(tier[:, None, :], None, n_items, depth, width, mass=mass, gumbel_scale=scale, form=form)
+        return order.region(nothing).log_mass(mean, deviation)
+
+    return function
+
+
+@lru_cache
+def order(depth: int, width: int, form: Any, is_listed: bool) -> Function:
+    """The same as a probability, which can be averaged over states."""
+    log = log_order(depth, width, form, is_listed)
+    return lambda mean, deviation, tier: jnp.exp(log(mean, deviation, tier))
+
+
+def shape_of_orders(tier: np.ndarray, is_listed: bool) -> tuple[int, int, Any, bool]:
+    """Depth, width and form of orders [row, item]; the depth is a power of two, so that there are few programs."""
+    depth, width = shape_of(tier[:, None, :])
+    return 1 << (max(depth, 2) - 1).bit_length(), width, form_of(tier[:, None, :], None), is_listed
 
 
 @partial(jax.jit, static_argnames=("how", "about"))
@@ -145,6 +247,7 @@ ON_HOST: dict[Function, Function] = {
     density: on_host.density,
     mass: on_host.mass,
     two_moments: on_host.two_moments,
+    pair: on_host.pair,
     largest: on_host.largest,
     first_choice: on_host.first_choice,
 }
@@ -152,7 +255,7 @@ ON_HOST: dict[Function, Function] = {
 
 def at_moments(function: Function, shared: tuple, mean: np.ndarray, deviation: np.ndarray, *rowwise: np.ndarray) -> Any:
     """A function of known moments: in NumPy, unless it is a large question that is worth compiling."""
-    if function is largest and not on_host.suits(mean, deviation):
+    if function not in ON_HOST or (function is largest and not on_host.suits(mean, deviation)):
         return in_portions(partial(of_moments, function, shared), mean, deviation, *rowwise)
     return ON_HOST[function](mean, deviation, *shared, *rowwise)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from html import escape
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,24 +22,26 @@ from thurbo import _runtime
 from thurbo.columns import Column
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
 from thurbo.estimators import model_file, population
-from thurbo.estimators.fitted_model import rows_that_count
-from thurbo.estimators.item_queries import ItemQueries
-from thurbo.estimators.partial_fit import PartialFit
-from thurbo.estimators.row_queries import RowQueries
 from thurbo.evidence import pack as packing
 from thurbo.io.long import looks_long
 from thurbo.io.table import Table, as_table
+from thurbo.item_queries import ItemQueries
 from thurbo.learning import clock, monitor, settings
 from thurbo.learning import fit as fitting
+from thurbo.learning.checkpoint import Unfinished
+from thurbo.learning.members import Interrupted
+from thurbo.learning.members import Member as MemberSettings
 from thurbo.learning.objective_settings import Learning
-from thurbo.queries import seen
-from thurbo.queries.rank import n_ratings
+from thurbo.predict import seen
+from thurbo.predict.items import n_ratings
+from thurbo.predict.model import Member, Model, least_answers
+from thurbo.queries import weights
 from thurbo.schema import Schema
 from thurbo.schema.blocks import warn_of_swamped_columns
 from thurbo.schema.missing_together import with_answered
 
 
-class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
+class TBM(ItemQueries, BaseEstimator):
     """Thurstonian Boltzmann machine: one model of all columns of a table; any cell can be missing.
 
     Fit it to a table. Then predict, impute, sample, segment or rank with the same model.
@@ -101,6 +104,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
 
     Attributes
     ----------
+    model_ : Model
+        What was fitted: the schema, the members, and the correction of their predictions. It does not change.
     schema_ : Schema
         The columns of the model, with the labels and scales that `fit` found in the data.
     site_names_ : list of str
@@ -170,6 +175,15 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     >>> model.impute(table)["fan"][3] in ("yes", "no")
     True
     """
+
+    objective_: str
+    history_: list[dict[str, Any]]
+    n_epochs_: int
+    time_spent_: dict[str, float]
+    method_: Literal["exact", "mean-field"]
+
+    _unfinished: Unfinished | Interrupted | None = None  # after a fit that was interrupted
+    _training: Any = None  # state, plan and seed of the training of a single member
 
     def __init__(
         self,
@@ -317,7 +331,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         evidence = packing.pack(blocks.values(), chosen["unobserved"], reading=reading, most_widths=0)
         data = fitting.Data(schema, blocks, evidence, weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._population, self._training = None, None
+        self._training = None
         _, max_epochs = fitting.lengths(chosen, data)
         counts = data.n_counted, population.n_tasks(blocks, weight), population.can_draw(chosen, data)
         n_members = population.count(self.get_params(deep=False), chosen, schema, *counts)
@@ -326,7 +340,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
                 return self._fit_population(chosen, table, data, n_members, seed, on_epoch, timer)
             fitted, plan, learned_from, self._unfinished = fitting.fit(chosen, data, seed, timer.watch(on_epoch))
         monitor.warn(fitted)
-        self._adopt(schema, fitted.params, plan.objective, fitted.history, fitted.converged)
+        single = Member(MemberSettings(fitted.params.n_hidden, fitted.params.n_factors, 0.0), schema, fitted.params)
+        self._adopt(self._model(data, (single,), fitted.params, plan.objective), fitted.history, fitted.converged)
         self._training, self.time_spent_ = (fitted.state, plan, seed), timer.spent()
         self._keep_table(table, data)
         if plan.posterior_smoothing:
@@ -345,8 +360,8 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
     ) -> Self:
         found = population.fit(chosen, table, data, n, seed, timer.watch(on_epoch))
         monitor.warn(found.fitted)
-        self._population = found.population
-        self._adopt(data.schema, found.leader, "multi-prediction", found.fitted.history, found.fitted.converged)
+        model = self._model(data, found.members, found.leader, "multi-prediction")
+        self._adopt(replace(model, correction=found.correction), found.fitted.history, found.fitted.converged)
         self._unfinished, self.time_spent_ = found.unfinished, timer.spent()
         self._keep_table(table, data)
         return self
@@ -355,12 +370,144 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         """What later tables are compared with."""
         self._seen_rows = seen.of_training(data.blocks.values(), data.weight)
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
-        self.n_ratings_, self._order_shapes = n_ratings(data.schema, data.blocks), packing.order_shapes(data.blocks)
+        self.n_ratings_ = n_ratings(data.schema, data.blocks)
         if table.kind != "numpy":
             self.feature_names_in_ = np.asarray(table.names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.__dict__.pop("posteriors_", None)
+
+    def _model(self, data: fitting.Data, members: tuple[Member, ...], params: Any, objective: str) -> Model:
+        """A model of the table that it was fitted to."""
+        least = least_answers(data.schema, data.blocks, data.weight)
+        shapes = packing.order_shapes(data.blocks)
+        return Model(
+            data.schema,
+            members,
+            params,
+            objective=objective,
+            unobserved=self.unobserved,
+            least_answers=least,
+            order_shapes=shapes,
+        )
+
+    def _adopt(self, model: Model, history: list[dict[str, Any]], converged: bool) -> None:
+        """Take over a fitted model: after training, or from a file."""
+        _runtime.prepare()
+        self.model_, self.objective_, self.history_, self.converged_ = model, model.objective, history, converged
+        self.n_epochs_, self.time_spent_, self.method_ = len(history), {}, model.method
+        schema, params = model.schema, model.params
+        self.site_names_ = list(schema.site_names)
+        self.weights_ = np.asarray(params.weights)
+        self.loadings_ = np.asarray(params.loadings)
+        self.site_bias_ = np.asarray(params.site_bias)
+        self.hidden_bias_ = np.asarray(params.hidden_bias)
+        cuts, scale = np.asarray(params.gauge.cuts), np.asarray(params.gauge.scale, np.float64)
+        self.cuts_, self.scales_ = {}, {}
+        for name in schema.modelled:
+            column, where = schema[name], schema.slices[name]
+            learned = column.form.learned(column, cuts[where], scale[where])
+            if "cuts" in learned:
+                self.cuts_[name] = learned["cuts"]
+            if "scales" in learned:
+                self.scales_[name] = learned["scales"]
+
+    @property
+    def members_(self) -> list[dict[str, Any]]:
+        """Settings, weight and held-out log-likelihood of each member, the leading one first; empty for one member."""
+        if self.model_.is_single:
+            return []
+        return [
+            {**each.settings._asdict(), "weight": each.weight, "held_out": each.held_out}
+            for each in self.model_.members
+        ]
+
+    def _finished(self) -> Self:
+        """This model; raises KeyboardInterrupt if its fit was interrupted, so that work that needs it ends too."""
+        if self._unfinished is not None:
+            raise KeyboardInterrupt
+        return self
+
+    def _declare_missing(self, missing: Mapping[str, Any]) -> None:
+        """Count these values as missing, by column, in the schema of the model and in those of all members."""
+        self.model_ = self.model_.with_missing(missing)
+
+    def _repr_html_(self) -> str:
+        """What was fitted, for notebooks; before a fit, the parameters as scikit-learn shows them."""
+        if not hasattr(self, "model_"):
+            return super()._repr_html_()
+        members = f", the leading one of {len(self.members_)} members" if self.members_ else ""
+        sizes = [_counted(self.params_.n_hidden, "hidden unit"), _counted(self.params_.n_factors, "factor")]
+        lines = {
+            "model": f"{_counted(len(self.schema_.modelled), 'question')}, {' and '.join(sizes)}{members}",
+            "objective": f"{self.objective_}, {_counted(self.n_epochs_, 'epoch')}",
+            "predictions": self.method_,
+            "questions": ", ".join(self.schema_.modelled),
+        }
+        body = "".join(f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in lines.items())
+        return f"<table><caption>{type(self).__name__}, fitted</caption><tbody>{body}</tbody></table>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Continue training with more rows: one pass over them at the full learning rate.
+
+        If the model is not fitted, the first call takes the schema, the labels and the scales of columns from its rows.
+        Later calls cannot change them.
+
+        Parameters
+        ----------
+        X : table
+            As in `fit`.
+        y : ignored
+            Exists for scikit-learn.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row, as in `fit`.
+
+        Returns
+        -------
+        TBM
+            The fitted estimator.
+
+        Raises
+        ------
+        ThurboError
+            If the model was loaded from a file: files do not contain the state of training.
+        """
+        if self._training is None:
+            if hasattr(self, "model_") and not self.model_.is_single:
+                raise ThurboError("a model of several members cannot go on learning; fit it with members=1")
+            if hasattr(self, "model_"):
+                raise ThurboError("a model from a file cannot go on learning; fit it again")
+            usual = {"max_epochs": self.max_epochs, "learning": self.learning, "members": self.members}
+            plain = None if self.learning is None else replace(self.learning, posterior_smoothing=None)
+            try:
+                self.set_params(max_epochs=0, learning=plain, members=1).fit(X, sample_weight=sample_weight)
+            finally:
+                self.set_params(**usual)
+        return self._go_on(X, sample_weight, self._settings(self.schema_))
+
+    def _go_on(self, X: Any, sample_weight: Any, chosen: dict[str, Any]) -> Self:
+        assert self._training is not None
+        state, plan, seed = self._training
+        table = as_table(X)
+        weight = weights(self.schema_, table, sample_weight)
+        if not weight.all():
+            table, weight = table.take(np.flatnonzero(weight)), weight[weight > 0]
+        rows = self._read(table)
+        data = fitting.Data(self.schema_, rows.blocks, rows.evidence, weight)
+        fitted = fitting.go_on(chosen, data, state, plan, seed)
+        for name, more in n_ratings(self.schema_, rows.blocks).items():
+            self.n_ratings_[name] = self.n_ratings_[name] + more
+        self.__dict__.pop("posteriors_", None)  # those of other rows, under another model
+        monitor.warn(fitted)
+        single = self.model_.members[0]._replace(params=fitted.params)
+        model = replace(self.model_, members=(single,), params=fitted.params)
+        self._adopt(model, self.history_ + fitted.history, fitted.converged)
+        self._training = (fitted.state, plan, seed)
+        self._seen_rows = np.union1d(self._seen_rows, seen.of_training(rows.blocks.values(), weight))
+        return self
 
     def _fitted_schema(self, schema: Schema, table: Table, weight: np.ndarray) -> Schema:
         """The schema fitted to a table; refuses one without any column to model."""
@@ -416,7 +563,7 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         >>> tb.TBM.load(path).n_hidden
         1
         """
-        check_is_fitted(self, "params_")
+        check_is_fitted(self, "model_")
         model_file.save(self, path)
 
     @classmethod
@@ -448,3 +595,47 @@ class TBM(ItemQueries, RowQueries, PartialFit, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []  # features are computed, not passed on
         return tags
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+class Weighted(NamedTuple):
+    """Rows of a table that count: those with a positive weight."""
+
+    table: Table
+    schema: Schema  # not fitted
+    weight: np.ndarray  # [row] how many rows each row stands for
+    places: np.ndarray  # [row] in the whole table
+
+    def in_whole(self, values: np.ndarray, n_rows: int) -> np.ndarray:
+        """Values [row, ...] for the rows of the whole table; NaN in rows that do not count."""
+        found = np.full((n_rows, *values.shape[1:]), np.nan, values.dtype)
+        found[self.places] = values
+        return found
+
+
+def rows_that_count(table: Table, sample_weight: Any, estimator: Any, *, drop: bool = True) -> Weighted:
+    """The rows that an estimator is fitted to, and the schema, which nothing in rows of weight 0 decides.
+
+    Without `drop`, these are all rows. Refuses tables that no model can be fitted to.
+    """
+    if table.n_rows == 0:
+        raise SchemaError("the table has no rows", remedy="give at least one row to learn from")
+    if not table.names:
+        # In scikit-learn's words, which its own checks of estimators look for.
+        problem = f"Found a table with 0 feature(s) (shape=({table.n_rows}, 0)) while a minimum of 1 is required"
+        raise SchemaError(problem, remedy="give at least one column")
+    given, places = settings.row_weights(sample_weight, table.n_rows), np.arange(table.n_rows)
+    if drop and not given.all():
+        places = np.flatnonzero(given)
+        table, given = table.take(places), given[places]
+    schema = estimator._schema(table)
+    own = schema.weights(table)
+    if drop and own is not None and not own.all():
+        counts = np.flatnonzero(own)
+        table, given, places = table.take(counts), given[counts], places[counts]
+        if estimator.schema is None:
+            schema = estimator._schema(table) | {name: each for name, each in schema.items() if each.role == "weight"}
+    return Weighted(table, schema, weights(schema, table, given), places)

@@ -22,8 +22,8 @@ from thurbo.errors import ConvergenceWarning, ThurboError
 from thurbo.evidence import Evidence
 from thurbo.evidence.buckets import Buckets
 from thurbo.inference import diagnostics, gibbs
-from thurbo.queries.features import How, features
-from thurbo.queries.printed import Printed
+from thurbo.predict.moments import How, features
+from thurbo.predict.printed import Printed
 from thurbo.rbm import Params
 
 MOST_RHAT = 1.05

@@ -23,8 +23,8 @@ from thurbo.constraints import Gauge
 from thurbo.errors import SchemaError
 from thurbo.evidence import Evidence
 from thurbo.inference.posterior import Belief, summary
-from thurbo.queries import distributions
-from thurbo.queries.features import How
+from thurbo.predict import moments
+from thurbo.predict.moments import How
 from thurbo.rbm import Params
 from thurbo.schema import Schema
 
@@ -110,13 +110,13 @@ def _moments(params: Params, *belief: Array) -> tuple[Array, Array]:
 def chances(params: Params, belief: Belief, noise: str) -> np.ndarray:
     """P(profile is chosen from all of them), [row, profile]; `params` are those of `with_profiles`."""
     leaves = [leaf for leaf in (belief.hidden, belief.factors, belief.whitener) if leaf is not None]
-    mean, deviation = distributions.in_portions(partial(_moments, params), *map(np.asarray, leaves))
+    mean, deviation = moments.in_portions(partial(_moments, params), *map(np.asarray, leaves))
     if noise == "gumbel":
         wide = np.sqrt(1.0 + 6.0 / np.pi**2 * np.maximum(deviation**2 - 1.0, 0.0).mean(axis=1, keepdims=True))
         logs = mean / wide - (mean / wide).max(axis=1, keepdims=True)
         chance = np.exp(logs)
     else:
-        chance = np.asarray(distributions.at_moments(distributions.largest, (), mean, deviation)[0], np.float64)
+        chance = np.asarray(moments.at_moments(moments.largest, (), mean, deviation)[0], np.float64)
     return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
 

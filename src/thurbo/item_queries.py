@@ -1,23 +1,26 @@
-"""§3 at scale: queries about the items of a ranking or of lists: the best for each row, preferences, neighbours."""
+"""§7, §8 Queries about the items of a ranking or of lists: the best for each row, preferences, neighbours, conjoint."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo.estimators.fitted_model import Asked, FittedModel
 from thurbo.inference.posterior import Belief
 from thurbo.io import build
-from thurbo.queries import item_utilities as utilities
-from thurbo.queries import profiles as described
-from thurbo.queries import rank as ranking
+from thurbo.predict import items as ranking
+from thurbo.predict import profiles as described
+from thurbo.predict.model import Member, Rows
+from thurbo.predict.moments import features
+from thurbo.queries import Queries
 from thurbo.rbm import Params
 
 
-class ItemQueries(FittedModel):
+class ItemQueries(Queries):
     """Methods of `TBM` about items."""
+
+    n_ratings_: dict[str, np.ndarray]
 
     def rank(
         self,
@@ -64,59 +67,54 @@ class ItemQueries(FittedModel):
         >>> films.rank(orders, top=1, exclude_seen=False)["place"].tolist()
         [1, 1, 1, 1]
         """
-        asked = self._read(X)
+        rows = self._read(X)
         name = ranking.column(self.schema_, column)
         if described.are_profiles(items):
-            return self._rank_profiles(asked, name, items, top)
+            return self._rank_profiles(rows, name, items, top)
         # By default only items are ranked that a row says nothing about, unless those it does not name are last.
-        kind, items = self.schema_[name], ranking.wanted(self.schema_, name, asked, items)
+        kind, items = self.schema_[name], ranking.wanted(self.schema_, name, rows, items)
         says_nothing = kind.has_tasks or (exclude_seen and items is None and not kind.is_last)
         if isinstance(items, ranking.AskedPairs) and not kind.is_last:
-            says_nothing = says_nothing or not items.are_stated(asked.blocks[name])
+            says_nothing = says_nothing or not items.are_stated(rows.blocks[name])
         asks = []
-        for view, own in self._asked_of(asked):
-            question = None if says_nothing else view._question(own)
-            asks.append(ranking.of_column(view.params_, view.schema_, name, view._features(own.evidence), question))
-        ask = utilities.together(asks, self._weights_of(name))
-        return ranking.rank(self.schema_, name, asked, ask, top, items, exclude_seen, self.frame_kind_)
+        for each in self.model_.query(rows).members:
+            found = each.evidence.by_chunks(lambda own, each=each: features(each.params, own, each.how))
+            asks.append(ranking.of_column(each.params, each.schema, name, found, None if says_nothing else each))
+        ask = ranking.together(asks, self.model_.weights_of(name))
+        return ranking.rank(self.schema_, name, rows, ask, top, items, exclude_seen, self.frame_kind_)
 
-    def _beliefs(self, asked: Asked | None) -> list[tuple[Self, Belief]]:
+    def _beliefs(self, rows: Rows | None) -> list[tuple[Member, Belief]]:
         """Each member, and the hidden layer given each row; without rows that of an average person."""
-        asks = [(view, None) for view in self._views()] if asked is None else self._asked_of(asked)
-        found = []
-        for view, own in asks:
+        model = self.model_
+        read = [None] * len(model.members) if rows is None else model.encoded(rows)
+        how, found = model.how("mean-field"), []
+        for each, own in zip(model.members, read, strict=True):
             evidence = None if own is None else own.evidence
-            found.append((view, described.beliefs(view.params_, evidence, view._how("mean-field"))))
+            found.append((each, described.beliefs(each.params, evidence, how)))
         return found
 
-    def _profiles(self, asked: Asked | None, name: str, features: np.ndarray) -> list[tuple[Params, Belief]]:
+    def _profiles(self, rows: Rows | None, name: str, features: np.ndarray) -> list[tuple[Params, Belief]]:
         """For each member, the parameters of profiles, and the hidden layer given each row."""
         return [
-            (described.with_profiles(view.params_, view.schema_, name, features), belief)
-            for view, belief in self._beliefs(asked)
+            (described.with_profiles(each.params, each.schema, name, features), belief)
+            for each, belief in self._beliefs(rows)
         ]
 
-    def _rank_profiles(self, asked: Asked, name: str, items: Any, top: int) -> Any:
+    def _rank_profiles(self, rows: Rows, name: str, items: Any, top: int) -> Any:
         """Items that are known only by their attributes, the best for each row."""
         described.column(self.schema_, name)  # raises an error if items have no attributes
         names, features = described.coded(self.schema_, name, items)
-        parts = [described.utilities(params, belief) for params, belief in self._profiles(asked, name, features)]
-        utility = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
+        parts = [described.utilities(params, belief) for params, belief in self._profiles(rows, name, features)]
+        utility = np.tensordot(self.model_.weights_of(name), np.stack(parts), axes=1)
         n_rows, n_best = len(utility), min(int(top), len(names))
         order = np.argsort(-utility, axis=1, kind="stable")[:, :n_best]
         found = {
-            "row": np.repeat(self.schema_.row_names(asked.table), n_best),
+            "row": np.repeat(self.schema_.row_names(rows.table), n_best),
             "item": np.asarray(names, object)[order].reshape(-1),
             "utility": np.take_along_axis(utility, order, axis=1).reshape(-1),
             "place": np.tile(np.arange(1, n_best + 1), n_rows),
         }
         return build.frame(self.frame_kind_, found)
-
-    def _weights_of(self, name: str) -> np.ndarray:
-        """Weights of the members for one column, [member]."""
-        if self._population is None:
-            return np.ones(1)
-        return self._population.column_weights.get(name, self._population.weights)
 
     def prefers(self, X: Any, item: Any, other: Any, column: str | None = None) -> np.ndarray:
         """Probability that each row prefers `item` to `other`: 1 or 0 if the row itself ranks one above the other.
@@ -134,16 +132,11 @@ class ItemQueries(FittedModel):
         -------
         ndarray of shape (n_rows,)
         """
-        asked = self._read(X)
         name = ranking.column(self.schema_, column)
-        chances = []
-        for view, own in self._asked_of(asked):
-            found = view._features(own.evidence)
-            chances.append(ranking.prefers(view.params_, view.schema_, name, own, found, item, other))
-        return np.asarray(self._weights_of(name) @ np.stack(chances))
+        return ranking.prefers(self._query(X), name, item, other)
 
     def similar_items(self, item: Any, top: int = 10, column: str | None = None, min_ratings: int = 5) -> Any:
-        """Items that are liked by the same rows, by the correlation of their utilities in the model.
+        """Items that are liked by the same rows, by the correlation of their utilities in the leading member.
 
         Parameters
         ----------
@@ -162,7 +155,7 @@ class ItemQueries(FittedModel):
         table
             Items and their correlation, the most similar first.
         """
-        check_is_fitted(self, "params_")
+        check_is_fitted(self, "model_")
         name = ranking.column(self.schema_, column)
         counts = self.n_ratings_.get(name)
         found = ranking.similar_items(self.params_, self.schema_, name, item, top, min_ratings, counts)
@@ -198,14 +191,14 @@ class ItemQueries(FittedModel):
         >>> model.part_worths()["attribute"].tolist()
         ['price']
         """
-        check_is_fitted(self, "params_")
+        check_is_fitted(self, "model_")
         name = described.column(self.schema_, column)
-        asked = None if X is None else self._read(X)
-        parts = [described.worths(view.params_, view.schema_, name, belief) for view, belief in self._beliefs(asked)]
-        worth = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
+        rows = None if X is None else self._read(X)
+        parts = [described.worths(each.params, each.schema, name, belief) for each, belief in self._beliefs(rows)]
+        worth = np.tensordot(self.model_.weights_of(name), np.stack(parts), axes=1)
         groups, errors = described.groups(by, len(worth)), None
-        if asked is not None and self.schema_[name].has_tasks:
-            errors = described.errors(self.params_, self.schema_, name, asked.blocks[name], worth, groups)
+        if rows is not None and self.schema_[name].has_tasks:
+            errors = described.errors(self.params_, self.schema_, name, rows.blocks[name], worth, groups)
         found = described.summarised(self.schema_, name, worth, groups, errors)
         texts = ("group", "attribute", "level")
         kinds = {key: object if key in texts else np.float64 for key in found}
@@ -241,13 +234,13 @@ class ItemQueries(FittedModel):
         >>> model.simulate_market({"cheap": {"price": 1}, "dear": {"price": 2}})["profile"].tolist()
         ['cheap', 'dear']
         """
-        check_is_fitted(self, "params_")
+        check_is_fitted(self, "model_")
         name = described.column(self.schema_, column)
         names, features = described.coded(self.schema_, name, profiles)
-        asked = None if X is None else self._read(X)
+        rows = None if X is None else self._read(X)
         noise = getattr(self.schema_[name], "noise", "normal")
-        parts = [described.chances(params, belief, noise) for params, belief in self._profiles(asked, name, features)]
-        chance = np.tensordot(self._weights_of(name), np.stack(parts), axes=1)
+        parts = [described.chances(params, belief, noise) for params, belief in self._profiles(rows, name, features)]
+        chance = np.tensordot(self.model_.weights_of(name), np.stack(parts), axes=1)
         groups = described.groups(by, len(chance))
         shares = [chance[group.rows].mean(axis=0) for group in groups]
         found = {

@@ -21,21 +21,22 @@ from thurbo.columns.forms.marginals import Normal
 from thurbo.columns.forms.scores import Tested, calibration_bins, surprises
 from thurbo.errors import ThurboError
 from thurbo.io.table import Table
-from thurbo.queries.evaluate import baseline, withheld
-from thurbo.queries.evaluate.evaluation import Evaluation, overall
-from thurbo.queries.question import Question
+from thurbo.predict.evaluate import baseline, withheld
+from thurbo.predict.evaluate.evaluation import Evaluation, overall
+from thurbo.predict.member import MemberQuery
+from thurbo.predict.model import Query
 from thurbo.schema import Schema
 
 BASELINES = ("logistic", "boosting")  # beside the marginal frequencies, which are always there
 
 
-class Asked(NamedTuple):
+class Tried(NamedTuple):
     """A table whose answers are predicted: what its cells say, and how a table is put to the model."""
 
     table: Table
     schema: Schema
     blocks: Mapping[str, Block]
-    read: Callable[[Table], Question]
+    read: Callable[[Table], Query]
 
 
 def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
@@ -44,7 +45,7 @@ def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
 
 
 def evaluate(
-    asked: Asked,
+    tried: Tried,
     *,
     hide: Any,
     rng: np.random.RandomState,
@@ -56,10 +57,10 @@ def evaluate(
 
     `seen` are the rows that equal a row of the training table, [row].
     """
-    schema, blocks = asked.schema, asked.blocks
-    weight = np.ones(asked.table.n_rows) if weight is None else weight
+    schema, blocks = tried.schema, tried.blocks
+    weight = np.ones(tried.table.n_rows) if weight is None else weight
     masked = choose(schema, blocks, hide, rng, weight > 0)
-    tests = score_masked(_rest(asked, masked), blocks, masked, weight, baselines)
+    tests = score_masked(_rest(tried, masked), blocks, masked, weight, baselines)
     untested = tuple(name for name in schema.modelled if not masked[name].any())
     rows = np.unique(np.concatenate([each.row for each in tests]))
     n_seen = 0 if seen is None else int(seen[rows].sum())
@@ -67,19 +68,19 @@ def evaluate(
     return Evaluation(found, overall(tests, hide), untested, len(rows), n_seen, (), (), *pictures)
 
 
-def _rest(asked: Asked, masked: Mapping[str, np.ndarray]) -> Question:
+def _rest(tried: Tried, masked: Mapping[str, np.ndarray]) -> Query:
     """The table without the masked answers, put to the model: nothing in it was derived from them.
 
     Where an empty cell is an answer, and in cells that hold a list, the evidence of the answer is removed instead.
     """
-    table, blocks = withheld.with_lists(asked.table, asked.schema), asked.blocks
+    table, blocks = withheld.with_lists(tried.table, tried.schema), tried.blocks
     in_cells = {name: lines for name, lines in masked.items() if blocks[name].entries is None or name in table.lists}
-    rest = asked.read(withheld.without(table, asked.schema, blocks, in_cells))
+    rest = tried.read(withheld.without(table, tried.schema, blocks, in_cells))
     return rest.hide({name: lines for name, lines in masked.items() if name not in table.lists})
 
 
 def score_masked(
-    rest: Question,
+    rest: Query,
     blocks: Mapping[str, Block],
     masked: Mapping[str, np.ndarray],
     weight: np.ndarray,
@@ -126,7 +127,7 @@ class ColumnTrial:
     """One column with some answers masked: see `columns.forms.Trial`."""
 
     name: str
-    rest: Question  # the table without the masked answers of any column
+    rest: Query | MemberQuery  # the table without the masked answers of any column
     block: Block  # of the whole table
     is_masked: np.ndarray  # [line]
     weight: np.ndarray  # [line]

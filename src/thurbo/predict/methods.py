@@ -14,10 +14,10 @@ import numpy as np
 
 from thurbo.columns.forms import Lines
 from thurbo.evidence.buckets import Buckets
-from thurbo.queries import predict
-from thurbo.queries.features import How, features
-from thurbo.queries.printed import Printed
-from thurbo.queries.question import Question
+from thurbo.predict import cells
+from thurbo.predict.model import Query
+from thurbo.predict.moments import How, features
+from thurbo.predict.printed import Printed
 
 LEVEL = 0.9  # of the intervals
 GIBBS_DRAWS = 2000  # after as many burn-in rounds
@@ -83,23 +83,23 @@ class MethodCheck(Printed):
         return found
 
 
-def check(question: Question, labels: np.ndarray, can_enumerate: bool) -> MethodCheck:
-    """Compare the method of a question with a better one, in all of its rows."""
-    if question.how.method == "exact":
+def check(query: Query, labels: np.ndarray, can_enumerate: bool) -> MethodCheck:
+    """Compare the method of a query with a better one, in all of its rows."""
+    if query.how.method == "exact":
         return MethodCheck("exact", "exact", labels[:0], ())
-    hows = [replace(question.how, method="exact")]
+    hows = [replace(query.how, method="exact")]
     if not can_enumerate:
-        hows = [replace(question.how, method="gibbs", n_draws=GIBBS_DRAWS, seed=seed) for seed in (0, 1)]
-    better = [question.by(how) for how in hows]
+        hows = [replace(query.how, method="gibbs", n_draws=GIBBS_DRAWS, seed=seed) for seed in (0, 1)]
+    better = [query.by(how) for how in hows]
     found = []
-    for name, ask in _queries(question).items():
-        found.append(_difference(name, ask(question), [ask(each) for each in better]))
-    ends = _intervals(question)
+    for name, ask in _queries(query).items():
+        found.append(_difference(name, ask(query), [ask(each) for each in better]))
+    ends = _intervals(query)
     contents = [_contents(each, ends) for each in better]
     if ends:
         found.append(_difference("predict_interval", np.full_like(contents[0], LEVEL), contents))
     coverage = float(np.mean(contents)) if ends else None
-    return MethodCheck(question.how.method, hows[0].method, labels, tuple(found), coverage)
+    return MethodCheck(query.how.method, hows[0].method, labels, tuple(found), coverage)
 
 
 def _difference(query: str, own: np.ndarray, better: list[np.ndarray]) -> Difference:
@@ -108,40 +108,40 @@ def _difference(query: str, own: np.ndarray, better: list[np.ndarray]) -> Differ
     return Difference(query, distance.size, float(distance.max()), float(distance.mean()), float(error))
 
 
-def _queries(question: Question) -> dict[str, Callable[[Question], np.ndarray]]:
+def _queries(query: Query) -> dict[str, Callable[[Query], np.ndarray]]:
     """The queries that give an array, by name; those that this model has."""
-    schema, found = question.schema, {}
-    if question.params.n_hidden:
+    schema, found = query.schema, {}
+    if query.params.n_hidden:
         found["transform: hidden units"] = lambda asked: _features(asked, "hidden")
-    if question.params.n_factors:
+    if query.params.n_factors:
         found["transform: factors"] = lambda asked: _features(asked, "factors")
     if any(schema[name].labels and not schema[name].is_listed for name in schema.modelled):
-        found["predict_proba"] = predict.all_probabilities
+        found["predict_proba"] = cells.all_probabilities
     return found
 
 
-def _features(question: Question, which: str) -> np.ndarray:
-    evidence: Buckets = question.evidence
-    how: How = question.how
-    return evidence.by_chunks(lambda rows: getattr(features(question.params, rows, how), which))
+def _features(query: Query, which: str) -> np.ndarray:
+    evidence: Buckets = query.evidence
+    how: How = query.how
+    return evidence.by_chunks(lambda rows: getattr(features(query.params, rows, how), which))
 
 
-def _lines(question: Question) -> Lines:
-    n_rows = question.evidence.n_rows
+def _lines(query: Query) -> Lines:
+    n_rows = query.evidence.n_rows
     return Lines(np.arange(n_rows), np.zeros(n_rows, np.int64))
 
 
-def _intervals(question: Question) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _intervals(query: Query) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Both ends of the interval of every row, in standard units, for each column of numbers that all rows have."""
-    schema, found, tail = question.schema, {}, 0.5 * (1.0 - LEVEL)
+    schema, found, tail = query.schema, {}, 0.5 * (1.0 - LEVEL)
     for name in schema.modelled:
-        if question.blocks[name].family == "measured" and not schema[name].is_listed:
-            answer = question.about(name, _lines(question)).number()
+        if query.blocks[name].family == "measured" and not schema[name].is_listed:
+            answer = query.about(name, _lines(query)).number()
             found[name] = (answer.quantile(tail), answer.quantile(1.0 - tail))
     return found
 
 
-def _contents(question: Question, ends: dict[str, tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def _contents(query: Query, ends: dict[str, tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """The probability of each interval, [column, row]."""
-    found: list[Any] = [question.about(name, _lines(question)).mass(*both) for name, both in ends.items()]
+    found: list[Any] = [query.about(name, _lines(query)).mass(*both) for name, both in ends.items()]
     return np.asarray(found, np.float64)

@@ -12,7 +12,7 @@ from thurbo.columns.block import Block
 from thurbo.columns.forms.form import line_weight
 from thurbo.errors import ThurboError
 from thurbo.io.table import Table
-from thurbo.queries.evaluate.withheld import hideable, in_cells
+from thurbo.predict.evaluate.withheld import hideable, in_cells
 from thurbo.schema import Schema
 
 Masks = list[dict[str, np.ndarray]]  # for each fit and column, [line] whether the answer is hidden

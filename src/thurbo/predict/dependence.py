@@ -20,7 +20,7 @@ from thurbo.columns import Block
 from thurbo.columns.forms import Answers, Ask
 from thurbo.io import build
 from thurbo.io.table import Table
-from thurbo.queries.question import Question
+from thurbo.predict.model import Query
 from thurbo.schema import Schema
 from thurbo.schema.question_texts import question_texts
 
@@ -158,24 +158,24 @@ def some_rows(table: Table, rows: NDArray[Any]) -> Table:
     return replace(table, n_rows=len(rows), rows=np.asarray(table.rows)[rows], read=read, native=None)
 
 
-def dependence(question: Question, told: Told, on_column: Callable[[str], None] = lambda name: None) -> Dependence:
-    """Predict every question for the rows of `told`, of which `question` has all answers.
+def dependence(query: Query, told: Told, on_column: Callable[[str], None] = lambda name: None) -> Dependence:
+    """Predict every question for the rows of `told`, of which `query` has all answers.
 
-    That other answers are missing must not be evidence in `question`.
+    That other answers are missing must not be evidence in `query`.
     """
-    names = shared_questions(question.schema)
+    names = shared_questions(query.schema)
     # All answers but one are hidden in each row.
-    alone = question.hide({name: told.column != name for name in names})
+    alone = query.hide({name: told.column != name for name in names})
     found, nats = np.full((len(names), len(names)), np.nan), np.full((len(names), len(names)), np.nan)
     weight = np.where(told.column[None, :] == np.asarray(names, object)[:, None], told.weight, 0.0)
     kept = weight.any(axis=1)  # questions with answers
     share = weight[kept] / weight[kept].sum(axis=1, keepdims=True)
     for place, name in enumerate(names):
-        chance = predicted(question.schema, name, alone.about(name, own=False))
+        chance = predicted(query.schema, name, alone.about(name, own=False))
         nats[place, kept], found[place, kept] = information(chance, share)
         nats[place, place] = found[place, place] = np.nan
         on_column(name)
-    texts = question_texts(question.schema.names, question.schema.titles)
+    texts = question_texts(query.schema.names, query.schema.titles)
     return Dependence(tuple(names), found, nats, tuple(texts[name].short for name in names))
 
 

@@ -1,6 +1,6 @@
 """§4.3 Functions of the mean and deviation of x in NumPy: for questions that are answered sooner than compiled.
 
-The same functions as in distributions.py, in double precision. `largest` has a cost that grows with the square of the
+The same functions as in moments.py, in double precision. `largest` has a cost that grows with the square of the
 number of labels, so large questions are compiled (`suits`).
 """
 
@@ -43,6 +43,12 @@ def two_moments(mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np
     """E[x] and E[x²] at the first site."""
     mean, deviation = mean[:, 0].astype(np.float64), deviation[:, 0].astype(np.float64)
     return mean, deviation**2 + mean**2
+
+
+def pair(mean: np.ndarray, deviation: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    """P(the first of two utilities is above the second), each counted from its own zero."""
+    gap = (mean[:, 0] - zero[:, 0]) - (mean[:, 1] - zero[:, 1])
+    return np.asarray(ndtr(gap / np.sqrt(deviation[:, 0] ** 2 + deviation[:, 1] ** 2)))
 
 
 def largest(mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

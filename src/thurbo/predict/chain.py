@@ -1,0 +1,424 @@
+"""§4.3 The chain rule over the predictive distribution: answers of a row one after another, each given those before.
+
+The score of a row is the log of the mean, over a few orders of its answers, of Π P(answer | answers before it). This is
+a distribution: it sums to one. Rows are drawn from it, answer by answer, in one of the same orders. Training by
+prediction makes the distribution of an answer given any others right, so only trained distributions are used.
+
+Orders come in pairs, one the reverse of the other; of up to three answers all orders are averaged. A gate comes before
+the questions that it decides about. Answers that are not yet known say nothing: in scores and new rows empty cells are
+no evidence; where empty cells of a row are filled in, the row stays the one that left them empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from thurbo.columns.block import ARRAYS, Block
+from thurbo.columns.forms import Lines
+from thurbo.evidence import Evidence
+from thurbo.io.table import as_table
+from thurbo.predict.member import MemberQuery
+from thurbo.predict.model import Model, Query, Rows
+from thurbo.predict.predictive import Predictive, drawn_codes
+from thurbo.schema import Schema, routing
+
+N_ORDERS, MOST_PASSES = 8, 256  # orders of the answers; fewer if there are many questions
+FEW = 3  # answers of which all orders are averaged
+STRENGTH = 50.0  # drawn rows by which the correction of shares is pulled to none
+N_ROUNDS = 30  # of the search for this correction
+
+
+# ---- orders
+
+
+def gates_of(schema: Schema) -> dict[str, list[str]]:
+    """The gates of each question."""
+    found: dict[str, list[str]] = {}
+    for skip in schema.skips:
+        for name in skip.columns:
+            found.setdefault(name, []).append(skip.asked_if)
+    return found
+
+
+def gates_first(names: Sequence[str], gates: Mapping[str, Sequence[str]]) -> list[str]:
+    """The same questions, each after its gates; otherwise in the given order."""
+    found: dict[str, None] = {}
+
+    def place(name: str, above: tuple[str, ...] = ()) -> None:
+        for gate in gates.get(name, ()):
+            if gate in names and gate not in found and gate not in above:
+                place(gate, (*above, name))
+        found.setdefault(name)
+
+    for name in names:
+        place(name)
+    return list(found)
+
+
+def orders_of(schema: Schema) -> list[list[str]]:
+    """A fixed set of orders of all questions: pairs of an order and its reverse, each with gates first."""
+    names, gates = list(schema.modelled), gates_of(schema)
+    n_pairs = int(np.clip(MOST_PASSES // max(len(names), 1), 2, N_ORDERS)) // 2
+    rng, found = np.random.default_rng(0), []
+    for _ in range(n_pairs):
+        order = [names[place] for place in rng.permutation(len(names))]
+        found += [gates_first(order, gates), gates_first(order[::-1], gates)]
+    return found
+
+
+def all_orders(names: Sequence[str], schema: Schema) -> list[list[str]]:
+    """All orders of a few questions in which gates come first."""
+    gates = gates_of(schema)
+    return [list(order) for order in permutations(names) if gates_first(order, gates) == list(order)]
+
+
+# ---- scores
+
+
+def log_prob(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """log P(all answers of each row), in the user's units, and the standard error of the mean over orders."""
+    query = _silent(model.query(model.read(rows.table, rows.given, "ignorable", "ignore")))
+    n_rows, schema, blocks = rows.evidence.n_rows, model.schema, query.blocks
+    value, error = np.zeros(n_rows), np.zeros(n_rows)
+    answered = np.stack([blocks[name].answered for name in schema.modelled], axis=1)
+    few = np.zeros(n_rows, bool) if schema.listed else answered.sum(axis=1) <= FEW
+    groups: dict[tuple[bool, ...], list[int]] = {}
+    for row in np.flatnonzero(few):
+        groups.setdefault(tuple(answered[row].tolist()), []).append(int(row))
+    for pattern, own in groups.items():
+        names = [name for name, has in zip(schema.modelled, pattern, strict=True) if has]
+        index = np.asarray(own)
+        logs = np.stack([_by_order(query, order, index, 0) for order in all_orders(names, schema)])
+        value[index] = logsumexp(logs, axis=0) - np.log(len(logs))
+    index = np.flatnonzero(~few)
+    if len(index):
+        orders = orders_of(schema)
+        logs = np.stack([_by_order(query, order, index, number) for number, order in enumerate(orders)])
+        value[index] = logsumexp(logs, axis=0) - np.log(len(logs))
+        ratio = np.exp(logs - value[index])
+        error[index] = ratio.std(axis=0) / np.sqrt(max(len(logs) - 1, 1))
+    return value, error
+
+
+def _silent(query: Query) -> Query:
+    """The same rows, of which empty cells say nothing."""
+    nothing = np.zeros(query.evidence.n_rows, bool)
+    return replace(query, informative=nothing, absent=tuple(query.schema.modelled))
+
+
+def _by_order(query: Query, order: Sequence[str], rows: np.ndarray, number: int) -> np.ndarray:
+    """log P(answers) of some rows in one order; items of lists are in an order of their own, by its number."""
+    total = np.zeros(query.evidence.n_rows)
+    for place, name in enumerate(order):
+        if query.schema[name].is_listed:
+            _add_list(query, name, order[place + 1 :], number, total)
+            continue
+        column, block = query.schema[name], query.blocks[name]
+        own = rows[block.answered[rows]]
+        if not len(own):
+            continue
+        for part in range(column.form.n_parts(column)):
+            context = _before(query, own, name, part, order[place + 1 :])
+            ask = context.about(name, Lines(np.arange(len(own)), np.zeros(len(own), np.int64)), own=False)
+            total[own] += ask.log_prob(block.lines(own), part)
+    return total[rows]
+
+
+def _before(query: Query, rows: np.ndarray, name: str, part: int, later: Sequence[str]) -> Query:
+    """Some rows without their answers to later questions, and to parts of this one from `part` on."""
+    if query.schema.listed:
+        return _without(query, [_slots(each, [name, *later]) for each in query.members], rows)
+    found = []
+    for each in query.members:
+        own = each.evidence.shared[each.schema.slices[name]][part if each.blocks[name].family == "levels" else 0 :]
+        found.append(np.concatenate([own, _slots(each, later)]))
+    return _without(query, found, rows)
+
+
+def _slots(member: MemberQuery, names: Sequence[str]) -> np.ndarray:
+    """Slots of some questions that are no lists."""
+    shared = [name for name in names if not member.schema[name].is_listed]
+    every = [member.evidence.shared[member.schema.slices[name]] for name in shared]
+    return np.concatenate([np.zeros(0, np.int64), *every]).astype(np.int64)
+
+
+def _without(query: Query, slots: Sequence[np.ndarray], rows: np.ndarray) -> Query:
+    """Some rows without what they say about some slots of each member."""
+    members = []
+    for each, own in zip(query.members, slots, strict=True):
+        row, slot = np.repeat(np.arange(len(rows)), len(own)), np.tile(own, len(rows))
+        rest = each.evidence.rows(rows).hide(row, slot, each.how.unobserved, always=True).on_host()
+        members.append(_same_program(each, replace(each, evidence=rest)))
+    places = rows if query.places is None else query.places[rows]
+    return replace(query, members=tuple(members), informative=query.informative[rows], places=places)
+
+
+def _same_program(old: MemberQuery, new: MemberQuery) -> MemberQuery:
+    """The new query with parameters that are already on the device in the shape of its program."""
+    new.__dict__["_shaped"] = old._shaped
+    return new
+
+
+def _turns(block: Block, number: int) -> np.ndarray:
+    """Position of each entry, or of its task, among those of its row: [entry]. Odd orders reverse the ones before."""
+    entries = block.entries
+    assert entries is not None
+    rank = np.random.default_rng(number // 2).random(len(block.sites))
+    key = rank[entries.site]
+    if block.tasks is not None:
+        first = np.arange(len(key)) // block.tasks.size * block.tasks.size
+        key = np.random.default_rng(number // 2).random(len(key))[first - entries.start[entries.row]]
+    key = -key if number % 2 else key
+    order = np.lexsort((np.arange(len(key)), key, entries.row))
+    turn = np.empty(len(key), np.int64)
+    turn[order] = np.arange(len(key)) - entries.start[entries.row[order]]
+    return turn if block.tasks is None else turn // block.tasks.size
+
+
+def _add_list(query: Query, name: str, later: Sequence[str], number: int, total: np.ndarray) -> None:
+    """Add log P(entry | entries before it) of every entry of a list to the totals of the rows."""
+    block = query.blocks[name]
+    entries = block.entries
+    assert entries is not None
+    if not len(entries.site):
+        return
+    is_order = block.family == "utility" and block.tasks is None
+    turn = np.zeros(len(entries.site), np.int64) if is_order else _turns(block, number)
+    for step in range(int(turn.max()) + 1):
+        context = before_entries(query, name, turn >= step, later)
+        own = np.flatnonzero((turn == step) & (block.observed[:, 0] | is_order))
+        if not len(own):
+            continue
+        if is_order:
+            logs, row = _log_list_orders(context, name, block)
+        else:
+            ask = context.about(name, Lines(entries.row[own], entries.site[own]), own=False)
+            logs, row = ask.log_prob(replace(block, **_entries(block, own)), 0), entries.row[own]
+            row = row if block.tasks is None else row[:: block.tasks.size]
+        np.add.at(total, row, logs)
+
+
+def _entries(block: Block, own: np.ndarray) -> dict[str, Any]:
+    return {name: getattr(block, name)[own] for name in ARRAYS}
+
+
+def _log_list_orders(context: Query, name: str, block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """log P(order of its items) of every row whose list is an order, and these rows."""
+    entries = block.entries
+    assert entries is not None
+    rows = np.flatnonzero(np.diff(entries.start) > 1)
+    width = 1 << (int(np.diff(entries.start).max(initial=1)) - 1).bit_length()
+    tier, site = np.full((len(rows), width), -1, np.int32), np.zeros((len(rows), width), np.int64)
+    for place, row in enumerate(rows):
+        mine = slice(entries.start[row], entries.start[row + 1])
+        tier[place, : mine.stop - mine.start] = block.tier[mine, 0]
+        site[place, : mine.stop - mine.start] = entries.site[mine]
+    ask = context.about(name, Lines(np.repeat(rows, width), site.reshape(-1)), own=False)
+    return ask.orders(tier), rows
+
+
+def before_entries(query: Query, name: str, hidden: np.ndarray, later: Sequence[str]) -> Query:
+    """All rows without some entries of a list, [entry], and without answers to later questions.
+
+    An entry that is not known is not listed either: which items are rated can be a signal.
+    """
+    members = []
+    for each in query.members:
+        row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for other in (name, *(other for other in later if each.schema[other].is_listed)):
+            entries = each.blocks[other].entries
+            assert entries is not None
+            gone = hidden if other == name else np.ones(len(entries.site), bool)
+            row.append(entries.row[gone])
+            slot.append(each.evidence.entry_slots(each.schema.slices[other].start)[gone])
+        shared, n_rows = _slots(each, later), each.evidence.n_rows
+        row.append(np.repeat(np.arange(n_rows), len(shared)))
+        slot.append(np.tile(shared, n_rows))
+        rest = each.evidence.hide(np.concatenate(row), np.concatenate(slot), "exclude", always=True).on_host()
+        rest = rest.replaced(_listed_if_present)
+        members.append(_same_program(each, replace(each, evidence=rest)))
+    return replace(query, members=tuple(members))
+
+
+def _listed_if_present(evidence: Evidence) -> Evidence:
+    if evidence.listed is None or evidence.present is None:
+        return evidence
+    return evidence._replace(listed=evidence.listed & evidence.present)
+
+
+# ---- draws
+
+
+class Draws:
+    """Rows that are being drawn: what is known of them so far, by member and as cells of the table.
+
+    Parameters
+    ----------
+    model : Model
+    rows : Rows
+        What is known at first.
+    index : array of shape (n_draws,)
+        The row of `rows` that each drawn row begins with.
+    missing : dict of arrays
+        Rows of `rows` in which each question is to be drawn, [row].
+    routed : bool
+        Whether questions that a row is not asked, by the gates that are drawn, are left out.
+    """
+
+    def __init__(
+        self, model: Model, rows: Rows, index: np.ndarray, missing: Mapping[str, np.ndarray], routed: bool = True
+    ):
+        self.model, self.schema, self.index = model, model.schema, index
+        self.base = model.query(rows)
+        self.missing = {name: own[index] for name, own in missing.items() if own[index].any()}
+        self.known: dict[int, tuple[Schema, dict[str, Block]]] = {}
+        for each, own in zip(model.members, model.encoded(rows), strict=True):
+            if id(each.schema) not in self.known:
+                blocks = {name: block.lines(index) for name, block in own.blocks.items()}
+                self.known[id(each.schema)] = own.schema, blocks
+        answered = {name: rows.blocks[name].answered for name in self.schema.modelled}
+        self.pattern = {name: own[index] for name, own in answered.items()}
+        self.informative = rows.informative[index]
+        self.absent = tuple(rows.absent)
+        self.cells: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+        self.out = {name: np.zeros(len(index), bool) for name in self.schema.modelled}
+        self.routed = routed and bool(self.schema.skips)
+        self._targets: dict[tuple[str, int], np.ndarray] = {}
+        self._edges: dict[str, np.ndarray | None] = {}
+        self._programs: dict[int, MemberQuery] = {}
+        if self.routed:
+            named = {each for skip in self.schema.skips for each in (skip.asked_if, *skip.columns)}
+            self.led = routing.led_to(self.schema.skips, {each: self.pattern[each] for each in named})
+
+    def draw(self, rng: np.random.Generator, last: Sequence[str] = ()) -> None:
+        """Draw all that is missing; questions in `last` come after all others, and keep what is said about them."""
+        orders = [
+            [*(name for name in order if name in self.missing and name not in last), *last]
+            for order in orders_of(self.schema)
+        ]
+        group = rng.permutation(np.arange(len(self.index)) % len(orders))
+        for number, order in enumerate(orders):
+            own = np.flatnonzero(group == number)
+            for name in order:
+                lines = own[self.missing[name][own] & ~self.out[name][own]]
+                if len(lines):
+                    self._draw(name, lines, rng, name in last)
+
+    def _query(self, lines: np.ndarray) -> Query:
+        """What is known of some drawn rows, put to the model."""
+        read = {}
+        for key, (schema, blocks) in self.known.items():
+            own = {name: block.lines(lines) for name, block in blocks.items()}
+            read[key] = own, self.model.packed(schema, own).on_host()
+        members = []
+        for place, (each, old) in enumerate(zip(self.model.members, self.base.members, strict=True)):
+            blocks, evidence = read[id(each.schema)]
+            new = replace(old, blocks=blocks, evidence=evidence)
+            members.append(_same_program(self._programs.setdefault(place, new), new))
+        pattern = {name: own[lines] for name, own in self.pattern.items()}
+        parts = (self.base.weights, self.base.correction, self.informative[lines], self.absent, pattern)
+        return Query(tuple(members), *parts)
+
+    def _draw(self, name: str, lines: np.ndarray, rng: np.random.Generator, is_stated: bool) -> None:
+        column = self.schema[name]
+        n_parts, rows = column.form.n_parts(column), Lines(np.arange(len(lines)), np.zeros(len(lines), np.int64))
+        codes = np.zeros((len(lines), n_parts), np.int64)
+        within = self.known[id(self.model.members[0].schema)][1][name].lines(lines) if is_stated else None
+        ask: Predictive | None = None
+        for part in range(n_parts):
+            ask = self._query(lines).about(name, rows, own=is_stated)
+            ask.bands_at = self._bands(name)
+            chance = column.form.outcomes(column, ask, part)
+            if within is None:
+                chance = with_shares(chance, self._target(name, part)[self.index[lines]])
+            else:
+                chance = chance * np.maximum(column.form.allowed(column, within, chance), 1e-300)
+            codes[:, part] = drawn_codes(chance, rng)
+            if n_parts > 1:
+                for _, blocks in self.known.values():
+                    blocks[name].code[lines, part] = blocks[name].code_high[lines, part] = codes[:, part]
+        assert ask is not None
+        outcome = codes if n_parts > 1 else codes[:, 0]
+        cells = column.form.drawn(column, name, ask, outcome, rng, within)
+        for source, values in cells.items():
+            self.cells.setdefault(source, []).append((lines, np.asarray(values)))
+        self._tell(name, lines, cells)
+        if self.routed:
+            self._route(name, lines, cells)
+
+    def _tell(self, name: str, lines: np.ndarray, cells: Mapping[str, np.ndarray]) -> None:
+        """Put the drawn cells into what each member knows."""
+        table = as_table(dict(cells))
+        for schema, blocks in self.known.values():
+            said = Schema({name: schema[name]}).compile(table)[name]
+            for each in ARRAYS:
+                getattr(blocks[name], each)[lines] = getattr(said, each)
+
+    def _route(self, name: str, lines: np.ndarray, cells: Mapping[str, np.ndarray]) -> None:
+        """Leave out questions that these rows are not asked after what was drawn for a gate."""
+        for place, skip in enumerate(self.schema.skips):
+            if skip.asked_if == name:
+                answers = as_table({name: cells[name]}).cells(name)
+                past = routing.says(self.schema[name], skip, answers) == routing.NOT_ASKED
+                self._leave_out(place, lines[past & ~self.led[place][lines]])
+
+    def _leave_out(self, place: int, rows: np.ndarray) -> None:
+        for name in self.schema.skips[place].columns:
+            self.out[name][rows] = True
+            for other, skip in enumerate(self.schema.skips):
+                if skip.asked_if == name:
+                    self._leave_out(other, rows[~self.led[other][rows]])
+
+    def _target(self, name: str, part: int) -> np.ndarray:
+        """What is predicted for each row as it was at first, [row, outcome]."""
+        if (name, part) not in self._targets:
+            ask = self.base.about(name)
+            ask.bands_at = self._bands(name)
+            self._targets[name, part] = self.schema[name].form.outcomes(self.schema[name], ask, part)
+        return self._targets[name, part]
+
+    def _bands(self, name: str) -> np.ndarray | None:
+        """Ends of the bands in which numbers of a column are drawn; None for labels."""
+        if name not in self._edges:
+            column = self.schema[name]
+            self._edges[name] = column.form.draw_bands(column, self.base.about(name))
+        return self._edges[name]
+
+    def table(self) -> dict[str, np.ndarray]:
+        """The drawn cells by column of the table, [draw]; those that were not drawn are empty."""
+        found = {}
+        for source, parts in self.cells.items():
+            kinds = {values.dtype.kind for _, values in parts}
+            n_drawn = sum(len(lines) for lines, _ in parts)
+            whole: Any = np.full(len(self.index), None, object)
+            if kinds <= set("iuf"):
+                whole = np.full(len(self.index), np.nan)
+            if n_drawn == len(self.index) and len(kinds) == 1 and kinds <= set("biuf"):
+                whole = np.zeros(len(self.index), parts[0][1].dtype)
+            for lines, values in parts:
+                whole[lines] = values
+            found[source] = whole
+        return found
+
+
+def with_shares(chance: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Probabilities [row, outcome] with their mean over rows moved to that of `target`.
+
+    Small errors of each prediction would add up along a row, since later answers depend on drawn ones. One number for
+    each outcome is added to all log-probabilities; of few rows only a part of it.
+    """
+    wanted, logs = target.mean(axis=0), np.log(np.maximum(chance, 1e-30))
+    offset = np.zeros(chance.shape[1])
+    for _ in range(N_ROUNDS):
+        moved = np.exp(logs + offset)
+        mean = (moved / moved.sum(axis=1, keepdims=True)).mean(axis=0)
+        offset = offset + np.log(np.maximum(wanted, 1e-12)) - np.log(np.maximum(mean, 1e-12))
+    offset *= len(chance) / (len(chance) + STRENGTH)
+    moved = np.exp(logs + offset - (logs + offset).max(axis=1, keepdims=True))
+    return np.asarray(moved / moved.sum(axis=1, keepdims=True))

@@ -1,0 +1,472 @@
+"""§4.1, A.1.3 New rows (`sample`) and completed tables (`impute_draws`), in the user's units.
+
+By the chain rule over the predictive distribution (chain.py), unless the joint distribution of a single member is
+right: then (h, x) is drawn by enumeration or by Gibbs chains, and each column converts x to its cells. "modes" are
+representative rows of the leading member, one for each basin of attraction (A.1.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo import rbm
+from thurbo.columns.block import ARRAYS, Block, Entries
+from thurbo.columns.forms import Lines
+from thurbo.errors import SchemaError, ThurboError, check_choice
+from thurbo.evidence.buckets import Buckets
+from thurbo.evidence.pack import Reading, pack
+from thurbo.io import build
+from thurbo.io.table import Table, as_table
+from thurbo.predict import cells as predicted
+from thurbo.predict import chain, items, joint
+from thurbo.predict.cells import Gaps
+from thurbo.predict.joint import Drawn
+from thurbo.predict.model import Model, Query, Rows
+from thurbo.predict.predictive import drawn_codes
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+from thurbo.schema.routing import NOT_APPLICABLE
+
+MOST_ITEMS = 200  # largest number of items of a list that are all drawn by default
+SAMPLING = ("auto", "sequential", "gibbs", "modes")
+COMPLETING = ("auto", "exact", "gibbs", "sequential")
+
+
+class Share(NamedTuple):
+    """A share of the draws: their number, their seed, and the weight of each row in the refit they come from."""
+
+    n: int
+    seed: int
+    weight: np.ndarray | None
+
+
+def shares(n: Any, refits: Any, n_rows: int, rng: np.random.RandomState) -> list[Share]:
+    """Spread `n` draws evenly over one fitted model, or over `refits` models of bootstrapped rows."""
+    for name, value, least in (("n", n, 1), ("refits", refits, 0)):
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+            raise ThurboError(f"{name}={value!r} is not a whole number of at least {least}")
+    if refits > n:
+        raise ThurboError(f"refits={refits} models are more than n={n} draws; use n of at least refits")
+    found = []
+    for part in np.array_split(np.arange(n), max(refits, 1)):
+        seed = int(rng.randint(2**31 - 1))
+        # How often a row is in a sample with replacement: its weight in a fit to the resampled table.
+        weight = rng.multinomial(n_rows, np.full(n_rows, 1.0 / n_rows)).astype(np.float64) if refits else None
+        found.append(Share(len(part), seed, weight))
+    return found
+
+
+# ---- new rows
+
+
+def sample(
+    model: Model, n: int, given: Mapping[str, Any], method: str, items: Any, seed: int
+) -> tuple[dict[str, np.ndarray], str]:
+    """Columns of new rows, and the method that was used."""
+    check_choice("method", method, SAMPLING)
+    nobody = as_table({" ": [None]})  # one row, without any column of the schema
+    rows = model.read(nobody, given, "ignorable", "ignore")
+    by_chain = not (model.is_joint or rows.evidence.spans_cells)
+    if method == "auto":
+        method = "sequential" if by_chain else "gibbs"
+    if method == "sequential" and rows.evidence.spans_cells:
+        raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
+    if method == "sequential":
+        found = _sample_chain(model, rows, n, items, np.random.default_rng(seed))
+    else:
+        found = _sample_joint(model, rows, n, method, items, seed)
+    found = predicted.emptied(model.schema, found, list(given))
+    schema = model.schema
+    # A list is one cell, also if the table has it in several columns.
+    sources = {name: (name,) if schema[name].is_listed else schema.source_columns[name] for name in schema.modelled}
+    order = [source for own in sources.values() for source in own]
+    return {name: found[name] for name in order if name in found}, method
+
+
+def _sample_chain(model: Model, rows: Rows, n: int, items: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Columns of new rows, answer by answer; conditions come last: they say which values, but not which of these."""
+    schema, index = model.schema, np.zeros(n, np.int64)
+    shared = [name for name in schema.modelled if not schema[name].is_listed]
+    found: dict[str, np.ndarray] = {}
+    if shared:
+        draws = chain.Draws(model, rows, index, {name: np.ones(1, bool) for name in shared})
+        draws.draw(rng, last=[name for name in shared if rows.blocks[name].answered[0]])
+        found = draws.table()
+        for name in shared:  # a question that no row was asked
+            for source in schema.source_columns[name]:
+                found.setdefault(source, np.full(n, None, object))
+    if schema.listed:
+        table = as_table(found or {" ": np.full(n, None, object)})
+        told = model.read(table, {name: rows.given[name] for name in schema.listed if name in rows.given},
+                          "ignorable", "ignore")  # fmt: skip
+        for name in schema.listed:
+            column, sites = schema[name], asked_items(schema, name, items)
+            entries = told.blocks[name].entries
+            assert entries is not None
+            if told.blocks[name].tasks is not None and told.blocks[name].answered.any():
+                problem = "a condition on comparisons is not supported by sample"
+                raise SchemaError(problem, remedy="use predict_proba(given=...), or leave the condition out")
+            row, site, values = draw_items(model, told, name, sites, rng)
+            values = values if len(row) else np.zeros(0)
+            found[name] = column.list_cells(row, site, values, n)
+    return found
+
+
+def asked_items(schema: Schema, name: str, items: Any) -> np.ndarray:
+    """Positions of the items to draw: the given ones, or all if there are few."""
+    items = predicted.items_of(name, items)
+    if items is not None:
+        return np.unique(predicted.sites_of(schema, name, items))
+    n_items = len(schema[name].labels)
+    if n_items > MOST_ITEMS:
+        problem = f"the column has {n_items:,} items, too many to draw all of their scores"
+        raise SchemaError(problem, column=name, remedy="name the items to draw: sample(items=[...])")
+    return np.arange(n_items)
+
+
+def draw_items(
+    model: Model, rows: Rows, name: str, sites: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores of items that the list of each row lacks, drawn one after another: rows, sites, and values of lines.
+
+    The utilities of an order are drawn at once, by one member of each row.
+    """
+    column, block = model.schema[name], rows.blocks[name]
+    assert block.entries is not None
+    n_rows, query = block.n_rows, model.query(rows)
+    has = np.zeros((n_rows, len(column.labels)), bool)
+    has[block.entries.row, block.entries.site] = block.tasks is None
+    row, place = np.nonzero(~has[:, sites])
+    site = sites[place]
+    if column.family == "utility":
+        return row, site, _draw_utilities(query, name, row, site, rng)
+    longer = with_free_items(block, row, site)
+    assert longer.entries is not None
+    is_new, blocks = longer.code[:, 0] < 0, {id(each.schema): dict(own.blocks) for each, own in
+                                            zip(model.members, model.encoded(rows), strict=True)}  # fmt: skip
+    if column.family == "measured":
+        is_new = ~longer.observed[:, 0]
+    entry_row, entry_site = longer.entries.row, longer.entries.site
+    turn = np.full(len(is_new), -1)
+    new = np.flatnonzero(is_new)
+    order = new[np.lexsort((rng.random(len(new)), entry_row[new]))]
+    first = np.searchsorted(entry_row[order], entry_row[order])
+    turn[order] = np.arange(len(order)) - first
+    values: np.ndarray = np.full(len(is_new), None, object)
+    ask = query.about(name, Lines(entry_row[new], entry_site[new]), own=False)
+    bands = ask.bands_at = column.form.draw_bands(column, ask)
+    targets = column.form.outcomes(column, ask)
+    at = np.full(len(is_new), -1)
+    at[new] = np.arange(len(new))
+    for step in range(int(turn.max(initial=-1)) + 1):
+        own = np.flatnonzero(turn == step)
+        now = _query_of_lists(model, query, blocks, name, longer, turn >= step)
+        ask = now.about(name, Lines(entry_row[own], entry_site[own]), own=False)
+        ask.bands_at = bands
+        chance = column.form.outcomes(column, ask)
+        for each in np.unique(entry_site[own]):
+            same = entry_site[own] == each
+            chance[same] = chain.with_shares(chance[same], targets[at[own[same]]])
+        said = column.form.drawn(column, name, ask, drawn_codes(chance, rng), rng)[name]
+        values[own] = said
+        _tell(longer, own, column, said)
+    return entry_row[new], entry_site[new], np.asarray(values[new].tolist())
+
+
+def _tell(block: Block, own: np.ndarray, column: Any, said: np.ndarray) -> None:
+    """Put drawn scores into the entries of a list."""
+    if column.family == "levels":
+        place = {label: code for code, label in enumerate(column.answer_labels)}
+        block.code[own, 0] = block.code_high[own, 0] = [place[each] for each in np.asarray(said).tolist()]
+        return
+    location, scale = column.standard
+    z = (np.asarray(said, np.float64) - location) / scale
+    block.lower[own, 0] = block.upper[own, 0] = z
+    block.point[own, 0] = True
+
+
+def _query_of_lists(
+    model: Model, query: Query, blocks: Mapping[int, dict[str, Block]], name: str, block: Block, hidden: np.ndarray
+) -> Query:
+    """The rows with more entries in one list, of which some are not yet known."""
+    members = []
+    for each, old in zip(model.members, query.members, strict=True):
+        own = blocks[id(each.schema)]
+        own[name] = block
+        members.append(replace(old, blocks=own, evidence=model.packed(old.schema, own).on_host()))
+    whole = replace(query, members=tuple(members))
+    return chain.before_entries(whole, name, hidden, ())
+
+
+def _draw_utilities(query: Query, name: str, row: np.ndarray, site: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """x of items, [line]: mean and deviation of a member that is drawn for each row."""
+    weights = query.correction.weights.get(name, query.weights)
+    member = rng.choice(len(weights), size=query.evidence.n_rows, p=weights / weights.sum())[row]
+    moments = [each.about(name, Lines(row, site), own=False).utility() for each in query.members]
+    mean, deviation = (np.stack([each[which] for each in moments])[member, np.arange(len(row))] for which in (0, 1))
+    return np.asarray(mean + deviation * rng.standard_normal(len(row)))
+
+
+def with_free_items(block: Block, row: np.ndarray, site: np.ndarray) -> Block:
+    """A list with more items without scores, which are to be drawn: (row, site) pairs."""
+    assert block.entries is not None
+    rows = np.concatenate([block.entries.row, row])
+    sites = np.concatenate([block.entries.site, site]).astype(np.int32)
+    order = np.argsort(rows, kind="stable")
+    n_old, n_new = len(block.entries.site), len(row)
+    nothing = {"lower": -np.inf, "upper": np.inf, "code": -1, "code_high": -1, "tier": -1}
+    parts: dict[str, Any] = {}
+    for each in ARRAYS:
+        own = getattr(block, each)
+        more = np.full((n_new, *own.shape[1:]), nothing.get(each, 0), own.dtype)
+        parts[each] = np.concatenate([own[:n_old], more])[order]
+    start = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.n_rows))])
+    return replace(block, **parts, entries=Entries(start, sites[order]))
+
+
+def _sample_joint(model: Model, rows: Rows, n_rows: int, method: str, items: Any, seed: int) -> dict[str, np.ndarray]:
+    """Columns of new rows by the joint distribution of the leading member."""
+    key, params, schema = jax.random.key(seed % 2**31), model.params, model.schema
+    given: Buckets | None = None
+    if rows.given or schema.listed:
+        given = _one_row(model, rows, items)
+    own = None if given is None else given.on_host().buckets[0]
+    if method == "modes":
+        x = joint.draw_modes(key, params, own, n_rows)
+    else:
+        x = joint.draw(key, params, n_rows, schema) if own is None else joint.draw_given(key, params, own, n_rows)
+    shared = np.arange(schema.n_sites) if given is None else given.shared
+    found = predicted.from_latent(schema, params, x, shared)
+    cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
+    for each in () if given is None else given.lists:
+        name = schema.site_columns[each.first_site]
+        column, where = schema[name], schema.slices[name]
+        slots = given.entry_slots(each.first_site)  # type: ignore[union-attr]
+        assert own is not None
+        assert own.sites is not None
+        sites = np.tile(np.asarray(own.sites)[0, slots] - each.first_site, n_rows)
+        lines, values = np.repeat(np.arange(n_rows), len(slots)), x[:, slots].reshape(-1)
+        said = column.form.from_latent(column, values, sites, cuts[where], scale[where])
+        found[name] = column.list_cells(lines, sites, said, n_rows)
+    return found
+
+
+def _one_row(model: Model, rows: Rows, items: Any) -> Buckets:
+    """The evidence of one row that says nothing but conditions, with the items to draw in its lists."""
+    if not model.schema.listed:
+        return rows.evidence.replaced(lambda one: one._replace(present=None))
+    blocks = dict(rows.blocks)
+    for name in model.schema.listed:
+        block, sites = blocks[name], asked_items(model.schema, name, items)
+        assert block.entries is not None
+        if block.tasks is not None:  # one order of all items, in place of tasks with noise of their own
+            if block.answered.any():
+                problem = "a condition on comparisons is not supported by sample"
+                raise SchemaError(problem, remedy="use predict_proba(given=...), or leave the condition out")
+            entries = Entries(np.asarray([0, len(sites)]), np.asarray(sites, np.int32))
+            blocks[name] = Block.orders(np.full((len(sites), 1), -1, np.int32), None, block.sites, entries=entries)
+        else:
+            new = np.setdiff1d(sites, block.entries.site)
+            blocks[name] = with_free_items(block, np.zeros(len(new), np.int64), new)
+    cuts = np.asarray(model.params.gauge.cuts, np.float64)
+    reading = Reading(model.schema.names, model.schema.site_names, [0], cuts)
+    return pack(blocks.values(), "exclude", reading=reading, free_lists=True)
+
+
+# ---- completed tables
+
+
+def complete(
+    model: Model, rows: Rows, share: Share, method: str, items_wanted: Any = None, kinds: frozenset[str] = frozenset()
+) -> list[Any]:
+    """`share.n` copies of the table, each with its gaps filled by one joint draw of every row."""
+    check_choice("method", method, COMPLETING)
+    schema, table = model.schema, rows.table
+    open_cells = predicted.gaps(schema, table, rows.blocks, kinds)
+    orders = items.orders_as_tables(schema, items_wanted)
+    by_chain = method == "sequential" or (method == "auto" and not model.is_joint and not rows.evidence.spans_cells)
+    if by_chain and rows.evidence.spans_cells:
+        raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
+    if by_chain and not orders:
+        return _complete_chain(model, rows, share, open_cells, items_wanted, kinds)
+    return _complete_joint(model, rows, share, method, open_cells, items_wanted, kinds)
+
+
+def _complete_chain(
+    model: Model, rows: Rows, share: Share, open_cells: Gaps, items_wanted: Any, kinds: frozenset[str]
+) -> list[Any]:
+    """Gaps filled answer by answer; all draws of all rows together."""
+    schema, table, rng = model.schema, rows.table, np.random.default_rng(share.seed)
+    missing = {name: np.any(list(gone.values()), axis=0) for name, gone in open_cells.items()}
+    some = np.flatnonzero(np.any(list(missing.values()), axis=0)) if missing else np.zeros(0, np.int64)
+    cells: dict[str, np.ndarray] = {}
+    if len(some):
+        # All draws of a row are in one order of answers, so that shares are those of its prediction.
+        draws = chain.Draws(model, rows, np.tile(some, share.n), missing, routed=NOT_APPLICABLE not in kinds)
+        draws.draw(rng)
+        cells = draws.table()
+    place = np.zeros(table.n_rows, np.intp)
+    place[some] = np.arange(len(some))
+    completed = []
+    for number in range(share.n):
+        drawn = {source: own.reshape(share.n, -1)[number][place] for source, own in cells.items()}
+        for gone in open_cells.values():  # questions that no row was asked
+            for source in gone:
+                drawn.setdefault(source, np.full(table.n_rows, None, object))
+        left = predicted.settle(schema, table, open_cells, kinds, drawn, {})
+        filled = {source: gap for gone in left.values() for source, gap in gone.items()}
+        drawn = {source: drawn[source] for source in filled}
+        whole = build.replace(table, drawn, filled)
+        completed.append(_with_lists(model, rows, table, whole, drawn, filled, items_wanted, rng))
+    return completed
+
+
+def _with_lists(
+    model: Model,
+    rows: Rows,
+    table: Table,
+    whole: Any,
+    drawn: dict[str, np.ndarray],
+    filled: dict[str, np.ndarray],
+    items_wanted: Any,
+    rng: np.random.Generator,
+) -> Any:
+    """A completed table with items added to its lists."""
+    names = [name for name in model.schema.listed if predicted.items_of(name, items_wanted) is not None]
+    if not names:
+        return whole
+    query, found = model.query(rows), {}
+    for name in names:
+        column, block = model.schema[name], rows.blocks[name]
+        sites = predicted.sites_of(model.schema, name, predicted.items_of(name, items_wanted))
+        row, site, values = draw_items(model, rows, name, sites, rng)
+        assert block.entries is not None
+        utility = items.stated_utilities(query.lead, name)
+        found[name] = column.extended(table.cells(name), row, site, values, block.entries, utility)
+    return build.replace(table, drawn, filled, found)
+
+
+def is_exact(params: Params, method: str) -> bool:
+    """Whether draws are exact: by enumeration, not by Gibbs chains."""
+    possible = params.n_factors == 0 and joint.is_exact(params)
+    if method == "exact" and not possible:
+        sizes = f"{params.n_hidden} hidden units and {params.n_factors} factors"
+        raise ThurboError(f'{sizes} are too many for exact draws; use method="gibbs"')
+    return possible and method in ("auto", "exact")
+
+
+def _complete_joint(
+    model: Model,
+    rows: Rows,
+    share: Share,
+    method: str,
+    open_cells: Gaps,
+    items_wanted: Any,
+    kinds: frozenset[str],
+) -> list[Any]:
+    """Gaps filled by draws of (h, x) of the leading member."""
+    params, schema, evidence, table = model.params, model.schema, rows.evidence, rows.table
+    exact, orders = is_exact(params, method), items.orders_as_tables(schema, items_wanted)
+    if orders and exact:
+        if method == "exact":
+            problem = "items are added to an order by Gibbs sampling"
+            raise SchemaError(problem, column=orders[0], remedy='use method="gibbs"')
+        exact = False
+    confined = _confined(schema, evidence, open_cells) if exact else None
+    if confined is not None:
+        if method == "exact":
+            row, name = table.rows[confined[0]], confined[1]
+            problem = "an inequality constrains this missing answer"
+            raise SchemaError(problem, row=row, column=name, remedy='use method="gibbs"')
+        exact = False
+    lists = [name for name in schema.listed if predicted.items_of(name, items_wanted) is not None]
+    some = np.any([m for gone in open_cells.values() for m in gone.values()], axis=0) if open_cells else None
+    own = np.arange(table.n_rows) if lists or orders else np.flatnonzero(np.zeros(0) if some is None else some)
+    if not len(own):
+        return [build.replace(table, {}) for _ in range(share.n)]
+    rng, tiled, query = np.random.default_rng(share.seed), np.tile(own, share.n), model.query(rows)
+    drawn = joint.latent_given_rows(jax.random.key(share.seed), params, evidence.on_host().rows(tiled), exact)
+    drawn = _with_choices(rng, model, evidence, drawn)
+    completed = []
+    for number in range(share.n):
+        each = Drawn(*(leaf.reshape(share.n, len(own), -1)[number] for leaf in drawn))
+        completed.append(_completed(model, query, table, own, each, open_cells, kinds, lists, items_wanted, rng))
+    return completed
+
+
+def _completed(
+    model: Model,
+    query: Query,
+    table: Table,
+    rows: np.ndarray,
+    drawn: Drawn,
+    open_cells: Gaps,
+    kinds: frozenset[str],
+    lists: list[str],
+    items_wanted: Any,
+    rng: np.random.Generator,
+) -> Any:
+    """The table with one draw of latent variables in its gaps."""
+    schema, params = model.schema, model.params
+    cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
+    place = np.zeros(table.n_rows, np.intp)  # index of each row among those with gaps
+    place[rows] = np.arange(len(rows))
+    cells: dict[str, np.ndarray] = {}
+    for name in open_cells:
+        where = schema.slices[name]
+        x = drawn.x[:, query.evidence.shared[where]]
+        cells |= schema[name].decode_columns(name, x, cuts[where], scale[where])
+    found = {source: cells[source][place] for gone in open_cells.values() for source in gone}
+    left = predicted.settle(schema, table, open_cells, kinds, found, {})
+    filled = {source: missing for gone in left.values() for source, missing in gone.items()}
+    found = {source: found[source] for source in filled}
+    lists_found = items.in_orders(query, table, items_wanted, drawn.x)
+    for name in lists:
+        column, lines, where = schema[name], predicted.lines_of(query, name, items_wanted), schema.slices[name]
+        assert lines is not None
+        new = np.flatnonzero(query.about(name, lines).entry < 0)
+        row, site = lines.row[new], lines.site[new]
+        x = joint.draw_items(params, drawn.h[row], drawn.z[row], where.start + site, rng)
+        values = column.form.from_latent(column, x, site.astype(np.int32), cuts[where], scale[where])
+        entries = query.blocks[name].entries
+        assert entries is not None
+        old = entries, items.stated_utilities(query.lead, name)
+        lists_found[name] = column.extended(table.cells(name), row, site, values, *old)
+    return build.replace(table, found, filled, lists_found)
+
+
+def _with_choices(rng: np.random.Generator, model: Model, evidence: Buckets, drawn: Drawn) -> Drawn:
+    """Missing rankings that are choices one after another, drawn as such given the hidden layer."""
+    params = model.params
+    if params.gauge.context is None:
+        return drawn
+    mean = np.asarray(rbm.latent_mean(params, jnp.asarray(drawn.h, params.weights.dtype)), np.float64)
+    shared = evidence.shared
+    by_site = np.where(shared[None, :] >= 0, drawn.x[:, np.maximum(shared, 0)], 0.0)
+    fresh = joint.with_choices(rng, params, model.schema, by_site, mean)
+    x = drawn.x.copy()
+    x[:, shared[shared >= 0]] = fresh[:, shared >= 0]
+    return drawn._replace(x=x)
+
+
+def _confined(schema: Schema, evidence: Buckets, open_cells: Gaps) -> tuple[int, str] | None:
+    """Row and column of a missing answer that is constrained otherwise, such as by an inequality between columns."""
+    if not open_cells:
+        return None
+    first = int((evidence.shared >= 0).sum())
+    observed = evidence.by_chunks(lambda rows: np.asarray(_observed(rows))[:, :first])
+    for name, gone in open_cells.items():
+        both = observed[:, evidence.shared[schema.slices[name]]].any(axis=1) & np.any(list(gone.values()), axis=0)
+        if both.any():
+            return int(both.argmax()), name
+    return None
+
+
+_observed = jax.jit(lambda evidence: evidence.observed)

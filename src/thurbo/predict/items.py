@@ -1,0 +1,489 @@
+"""§7 Queries about items by name: `rank`, `prefers`, `similar_items`, and items added to lists and orders.
+
+The utility of an item is the mean of its x given the row, minus the item's first cut if scores are levels, in units of
+the noise. Items that are in no list of the training table stay at the mean of all items. What a row itself says of an
+item is kept: E[x | all that the row says] is in the order that it states.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from thurbo import rbm
+from thurbo._typing import Array, Factors, Float, Hidden
+from thurbo.columns.block import Block
+from thurbo.columns.cells import Cells, listing, plain, show
+from thurbo.columns.column import Column
+from thurbo.columns.forms import Lines
+from thurbo.columns.listed import from_table
+from thurbo.errors import SchemaError, SchemaWarning, ThurboError
+from thurbo.evidence import Evidence
+from thurbo.inference import gibbs
+from thurbo.inference.meanfield import mean_field
+from thurbo.io import build
+from thurbo.io.table import Table, as_table
+from thurbo.predict.cells import items_of, lines_of, sites_of
+from thurbo.predict.member import MemberQuery
+from thurbo.predict.model import Query
+from thurbo.predict.moments import Features, How
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+
+ROWS_AT_ONCE = 512
+
+
+class Ranked(NamedTuple):
+    """One entry for each row and rank: row numbers, positions of items, utilities, and ranks from 1."""
+
+    row: np.ndarray
+    item: np.ndarray
+    utility: np.ndarray
+    place: np.ndarray
+
+
+@jax.jit
+def utilities(
+    params: Params, hidden: Hidden, factors: Factors, zero: Float[Array, " site"]
+) -> Float[Array, "row site"]:
+    """α + W q + V z of every site, minus the origin of its scale."""
+    mean = params.site_bias[None, :] + hidden @ params.weights.T
+    if params.n_factors:
+        mean = mean + factors @ params.loadings.T
+    return mean - zero[None, :]
+
+
+Ask = Callable[[np.ndarray], np.ndarray]  # row numbers → utilities [row, item]
+
+
+def of_items(params: Params, found: Features, where: slice, has_levels: bool) -> Ask:
+    """A function from row numbers to the utilities of a column's items, given the features of all rows."""
+    every = (params.site_bias, params.weights, params.loadings, params.gauge.cuts)
+    bias, weights, loadings, cuts = jax.device_put([np.asarray(leaf)[where] for leaf in every])
+    own = params._replace(site_bias=bias, weights=weights, loadings=loadings, presence=None, factor_prior=None)
+    zero = jax.device_put(np.asarray(cuts)[:, 0] if has_levels else np.zeros_like(bias))
+
+    def ask(rows: np.ndarray) -> np.ndarray:
+        return np.asarray(utilities(own, found.hidden[rows], found.factors[rows], zero))
+
+    return ask
+
+
+def together(asks: Sequence[Ask], weights: np.ndarray) -> Ask:
+    """Utilities averaged over the members of a model by their weights."""
+    return lambda rows: np.asarray(sum(np.float32(w) * ask(rows) for w, ask in zip(weights, asks, strict=True)))
+
+
+def _portions(n_rows: int) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Start, end and row numbers of portions of equal shape; the last is padded with the last row."""
+    for begin in range(0, n_rows, ROWS_AT_ONCE):
+        rows = np.minimum(np.arange(begin, begin + ROWS_AT_ONCE), n_rows - 1)
+        yield begin, min(begin + ROWS_AT_ONCE, n_rows), rows
+
+
+@partial(jax.jit, static_argnames=("top",))
+def _best(utility: Float[Array, "row item"], top: int) -> tuple[Array, Array]:
+    value, place = jax.lax.top_k(utility, top)
+    return value, place
+
+
+def best(ask: Ask, n_rows: int, top: int, allowed: np.ndarray, seen: tuple[np.ndarray, np.ndarray] | None) -> Ranked:
+    """The `top` items of every row among those allowed [item], without those in `seen` (start of each row, items)."""
+    parts: list[Ranked] = []
+    for begin, end, rows in _portions(n_rows):
+        utility = np.array(ask(rows))
+        utility[:, ~allowed] = -np.inf
+        if seen is not None:
+            start, item = seen
+            length = start[begin + 1 : end + 1] - start[begin:end]
+            utility[np.repeat(np.arange(end - begin), length), item[start[begin] : start[end]]] = -np.inf
+        value, place = map(np.asarray, _best(utility, min(top, utility.shape[1])))
+        value, place = value[: end - begin], place[: end - begin]
+        row, order = np.nonzero(np.isfinite(value))
+        parts.append(Ranked(row + begin, place[row, order], value[row, order], order + 1))
+    return Ranked(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def of_pairs(ask: Ask, n_rows: int, row: np.ndarray, item: np.ndarray) -> Ranked:
+    """Utilities of given pairs, sorted from best to worst within each row; ranks are within the row."""
+    utility = np.empty(len(row))
+    for begin, end, rows in _portions(n_rows):
+        own = np.flatnonzero((row >= begin) & (row < end))
+        if len(own):
+            utility[own] = ask(rows)[row[own] - begin, item[own]]
+    order = np.lexsort((-utility, row))
+    row, item, utility = row[order], item[order], utility[order]
+    first = np.searchsorted(row, row)
+    return Ranked(row, item, utility, np.arange(len(row)) - first + 1)
+
+
+def similar(params: Params, where: slice, item: int) -> np.ndarray:
+    """Correlation between the utilities of one item and of every other, [item]: cosine of (W √v, V).
+
+    v is the variance of each hidden unit over the data. The common factor of all items (a row's mean) is excluded.
+    """
+    rate = np.asarray(params.hidden_mean, np.float64)
+    weights = np.asarray(params.weights[where], np.float64) * np.sqrt(rate * (1.0 - rate))[None, :]
+    both = np.concatenate([weights, np.asarray(params.loadings[where], np.float64)], axis=1)
+    both = both - both.mean(axis=0, keepdims=True)
+    length = np.linalg.norm(both, axis=1)
+    return both @ both[item] / np.maximum(length * length[item], 1e-12)
+
+
+# ---- items that a row rates or ranks
+
+
+class GivenItems(NamedTuple):
+    """Items of each row: entries start[r] to start[r + 1] belong to row r. Tiers are −1 if they have no order."""
+
+    start: np.ndarray  # [row + 1]
+    item: np.ndarray  # [entry] position among the items of the column
+    tier: np.ndarray  # [entry]
+
+    @property
+    def row(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+
+def given_items(block: Block) -> GivenItems:
+    """Items that each row has in its list or order."""
+    if block.entries is not None:
+        return GivenItems(block.entries.start, block.entries.site, np.asarray(block.tier[:, 0]))
+    return _of_tiers(block.tier, block.tier >= 0)
+
+
+def named_items(column: Column, block: Block) -> GivenItems:
+    """Items that each row names; without those that are below them because the row does not name them."""
+    if block.entries is not None or not column.is_last:
+        return given_items(block)
+    is_whole = block.tier.max(axis=1, keepdims=True) == block.tier.shape[1] - 1  # no two items on one tier
+    return _of_tiers(block.tier, (block.tier > 0) | is_whole)
+
+
+def _of_tiers(tier: np.ndarray, which: np.ndarray) -> GivenItems:
+    row, item = np.nonzero(which)
+    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(tier)))])
+    return GivenItems(start, item, tier[row, item])
+
+
+def stated_utilities(query: MemberQuery, name: str) -> np.ndarray:
+    """E[x | e] of every item that a row rates or ranks, [entry]; it keeps the order that the row states."""
+    own, shared = given_items(query.blocks[name]), query.evidence.shared
+    where, is_listed = query.schema.slices[name], query.schema[name].is_listed
+    slot = query.evidence.entry_slots(where.start) if is_listed else shared[where][own.item]
+    place = np.arange(len(own.item)) - own.start[own.row]
+    slots = np.full((query.evidence.n_rows, int(np.diff(own.start).max(initial=0))), -1)
+    slots[own.row, place] = slot
+
+    def chunk(rows: Evidence, wanted: np.ndarray) -> np.ndarray:
+        mean = np.asarray(slot_means(query.params, rows, query.how, smooth=is_listed))
+        return np.take_along_axis(mean, np.maximum(wanted, 0), axis=1)
+
+    return _in_order(own, query.evidence.by_chunks(chunk, slots)[own.row, place].astype(np.float64))
+
+
+def _in_order(own: GivenItems, utility: np.ndarray) -> np.ndarray:
+    """Utilities that rise with the tiers of a row: means of the Gumbel approximation nearly do."""
+    if not (own.tier >= 0).any():
+        return utility
+    order = np.lexsort((utility, own.tier, own.row))
+    found = utility[order]
+    starts = np.flatnonzero(np.diff(own.row[order], prepend=-1))
+    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        found[begin:end] = np.maximum.accumulate(found[begin:end])
+    out = np.empty_like(utility)
+    out[order] = found
+    return out
+
+
+@partial(jax.jit, static_argnames=("how", "smooth"))
+def slot_means(params: Params, evidence: Evidence, how: How, smooth: bool = True) -> Float[Array, "row slot"]:
+    """E[x | e] of every slot, by mean-field; `smooth` uses the Gumbel approximation for orders."""
+    given, q = gibbs.clamp(params, evidence), mean_field(params, evidence, how.n_steps)
+    mean = rbm.latent_mean(given.params, q.hidden) + rbm.factor_shift(given.params, q.factors)
+    return (given.region.smooth() if smooth else given.region).mean(mean)
+
+
+# ---- rank and prefers
+
+
+NONE_HELD = "fit a Ranking column, or a long table (from_long; on the command line --row and --item)"
+
+
+def column(schema: Schema, name: Any) -> str:
+    """The column with the items: the given one, or the only one there is."""
+    held = [each for each, kind in schema.items() if kind.has_items]
+    if name is not None:
+        if name not in held:
+            schema[name]  # raises an error for an unknown column
+            remedy = f"rankings are {listing(held)}" if held else NONE_HELD
+            raise SchemaError("it has no items to rank", column=name, remedy=remedy)
+        return str(name)
+    if len(held) != 1:
+        found = f"the schema has {len(held)} rankings" if held else "the schema has no ranking"
+        raise SchemaError(found, remedy=f"name the column: {listing(held)}" if held else NONE_HELD)
+    return held[0]
+
+
+def of_column(params: Params, schema: Schema, name: str, found: Features, query: MemberQuery | None = None) -> Ask:
+    """Utilities of a column's items under one model; with `query`, also given what a row says of the item itself."""
+    has_levels, where = schema[name].n_cuts > 0, schema.slices[name]
+    ask = of_items(params, found, where, has_levels)
+    if query is None:
+        return ask
+    own = given_items(query.blocks[name])
+    zero = np.asarray(params.gauge.cuts, np.float64)[where, 0] if has_levels else np.zeros(len(schema[name].labels))
+    known = stated_utilities(query, name) - zero[own.item]
+
+    def with_stated(rows: np.ndarray) -> np.ndarray:
+        utility = np.array(ask(rows))
+        for place, row in enumerate(rows):
+            mine = slice(own.start[row], own.start[row + 1])
+            utility[place, own.item[mine]] = known[mine]
+        return utility
+
+    return with_stated
+
+
+def rank(
+    schema: Schema,
+    name: str,
+    asked: Any,
+    ask: Ask,
+    top: int,
+    items: Any,
+    exclude_seen: bool,
+    library: str,
+) -> Any:
+    """The long table of `TBM.rank`."""
+    if not isinstance(top, (int, np.integer)) or top < 1:
+        raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
+    labels = np.asarray(schema[name].labels, object)
+    rows = _plain_array(schema.row_names(asked.table))
+    if isinstance(items, AskedPairs):
+        result = of_pairs(ask, len(rows), *items)
+    else:
+        allowed = np.ones(len(labels), bool)
+        if items is not None:
+            allowed[:] = False
+            items = list(items)
+            allowed[sites_of(schema, name, [items[place] for place in _known(schema, name, items, 4)])] = True
+        # A comparison is no use of an item: all items can be ranked for a person who has compared them.
+        hides = exclude_seen and not schema[name].has_tasks
+        seen = named_items(schema[name], asked.blocks[name])[:2] if hides else None
+        result = best(ask, len(rows), int(top), allowed, seen)
+        _warn_of_empty_rows(name, rows, result.row, 4)
+    return build.frame(
+        library if library in {"pandas", "polars", "pyarrow"} else "dict",
+        {
+            "row": rows[result.row],
+            "item": _plain_array(labels[result.item]),
+            "utility": result.utility.astype(np.float64),
+            "place": result.place,
+        },
+    )
+
+
+def _warn_of_empty_rows(name: str, rows: np.ndarray, found: np.ndarray, stacklevel: int) -> None:
+    """Warn of rows that have no item left to rank, since they have rated or ranked all of them."""
+    none = np.flatnonzero(np.bincount(found, minlength=len(rows)) == 0)
+    if len(none):
+        every = "all rows have" if len(none) == len(rows) else f"{len(none)} of {len(rows)} rows have"
+        warnings.warn(
+            f'column "{name}": {every} rated or ranked all items already, and nothing is recommended to them (first: '
+            f"row {rows[none[0]]}); use exclude_seen=False to rank all items",
+            SchemaWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _choice(name: str, items: Any) -> Any:
+    """The items to rank: a list for all rows (None: every item), or a table of pairs."""
+    if items is None or isinstance(items, (list, tuple, set, frozenset, range)):
+        return items
+    if isinstance(items, str):
+        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+    if len(getattr(items, "shape", ())) == 1:  # an array or a series
+        return np.asarray(items).tolist()
+    source = as_table(items)
+    return source.cells(source.names[0]).values.tolist() if len(source.names) == 1 else source
+
+
+class AskedPairs(NamedTuple):
+    """Rows and items to rank, by number."""
+
+    row: np.ndarray
+    item: np.ndarray
+
+    def are_stated(self, block: Block) -> bool:
+        """Whether a row says something about an item that is asked for."""
+        own, n = given_items(block), int(self.item.max(initial=0)) + 1
+        stated = own.row[own.item < n] * n + own.item[own.item < n]
+        return bool(np.isin(self.row.astype(np.int64) * n + self.item, stated).any())
+
+
+def wanted(schema: Schema, name: str, asked: Any, items: Any) -> Any:
+    """The items to rank: None for all, a list for all rows, or the pairs of a long table.
+
+    Its columns are named like the rows and the items, or are its first two.
+    """
+    source = _choice(name, items)
+    if not isinstance(source, Table):
+        return source
+    rows = _plain_array(schema.row_names(asked.table))
+    owner = next((each for each, kind in schema.items() if kind.role == "id"), None)
+    item_name = name if name in source else next(each for each in source.names[1:] if each != owner)
+    row_name = owner if owner is not None and owner in source else next(n for n in source.names if n != item_name)
+    number = {plain(row): place for place, row in enumerate(rows.tolist())}
+    at = []
+    for line, row in enumerate(source.cells(row_name).values.tolist()):
+        if plain(row) not in number:
+            remedy = "use rows of the ranked table, or give a list of items for all rows"
+            raise SchemaError(f"there is no row {show(row)}", row=line, column=row_name, remedy=remedy)
+        at.append(number[plain(row)])
+    every = source.cells(item_name).values.tolist()
+    kept = _known(schema, name, every, 4)
+    item = sites_of(schema, name, [every[place] for place in kept])
+    return AskedPairs(np.asarray(at, np.int64)[kept], np.asarray(item, np.int64))
+
+
+def _known(schema: Schema, name: str, items: Sequence[Any], stacklevel: int) -> list[int]:
+    """Positions of the items that the model knows; warns of the others. If it knows none, all are kept: an error."""
+    labels = set(schema[name].labels)
+    unknown = {plain(item): None for item in items if plain(item) not in labels}
+    kept = [place for place, item in enumerate(items) if plain(item) not in unknown]
+    if not unknown or not kept:
+        return list(range(len(items)))
+    are = "item is" if len(unknown) == 1 else "items are"
+    warnings.warn(
+        f'column "{name}": {len(unknown)} {are} not in the training table, and left out: {listing(map(show, unknown))}',
+        SchemaWarning,
+        stacklevel=stacklevel,
+    )
+    return kept
+
+
+def _plain_array(values: np.ndarray) -> np.ndarray:
+    """Labels in the narrowest dtype that can hold them: numbers stay numbers."""
+    kinds = {type(value) for value in values.tolist()}
+    return values.astype(kinds.pop()) if kinds in ({int}, {float}, {bool}) else values
+
+
+def prefers(query: Query, name: str, item: Any, other: Any) -> np.ndarray:
+    """P(item above other) of every row; 1 or 0 if the row itself says it, unless comparisons have their own noise."""
+    schema, rows = query.schema, np.arange(query.evidence.n_rows)
+    one, two = sites_of(schema, name, [item, other]).tolist()
+    chance = query.about(name, Lines(rows, np.zeros_like(rows)), own=False).above(one, two)
+    if schema[name].has_tasks:
+        return chance
+    own = given_items(query.blocks[name])
+    tiers = np.full((2, len(chance)), -1)
+    for tier, site in zip(tiers, (one, two), strict=True):
+        mine = own.item == site
+        tier[own.row[mine]] = own.tier[mine]
+    stated = (tiers >= 0).all(axis=0) & (tiers[0] != tiers[1])
+    return np.where(stated, (tiers[0] > tiers[1]).astype(chance.dtype), chance)
+
+
+def n_ratings(schema: Schema, blocks: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """How many rows rate or rank each item, [item], for each column with items."""
+    found = {}
+    for name in schema.modelled:
+        if schema[name].has_items:
+            items = given_items(blocks[name]).item
+            found[name] = np.bincount(items, minlength=len(schema[name].labels))
+    return found
+
+
+def similar_items(
+    params: Params, schema: Schema, name: str, item: Any, top: int, min_ratings: int, counts: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """The most similar items to one item, and their similarity; only items with enough ratings."""
+    if not isinstance(min_ratings, (int, np.integer)) or min_ratings < 0:
+        raise ThurboError(f"min_ratings={min_ratings!r} is not a number of ratings; give a whole number of at least 0")
+    if not isinstance(top, (int, np.integer)) or top < 1:
+        raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
+    own = int(sites_of(schema, name, [item])[0])
+    value = similar(params, schema.slices[name], own)
+    allowed = np.ones(len(value), bool) if counts is None else counts >= min_ratings
+    allowed[own] = False
+    order = [place for place in np.argsort(-value, kind="stable").tolist() if allowed[place]][: int(top)]
+    labels = np.asarray(schema[name].labels, object)
+    return {"item": _plain_array(labels[order]), "similarity": value[order]}
+
+
+# ---- items added to lists and orders
+
+
+def orders_as_tables(schema: Schema, items: Any) -> list[str]:
+    """Columns of orders that are kept as a table and for which items are given.
+
+    Items that are not given by column may be those of another column: of the one that knows them.
+    """
+    held = [name for name in schema.modelled if schema[name].has_items]
+    names = [name for name in held if not schema[name].is_listed and items_of(name, items) is not None]
+    if isinstance(items, Mapping) or len(held) < 2:
+        return names
+    return [name for name in names if {plain(item) for item in items} <= set(schema[name].labels)]
+
+
+def in_orders(query: Query, table: Table, items: Any, x: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """The cells of orders that are kept as a table, with the given items added; `x` are utilities [row, shared slot].
+
+    Without `x` they are the means E[x | e], by mean-field.
+    """
+    found: dict[str, np.ndarray] = {}
+    names = orders_as_tables(query.schema, items)
+    if names and x is None:
+        x = query.evidence.by_chunks(lambda rows: np.asarray(slot_means(query.params, rows, query.how)))
+    for name in names:
+        column, block = query.schema[name], query.blocks[name]
+        if column.source_columns(name) != (name,):
+            problem = "items cannot be added to an order in several columns of the table"
+            raise SchemaError(problem, column=name, remedy="use rank(), or leave the column out of items=")
+        assert x is not None
+        own = x[:, query.evidence.shared[query.schema.slices[name]]]
+        asked = np.zeros(len(own), bool)[:, None] | np.isin(
+            np.arange(own.shape[1]), sites_of(query.schema, name, items_of(name, items))
+        )
+        row, site = np.nonzero(asked & (block.tier < 0))
+        entries, _ = from_table(block.tier)
+        old = own[entries.row, entries.site]
+        cells = table.cells(name)
+        found[name] = column.extended(cells, row, site, own[row, site], entries, old)
+        keep_given(found[name], cells, row)
+    return found
+
+
+def keep_given(found: np.ndarray, cells: Cells, row: np.ndarray) -> None:
+    """Put the given cells back into rows without a new item; `row` are the rows with new items."""
+    if cells.listed is not None:
+        return
+    for place in np.flatnonzero((np.bincount(row, minlength=len(found)) == 0) & ~cells.missing):
+        if type(found[place]) is type(cells.values[place]):  # libraries have several types for lists
+            found[place] = cells.values[place]
+
+
+def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[str, np.ndarray]:
+    """Every column of lists or orders with the given items added where a row lacks them; other columns unchanged."""
+    found = in_orders(query, table, items)
+    for name in query.schema.modelled:
+        column, entries = query.schema[name], query.blocks[name].entries
+        lines = lines_of(query, name, items)
+        if name not in found and lines is None and name in table.lists:
+            found[name] = column.given_cells(table.cells(name))  # a long table has no such column yet
+        if entries is None or lines is None:
+            continue
+        asked = query.about(name, lines)
+        new = np.flatnonzero(asked.entry < 0)
+        values = column.form.values(column, query.about(name, Lines(lines.row[new], lines.site[new])), statistic)
+        old = entries, stated_utilities(query.lead, name)
+        cells = table.cells(name)
+        found[name] = column.extended(cells, lines.row[new], lines.site[new], values, *old)
+        keep_given(found[name], cells, lines.row[new])
+    return found

@@ -1,0 +1,574 @@
+"""§4.3 One member and the rows of a table: its predictive distribution of any answer, given the rest of the row.
+
+`MemberQuery` combines a table and a member; `about(name)` gives what the form of a column needs: expectations over the
+hidden layer of functions of the mean and deviation of x at some sites. By mean-field the moments are computed once; by
+enumeration and by Gibbs sampling the function is averaged over states. One class of answers for each layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from thurbo._once import cached_property
+from thurbo.columns.block import Block
+from thurbo.columns.forms import Lines
+from thurbo.columns.forms.number import LOG_LEAST_DENSITY, Distribution
+from thurbo.evidence import Evidence
+from thurbo.evidence.buckets import ROW_BUCKETS, Buckets, Unobserved, n_slots
+from thurbo.evidence.padding import Padding
+from thurbo.predict import moments
+from thurbo.predict.correction import Routes
+from thurbo.predict.moments import Function, How, Moments
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+
+GRID_POINTS = 1025
+GRID_REACH = 5.0  # standard deviations beyond the outermost means
+LEAST_CHANCE = 1e-300
+MOST_WEIGHTS = 50_000_000  # maximum of rows times states whose probabilities are cached
+SMALL, FEW_ROWS = 2048, 128  # rows of a small survey, and of one chunk: one program for one row and for all of it
+
+
+class Known(NamedTuple):
+    """The mean-field posterior given all cells of each row, on the host: enough to predict any missing cell.
+
+    mean, deviation  of x at the shared slots, [row, slot]
+    hidden, factors, whitener  of the hidden layer, for items of lists; None without lists
+    """
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    hidden: np.ndarray | None = None
+    factors: np.ndarray | None = None
+    whitener: np.ndarray | None = None
+
+    def rows(self, index: np.ndarray) -> Known:
+        return Known(*(leaf[index] for leaf in self if leaf is not None))
+
+
+@dataclass(frozen=True)
+class MemberQuery:
+    """A model and the evidence of a table."""
+
+    params: Params
+    schema: Schema
+    blocks: Mapping[str, Block]
+    evidence: Buckets
+    how: How
+    routes: Routes = field(
+        default_factory=dict
+    )  # of gates whose follow-up questions say something about them: see `signals`
+
+    @cached_property
+    def known(self) -> Known | None:
+        """The posterior of each row; None if inequalities may constrain a missing cell, or if states are averaged."""
+        return self.known_about(self.evidence)
+
+    def known_about(self, evidence: Buckets) -> Known | None:
+        """The posterior of each of some other rows, by the same program as that of the table's own."""
+        if self.how.method != "mean-field" or evidence.spans_cells:
+            return None
+        nothing: np.ndarray = np.zeros(0, np.int64)
+        if self._is_independent and evidence.n_rows:
+            own = self.moments(evidence.rows(np.zeros(1, np.int64)), nothing)
+            return Known(*(np.broadcast_to(leaf, (evidence.n_rows, *leaf.shape[1:])) for leaf in own))
+        return Known(*self.moments(evidence, nothing))
+
+    @cached_property
+    def _is_independent(self) -> bool:
+        """Whether no answer says anything about another one: then the predictions are the same in all rows."""
+        parts = self.params.weights, self.params.loadings
+        return not self.evidence.lists and not any(np.any(np.asarray(each)) for each in parts)
+
+    @cached_property
+    def _shaped(self) -> tuple[Padding | None, Params]:
+        """The common shape of tables of similar size, if this is one, and the parameters in it.
+
+        As new arrays: for those that are bound to a device, as some that programs return, JAX would compile again.
+        """
+        padding = Padding.of(self.evidence)
+        params = self.params if padding is None else padding.params(self.params)
+        return padding, jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), params)
+
+    def moments(self, evidence: Buckets, hidden: np.ndarray) -> Any:
+        """Moments at all shared slots by mean-field given what rows say, except for the slots `hidden`.
+
+        These are hidden on the host, so that all columns share one program.
+        """
+        (padding, params), keep = self._shaped, bool(self.evidence.lists)
+        sites: Any = np.flatnonzero(self.evidence.shared >= 0).astype(np.int32)
+        if padding is not None:
+            sites = np.arange(padding.n_slots, dtype=np.int32)
+
+        def chunk(rows: Evidence) -> Any:
+            own = np.zeros(n_slots(rows), bool)
+            own[hidden] = True
+            rest = moments.hidden(rows, own, self.how)
+            rest = rest if padding is None else padding.evidence(rest)
+            return moments.all_moments(params, rest, sites, self.how, keep)
+
+        found = evidence.by_chunks(chunk, rows=self._rows_at_once)
+        return found if padding is None else tuple(each[:, padding.place] for each in found)
+
+    @property
+    def _rows_at_once(self) -> int | None:
+        """Rows of one chunk. Some rows of a table are asked like all of them, so that they share a program."""
+        if self.evidence.n_rows > (SMALL if _on_cpu() else FEW_ROWS):
+            return ROW_BUCKETS[-1]
+        return FEW_ROWS if _on_cpu() else None
+
+    @cached_property
+    def _patterned(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Columns that say which questions were answered, and these questions."""
+        return [(name, column.patterned) for name, column in self.schema.items() if column.patterned]
+
+    def signals(self, name: str) -> np.ndarray:
+        """Slots that only say whether this one question was answered: no evidence about its answer.
+
+        Of a gate also those that say whether its follow-up questions were answered: routing has this evidence.
+        """
+        follow = {each for route in self.routes.get(name, ()) for each in route.columns}
+        columns = [
+            other for other, patterned in self._patterned if patterned == (name,) or follow.issuperset(patterned)
+        ]
+        sites = [self.evidence.shared[self.schema.slices[other]] for other in columns]
+        return np.concatenate([np.zeros(0, np.int64), *sites]).astype(np.int64)
+
+    @cached_property
+    def seen(self) -> np.ndarray:
+        """Which slots have evidence, [row, slot]."""
+        return np.asarray(self.evidence.by_chunks(moments.observed))
+
+    def about(self, name: str, lines: Lines | None = None, own: bool = True) -> MemberAnswers:
+        """The answers of a column: of all rows, or of some lines. With `own` its own cell is part of the evidence."""
+        column = self.schema[name]
+        form = column.form  # raises an error for a column that is not part of the model
+        assert form is not None
+        first = self.schema.slices[name].start
+        if not column.is_listed:
+            rows = np.arange(self.evidence.n_rows) if lines is None else np.asarray(lines.row)
+            return SharedAnswers(self, name, Lines(rows, np.zeros(len(rows), np.int64)), own, first)
+        if lines is None:
+            entries = self.blocks[name].entries
+            assert entries is not None
+            lines = Lines(entries.row, entries.site)
+        return (TaskAnswers if column.has_tasks else ListedAnswers)(self, name, lines, own, first)
+
+    def rows(self, index: np.ndarray) -> MemberQuery:
+        """Some rows of the same table; what is already known about them is kept."""
+        found, known = replace(self, evidence=self.evidence.rows(index)), self.__dict__.get("known")
+        if known is not None:
+            found.__dict__["known"] = known.rows(index)
+        return found
+
+    def by(self, how: How) -> MemberQuery:
+        """The same question, answered by another method."""
+        return replace(self, how=how)
+
+    def hide(self, masked: Mapping[str, np.ndarray]) -> MemberQuery:
+        """The same table without the answers at the given lines of columns, [line] each."""
+        rest = without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved)
+        return replace(self, evidence=rest)
+
+
+def without(
+    schema: Schema,
+    blocks: Mapping[str, Block],
+    evidence: Buckets,
+    masked: Mapping[str, np.ndarray],
+    unobserved: Unobserved,
+    always: bool = False,
+    rows: np.ndarray | None = None,
+) -> Buckets:
+    """Evidence without the answers at the given lines of columns, [line] each; `always` as in `Buckets.hide`.
+
+    Nor does it say that questions were answered if all their answers are among these. With `rows` only of some rows of
+    a table without lists.
+    """
+    masked = dict(masked)
+    for name, column in schema.items():
+        if column.patterned:
+            kept = [blocks[q].answered & ~masked.get(q, False) for q in column.patterned if q in blocks]
+            masked[name] = (blocks[name].code[:, 0] == 1) & ~np.any(kept, axis=0)
+    if rows is not None:
+        evidence, masked = evidence.rows(rows), {name: lines[rows] for name, lines in masked.items()}
+    row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for name, lines in masked.items():
+        where, entries = schema.slices[name], blocks[name].entries
+        if entries is not None:
+            row.append(entries.row[lines])
+            slot.append(evidence.entry_slots(where.start)[lines])
+            continue
+        places, own = np.flatnonzero(lines), evidence.shared[where]
+        row.append(np.repeat(places, len(own)))
+        slot.append(np.tile(own, len(places)))
+    return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+def between(below: np.ndarray) -> np.ndarray:
+    """P(band) of each answer from P(z ≤ ·) at all lower ends, and then at all upper ends: [answer, band]."""
+    lower, upper = np.split(below, 2, axis=1)
+    mass = np.maximum(upper - lower, 1e-30)
+    return np.asarray(mass / mass.sum(axis=1, keepdims=True))
+
+
+def normalised(chance: np.ndarray) -> np.ndarray:
+    """Probabilities that sum to one, [line, label]."""
+    return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+
+@dataclass
+class MemberAnswers:
+    """The answers of one column: see `columns.forms.Ask`."""
+
+    query: MemberQuery
+    name: str
+    lines: Lines
+    own: bool  # whether the evidence has the column's own cells, which have to be removed
+    first: int  # site of the column
+    bands_at: np.ndarray | None = None  # see `columns.forms.Ask`
+
+    @property
+    def _params(self) -> Params:
+        return self.query.params
+
+    @property
+    def entry(self) -> np.ndarray:
+        """Position of each line's item in the row's list, −1 if the row does not list it: [line]."""
+        raise NotImplementedError
+
+    @property
+    def is_utility(self) -> bool:
+        """Whether the column's sites are utilities of its labels."""
+        return self.query.schema[self.name].family == "utility"
+
+    @cached_property
+    def _scale(self) -> float:
+        return float(np.asarray(self._params.gauge.scale)[self.first])
+
+    def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
+        raise NotImplementedError
+
+    def _sites(self, site: int = 0) -> np.ndarray:
+        """Sites to predict: [asked] for all lines, or [line, asked]."""
+        raise NotImplementedError
+
+    def _cuts(self, n_levels: int, site: int) -> tuple[tuple, tuple]:
+        """Ends of the levels, as common arguments or as arguments by row."""
+        raise NotImplementedError
+
+    def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
+        raw = self._expect(moments.levels, self._sites(site), *self._cuts(n_levels, site))
+        return normalised(np.asarray(raw, np.float64)[:, :n_levels])
+
+    def below(self, z: np.ndarray) -> np.ndarray:
+        points = (np.asarray(z) / self._scale).astype(self._params.weights.dtype)
+        return np.asarray(self._expect(moments.below, self._sites(), (points,), ()), np.float64)
+
+    def bands(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        return between(self.below(np.concatenate([lower, upper])))
+
+    def number(self) -> Distribution:
+        """The distribution on a grid that covers all means that the model can predict there."""
+        sites = np.unique(self._sites()) if len(self.lines.row) else np.asarray([self.first])
+        weights = np.asarray(self._params.weights, np.float64)[sites]
+        bias = np.asarray(self._params.site_bias, np.float64)[sites]
+        loadings = np.asarray(self._params.loadings, np.float64)[sites]
+        reach = GRID_REACH * np.sqrt(1.0 + (loadings**2).sum(axis=1))
+        low = (bias + weights.clip(max=0).sum(axis=1) - reach).min()
+        high = (bias + weights.clip(min=0).sum(axis=1) + reach).max()
+        grid = self._scale * np.linspace(low, high, GRID_POINTS)
+        mean = self.utility()[0] * self._scale
+        return Distribution(mean, grid, np.maximum.accumulate(self.below(grid), axis=1))
+
+    def density(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        points = (np.asarray(z) / self._scale).astype(self._params.weights.dtype)
+        density, below = self._expect(moments.density, self._sites(), (), (points,))
+        with np.errstate(divide="ignore"):
+            log_density = np.maximum(np.log(np.asarray(density, np.float64)), LOG_LEAST_DENSITY)
+        return log_density - np.log(self._scale), np.asarray(below, np.float64)
+
+    def mass(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        ends = ((np.asarray(end) / self._scale).astype(self._params.weights.dtype) for end in (lower, upper))
+        return np.asarray(self._expect(moments.mass, self._sites(), (), tuple(ends)), np.float64)
+
+    def utility(self) -> tuple[np.ndarray, np.ndarray]:
+        mean, second = (np.asarray(e, np.float64) for e in self._expect(moments.two_moments, self._sites(), (), ()))
+        return mean, np.sqrt(np.maximum(second - mean**2, 1e-12))
+
+    def largest(self) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def orders(self, tier: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def above(self, one: int, two: int) -> np.ndarray:
+        """P(item above another item) of each row, [row]; `lines` are all rows once."""
+        raise NotImplementedError
+
+    def utilities(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation of the utilities of all items by mean-field, [row, item] each."""
+        raise NotImplementedError
+
+    def draw_orders(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raise NotImplementedError("orders are drawn from a `Predictive`")
+
+
+class SharedAnswers(MemberAnswers):
+    """A column with the same sites in every row: one answer for each row."""
+
+    def _sites(self, site: int = 0) -> np.ndarray:
+        return np.asarray([self.first + site])
+
+    def _cuts(self, n_levels: int, site: int) -> tuple[tuple, tuple]:
+        return (moments.ends(np.asarray(self._params.gauge.cuts)[self.first + site]),), ()
+
+    @cached_property
+    def _evidence(self) -> Buckets:
+        every = self.query.evidence
+        return every if len(self.lines.row) == every.n_rows else every.rows(self.lines.row)
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation of x at all sites of the column, by mean-field: [row, site] each."""
+        where = self.query.schema.slices[self.name]
+        if not self.own and not self._has_signals and self.query.known is not None:
+            slots, known = self.query.evidence.shared[where], self.query.known
+            place = np.ix_(np.asarray(self.lines.row), slots)
+            return known.mean[place], known.deviation[place]
+        slots = self.query.evidence.shared[where]
+        hidden = np.concatenate([slots, self._signals]) if self.own else self._signals
+        mean, deviation = self.query.moments(self._evidence, hidden)[:2]
+        return mean[:, slots], deviation[:, slots]
+
+    @cached_property
+    def _weights(self) -> np.ndarray | None:
+        """P(state | all other cells) of each row, [row, state], if memory allows."""
+        n_states = 2**self._params.n_hidden * 32**self._params.n_factors
+        if n_states * len(self.lines.row) > MOST_WEIGHTS:
+            return None
+        return self._evidence.by_chunks(
+            lambda rows: np.asarray(moments.state_weights(self._params, rows, self._mask(rows), self.query.how)).T
+        )
+
+    def _mask(self, rows: Evidence) -> Any:
+        """The column's own slots, which are removed from the evidence."""
+        mask = np.zeros(n_slots(rows), bool)
+        if self.own:
+            mask[self.query.evidence.shared[self.query.schema.slices[self.name]]] = True
+        mask[self._signals] = True
+        return mask
+
+    @cached_property
+    def _signals(self) -> np.ndarray:
+        return self.query.signals(self.name)
+
+    @cached_property
+    def _has_signals(self) -> bool:
+        """Whether any of these rows has evidence that has to be removed, beside the column's own cells."""
+        place = np.ix_(np.asarray(self.lines.row), self._signals)
+        return bool(len(self._signals) and self.query.seen[place].any())
+
+    def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
+        how, rowwise = self.query.how, tuple(map(np.asarray, rowwise))
+        if how.method == "mean-field":
+            own = sites - self.first
+            mean, deviation = (each[:, own] for each in self._moments)
+            return moments.at_moments(function, shared, mean, deviation, *rowwise)
+        asked: Any = np.asarray(sites, np.int32)
+        if how.method == "exact" and self._weights is not None:
+
+            def known(rows: Evidence, weights: Any, *own: Any) -> Any:
+                return moments.of_states(function, self._params, rows, weights.T, asked, shared, own)
+
+            return self._evidence.by_chunks(known, self._weights, *rowwise)
+        return self._evidence.by_chunks(
+            lambda rows, *own: moments.of_rest(function, self._params, rows, self._mask(rows), asked, shared, own, how),
+            *rowwise,
+        )
+
+    def largest(self) -> tuple[np.ndarray, np.ndarray]:
+        where, column = self.query.schema.slices[self.name], self.query.schema[self.name]
+        function = moments.first_choice if column.has_context else moments.largest
+        found = self._expect(function, np.arange(where.start, where.stop), (), ())
+        chance, mean = (np.asarray(each, np.float64) for each in found)
+        return normalised(chance), mean
+
+    def orders(self, tier: np.ndarray) -> np.ndarray:
+        """log P(order of all items) of each row: tiers [row, item], −1 for items that take no part."""
+        where = self.query.schema.slices[self.name]
+        sites, own = np.arange(where.start, where.stop), tier.astype(np.int32)
+        shape = moments.shape_of_orders(own, is_listed=False)
+        if self.query.how.method == "mean-field":
+            return np.asarray(self._expect(moments.log_order(*shape), sites, (), (own,)), np.float64)
+        chance = np.asarray(self._expect(moments.order(*shape), sites, (), (own,)), np.float64)
+        return np.log(np.maximum(chance, LEAST_CHANCE))
+
+    def utilities(self) -> tuple[np.ndarray, np.ndarray]:
+        mean, deviation = (np.asarray(each, np.float64) for each in self._moments)
+        return mean, deviation
+
+    def above(self, one: int, two: int) -> np.ndarray:
+        sites = np.asarray([self.first + one, self.first + two])
+        zero = np.zeros((len(self.lines.row), 2), self._params.weights.dtype)
+        return np.asarray(self._expect(moments.pair, sites, (), (zero,)), np.float64)
+
+
+class ListedAnswers(MemberAnswers):
+    """A column of lists: one answer for each line, an item of a row, listed or not."""
+
+    def _sites(self, site: int = 0) -> np.ndarray:
+        return (self.first + np.asarray(self.lines.site))[:, None]
+
+    def _cuts(self, n_levels: int, site: int) -> tuple[tuple, tuple]:
+        cuts = np.asarray(self._params.gauge.cuts)[self.first + np.asarray(self.lines.site)]
+        return (), (moments.ends(cuts),)
+
+    @cached_property
+    def entry(self) -> np.ndarray:
+        entries = self.query.blocks[self.name].entries
+        assert entries is not None
+        if not self.own or not len(entries.site):
+            return np.full(len(self.lines.row), -1)
+        n_sites = len(self.query.schema[self.name].sites)
+        key = entries.row * n_sites + entries.site
+        order = np.argsort(key, kind="stable")
+        asked = np.asarray(self.lines.row, np.int64) * n_sites + np.asarray(self.lines.site)
+        place = np.minimum(np.searchsorted(key[order], asked), len(key) - 1)
+        return np.where(key[order][place] == asked, order[place], -1)
+
+    @cached_property
+    def _evidence(self) -> Buckets:
+        """The evidence of each line: that of its row, without the line's own answer."""
+        rest, listed = self.query.evidence.rows(np.asarray(self.lines.row)), np.flatnonzero(self.entry >= 0)
+        if not len(listed):
+            return rest
+        slot = self.query.evidence.entry_slots(self.first)[self.entry[listed]]
+        return rest.hide(listed, slot, self.query.how.unobserved).on_host()
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation of x at the site of each line, by mean-field: [line, 1] each."""
+        known, sites, params = self.query.known, self._sites(), self._params
+        fresh = np.ones(len(sites), bool) if known is None else self.entry >= 0
+        mean, deviation = np.zeros(sites.shape), np.zeros(sites.shape)
+        if not fresh.all():
+            assert known is not None
+            rows = np.asarray(self.lines.row)[~fresh]
+            leaves = [leaf[rows] for leaf in known[2:] if leaf is not None]
+            found = moments.in_portions(partial(moments.listed_moments, params), sites[~fresh], *leaves)
+            mean[~fresh], deviation[~fresh] = found
+        if fresh.any():
+
+            def chunk(rows: Evidence, own: Any) -> Moments:
+                return moments.line_moments(params, rows, own.astype(np.int32), self.query.how)
+
+            part = self._evidence if fresh.all() else self._evidence.rows(np.flatnonzero(fresh))
+            mean[fresh], deviation[fresh] = part.by_chunks(chunk, sites[fresh])
+        dtype = params.weights.dtype
+        return mean.astype(dtype), deviation.astype(dtype)
+
+    def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
+        how, rowwise = self.query.how, tuple(map(np.asarray, rowwise))
+        if how.method == "mean-field":
+            return moments.at_moments(function, shared, *self._moments, *rowwise)
+
+        def chunk(rows: Evidence, own: Any, *values: Any) -> Any:
+            return moments.of_lines(function, self._params, rows, own.astype(np.int32), shared, values, how)
+
+        return self._evidence.by_chunks(chunk, sites, *rowwise)
+
+    def largest(self) -> tuple[np.ndarray, np.ndarray]:
+        """For lines with the same items in every row: P(item is the best of them), [row, item]."""
+        n_rows = len(np.unique(self.lines.row))
+        mean, deviation = (each.reshape(n_rows, -1) for each in self.utility())
+        dtype = self._params.weights.dtype
+        found = moments.at_moments(moments.largest, (), mean.astype(dtype), deviation.astype(dtype))
+        chance, mean = (np.asarray(each, np.float64) for each in found)
+        return chance / chance.sum(axis=1, keepdims=True), mean
+
+    def orders(self, tier: np.ndarray) -> np.ndarray:
+        """log P(order of a row's items): tiers [row, item], −1 for padding; lines are rows times items."""
+        mean, deviation = (each.reshape(tier.shape) for each in self._moments)
+        own = tier.astype(np.int32)
+        function = moments.log_order(*moments.shape_of_orders(own, is_listed=True))
+        return np.asarray(moments.at_moments(function, (), mean, deviation, own), np.float64)
+
+    def above(self, one: int, two: int) -> np.ndarray:
+        """By latent utilities, which count from the first cut of each item if scores are levels."""
+        rows, sites = np.asarray(self.lines.row), self.first + np.asarray([one, two])
+        cuts = np.asarray(self._params.gauge.cuts)[sites, 0]
+        zero = np.where(self.query.schema[self.name].n_cuts > 0, cuts, 0.0).astype(self._params.weights.dtype)
+        zeros = np.broadcast_to(zero, (len(rows), 2))
+        if self.query.how.method == "mean-field":
+            lines = Lines(np.repeat(rows, 2), np.tile([one, two], len(rows)))
+            both = ListedAnswers(self.query, self.name, lines, False, self.first)._moments
+            mean, deviation = (each.reshape(-1, 2) for each in both)
+            return np.asarray(moments.at_moments(moments.pair, (), mean, deviation, zeros), np.float64)
+        own = np.broadcast_to(sites, (len(rows), 2))
+
+        def chunk(evidence: Evidence, own: Any, zero: Any) -> Any:
+            how = self.query.how
+            return moments.of_lines(moments.pair, self._params, evidence, own.astype(np.int32), (), (zero,), how)
+
+        return np.asarray(self.query.evidence.rows(rows).by_chunks(chunk, own, zeros), np.float64)
+
+
+class TaskAnswers(ListedAnswers):
+    """A column of tasks: a new comparison has noise of its own, so all tasks of the row are evidence about it."""
+
+    @cached_property
+    def entry(self) -> np.ndarray:
+        return np.full(len(self.lines.row), -1)
+
+    def largest(self) -> tuple[np.ndarray, np.ndarray]:
+        """For lines with the same items in every row: P(item is chosen from all of them), [row, item]."""
+        rows = np.unique(self.lines.row)
+        sites = self._sites()[:, 0].reshape(len(rows), -1)
+        tier: Any = np.zeros(sites.shape, np.int32)
+        chances = []
+        for item in range(sites.shape[1]):
+            tier[:, :] = 0
+            tier[:, item] = 1
+            chances.append(np.exp(self._log_chance(rows, sites, tier, is_whole=True)))
+        chance = np.stack(chances, axis=1)
+        return chance / chance.sum(axis=1, keepdims=True), self.utility()[0].reshape(sites.shape)
+
+    def orders(self, tier: np.ndarray) -> np.ndarray:
+        rows = np.asarray(self.lines.row).reshape(tier.shape)[:, 0]
+        return self._log_chance(rows, self._sites()[:, 0].reshape(tier.shape), tier)
+
+    def above(self, one: int, two: int) -> np.ndarray:
+        """In a new comparison of the two, if it is no tie."""
+        rows = np.asarray(self.lines.row)
+        sites = np.tile(self.first + np.asarray([one, two]), (len(rows), 1))
+        won, lost = (
+            np.exp(self._log_chance(rows, sites, np.tile(tier, (len(rows), 1)), is_whole=True))
+            for tier in ((1, 0), (0, 1))
+        )
+        return np.asarray(won / (won + lost))
+
+    def _log_chance(self, rows: np.ndarray, sites: np.ndarray, tier: np.ndarray, is_whole: bool = False) -> np.ndarray:
+        """log P(order) of one task of each row."""
+        about = self.query.blocks[self.name].tasks
+        assert about is not None
+        if is_whole:  # one item above all others, in a set of any size
+            about = about._replace(size=sites.shape[1], shape=(2, 1), is_choice=True, is_paired=sites.shape[1] == 2)
+        how, params = self.query.how, self._params
+
+        def chunk(evidence: Evidence, own: Any, order: Any) -> Any:
+            own, order = own.astype(np.int32), order.astype(np.int32)
+            return moments.of_tasks(params, evidence, own, order, how, about)
+
+        chance = self.query.evidence.rows(rows).by_chunks(chunk, sites, tier)
+        return np.log(np.maximum(np.asarray(chance, np.float64), LEAST_CHANCE))

@@ -1,0 +1,385 @@
+"""§6 What a fit leaves, and tables put to it: a `Model` has a schema, members and a correction; `Rows` are a table as
+it is read; a `Query` is both, and answers with `Predictive` distributions.
+
+One member is a model with one member. A model does not change; the estimator has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from thurbo._once import cached_property
+from thurbo.columns.block import Block
+from thurbo.columns.column import Column
+from thurbo.columns.forms import Lines
+from thurbo.errors import SchemaError, ThurboError, check_choice
+from thurbo.evidence import pack as packing
+from thurbo.evidence.buckets import Buckets
+from thurbo.io.table import Table
+from thurbo.learning import settings
+from thurbo.learning.members import Member as MemberSettings
+from thurbo.predict import joint
+from thurbo.predict.correction import (
+    ANSWERED,
+    Correction,
+    answer_values,
+    effect_edges,
+    effect_tilt,
+    route_likelihood,
+)
+from thurbo.predict.member import MemberQuery
+from thurbo.predict.moments import Features, How, features
+from thurbo.predict.predictive import Predictive
+from thurbo.rbm import Params
+from thurbo.schema import Schema
+
+METHODS = ("auto", "exact", "gibbs", "mean-field")  # of predictions
+GAPS = ("auto", "informative", "ignorable")
+LEAST_SHARE = 0.05  # of the training rows have fewer answers than a row whose empty cells are evidence
+LEAST_ANSWERS = 2  # of a row whose empty cells are evidence
+
+Gaps = Literal["auto", "informative", "ignorable"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as the model reads it.
+
+    table        as it came
+    schema       the columns, as one encoding reads them
+    blocks       what the cells of each column say
+    evidence     the same as constraints on x
+    given        conditions, which are used in place of the cells of their columns
+    informative  rows whose empty cells are evidence, [row]
+    """
+
+    table: Table
+    schema: Schema
+    blocks: dict[str, Block]
+    evidence: Buckets
+    given: Mapping[str, Any] = field(default_factory=dict)
+    informative: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    gaps: Gaps = "auto"
+
+    @property
+    def absent(self) -> list[str]:
+        """Questions that the table has no column of: that they have no answers says nothing."""
+        sources = {name: self.schema[name].source_columns(name) for name in self.schema.modelled}
+        return [
+            name
+            for name, own in sources.items()
+            if name not in self.given and not any(each in self.table for each in own)
+        ]
+
+
+class Member(NamedTuple):
+    """One TBM of the paper: its settings, the schema as it encodes it, its parameters and its weight."""
+
+    settings: MemberSettings
+    schema: Schema
+    params: Params
+    weight: float = 1.0
+    held_out: float = float("nan")  # log-likelihood per held-out answer
+
+
+def encoding(schema: Schema, reading: str, patterns: Mapping[str, Column]) -> Schema:
+    """The schema as a member reads it: levels by cuts or by utilities, what was answered as evidence or not."""
+    if "missing" in reading and patterns:
+        schema = schema | dict(patterns)
+    return schema.read_ordinals("utilities") if reading.startswith("utilities") else schema
+
+
+def n_answers(schema: Schema, blocks: Mapping[str, Block]) -> np.ndarray:
+    """Number of questions that each row answers, lists left out: [row]."""
+    asked = [name for name in schema.modelled if not schema[name].is_listed]
+    zero = np.zeros(next(iter(blocks.values())).n_rows, np.int64)
+    return np.asarray(sum((blocks[name].answered.astype(np.int64) for name in asked), zero))
+
+
+def least_answers(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray) -> int:
+    """Answers of a row that looks like one of the survey: as many as all but a twentieth of the training rows have."""
+    count = n_answers(schema, blocks)
+    kept = (count > 0) & (weight > 0)
+    if not kept.any():
+        return LEAST_ANSWERS
+    order = np.argsort(count[kept], kind="stable")
+    reached = np.cumsum(weight[kept][order]) / weight[kept].sum()
+    return max(LEAST_ANSWERS, int(count[kept][order][np.searchsorted(reached, LEAST_SHARE, side="right")]))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model: the schema, its members with the leading one first, and the correction of their mean.
+
+    params         of the leading member, without units that it does not use
+    objective      that was maximised
+    unobserved     what a missing cell is: a variable that is integrated over, or no variable of its row
+    least_answers  of a row whose empty cells are evidence (`gaps="auto"`)
+    order_shapes   of the orders in the training table, which decide what is compiled
+    """
+
+    schema: Schema
+    members: tuple[Member, ...]
+    params: Params
+    correction: Correction = field(default_factory=Correction)
+    objective: str = "multi-prediction"
+    unobserved: Literal["marginalize", "exclude"] = "marginalize"
+    least_answers: int = LEAST_ANSWERS
+    order_shapes: Mapping[str, tuple[int, int, str]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def weights(self) -> np.ndarray:
+        return np.asarray([each.weight for each in self.members])
+
+    def weights_of(self, name: str) -> np.ndarray:
+        """Weights of the members for one column, [member]."""
+        return self.correction.weights.get(name, self.weights)
+
+    @property
+    def missing(self) -> Literal["marginalize", "exclude"]:
+        """What a missing cell is; beside lists, of which each row has few items, it is no variable."""
+        return "exclude" if self.schema.listed else self.unobserved
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.members) == 1
+
+    @property
+    def method(self) -> Literal["exact", "mean-field"]:
+        """What `method="auto"` means in predictions."""
+        if not self.is_single:
+            return "mean-field"
+        return "exact" if joint.is_exact(self.params, self.objective == "multi-prediction") else "mean-field"
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether rows are drawn and scored by the joint distribution of the only member, not by the chain rule.
+
+        That is right if all states can be enumerated, or if the joint distribution was trained (by likelihood).
+        """
+        return self.is_single and (self.objective != "multi-prediction" or self.method == "exact")
+
+    def how(self, method: str) -> How:
+        check_choice("method", method, METHODS)
+        method = self.method if method == "auto" else method
+        n_hidden, n_factors = self.params.n_hidden, self.params.n_factors
+        if method == "exact" and not settings.can_enumerate(n_hidden, n_factors, "method"):
+            raise ThurboError(
+                f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use method="gibbs"'
+            )
+        # Prediction was trained through so many mean-field steps; more of them answer another question.
+        n_steps = settings.PREDICTION_STEPS if self.objective == "multi-prediction" else settings.CONVERGED_STEPS
+        return How(method=method, n_steps=n_steps, unobserved=self.missing)  # type: ignore[arg-type]
+
+    # ---- tables
+
+    def read(
+        self,
+        table: Table,
+        given: Mapping[str, Any] | None = None,
+        gaps: str = "auto",
+        missing_columns: Literal["error", "ignore"] = "error",
+    ) -> Rows:
+        """A table as evidence, with `given` in the place of some columns' cells.
+
+        With "auto", empty cells are evidence in rows with at least `least_answers` answers, conditions included.
+        """
+        check_choice("gaps", gaps, GAPS)
+        return self._read_as(self.schema, table, given or {}, gaps, missing_columns)
+
+    def _read_as(self, schema: Schema, table: Table, given: Mapping[str, Any], gaps: Any, missing_columns: Any) -> Rows:
+        least = {"auto": self.least_answers, "informative": 1, "ignorable": np.iinfo(np.int64).max}[gaps]
+        blocks = schema.compile(table, missing_columns=missing_columns, given=given, least_answers=least)
+        for name, shape in self.order_shapes.items():  # one program, whatever these rows or conditions rank
+            if blocks[name].family == "utility":
+                blocks[name] = replace(blocks[name], order_shape=shape)
+        informative = n_answers(schema, blocks) >= least
+        evidence = self.packed(schema, blocks, schema.row_names(table))
+        return Rows(table, schema, blocks, evidence, given, informative, gaps)
+
+    def packed(self, schema: Schema, blocks: Mapping[str, Block], names: Any = None) -> Buckets:
+        """Blocks of one encoding as evidence; `names` are those of the rows, for messages."""
+        cuts = np.asarray(self.params.gauge.cuts, np.float64) if schema is self.schema else None
+        rows = range(next(iter(blocks.values())).n_rows) if names is None else names
+        reading = packing.Reading(schema.names, schema.site_names, rows, cuts)
+        return packing.pack(blocks.values(), self.missing, reading=reading)
+
+    def encoded(self, rows: Rows) -> list[Rows]:
+        """The rows as each member reads them."""
+        found = {id(rows.schema): rows}
+        for each in self.members:
+            if id(each.schema) not in found:
+                about = rows.table, rows.given, rows.gaps, "ignore"
+                found[id(each.schema)] = self._read_as(each.schema, *about)
+        return [found[id(each.schema)] for each in self.members]
+
+    def query(self, rows: Rows, method: str = "auto") -> Query:
+        """Rows put to all members."""
+        how = self.how(method)
+        parts = [
+            MemberQuery(each.params, own.schema, own.blocks, own.evidence.on_host(), how, self.correction.routes)
+            for each, own in zip(self.members, self.encoded(rows), strict=True)
+        ]
+        if self.is_single:  # parameters without units that are not used
+            parts = [replace(parts[0], params=self.params)]
+        return Query(tuple(parts), self.weights, self.correction, rows.informative, tuple(rows.absent))
+
+    def with_missing(self, missing: Mapping[str, Any]) -> Model:
+        """The same model with these values counted as missing, by column, in the schemas of all members."""
+        changed: dict[int, Schema] = {}
+
+        def declared(schema: Schema) -> Schema:  # members that share a schema share it afterwards
+            own = {name: replace(schema[name], missing=values) for name, values in missing.items() if name in schema}
+            return changed.setdefault(id(schema), schema | own if own else schema)
+
+        members = tuple(each._replace(schema=declared(each.schema)) for each in self.members)
+        return replace(self, schema=declared(self.schema), members=members)
+
+    def features(self, evidence: Buckets) -> Features:
+        """The hidden units and factors of the leading member."""
+        how = self.how("auto")
+        return evidence.by_chunks(lambda rows: features(self.params, rows, how))
+
+
+@dataclass(frozen=True)
+class Query:
+    """A table put to a model; `about` gives the predictive distribution of any answer, given the rest of its row.
+
+    informative  rows whose empty cells are evidence, [row]
+    absent       questions that the table does not have
+    pattern      which rows [row] answered each question, if that is not what the evidence says: while empty cells of a
+                 row are drawn one after another, it still is the row that left them empty
+    places       of the rows in the blocks, if they are only some of these
+    """
+
+    members: tuple[MemberQuery, ...]
+    weights: np.ndarray
+    correction: Correction
+    informative: np.ndarray
+    absent: Collection[str] = ()
+    pattern: Mapping[str, np.ndarray] | None = None
+    places: np.ndarray | None = None
+
+    @property
+    def lead(self) -> MemberQuery:
+        """The leading member, whose schema and cells count."""
+        return self.members[0]
+
+    @property
+    def schema(self) -> Schema:
+        return self.lead.schema
+
+    @property
+    def blocks(self) -> Mapping[str, Block]:
+        return self.lead.blocks
+
+    @property
+    def evidence(self) -> Buckets:
+        return self.lead.evidence
+
+    @property
+    def params(self) -> Params:
+        return self.lead.params
+
+    @property
+    def how(self) -> How:
+        return self.lead.how
+
+    # ---- what is known of the rows
+
+    @cached_property
+    def _known_answers(self) -> np.ndarray:
+        """Number of answers of each row that are part of the evidence, [row]."""
+        return np.sum([self._is_known(name) for name in self.schema.modelled], axis=0)
+
+    def _is_known(self, name: str) -> np.ndarray:
+        if self.schema[name].is_listed:
+            return np.zeros(self.evidence.n_rows, bool)
+        return np.asarray(self.lead.seen[:, self.evidence.shared[self.schema.slices[name]]].any(axis=1))
+
+    def _answered(self, name: str) -> np.ndarray:
+        return self._is_known(name) if self.pattern is None else self.pattern[name]
+
+    def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Predictive:
+        """The answers to one question: of all rows, or of some lines. With `own` its own cell is part of the evidence,
+        and is left out."""
+        column, learned = self.schema[name], self.correction
+        parts = [each.about(name, lines, own) for each in self.members]
+        weights, row = learned.weights.get(name, self.weights), np.asarray(parts[0].lines.row)
+        options: dict[str, Any] = {"exponent": learned.exponent(column), "anchor": learned.anchors.get(name)}
+        if options["anchor"] is not None:
+            options["emptiness"] = 1.0 / (1.0 + (self._known_answers - (self._is_known(name) if own else 0))[row])
+        if learned.effects.get(name):
+            options |= {"tilt": partial(self._tilt, name, row), "edges": effect_edges(column)}
+        return Predictive(column, parts, weights, routing=self.routing(name, row), **options)
+
+    def routing(self, name: str, rows: np.ndarray) -> np.ndarray | None:
+        """P(which follow-up questions some rows answered | label of this gate), [row, label]; None if it is none."""
+        routes = self.correction.routes.get(name)
+        if not routes:
+            return None
+        follow = {each for route in routes for each in route.columns if each not in self.absent}
+        answered = {each: self._answered(each)[rows] for each in follow}
+        routes = tuple(route for route in routes if any(each in follow for each in route.columns))
+        return route_likelihood(routes, answered, self.informative[rows]) if routes else None
+
+    def _tilt(self, name: str, rows: np.ndarray, site: int) -> np.ndarray | None:
+        """What direct effects add to the log-probabilities of labels, [line, label]."""
+        effects = self.correction.effects[name].get(site)
+        if not effects:
+            return None
+        return effect_tilt(effects, lambda column, part: self._value(column, part)[rows])
+
+    def _value(self, name: str, part: int) -> np.ndarray:
+        """A part of what a column says, NaN where it is not part of the evidence: [row]."""
+        if (name, part) not in self._values:
+            if part == ANSWERED:
+                found = np.where(self.informative & (name not in self.absent), self._answered(name), np.nan)
+            else:
+                found = answer_values(self.blocks[name])[:, part]
+                found = found if self.places is None else found[self.places]
+                slots = self.evidence.shared[self.schema.slices[name]]
+                own = slots[part : part + 1] if self.schema[name].family == "levels" else slots
+                found = np.where(self.lead.seen[:, own].any(axis=1), found, np.nan)
+            self._values[name, part] = found
+        return self._values[name, part]
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, int], np.ndarray]:
+        return {}
+
+    # ---- other rows, other methods
+
+    def rows(self, index: np.ndarray) -> Query:
+        """Some rows of the same table."""
+        places = index if self.places is None else self.places[index]
+        pattern = None if self.pattern is None else {name: own[index] for name, own in self.pattern.items()}
+        return replace(
+            self,
+            members=tuple(each.rows(index) for each in self.members),
+            informative=self.informative[index],
+            pattern=pattern,
+            places=places,
+        )
+
+    def by(self, how: How) -> Query:
+        """The same rows, answered by another method."""
+        return replace(self, members=tuple(each.by(how) for each in self.members))
+
+    def hide(self, masked: Mapping[str, np.ndarray]) -> Query:
+        """The same rows without the answers at the given lines of columns, [line] each."""
+        return replace(self, members=tuple(each.hide(masked) for each in self.members))
+
+
+def check_not_given(given: Mapping[str, Any], columns: Sequence[str]) -> None:
+    """Refuse conditions on the columns that a query predicts."""
+    for name in columns:
+        if name in given:
+            remedy = "leave it out of given, or ask about another column"
+            raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)

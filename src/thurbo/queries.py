@@ -1,0 +1,850 @@
+"""§4.1, §4.3, §4.4, §6 Queries of a fitted model: each turns a table into rows, reads the predictive distribution, and
+gives the answer in the user's labels and units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from thurbo import _runtime
+from thurbo.columns.statements import parse_conditions
+from thurbo.errors import SchemaError, ThurboError, check_choice
+from thurbo.io import build
+from thurbo.io.table import Table, as_table
+from thurbo.learning import monitor, settings
+from thurbo.predict import cells, chain, dependence, diagnose, draws, inequalities, joint, methods, seen
+from thurbo.predict import items as ranking
+from thurbo.predict.dependence import Dependence
+from thurbo.predict.evaluate import masked as evaluate
+from thurbo.predict.evaluate.evaluation import Evaluation
+from thurbo.predict.model import Gaps, Model, Query, Rows, check_not_given
+from thurbo.predict.scaling import scaled
+from thurbo.predict.segments import Segments, segments
+from thurbo.rbm import Params
+from thurbo.schema import Schema, routing
+
+Given = Mapping[str, Any] | Sequence[str] | str | None
+Statistic = Literal["auto", "mode", "median", "mean"]
+
+
+def weights(
+    schema: Schema, table: Table, sample_weight: Any, missing_columns: Literal["error", "ignore"] = "error"
+) -> np.ndarray:
+    """How much each row counts: by the schema's Weight column, times `sample_weight`."""
+    given = settings.row_weights(sample_weight, table.n_rows)
+    own = schema.weights(table, missing_columns=missing_columns)
+    return given if own is None else settings.row_weights(given * own, table.n_rows)
+
+
+class Queries(TransformerMixin):
+    """Methods of `TBM` that ask a fitted model: hidden units, predictions, imputation, samples, scores, segments."""
+
+    model_: Model
+    frame_kind_: str
+    converged_: bool
+    n_features_in_: int
+    verbose: Any
+    _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see predict.seen
+
+    @property
+    def schema_(self) -> Schema:
+        """The columns of the model, with the labels and scales that `fit` found in the data."""
+        return self.model_.schema
+
+    @property
+    def params_(self) -> Params:
+        """All parameters of the leading member as JAX arrays."""
+        return self.model_.params
+
+    def _conditions(self, given: Given) -> Mapping[str, Any]:
+        """Conditions by column; texts such as "age >= 45" are read by the schema."""
+        return parse_conditions(given, self.schema_)
+
+    def _read(self, X: Any, given: Given = None, gaps: str = "auto", predicted: Sequence[str] = ()) -> Rows:
+        """A table as the model reads it, with `given` in the place of some columns' cells; not of those predicted."""
+        check_is_fitted(self, "model_")
+        _runtime.prepare()
+        table = as_table(X)
+        if table.kind == "numpy":  # an array has no names: its columns are those of the fit, in order
+            if len(table.names) != self.n_features_in_:
+                # In scikit-learn's words, which its own checks of estimators look for.
+                problem = f"X has {len(table.names)} features, but TBM is expecting {self.n_features_in_} features"
+                raise SchemaError(f"{problem} as input", remedy="give the columns of the table it was fitted to")
+            table = as_table(X, names=getattr(self, "feature_names_in_", None))
+        if table.n_rows == 0:
+            raise SchemaError("the table has no rows", remedy="give at least one row")
+        conditions = self._conditions(given)
+        check_not_given(conditions, predicted)
+        return self.model_.read(table, conditions, gaps)
+
+    def _query(
+        self, X: Any, given: Given = None, method: str = "auto", gaps: str = "auto", predicted: Sequence[str] = ()
+    ) -> Query:
+        """A table put to the model."""
+        return self.model_.query(self._read(X, given, gaps, predicted), method)
+
+    def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
+        """Features of each row: the probability that each hidden unit is on, then the mean of each factor.
+
+        They are those of the leading member. The result for a row does not depend on the other rows. It is computed by `method_`: "exact" for small models,
+        and otherwise by the approximation "mean-field", whose error `check_method` measures.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        output : {"probability", "log_odds"}, default="probability"
+            Whether hidden units are given as probabilities or as log-odds.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_hidden + n_factors)
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.transform(table, output="log_odds").shape
+        (6, 2)
+        """
+        check_choice("output", output, ("probability", "log_odds"))
+        found = self.model_.features(self._read(X).evidence)
+        hidden = found.hidden if output == "probability" else found.log_odds
+        return np.concatenate([hidden, found.factors], axis=1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of `transform`: hidden0, hidden1, …, factor0, ….
+
+        Parameters
+        ----------
+        input_features : ignored
+            Exists for scikit-learn.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self, "model_")
+        names = [f"hidden{k}" for k in range(self.params_.n_hidden)]
+        return np.asarray(names + [f"factor{f}" for f in range(self.params_.n_factors)], object)
+
+    def predict_proba(
+        self,
+        X: Any,
+        column: str | None = None,
+        given: Given = None,
+        method: str = "auto",
+        items: Any = None,
+        *,
+        gaps: Gaps = "auto",
+    ) -> np.ndarray:
+        """Probability of each possible answer, given all other cells of the row.
+
+        The cell of `column` itself is not used; it can be missing, but X must have the column. The result for a row
+        does not depend on the other rows. If the row was not asked this question (`schema_.skips`), the result is for
+        the case that it had been.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        column : str, optional
+            The column to predict. By default all columns with labels, next to each other, in the order of the schema.
+        given : dict, str or list of str, optional
+            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
+            in place of the cell of that column; the other cells of the row stay.
+        gaps : {"auto", "informative", "ignorable"}, default="auto"
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
+            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
+            respondent who skipped the rest.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
+        items : list, optional
+            For a list (`Ratings` by levels or order), the items that you ask about. For levels, the result has shape
+            (n_rows, n_items, n_levels). For orders, it has shape (n_rows, n_items): P(item is the best of these).
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels)
+            One column per label, in the order of `schema_[column].labels`. For a ranking, the probability that each
+            item is the best; for a multiple choice, the probability that each option is ticked.
+
+        Raises
+        ------
+        ThurboError
+            If the column has no labels, or if the model has too many hidden units for `method="exact"`.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.schema_["trust"].labels
+        ('low', 'mid', 'high')
+        >>> model.predict_proba(table, "trust").shape
+        (6, 3)
+        >>> older = model.predict_proba(table, "fan", given="age >= 45")
+        """
+        named = [] if column is None else [column]
+        query = self._query(X, given, method, gaps, named)
+        cells.check_items(self.schema_, items)
+        return cells.all_probabilities(query) if column is None else cells.probabilities(query, column, items)
+
+    def predict_interval(
+        self,
+        X: Any,
+        column: str,
+        level: float = 0.9,
+        given: Given = None,
+        method: str = "auto",
+        items: Any = None,
+        *,
+        gaps: Gaps = "auto",
+    ) -> np.ndarray:
+        """Interval that contains the cell with probability `level`, given all other cells of the row.
+
+        It is central: the cell is below it and above it with equal probability.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        column : str
+            A column of numbers or of ordered levels.
+        level : float, default=0.9
+            Probability of the interval.
+        given : dict, str or list of str, optional
+            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
+            in place of the cell of that column; the other cells of the row stay.
+        gaps : {"auto", "informative", "ignorable"}, default="auto"
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
+            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
+            respondent who skipped the rest.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
+        items : list, optional
+            For a list (`Ratings`), the items that you ask about. The result has shape (n_rows, n_items, 2).
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+            Lower and upper end, in the units of the data. For ordered levels, the lowest and the highest label of the
+            interval; its probability is at least `level`.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.predict_interval(table, "age", level=0.8).shape
+        (6, 2)
+        """
+        query = self._query(X, given, method, gaps, [column])
+        cells.check_items(self.schema_, items)
+        return cells.interval(query, column, level, items)
+
+    def predict(
+        self,
+        X: Any,
+        columns: Any = None,
+        statistic: Statistic = "mode",
+        given: Given = None,
+        method: str = "auto",
+        items: Any = None,
+        *,
+        gaps: Gaps = "auto",
+    ) -> Any:
+        """Predict each cell from all other cells of its row, also of questions that the row was not asked.
+
+        Numbers get the decimals of their column, and stay within the range that was observed in training; a "mean" is
+        not rounded. A category that joins several answers ("other (12 more)") is never predicted; the most probable of
+        the others is. For several columns, progress is shown as in `fit` (`verbose`).
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        columns : str or list of str, optional
+            Columns to predict. By default all columns of the model.
+        statistic : {"mode", "median", "mean", "auto"}, default="mode"
+            Which value of the predicted distribution is returned: the most probable one, the median or the mean. "mean"
+            is for numbers and for levels that are numbers; for other ordered levels it gives the median. "auto" is the
+            most probable label, and the median of a number.
+        given : dict, str or list of str, optional
+            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
+            in place of the cell of that column; the other cells of the row stay.
+        gaps : {"auto", "informative", "ignorable"}, default="auto"
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
+            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
+            respondent who skipped the rest.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
+        items : list or dict of lists, optional
+            For lists (`Ratings`), the items that you ask about; `{column: items}` if there are several lists. By
+            default the items that the row has rated, each predicted from the other cells. A cell of the result is
+            {item: score}.
+
+        Returns
+        -------
+        table
+            In the same library as X (pandas, polars, ...), with the labels and units of the data. A pandas frame has
+            the method that was used in `attrs["thurbo_method"]`.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> sorted(model.predict(table, ["fan", "trust"]))
+        ['fan', 'trust']
+        """
+        named = [] if columns is None else np.atleast_1d(columns).tolist()
+        rows = self._read(X, given, gaps, named)
+        cells.check_items(self.schema_, items)
+        names = self.schema_.modelled if columns is None else named
+        query = self.model_.query(rows, method)
+        with monitor.progress(len(names), self.verbose if len(names) > 1 else False, cells.STAGE) as on_column:
+            found = cells.table(query, names, statistic, items, on_column)
+        owner = rows.table.owner  # a long table is answered with the names of its rows
+        predicted = build.like(rows.table, found if owner is None else {owner: rows.table.rows, **found})
+        return build.with_method(predicted, query.how.method)
+
+    def impute(
+        self,
+        X: Any,
+        statistic: Statistic = "auto",
+        method: str = "auto",
+        items: Any = None,
+        fill: Any = (),
+        flag: bool = False,
+        *,
+        gaps: Gaps = "auto",
+    ) -> Any:
+        """Fill in empty cells; all other cells do not change.
+
+        Values that are declared missing (`missing={9: "Refused"}`) are answers of another kind and stay, unless `fill`
+        names them. So do empty cells of questions that the row was not asked (`schema_.skips`): a question with "asked
+        only if" is filled in only if its gate, given or imputed, leads to it. Numbers get the decimals of the column,
+        and stay within the range that was observed in training. If an answer uses several columns of the table (a
+        ranking, a multiple choice), it is filled in only where all of them are empty.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        statistic : {"auto", "mode", "median", "mean"}, default="auto"
+            Which value of the predicted distribution is filled in, as in `predict`. "auto" is the most probable label,
+            and the median of a number. Means are not rounded.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
+        items : list or dict of lists, optional
+            For lists (`Ratings`) and orders in one cell, items that are added in each row that lacks them;
+            `{column: items}` if there are several lists. By default lists do not change.
+        fill : str or list of str, optional
+            Kinds of missing answers to fill in too, by their names: `fill="Refused"`, or "not applicable" for questions
+            that were not asked; "all" for all of them.
+        flag : bool, default=False
+            Add columns that say which cells were imputed and how sure they are, beside each column `name` with imputed
+            cells: `name_imputed` (true or false) and `name_probability`, the probability of the imputed label (of
+            several options, of the least certain one; of an order, of its first item). For a number it is
+            `name_margin`, half of the width of its 90 % interval. If a name is taken, "_2" is added.
+        gaps : {"auto", "informative", "ignorable"}, default="auto"
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
+            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
+            respondent who skipped the rest.
+
+        Returns
+        -------
+        table
+            A copy of X, in the same library. A pandas frame has the method in `attrs["thurbo_method"]`.
+
+        Raises
+        ------
+        ThurboError
+            If `fill` names a kind that no column declares.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> full = model.impute(table)
+        >>> any(cell is None for cells in full.values() for cell in cells)
+        False
+        """
+        rows, kinds = self._read(X, gaps=gaps), cells.kinds_named(self.schema_, fill)
+        query = self.model_.query(rows, method)
+        open_cells = cells.gaps(self.schema_, rows.table, rows.blocks, kinds)
+        found = cells.guesses(query, open_cells, statistic, how_sure=flag)
+        open_cells = cells.settle(self.schema_, rows.table, open_cells, kinds, found.cells, found.certainty)
+        where = {name: missing for each in open_cells.values() for name, missing in each.items()}
+        cells.check_items(self.schema_, items)
+        lists = ranking.with_items(query, rows.table, items, statistic)
+        filled = build.replace(rows.table, {name: found.cells[name] for name in where}, where, lists)
+        sure = cells.flags(rows.table.names, where, found.certainty) if flag else {}
+        return build.with_method(build.with_columns(filled, sure) if flag else filled, query.how.method)
+
+    def impute_draws(
+        self,
+        X: Any,
+        n: int = 5,
+        refits: int = 0,
+        random_state: Any = None,
+        method: str = "auto",
+        items: Any = None,
+        fill: Any = (),
+        *,
+        gaps: Gaps = "auto",
+    ) -> list[Any]:
+        """Multiple imputation: several completed tables, in which missing cells are drawn at random.
+
+        All empty cells of a row are drawn together, so that they fit each other. Other cells do not change. An
+        interval, a band or a censored number is an observed cell too; so is a declared missing value. Questions that
+        the row was not asked stay empty, as in `impute`; if the gate is drawn, its answer can differ between tables.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        n : int, default=5
+            Number of completed tables.
+        refits : int, default=0
+            Fit the model again to this many bootstrap samples of X, and take the draws from these models in turn. The
+            draws then include the uncertainty of the parameters.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws. With None, draws differ between calls.
+        method : {"auto", "exact", "gibbs", "sequential"}, default="auto"
+            "sequential" draws the missing answers of a row one after another, in random order, each from its predictive
+            distribution given those before it: the chain rule over `predict_proba`. "exact" and "gibbs" belong to the
+            joint distribution of the leading member: hidden units by enumeration or by Gibbs sampling, then the cells
+            given the hidden units. "auto" is "exact" for a single member with few units and "gibbs" for one that was
+            trained by likelihood, or if there are inequalities between columns; otherwise it is "sequential".
+        items : list or dict of lists, optional
+            As in `impute`.
+        fill : str or list of str, optional
+            As in `impute`.
+        gaps : {"auto", "informative", "ignorable"}, default="auto"
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
+            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
+            respondent who skipped the rest.
+
+        Returns
+        -------
+        list of tables
+            In the same library as X (pandas, polars, ...). `tb.pool` combines estimates from these tables.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> len(model.impute_draws(table, n=2, random_state=0))
+        2
+        """
+        rows, completed = self._read(X, gaps=gaps), []
+        kinds = cells.kinds_named(self.schema_, fill)
+        cells.check_items(self.schema_, items)
+        for share in draws.shares(n, refits, rows.table.n_rows, check_random_state(random_state)):
+            fitted, own = self, rows
+            if share.weight is not None:
+                sizes = {"n_hidden": self.params_.n_hidden, "n_factors": self.params_.n_factors}
+                fitted = clone(self).set_params(schema=self.schema_, random_state=share.seed, verbose=False, **sizes)
+                own = fitted._fit(rows.table, share.weight, drop=False)._finished()._read(rows.table, gaps=gaps)
+            completed += draws.complete(fitted.model_, own, share, method, items, kinds)
+        return completed
+
+    def sample(
+        self,
+        n: int = 1,
+        given: Given = None,
+        method: Literal["auto", "sequential", "gibbs", "modes"] = "auto",
+        random_state: Any = None,
+        items: Any = None,
+    ) -> Any:
+        """Draw new rows from the model.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of rows.
+        given : dict, str or list of str, optional
+            Conditions that all new rows satisfy, such as "age >= 45" or `{"age": tb.at_least(45)}`.
+        method : {"auto", "sequential", "gibbs", "modes"}, default="auto"
+            "sequential" draws the answers of a row one after another, in random order, each from its predictive
+            distribution given those before it: the chain rule over `predict_proba`, which `score_samples` scores.
+            "gibbs" draws from the joint distribution of the leading member, "modes" gives typical rows of it without
+            noise: the local maxima of its probability (A.1.3 of the paper). "auto" is "gibbs" for a single member with
+            few units or trained by likelihood, and if there are inequalities between columns; otherwise "sequential".
+        random_state : int, RandomState or None, default=None
+            Seed of the draws. With None, draws differ between calls.
+        items : list or dict of lists, optional
+            For lists (`Ratings`), the items that get scores; `{column: items}` if there are several lists. By default
+            all items, if there are not many.
+
+        Returns
+        -------
+        table
+            New rows with the columns of the schema, in the library of the training table (pandas, polars, ...). A
+            pandas frame has the method that was used in `attrs["thurbo_method"]`. If the model was fitted with weights,
+            the new rows already follow the weighted data, so they have no weights. Questions that a row would not have
+            been asked (`schema_.skips`) are empty.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> len(model.sample(3, given="fan = yes", random_state=0)["age"])
+        3
+        """
+        check_is_fitted(self, "model_")
+        _runtime.prepare()
+        if not isinstance(n, Integral) or int(n) < 0:
+            raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        cells.check_items(self.schema_, items)
+        conditions = routing.implied(self.schema_, self.schema_.skips, self._conditions(given))
+        found, method = draws.sample(self.model_, int(n), conditions, method, items, seed)
+        return build.with_method(build.frame(self.frame_kind_, found), method)
+
+    def inequalities(self, X: Any, row: int, given: Given = None) -> inequalities.Inequalities:
+        """What the cells of one row say about the latent variables x, in words and as b ≤ A x ≤ c (Eq. 5).
+
+        In the units of the leading member.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        row : int
+            Position of the row, from 0.
+        given : dict, str or list of str, optional
+            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
+            in place of the cell of that column; the other cells of the row stay.
+
+        Returns
+        -------
+        Inequalities
+            Print it to read it in words; `A`, `b` and `c` are attributes.
+        """
+        rows = self._read(X, given)
+        n_rows = rows.table.n_rows
+        if not isinstance(row, Integral) or not -n_rows <= row < n_rows:
+            raise ThurboError(f"row={row!r} is not one of the {n_rows} rows; they are numbered from 0")
+        return inequalities.inequalities(self.params_, self.schema_, rows.evidence, int(row) % n_rows)
+
+    def score_samples(self, X: Any, return_se: bool = False, method: str = "auto") -> Any:
+        """Log-likelihood of each row: the log-probability of all its observed cells together, in nats.
+
+        Numbers count by their density in the units of the data. The result for a row does not depend on the other rows.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        return_se : bool, default=False
+            Also return standard errors; they are 0 if the value is exact.
+        method : {"auto", "sequential", "exact", "annealed", "importance", "conservative"}, default="auto"
+            "sequential" is the chain rule over `predict_proba`: the answers of a row one after another, each given those
+            before it; the log of the mean over a fixed set of orders of the answers (all orders of up to three). Its
+            standard error is that of this mean. Empty cells are no evidence. The other methods belong to the joint
+            distribution of the leading member. "exact" sums over all states of the hidden units. "annealed" is annealed
+            importance sampling of the row and of the normalising constant. "importance" is simple importance sampling:
+            about 30 times as fast, but too low for rows that are unusual for the model, and its standard errors do not
+            show it. "conservative" averages over samples of the model (A.2.4 of the paper); it is too low on average.
+            "auto" is "exact" for a single member with few units, "annealed" for one that was trained by likelihood or
+            if there are inequalities between columns, and otherwise "sequential".
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or a pair of them with `return_se=True`
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.score_samples(table).shape
+        (6,)
+        """
+        value, error = self._log_probability(self._read(X), method)
+        return (value, error) if return_se else value
+
+    def _log_probability(self, rows: Rows, method: str = "auto") -> tuple[np.ndarray, np.ndarray]:
+        model, spans = self.model_, rows.evidence.spans_cells
+        check_choice("method", method, ("auto", "sequential", *joint.METHODS[1:]))
+        if method == "sequential" and spans:
+            raise ThurboError('method "sequential" has no inequalities between columns; use method="annealed"')
+        if method == "sequential" or (method == "auto" and not model.is_joint and not spans):
+            return chain.log_prob(model, rows)
+        value, error = joint.score(model.params, rows.evidence, method)
+        return value + sum(block.sum_in_row(block.log_jacobian) for block in rows.blocks.values()), error
+
+    def score(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> float:
+        """Mean log-likelihood of the rows, in nats: the mean of `score_samples` with `method="auto"`.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        y : ignored
+            Exists for scikit-learn.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
+
+        Returns
+        -------
+        float
+        """
+        rows = self._read(X)
+        weight = weights(self.schema_, rows.table, sample_weight, "ignore")
+        return joint.weighted_mean(self._log_probability(rows)[0], weight)
+
+    def evaluate(
+        self,
+        X: Any,
+        hide: float = 0.1,
+        random_state: Any = None,
+        logistic: bool = True,
+        method: str = "auto",
+        *,
+        boosting: bool = False,
+        sample_weight: Any = None,
+    ) -> Evaluation:
+        """Predictive accuracy on masked answers, compared with baselines.
+
+        A share of the answers of X is hidden ("masked"), and each is predicted from the rest of its row. The first
+        baseline always predicts the frequencies of the column. The second is a regression of each column on all other
+        columns (logistic, or ridge for numbers), the third gradient boosting of each column on all others. They are
+        fitted to the answers of X that are not hidden. If a regression has more than 300 features, it uses their first
+        64 principal components. Give rows that were not used in `fit`; otherwise the model has already seen the
+        answers, and the result says so (`n_seen_rows`). `tb.evaluate` hides answers before it fits the model.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        hide : float, default=0.1
+            Share of the answers that are hidden, between 0 and 1.
+        random_state : int, RandomState or None, default=None
+            Seed for the choice of hidden answers. With None, they differ between calls.
+        logistic : bool, default=True
+            Whether to fit the regression baseline, which takes time.
+        boosting : bool, default=False
+            Whether to fit gradient boosting of each column, which takes more time.
+        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
+            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
+            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
+            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
+            "mean-field", whose error `check_method` measures.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
+            In rows of weight 0 nothing is hidden.
+
+        Returns
+        -------
+        Evaluation
+            Accuracy, log score, errors and calibration, for each column and overall. Print it to see a table.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> found = model.evaluate(table, hide=0.3, random_state=0, logistic=False)
+        >>> found.overall["n_cells"] > 0
+        True
+        """
+        rows, rng = self._read(X), check_random_state(random_state)
+        weight = weights(self.schema_, rows.table, sample_weight, "ignore")
+        read = evaluate.Tried(
+            rows.table, self.schema_, rows.blocks, lambda shown: self.model_.query(self._read(shown), method)
+        )
+        chosen = evaluate.chosen_baselines(logistic, boosting)
+        is_seen = seen.are_seen(rows.blocks.values(), self._seen_rows)
+        return evaluate.evaluate(read, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
+
+    def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
+        """Divide the rows into segments, and describe each segment by its most typical answers.
+
+        The segments are clusters of k-means on the hidden units of the leading member (log-odds) and factors of `transform`; each counts by
+        how much of it the answers determine. Features are exact for small models and otherwise approximate (`method_`,
+        `check_method`). Rows without groups can be divided too: the result says in its first lines whether the segments
+        stand apart.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        n : int, range or "auto", default="auto"
+            Number of segments, or a range to choose from. "auto" tries 2 to 10 and takes the number whose segments
+            stand apart, and of several such numbers that of the largest silhouette. If none do, it takes the largest
+            number from 3 to 6 that is stable: bootstrap samples of the rows must give nearly the same segments
+            (adjusted Rand index of at least 0.8). Rows with few answers, if there are any, are one of the segments.
+        random_state : int, RandomState or None, default=None
+            Has no effect: the same rows give the same segments, in the report and on the command line, too.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
+
+        Returns
+        -------
+        Segments
+            `labels` of the rows, sizes, stability and descriptions. Print it to see a table.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.segments(table, n=2, random_state=0).labels.shape
+        (6,)
+        """
+        rows, features = self._read(X), self.transform(X, output="log_odds")
+        weight = weights(self.schema_, rows.table, sample_weight, "ignore")
+        points = scaled(features, self.params_.n_hidden, weight)
+        return segments(self.schema_, rows.blocks, points, weight, n)
+
+    def dependence(self, X: Any, random_state: Any = 0) -> Dependence:
+        """How much of the uncertainty about each answer each other answer removes, under the model.
+
+        The model is told one answer, as it occurs in X, and predicts all others. Mutual information is the mean
+        Kullback–Leibler divergence between these predictions and their mean; divided by the entropy, it is a share.
+        Numbers are divided into fifths. Of a ranking, the first item is predicted; of a multiple choice, each option.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; they say how often each answer occurs.
+        random_state : int, RandomState or None, default=0
+            Seed for the sample of answers to questions with many different ones.
+
+        Returns
+        -------
+        Dependence
+            Shares for every pair of questions; print it to see the strongest relations.
+
+        Raises
+        ------
+        SchemaError
+            If fewer than two questions are outside lists of items.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> model.dependence(table).share.shape
+        (3, 3)
+        """
+        table = as_table(X)
+        names = dependence.shared_questions(self.schema_)
+        if len(names) < 2 or self.schema_.listed:
+            remedy = "use similar_items for lists of items" if self.schema_.listed else "fit more columns"
+            raise SchemaError("dependence needs two questions that are not lists", remedy=remedy)
+        weight = np.asarray(weights(self.schema_, table, None, "ignore"), np.float64)
+        told = dependence.told_rows(self.schema_, self.schema_.compile(table), weight, check_random_state(random_state))
+        # That other answers are hidden is no evidence.
+        query = self._query(dependence.some_rows(table, told.row), gaps="ignorable")
+        return dependence.dependence(query, told)
+
+    def log_partition(self) -> tuple[float, float]:
+        """Logarithm of the normalising constant Z of the model (the partition function), including (N/2) log 2π.
+
+        That of the leading member.
+
+        Returns
+        -------
+        value, standard_error : float
+            The standard error is 0.0 if the value is exact (up to 20 hidden units).
+        """
+        check_is_fitted(self, "model_")
+        return joint.log_partition(self.params_)
+
+    def check_method(self, X: Any, rows: Any = 8, random_state: Any = None) -> methods.MethodCheck:
+        """How large is the error of the method that "auto" uses? Compare it with a better method for some rows.
+
+        Large models predict by an approximation, "mean-field" (`method_`). It is compared with "exact" if the model has
+        up to 16 hidden units (a factor counts as five), and otherwise with Gibbs chains of 2,000 draws. A model that
+        was trained by prediction has learned to predict by this approximation, so a difference does not mean that
+        predictions are worse: use `evaluate` for that. Lists are compared in `transform` only.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        rows : int or list of int, default=8
+            Number of rows to choose at random, or the positions of the rows.
+        random_state : int, RandomState or None, default=None
+            Seed for the choice of rows.
+
+        Returns
+        -------
+        MethodCheck
+            The method, and largest and mean difference in `transform`, `predict_proba` and `predict_interval`. Print it
+            to see a table.
+
+        Examples
+        --------
+        With `model` and `table` of the example of `TBM`:
+
+        >>> print(model.check_method(table))
+        method  exact: sums over all states of the hidden units, so there is no error to check
+        """
+        which, rows = rows, self._read(X)
+        chosen = diagnose.chosen_rows(which, rows.table.n_rows, check_random_state(random_state))
+        query, names = self.model_.query(rows), np.asarray(rows.table.rows)
+        return methods.check(query.rows(chosen), names[chosen], joint.can_enumerate(self.params_))
+
+    def diagnostics(
+        self, X: Any, n_chains: int = 4, n_draws: int = 200, rows: Any = 16, random_state: Any = None
+    ) -> diagnose.Diagnostics:
+        """Check the Gibbs sampler: do its chains agree, and which hidden units hardly ever change?
+
+        Chains are run given some rows of X, and also without data. Install `thurbo[diagnostics]` to use it.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema; cells can be missing.
+        n_chains : int, default=4
+            Chains per row.
+        n_draws : int, default=200
+            Draws per chain that are used. As many draws before them are discarded (burn-in).
+        rows : int or list of int, default=16
+            Number of rows to choose at random, or the positions of the rows.
+        random_state : int, RandomState or None, default=None
+            Seed of the chains and of the choice of rows.
+
+        Returns
+        -------
+        Diagnostics
+            R-hat and effective sample sizes. Print it to see a table.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the chains do not agree.
+        """
+        read = self._read(X)
+        found = diagnose.diagnose(
+            self.params_,
+            read.evidence,
+            self.model_.how("auto"),
+            labels=read.table.rows,
+            converged=bool(self.converged_),
+            n_chains=n_chains,
+            n_draws=n_draws,
+            rows=rows,
+            random=check_random_state(random_state),
+        )
+        diagnose.warn(found)
+        return found

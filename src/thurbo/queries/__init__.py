@@ -1,1 +1,0 @@
-"""§6 What one asks a fitted model: features, predictions, imputations, samples, scores."""
