@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 import thurbo as tb
-from thurbo.io.codebook import Codebook
-from thurbo.io.read import read_frame
+from thurbo.table.io.codebook import Codebook
+from thurbo.table.io.read_write import read_frame
 
 CODES, MASK, SCHEMA = "r4_codes.npz", "r4_mask.npz", "schema.toml"
 COUNTRIES = ("country_codes", "country_names")

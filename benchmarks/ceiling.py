@@ -35,10 +35,9 @@ from scipy.optimize import LinearConstraint, minimize
 import thurbo as tb
 from benchmarks import defaults
 from benchmarks.ceiling_learners import Learner, label_chances, learners, numbers
-from thurbo._threads import one_thread
-from thurbo.columns.forms.marginals import Normal
-from thurbo.columns.forms.scores import Tested
+from thurbo._concurrency import one_thread
 from thurbo.predict.evaluate import masked
+from thurbo.table.columns.forms.form import Normal, Tested
 
 FIRST_MASK = 100
 QUICK_TABLES, QUICK_TREES = ("weather", "steak"), 20

@@ -26,8 +26,8 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from thurbo.columns.forms.marginals import Normal, shares, spread
 from thurbo.predict.evaluate import baseline
+from thurbo.table.columns.forms.form import Normal, shares, spread
 
 N_FOLDS = 4
 FEWEST_ROWS, FEWEST_PER_LABEL = 40, 10  # with fewer shown answers, learners give the marginal frequencies

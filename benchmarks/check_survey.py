@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import thurbo as tb
-from thurbo.io.codebook import KEY, Codebook
+from thurbo.table.io.codebook import KEY, Codebook
 
 KINDS = {
     "ordinal": {"ordinal", "banded"},

@@ -45,14 +45,12 @@ import thurbo as tb
 from benchmarks import afrobarometer
 from benchmarks.defaults_tasks import TASKS
 from benchmarks.defaults_tasks import summary as task_summary
-from thurbo.columns.block import Block
-from thurbo.columns.forms.form import line_weight
-from thurbo.columns.forms.marginals import Normal
-from thurbo.columns.forms.scores import Tested, calibration_of_labels, difference, pooled
-from thurbo.io.table import as_table
-from thurbo.learning.stacking import stack
+from thurbo.fit.members import stack
 from thurbo.predict.evaluate import baseline, masked, withheld
 from thurbo.predict.evaluate.evaluation import overall
+from thurbo.table.columns.cells import Block
+from thurbo.table.columns.forms.form import Normal, Tested, calibration_of_labels, difference, line_weight, pooled
+from thurbo.table.io.frames import as_table
 
 SHARE = 0.1
 RIVALS = {"marginal": "_marginal", "logistic": "_logistic", "boosting": "_boosting"}

@@ -15,16 +15,14 @@ from thurbo.queries.features import How, hidden_layer
 
 import thurbo as tb
 from benchmarks.floor_work import Work, options, traced
-from thurbo.constraints.masses.choices import effort
-from thurbo.constraints.masses.splits import rule
-from thurbo.constraints.masses.tiers import OF_CHAINS
-from thurbo.evidence import pack as packing
-from thurbo.evidence.buckets import n_slots
-from thurbo.inference.annealing import MOST_MOVES, SWEEPS, log_unnormalised_annealed
-from thurbo.inference.meanfield import mean_field
-from thurbo.learning import fit as fitting
-from thurbo.learning import settings, trainer
-from thurbo.learning.start import fold
+from thurbo.fit import fitting, planning, trainer
+from thurbo.fit.start import fold
+from thurbo.latent import packing
+from thurbo.latent.evidence import n_slots
+from thurbo.latent.inference.likelihood import MOST_MOVES, SWEEPS, log_unnormalised_annealed
+from thurbo.latent.inference.meanfield import mean_field
+from thurbo.latent.masses.boundaries import effort, rule
+from thurbo.latent.masses.orders import OF_CHAINS
 
 BATCHES = 4 if jax.default_backend() == "cpu" else 16  # updates of one timed epoch, which is one program
 QUEUED = 1 if jax.default_backend() == "cpu" else 8  # calls of a transform, which the device does one after the other
@@ -74,10 +72,10 @@ def _table(frame: Any, columns: Mapping[str, Any], sizes: Sizes) -> _Table:
     blocks = schema.compile(frame)
     model = tb.TBM(schema, n_hidden=sizes.n_hidden, n_factors=sizes.n_factors)
     own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
-    chosen = settings.of_columns(settings.flat(model.get_params(deep=False)), own, len(schema.with_sites) == 1)
+    chosen = planning.of_columns(planning.flat(model.get_params(deep=False)), own, len(schema.with_sites) == 1)
     evidence = packing.pack(blocks.values(), chosen["unobserved"], most_widths=1).on_device()
     data = fitting.Data(schema, blocks, evidence, np.ones(evidence.n_rows))
-    plan, size = settings.plan(chosen, sizes.n_hidden, sizes.n_factors), (sizes.n_hidden, sizes.n_factors)
+    plan, size = planning.plan(chosen, sizes.n_hidden, sizes.n_factors), (sizes.n_hidden, sizes.n_factors)
     return _Table(data, plan, fitting.start(jax.random.key(0), data, size, int(chosen["n_chains"]), plan), sizes)
 
 

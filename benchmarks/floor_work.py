@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 
 from thurbo import _runtime
-from thurbo.constraints.masses.choices import log_below
+from thurbo.latent.masses.boundaries import log_below
 
 SPECIAL: dict[str, Callable[[Any], Any]] = {
     "log Φ and hazard": log_below,

@@ -25,12 +25,11 @@ import pandas as pd
 
 import thurbo as tb
 from benchmarks import mnist
-from thurbo import rbm
-from thurbo.evidence import pack as packing
-from thurbo.inference.meanfield import latent_mean
-from thurbo.learning import course, given_latent
-from thurbo.learning.masking import Cells
-from thurbo.learning.plan import Plan
+from thurbo.fit import course, objective
+from thurbo.fit.masking import RandomCells
+from thurbo.fit.planning import Plan
+from thurbo.latent import packing, rbm
+from thurbo.latent.inference.meanfield import latent_mean
 
 N_ROWS, N_HELD_OUT, BATCH = 10_000, 2_000, 100
 MASKED = (0.1, 0.9)  # shares of pixels
@@ -54,8 +53,8 @@ def packed(model: tb.TBM, rows: pd.DataFrame) -> Any:
 
 def masked_score(model: tb.TBM, held_out: Any, share: float) -> float:
     """Mean log-probability of a masked pixel given the others; the same pixels are masked for every model."""
-    plan = Plan(objective="likelihood", n_mean_field_steps=30, masking=Cells(share, share))
-    rows = course.Rows(held_out, np.ones(held_out.n_rows, np.float32))
+    plan = Plan(objective="likelihood", n_mean_field_steps=30, masking=RandomCells(share, share))
+    rows = course.WeightedRows(held_out, np.ones(held_out.n_rows, np.float32))
     return course.held_out_score(jax.random.key(0), model.params_, rows, plan)
 
 
@@ -67,17 +66,17 @@ def variances(model: tb.TBM, rows: Any, n_burn_in: int = 500, n_repeats: int = 3
     """
     params, evidence = model.params_, rows.buckets[0]
     start = jax.random.bernoulli(jax.random.key(0), params.hidden_mean[None, :], (BATCH, params.n_hidden))
-    burn_in = jax.jit(lambda h: given_latent.chain(jax.random.key(1), params, h, n_burn_in))
+    burn_in = jax.jit(lambda h: objective.chain(jax.random.key(1), params, h, n_burn_in))
     x, hidden, h = burn_in(start.astype(params.weights.dtype))
     centre_x, centre_h = x.mean(axis=0)[None, :], hidden.mean(axis=0)[None, :]
 
     @jax.jit
     def one(key: jax.Array, h: jax.Array) -> tuple[jax.Array, ...]:
         key_chain, key_rows = jax.random.split(key)
-        x, hidden, h = given_latent.chain(key_chain, params, h, 1)
+        x, hidden, h = objective.chain(key_chain, params, h, 1)
         batch = evidence.rows(jax.random.choice(key_rows, evidence.n_rows, (BATCH,), replace=False))
         latent = latent_mean(params, batch, 1)
-        q = given_latent.hidden_given(params, batch, latent, Plan()).hidden
+        q = objective.hidden_given(params, batch, latent, Plan()).hidden
         pairs = (rbm.latent_mean(params, h), h), (x, hidden), (latent.x, q)
         return *((a - centre_x).T @ (b - centre_h) / BATCH for a, b in pairs), h
 

@@ -28,7 +28,7 @@ import optax
 
 from benchmarks.flat_settings import grouped
 from thurbo import TBM
-from thurbo.learning.masking import Rectangles
+from thurbo.fit.masking import Rectangles
 
 N_HIDDEN = 500
 PENALTIES = (3e-5, 1e-4, 3e-4, 1e-3)

@@ -26,7 +26,7 @@ from benchmarks import movielens_catalogue as catalogue
 from benchmarks.impute_gss import SCRIPTS, Peer, install, interpreter
 from benchmarks.movielens_data import MEASURES, Scores, Split, figures, load
 from benchmarks.movielens_ours import ours
-from thurbo.analysis import metrics
+from thurbo import metrics
 
 N_SEEDS = 3
 OURS = "thurbo"

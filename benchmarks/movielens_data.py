@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from thurbo.analysis import metrics
+from thurbo import metrics
 
 SHARE_DROPPED, LEAST_RATINGS, N_TEST, N_VALID = 0.1, 30, 10, 5
 N_USERS, N_ITEMS, N_CELLS = 3_680, 3_318, (463_361, 18_400, 36_800)

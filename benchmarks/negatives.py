@@ -21,14 +21,12 @@ import numpy as np
 
 import thurbo as tb
 from benchmarks.flat_settings import grouped
-from thurbo import rbm
-from thurbo.datasets.starwars import load_starwars
-from thurbo.evidence import pack as packing
-from thurbo.inference.meanfield import mean_field
-from thurbo.learning import course, phases, settings, trainer
-from thurbo.learning import fit as fitting
-from thurbo.learning.objective import exact
-from thurbo.learning.start import fold
+from thurbo.fit import course, fitting, objective, planning, trainer
+from thurbo.fit.objective import exact
+from thurbo.fit.start import fold
+from thurbo.latent import packing, rbm
+from thurbo.latent.inference.meanfield import mean_field
+from thurbo.table.datasets import load_starwars
 
 N_HIDDEN, N_HELD = 10, 300
 LITTLE = {"n_negative_steps": 1, "n_chains": 50}
@@ -76,7 +74,7 @@ def low_rank(state: Any, data: Any, layout: Any) -> Any:
     return state._replace(learnable=state.learnable._replace(weights=jnp.asarray(weights, jnp.float32)))
 
 
-def read(seed: int) -> tuple[fitting.Data, course.Rows]:
+def read(seed: int) -> tuple[fitting.Data, course.WeightedRows]:
     """The survey, rows to learn from and rows to judge by."""
     frame, schema = load_starwars()
     fitted = schema.fit(frame)
@@ -84,31 +82,31 @@ def read(seed: int) -> tuple[fitting.Data, course.Rows]:
     evidence = packing.pack(blocks.values(), "marginalize")
     order = np.random.default_rng(seed).permutation(evidence.n_rows)
     seen = evidence.rows(order[N_HELD:])
-    held = course.Rows(evidence.rows(order[:N_HELD]), jnp.ones(N_HELD, jnp.float32))
+    held = course.WeightedRows(evidence.rows(order[:N_HELD]), jnp.ones(N_HELD, jnp.float32))
     own = fitted.compile(frame.iloc[order[N_HELD:]])
     return fitting.Data(fitted, own, seen, np.ones(evidence.n_rows - N_HELD)), held
 
 
-def fit(data: fitting.Data, held: course.Rows, seed: int, epochs: int, **changed: Any) -> dict[str, Any]:
+def fit(data: fitting.Data, held: course.WeightedRows, seed: int, epochs: int, **changed: Any) -> dict[str, Any]:
     """One fit and its exact held-out score."""
     starts_low, step = changed.pop("low_rank", False), changed.pop("langevin", None)
     usual: dict[str, Any] = {"objective": "likelihood", "learning_rate": 3e-3}
-    chosen = settings.flat(tb.TBM(n_hidden=N_HIDDEN, **grouped(usual | changed)).get_params(deep=False))
-    plan = settings.plan(chosen, N_HIDDEN, 0)
+    chosen = planning.flat(tb.TBM(n_hidden=N_HIDDEN, **grouped(usual | changed)).get_params(deep=False))
+    plan = planning.plan(chosen, N_HIDDEN, 0)
     key_start, key_fit = jax.random.split(jax.random.key(seed))
     state = fitting.start(key_start, data, (N_HIDDEN, 0), int(chosen["n_chains"]), plan)
     if starts_low:
         state = low_rank(state, data, data.layout)
-    before = phases.negative
+    before = objective.negative
     if step is not None:
-        trainer.negative = partial(langevin, size=step)  # type: ignore[assignment]
+        objective.negative = partial(langevin, size=step)  # type: ignore[assignment]
         trainer._epoch_of_one.clear_cache()
     started = time.perf_counter()
-    rows = course.Rows(data.evidence, jnp.asarray(data.weight, jnp.float32))
+    rows = course.WeightedRows(data.evidence, jnp.asarray(data.weight, jnp.float32))
     length = course.Length(100 * data.schema.n_sites, epochs, float(chosen["learning_rate"]))
     fitted = course.fit(key_fit, state, rows, data.layout, plan, length)
     if step is not None:
-        trainer.negative = before
+        objective.negative = before
         trainer._epoch_of_one.clear_cache()
     (rest,) = held.evidence.buckets
     score = jax.jit(exact)(fitted.params, rest)

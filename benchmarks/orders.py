@@ -22,9 +22,9 @@ import numpy as np
 from numpy.polynomial import legendre
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from thurbo.constraints import Gauge
-from thurbo.constraints.order import Order, OrderRegion
-from thurbo.normal import truncnorm
+from thurbo.latent import truncnorm
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.constraints.order import Order, OrderRegion
 
 CASES = {
     "ranking of 50": np.arange(50),

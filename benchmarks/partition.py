@@ -17,10 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo.constraints import Gauge
-from thurbo.inference.likelihood import log_partition_exact
-from thurbo.inference.partition import log_partition_ais
-from thurbo.rbm import Params
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.inference.likelihood import log_partition_ais, log_partition_exact
+from thurbo.latent.rbm import Params
 
 N_SITES, N_HIDDEN = 60, 16
 

@@ -23,9 +23,9 @@ import numpy as np
 import pandas as pd
 
 import thurbo as tb
-from thurbo.constraints import Gauge
 from thurbo.errors import ConvergenceWarning
-from thurbo.rbm import Params
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.rbm import Params
 
 N_TRAIN, N_TEST, N_HIDDEN = 500, 256, 3
 AT_ONCE = 128  # rows scored together: a shape that queries compile anyway, and a divisor of N_TEST

@@ -32,7 +32,7 @@ import thurbo
 CASES = {
     "bare": ("python -c pass", ["-c", "pass"], None),
     "import": ("import thurbo", ["-c", "import thurbo"], 0.15),
-    "help": ("thurbo --help", ["-c", "from thurbo.cli import main; main(['--help'])"], 0.5),
+    "help": ("thurbo --help", ["-c", "from thurbo.app.cli import main; main(['--help'])"], 0.5),
 }
 TABLES = ("40x3", "starwars", "thanksgiving", "flying", "comma", "steak", "weather")
 QUICK, LONG = ("40x3", "starwars"), ("r4-raw", "ml-1m")
@@ -80,7 +80,7 @@ def fits(name: str, with_peers: bool) -> dict[str, Any]:
 def demo() -> dict[str, float]:
     """Seconds of `thurbo demo`, with an empty cache and with the cache filled."""
     with tempfile.TemporaryDirectory() as folder:
-        code = f"from thurbo.cli import main; main(['demo', '--quiet', '--output', {folder + '/report.html'!r}])"
+        code = f"from thurbo.app.cli import main; main(['demo', '--quiet', '--output', {folder + '/report.html'!r}])"
         environment, found = {**os.environ, "THURBO_CACHE": f"{folder}/cache"}, {}
         for when in ("cold", "warm"):
             began = time.perf_counter()

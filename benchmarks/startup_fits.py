@@ -110,9 +110,9 @@ def table(name: str) -> tuple[Any, Any]:
 @contextmanager
 def _first_epoch(found: dict[str, Now]) -> Any:
     """Note when the first epoch of a fit has ended."""
-    from thurbo.learning import monitor
+    from thurbo.fit import course
 
-    quiet = monitor.progress
+    quiet = course.progress
 
     @contextmanager
     def noting(*arguments: Any, **options: Any) -> Any:
@@ -125,11 +125,11 @@ def _first_epoch(found: dict[str, Now]) -> Any:
 
             yield note
 
-    monitor.progress = noting
+    course.progress = noting
     try:
         yield
     finally:
-        monitor.progress = quiet
+        course.progress = quiet
 
 
 def fit(name: str, programs: Programs, before: Now) -> dict[str, Any]:

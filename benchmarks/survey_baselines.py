@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.classify import chances, logistic
-from thurbo.columns.forms.scores import LEAST_CHANCE, calibration_of_labels, median_level
+from thurbo.table.columns.forms.form import LEAST_CHANCE, calibration_of_labels, median_level
 
 TYPES = {"binary": "binary", "categorical": "categorical", "rank_mention": "rank", "ordinal": "ordinal"}
 TYPES |= {"continuous": "continuous"}

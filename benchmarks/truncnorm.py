@@ -22,7 +22,7 @@ import numpy as np
 import scipy.special
 import scipy.stats
 
-from thurbo.normal import truncnorm
+from thurbo.latent import truncnorm
 
 N = 392_000
 SIGMAS = np.arange(51.0)

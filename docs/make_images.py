@@ -20,8 +20,8 @@ from tests.browser.conftest import FLAGS
 from tests.browser.install import browser
 
 import thurbo as tb
-from thurbo import demo
-from thurbo.explorer import Session, serve
+from thurbo.app import demo
+from thurbo.app.explorer import Session, serve
 
 IMAGES = Path(__file__).parent / "images"
 # Name, size, colours, and the section at the top of the picture.

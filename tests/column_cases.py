@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns import (
+from thurbo.table.columns import (
     Answered,
     Banded,
     BestWorst,

@@ -51,7 +51,7 @@ from hypothesis import settings  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
 # Before the hook: what users give is for `fit` to refuse, in its own words.
-import thurbo.learning.objective_settings  # noqa: E402, F401
+import thurbo.fit.settings  # noqa: E402, F401
 
 # The same examples each time, so that a failure is due to a change; `make test-slow` draws new ones.
 settings.register_profile("repeatable", derandomize=True)
@@ -63,7 +63,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # The JAX side carries shapes in its annotations; here they are promises that are kept, or a test fails.
-CHECKED = ["rbm", "normal", "constraints", "evidence", "inference", "learning", "queries"]
+CHECKED = ["latent", "fit", "predict", "queries"]
 install_import_hook([f"thurbo.{name}" for name in CHECKED], "beartype.beartype")
 
 # Files whose precision could depend on the compiler: `make test-slow` runs them at full optimisation as well.
@@ -105,6 +105,6 @@ def _forget_programs() -> Iterator[None]:
 @pytest.fixture
 def few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports that try three numbers of segments at most; test_segments.py tries up to ten."""
-    from thurbo.queries import segments
+    from thurbo.predict.segments import segments
 
     monkeypatch.setattr(segments, "MOST_SEGMENTS", 3)

@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 import thurbo as tb
-from thurbo.constraints import Gauge
-from thurbo.rbm import Params
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.rbm import Params
 
 TRUST, PARTIES, ISSUES, MEDIA = ("none", "some", "a lot"), ("Blue", "Green", "Red"), ("tax", "health"), ("tv", "net")
 SCHEMA = tb.Schema({

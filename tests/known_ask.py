@@ -1,12 +1,12 @@
-"""Predictive distributions that are known: see `columns.forms.Ask`."""
+"""Predictive distributions that are known: see `table.columns.forms.Ask`."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.stats import norm
-
-from thurbo.columns.forms.number import Distribution
 from thurbo.queries.asked import Asked
+
+from thurbo.table.columns.forms.number import Distribution
 
 
 class KnownAsk(Asked):

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tests.oracle import Model
-from thurbo.constraints import Box, Gauge, Levels
-from thurbo.evidence import Evidence
-from thurbo.inference import likelihood, meanfield
-from thurbo.inference.posterior import expectation, hidden_probability
-from thurbo.rbm import Params
+from thurbo.latent.constraints import Box, Gauge, Levels
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference import likelihood, meanfield
+from thurbo.latent.inference.posterior import expectation, hidden_probability
+from thurbo.latent.rbm import Params
 
 UNOBSERVED = ("marginalize", "exclude")
 # For tests that take long: either reading of a missing cell without and with factors; the other two pairs are slow.

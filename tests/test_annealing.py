@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from tests.small import RUNS_LONG, UNOBSERVED, as_ragged, log_evidence_exact, make_evidence, make_params, mean_field
-from thurbo.evidence.buckets import one_table
-from thurbo.inference.annealing import log_unnormalised_annealed
-from thurbo.inference.likelihood import log_partition_exact, log_unnormalised_importance
+from thurbo.latent.evidence import one_table
+from thurbo.latent.inference.likelihood import (
+    log_partition_exact,
+    log_unnormalised_annealed,
+    log_unnormalised_importance,
+)
+from thurbo.latent.rbm import LOG_2PI, Params
 from thurbo.queries import score
-from thurbo.rbm import LOG_2PI, Params
 
 N_ROWS, N_SITES, N_HIDDEN = 60, 16, 12
 

@@ -20,11 +20,11 @@ import pytest
 
 import thurbo as tb
 from tests.test_cli import run
-from thurbo.columns.block import Block
 from thurbo.errors import NotTrusted, SchemaError, SchemaWarning, ThurboError
-from thurbo.io import store
-from thurbo.learning import course, monitor, trainer
-from thurbo.schema.blocks import FARTHEST, warn_of_swamped_columns
+from thurbo.fit import course, trainer
+from thurbo.table.columns.cells import Block
+from thurbo.table.io import files
+from thurbo.table.schema.sites import FARTHEST, warn_of_swamped_columns
 
 rng = np.random.default_rng(0)
 N = 30
@@ -104,7 +104,7 @@ def _rest(n: int, points: tuple[int, ...] = (1,)) -> tuple[Any, ...]:
 def test_one_number_that_hides_all_others_is_named() -> None:
     def warned(numbers: list[float]) -> list[str]:
         table = tb.Schema({"age": tb.Continuous()}).fit({"age": numbers})
-        from thurbo.io.table import as_table
+        from thurbo.table.io.frames import as_table
 
         source = as_table({"age": numbers})
         with warnings.catch_warnings(record=True) as found:
@@ -133,7 +133,7 @@ def _interrupted_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return trainer.epoch(*arguments)
 
-    monkeypatch.setattr(monitor, "progress", progress)
+    monkeypatch.setattr(course, "progress", progress)
     monkeypatch.setattr(course, "epoch", epoch)
 
 
@@ -183,7 +183,7 @@ def test_an_interrupt_before_the_first_epoch_leaves_nothing(
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", [["--hidden", "2"], []], ids=["one member", "several members"])
 def test_a_signal_ends_the_command(survey: Path, tmp_path: Path, chosen: list[str]) -> None:
-    code = "from thurbo.cli import main; main()"
+    code = "from thurbo.app.cli import main; main()"
     state = tmp_path / "state"
     header, *rows = survey.read_text().splitlines()
     survey.write_text("\n".join([header, *rows * (1 + 240 // len(rows))]) + "\n")  # enough for several members
@@ -204,10 +204,10 @@ def test_a_signal_ends_the_command(survey: Path, tmp_path: Path, chosen: list[st
 
 
 def _forge(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
-    arrays, description = store.load(path)
+    arrays, description = files.load(path)
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(arrays, description)
-    store.save(path, arrays, description)  # with a checksum that is right
+    files.save(path, arrays, description)  # with a checksum that is right
 
 
 def _put(name: str, place: Any, value: float) -> Callable[[dict[str, Any], dict[str, Any]], None]:

@@ -15,7 +15,7 @@ from benchmarks import ceiling, ceiling_learners, defaults
 
 import thurbo as tb
 from tests.small_survey import small_survey
-from thurbo.columns.forms import scores
+from thurbo.table.columns.forms import form
 
 N_TREES = 5
 SMALL_FIT = {"n_hidden": 2, "n_factors": 1, "max_epochs": 5}
@@ -47,7 +47,7 @@ def untrained(one: defaults.Masked) -> tb.TBM:
 
 def predicted(
     one: defaults.Masked, model: tb.TBM, learner: ceiling_learners.Learner, patch: pytest.MonkeyPatch
-) -> tuple[list[scores.Tested], list[np.ndarray]]:
+) -> tuple[list[form.Tested], list[np.ndarray]]:
     """Scores of a learner, and every probability, mean and standard deviation that it gives for the hidden answers."""
     found = list[np.ndarray]()
 

@@ -14,8 +14,8 @@ from benchmarks import defaults, defaults_tasks
 
 import thurbo as tb
 from tests.small_survey import small_survey
-from thurbo.columns.forms import scores
 from thurbo.predict.evaluate import baseline
+from thurbo.table.columns.forms import form
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +82,12 @@ def test_the_report_counts_verdicts(
     assert wanted <= set(last["tables"]["made"])
 
 
-def made(kind: str, sure: np.ndarray, right: np.ndarray, row: np.ndarray | None = None) -> scores.Tested:
+def made(kind: str, sure: np.ndarray, right: np.ndarray, row: np.ndarray | None = None) -> form.Tested:
     """Answers to one question of this kind, by default of different rows."""
     column: Any = type("Column", (), {"kind": kind})
     row = np.arange(len(sure)) if row is None else row
     parts = {"confidence": {"": sure}, "right": {"": right.astype(float)}}
-    return scores.Tested.of(f"a {kind} one", column, "label", row, np.ones(len(sure)), **parts)
+    return form.Tested.of(f"a {kind} one", column, "label", row, np.ones(len(sure)), **parts)
 
 
 def test_calibration_is_that_of_all_binary_and_ordinal_answers() -> None:
@@ -112,14 +112,14 @@ def test_repeated_answers_are_right_or_wrong_together() -> None:
     right = (rng.random(600) < sure).astype(float)
     distinct = defaults.calibration([made("binary", sure, right)])
     again = np.random.default_rng(0)
-    simulated = [scores.calibration_of_labels(sure, again.random(600) < sure) for _ in range(defaults.N_SIMULATED)]
+    simulated = [form.calibration_of_labels(sure, again.random(600) < sure) for _ in range(defaults.N_SIMULATED)]
     assert distinct.noise == np.mean(simulated)
     assert distinct.p == np.mean(np.asarray(simulated) > distinct.error - 1e-12)
 
     similar = np.tile(sure[:100], 6) - 0.01 * rng.random(600)
     apart = defaults.calibration([made("binary", similar, right)])
     masks = [made("binary", each, right[:100], np.arange(100)) for each in similar.reshape(6, 100)]
-    repeated = defaults.calibration(scores.pooled(masks))
+    repeated = defaults.calibration(form.pooled(masks))
     assert (apart.n, apart.n_distinct, repeated.n, repeated.n_distinct) == (600, 600, 600, 100)
     assert repeated.noise > 2.0 * apart.noise  # about the square root of six
     assert repeated == defaults.calibration(masks)  # pooled answers keep their rows

@@ -20,8 +20,8 @@ import pytest
 from benchmarks import epochs, gradients
 from scipy import stats
 
-from thurbo.learning import trainer
-from thurbo.learning.masking import Cells
+from thurbo.fit import trainer
+from thurbo.fit.masking import RandomCells
 
 N_ROWS, N_COLUMNS, N_HIDDEN, BATCH = 21, 6, 5, 8
 GIVEN = {"n_hidden": N_HIDDEN, "batch": BATCH, "threads": 1}
@@ -169,7 +169,7 @@ def test_scores_and_variances_of_a_model_without_weights():
     model = gradients.fitted(rows, "hidden", 1, chosen, 0)
     model.params_ = model.params_._replace(weights=jnp.zeros_like(model.params_.weights))
     evidence = gradients.packed(model, rows)
-    masked = np.asarray(Cells(0.5, 0.5)(jax.random.key(0), evidence.buckets[0]))
+    masked = np.asarray(RandomCells(0.5, 0.5)(jax.random.key(0), evidence.buckets[0]))
     chance = stats.norm.sf(np.asarray(model.params_.gauge.cuts[:, 0] - model.params_.site_bias))
     exact = np.log(np.where(rows.to_numpy(), chance, 1 - chance))[masked].mean()
     assert gradients.masked_score(model, evidence, 0.5) == pytest.approx(exact, abs=1e-5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from thurbo.columns.forms.compared import log_plackett_luce
+from thurbo.table.columns.forms.utilities import log_plackett_luce
 
 
 def test_a_best_and_a_worst_are_two_choices() -> None:

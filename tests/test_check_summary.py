@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from thurbo.cli import main
-from thurbo.io.in_toml import in_toml
+from thurbo.app.cli import main
+from thurbo.errors import in_toml
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from thurbo.constraints import Gauge
-from thurbo.constraints.masses.choices import log_below, log_mass_of_choice
-from thurbo.constraints.masses.splits import Split, log_both, log_mass_of_two
-from thurbo.constraints.order import CLOSER_SCALE, Order, OrderRegion
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.constraints.order import CLOSER_SCALE, Order, OrderRegion
+from thurbo.latent.masses.boundaries import Split, log_below, log_both, log_mass_of_choice, log_mass_of_two
 
 N_ITEMS = 6
 

@@ -20,10 +20,11 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo import __version__, cli
-from thurbo.cli import options
+from thurbo import __version__
+from thurbo.app import cli
+from thurbo.app.cli import options
 from thurbo.errors import ConvergenceWarning, SchemaError, ThurboError
-from thurbo.io.files import write_atomically
+from thurbo.table.io.files import write_atomically
 
 
 def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -81,7 +82,7 @@ def test_failures_are_one_line_and_never_a_traceback(
     def fail(**_: Any) -> None:
         raise error
 
-    from thurbo import demo
+    from thurbo.app import demo
 
     monkeypatch.delenv("THURBO_TRACEBACK", raising=False)
     monkeypatch.setattr(demo, "run", fail)
@@ -419,9 +420,9 @@ def test_report_tests_the_accuracy_by_another_fit(
 def test_a_second_fit_goes_the_same_way_and_warns_in_a_sentence(
     survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from thurbo.learning import monitor
+    from thurbo.fit import course
 
-    monkeypatch.setattr(monitor, "warn", lambda fitted: warnings.warn("it is\nodd", ConvergenceWarning, stacklevel=2))
+    monkeypatch.setattr(course, "warn", lambda fitted: warnings.warn("it is\nodd", ConvergenceWarning, stacklevel=2))
     files = (str(survey.data), "-s", str(survey.model.with_name("survey.toml")), "-o", str(tmp_path / "m.thurbo"))
     sizes = ("--hidden", "2", "--epochs", "2", "--hold-out", "0.2", "--quiet")
     status, _, err = run("fit", *files, *sizes, capsys=capsys)
@@ -543,7 +544,7 @@ def test_evaluate_refuses_what_does_not_go_together(
 def test_a_process_that_ends_does_not_search_for_garbage() -> None:
     code = """
 import atexit, gc
-from thurbo.cli import main
+from thurbo.app.cli import main
 atexit.register(lambda: print(gc.get_freeze_count() > 1000))  # the last of what is done before Python ends
 assert gc.get_freeze_count() == 0
 main(["--version"])

@@ -11,7 +11,7 @@ import pytest
 
 import thurbo as tb
 from tests.test_cli import run
-from thurbo.cli import lists as long
+from thurbo.app.cli import tables as long
 
 pytestmark = pytest.mark.usefixtures("few_segments")
 
@@ -58,7 +58,7 @@ def _run(*arguments: str) -> str:
     import contextlib
     import io
 
-    from thurbo import cli
+    from thurbo.app import cli
 
     out = io.StringIO()
     with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as stop:
@@ -132,7 +132,7 @@ def test_a_schema_says_it_all(shelf: Shelf, tmp_path: Path, capsys: pytest.Captu
     assert status == 0
     assert "16 rows, 2 columns" in out
     assert "Ratings" in out
-    table, schema = long.read(shelf.data, long.LongNames(), tb.Schema.from_toml(toml))
+    table, schema = long.read_long(shelf.data, long.LongNames(), tb.Schema.from_toml(toml))
     assert table.lists["movie"].scores == "rating"
     assert schema.fit(table)["movie"].levels == (1, 2, 3, 4)
     assert run("check", str(shelf.data), "-s", str(toml), capsys=capsys)[0] == 0
@@ -151,7 +151,7 @@ def test_files_may_hold_lists_in_their_cells(tmp_path: Path) -> None:
     schema = tb.Schema({"who": tb.Id(), "films": tb.Ratings()})
     for cells in (["b", "a"], ["c"]), ({"a": 5, "b": 3}, {"c": 4}):
         tb.write(pd.DataFrame({"who": [1, 2], "films": list(cells)}), tmp_path / "t.parquet")
-        frame, found = long.read(tmp_path / "t.parquet", long.LongNames(), schema)
+        frame, found = long.read_long(tmp_path / "t.parquet", long.LongNames(), schema)
         fitted = found.fit(frame)
         block = fitted.compile(frame)["films"]
         if fitted["films"].is_listed:
@@ -309,7 +309,7 @@ def test_python_says_the_same(shelf: Shelf) -> None:
     assert list(model.predict(shelf.users).columns) == ["user", "keen", "movie"]
     with pytest.raises(tb.ThurboError, match="from_long"):
         model.transform(ratings().assign(keen="yes"))
-    from thurbo import report
+    from thurbo.app import report
 
     assert "movie" in report.render(report.summary(model, shelf.users))
     assert set(model.rank(shelf.users, items=pd.Series([3, 5]))["item"]) <= {3, 5}

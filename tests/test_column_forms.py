@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.column_cases import Case, cells_of, inside, round_trip, several
-from thurbo.columns import (
+from thurbo.errors import InfeasibleEvidence
+from thurbo.table.columns import (
     Categorical,
     Column,
     Continuous,
@@ -32,11 +33,10 @@ from thurbo.columns import (
     prefers,
     top_set,
 )
-from thurbo.columns.statements import OrderStatement
-from thurbo.errors import InfeasibleEvidence
-from thurbo.io import build
-from thurbo.io.table import library_of
-from thurbo.schema import Schema
+from thurbo.table.columns.statements import OrderStatement
+from thurbo.table.io import frames
+from thurbo.table.io.frames import library_of
+from thurbo.table.schema import Schema
 
 
 def test_blocks_of_levels_and_numbers_hold_no_tiers_in_memory() -> None:
@@ -314,10 +314,10 @@ def test_lists_come_from_every_library_and_go_back(library: str) -> None:
     found = schema["seen"].decode_columns("seen", x[:, :2], np.full((2, 1), 2.5), np.ones(2))
     found |= schema["films"].decode_columns("films", x, np.zeros((3, 0)), np.ones(3))
     found |= schema["text"].decode_columns("text", x, np.zeros((3, 0)), np.ones(3))
-    filled = schema.compile(build.replace(frame, found))
+    filled = schema.compile(frames.replace_cells(frame, found))
     assert filled["seen"].code.tolist() == [[1, 1], [1, 1], [1, 0], [0, 0]]
     assert filled["films"].tier.tolist() == filled["text"].tier.tolist()
     assert filled["films"].tier[2].tolist() == [2, 1, 0]
-    for new in (build.like(frame, found), build.frame(library_of(frame), found)):
+    for new in (frames.like(frame, found), frames.frame(library_of(frame), found)):
         assert schema.compile(new)["seen"].code.tolist() == [[1, 0]] * 4
         assert schema.compile(new)["films"].tier.tolist() == [[2, 1, 0]] * 4

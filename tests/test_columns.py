@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from tests.column_cases import CASES, Case, as_table, cells_of, decoded, inside, is_missing, round_trip, several
-from thurbo.columns import (
+from thurbo.errors import SchemaError
+from thurbo.table.columns import (
     KINDS,
     Banded,
     Binary,
@@ -43,7 +44,6 @@ from thurbo.columns import (
     one_of,
     prefers,
 )
-from thurbo.errors import SchemaError
 
 READING = [case for case in CASES if case.column.family != "none"]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -15,8 +15,8 @@ import pytest
 
 from tests import oracle
 from tests.small import ask, log_scale_of_points, make_evidence, make_params, rows_for_oracle, to_oracle
-from thurbo import constraints
-from thurbo.constraints import (
+from thurbo.latent import constraints
+from thurbo.latent.constraints import (
     Box,
     BoxRegion,
     Constraint,
@@ -29,8 +29,8 @@ from thurbo.constraints import (
     Region,
     RepeatedChoice,
 )
-from thurbo.constraints.base import MOST_SLOTS_OF_PRODUCT, pick
-from thurbo.evidence import Evidence
+from thurbo.latent.constraints.base import MOST_SLOTS_OF_PRODUCT, pick
+from thurbo.latent.evidence import Evidence
 
 PARAMS = make_params()
 EVIDENCE = make_evidence(PARAMS, n_rows=12)
@@ -66,7 +66,8 @@ DEVIATION = jnp.asarray(1.0 + np.random.default_rng(6).random((2, 5)))
 def forms() -> set[str]:
     """Names of all classes in the package that become a region."""
     modules = [
-        importlib.import_module(m.name) for m in pkgutil.walk_packages(constraints.__path__, "thurbo.constraints.")
+        importlib.import_module(m.name)
+        for m in pkgutil.walk_packages(constraints.__path__, "thurbo.latent.constraints.")
     ]
     classes = [c for module in modules for c in vars(module).values() if isinstance(c, type) and hasattr(c, "region")]
     return {c.__name__ for c in classes if not getattr(c, "_is_protocol", False)}
@@ -280,7 +281,7 @@ def test_many_levels_are_the_same_levels(monkeypatch, ragged):
     gauge = Gauge(jnp.asarray(table), jnp.ones(table.shape[:-1]))
     levels = Levels(jnp.asarray(code, jnp.int32), jnp.asarray(high, jnp.int32))
     selected = levels.region(gauge)
-    monkeypatch.setattr("thurbo.constraints.box.MOST_UNROLLED", 2)
+    monkeypatch.setattr("thurbo.latent.constraints.box.MOST_UNROLLED", 2)
     gathered = levels.region(gauge)
     np.testing.assert_array_equal(gathered.lower, selected.lower)
     np.testing.assert_array_equal(gathered.upper, selected.upper)

@@ -16,12 +16,12 @@ import pytest
 import thurbo as tb
 from tests.small import make_evidence, make_params, n_cuts_of
 from thurbo.errors import NotTrusted, ThurboError
-from thurbo.evidence.buckets import one_table
-from thurbo.learning import course, trainer
-from thurbo.learning import start as initialise
-from thurbo.learning.checkpoint import Checkpoint, fingerprint
-from thurbo.learning.plan import Plan
-from thurbo.learning.start import Layout
+from thurbo.fit import course, trainer
+from thurbo.fit import start as initialise
+from thurbo.fit.fitting import Checkpoint, fingerprint
+from thurbo.fit.planning import Plan
+from thurbo.fit.start import Layout
+from thurbo.latent.evidence import one_table
 
 PLAN = Plan(n_mean_field_steps=2)
 LAYOUT = Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
@@ -36,9 +36,9 @@ def started(plan=PLAN, seed=0) -> trainer.TrainState:
     return trainer.initial_state(learnable, centre, jnp.zeros((20, 3), jnp.float32), plan)
 
 
-def rows(n=60, seed=1) -> course.Rows:
+def rows(n=60, seed=1) -> course.WeightedRows:
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=n, seed=seed)
-    return course.Rows(one_table(evidence), jnp.ones(n, jnp.float32))
+    return course.WeightedRows(one_table(evidence), jnp.ones(n, jnp.float32))
 
 
 def same(a, b) -> bool:
@@ -49,7 +49,7 @@ def same(a, b) -> bool:
 def test_epochs_that_are_started_together_change_nothing(case, monkeypatch):
     plan = Plan(objective="multi-prediction", optimizer="sgd", n_mean_field_steps=2) if case == "in trouble" else PLAN
     length = course.Length(30 * 6, 45, 300.0 if case == "in trouble" else 0.05, patience=4)
-    held_out, calls, running = rows(30, seed=2) if case == "watched" else None, [], course.epoch
+    held_out, calls, running = rows(30, seed=2) if case == "watched" else None, [], trainer.epoch
 
     def on_epoch(record):
         if case == "interrupted" and record["epoch"] == 37:
@@ -172,7 +172,7 @@ def table(n=400) -> pd.DataFrame:
 SCRIPT = """
 import sys
 import thurbo as tb
-from thurbo.learning import checkpoint
+from thurbo.fit import checkpoint
 from tests.test_course import table
 checkpoint.SECONDS_BETWEEN = 0.0
 checkpoint.Checkpoint.__init__.__defaults__ = (0.0,)
@@ -185,7 +185,7 @@ for name in sys.argv[1:]:
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     """As below, but within one process and interrupted between two epochs."""
     settings = {"n_hidden": 2, "objective": "multi-prediction", "max_epochs": 6, "batch_size": 25, "random_state": 0}
-    frame, path, epoch, seen = table(50), tmp_path / "run.checkpoint", course.epoch, []
+    frame, path, epoch, seen = table(50), tmp_path / "run.checkpoint", trainer.epoch, []
     whole = tb.TBM(**settings).fit(frame)
 
     def interrupted(*arguments):

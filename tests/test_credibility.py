@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import expit, log_expit
+from thurbo.queries.asked import Asked
+from thurbo.queries.mixture import Anchor, MixedAsk
+from thurbo.queries.question import Question
 
 import thurbo as tb
 from thurbo.estimators import credibility, model_file
-from thurbo.queries.asked import Asked
 from thurbo.predict.evaluate.masked import ColumnTrial
-from thurbo.queries.mixture import Anchor, MixedAsk
-from thurbo.queries.question import Question
 
 HALF = np.asarray([0.5, 0.5])
 

@@ -13,10 +13,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 import thurbo as tb
-from thurbo.columns.forms.scores import difference
 from thurbo.predict.evaluate import baseline, folds, withheld
 from thurbo.predict.evaluate.evaluation import Evaluation
-from thurbo.schema import Schema
+from thurbo.table.columns.forms.form import difference
+from thurbo.table.schema import Schema
 
 LEVELS = {"member": ["no", "yes"], "trust": ["none", "some", "a lot"], "party": ["Blue", "Green", "Red"]}
 OPTIONS = ["tv", "net"]
@@ -195,7 +195,7 @@ def test_every_answer_is_in_exactly_one_fold(frame: pd.DataFrame, found: Evaluat
 
 def split(schema: Schema, X: Any, n_folds: int, weight: Any = None) -> tuple[Any, Schema, dict, list[dict]]:
     """A table, its fitted schema and blocks, and its folds; nothing is fitted."""
-    from thurbo.io.table import as_table
+    from thurbo.table.io.frames import as_table
 
     table = as_table(X)
     schema = schema.fit(table)
@@ -263,7 +263,7 @@ def test_what_is_fitted_does_not_depend_on_hidden_answers() -> None:
     changed = frame.copy()
     for source, rows in withheld.empty_cells(table, schema, blocks, masks[0]).items():
         changed.loc[rows, source] = frame[source].dropna().iloc[0]
-    from thurbo.io.table import as_table
+    from thurbo.table.io.frames import as_table
 
     one, other = (withheld.without(as_table(each), schema, blocks, masks[0]) for each in (frame, changed))
     first, second = schema.fit(one), schema.fit(other)

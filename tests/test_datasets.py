@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thurbo.columns import Binary, Ignore, Ordinal
-from thurbo.datasets import CHARACTERS, FILMS, load_starwars
 from thurbo.errors import ThurboError
-from thurbo.io.table import as_table
+from thurbo.table.columns import Binary, Ignore, Ordinal
+from thurbo.table.datasets import CHARACTERS, FILMS, load_starwars
+from thurbo.table.io.frames import as_table
 
 SEEN = [f"seen: {film}" for film in FILMS]
 
@@ -98,6 +98,6 @@ def test_unknown_library_is_refused() -> None:
 
 
 def test_credit_is_shipped() -> None:
-    credit = files("thurbo.datasets").joinpath("CREDITS.md").read_text(encoding="utf-8")
+    credit = files("thurbo.table.datasets").joinpath("CREDITS.md").read_text(encoding="utf-8")
     assert "FiveThirtyEight" in credit
     assert "CC BY 4.0" in credit

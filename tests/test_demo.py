@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from sklearn.utils import check_random_state
 
-from thurbo import cli, datasets, demo
-from thurbo.columns.statements import parse_given
-from thurbo.datasets import load_starwars
+from thurbo.app import cli, demo
 from thurbo.predict.evaluate.masked import choose
+from thurbo.table import datasets
+from thurbo.table.columns.statements import parse_given
+from thurbo.table.datasets import load_starwars
 
 
 def run(page: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:

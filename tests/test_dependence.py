@@ -115,7 +115,7 @@ def test_lists_and_single_questions_are_refused() -> None:
 
 
 def test_some_rows_may_repeat() -> None:
-    from thurbo.io.table import as_table
+    from thurbo.table.io.frames import as_table
 
     part = some_rows(as_table({"a": [1, 2, None], "b": ["x", "y", "z"]}), np.asarray([2, 0, 0]))
     assert part.n_rows == 3

@@ -15,8 +15,8 @@ from scipy.stats import norm
 
 import thurbo as tb
 from tests.small import make_evidence, make_params, to_oracle
-from thurbo.inference import diagnostics
-from thurbo.inference.posterior import expectation, hidden_probability
+from thurbo.latent.inference import diagnostics
+from thurbo.latent.inference.posterior import expectation, hidden_probability
 from thurbo.queries import diagnose
 
 CHANCE = 2e-5

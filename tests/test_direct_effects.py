@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from thurbo.queries.direct_effects import ANSWERED, Effect, Source
 
 import thurbo as tb
-from thurbo.columns import Block
-from thurbo.columns.forms import Lines
 from thurbo.estimators import effects_of_answers, model_file
-from thurbo.learning import boosted_effects
+from thurbo.fit import boosted_effects
 from thurbo.queries import direct_effects
-from thurbo.queries.direct_effects import ANSWERED, Effect, Source
+from thurbo.table.columns import Block
+from thurbo.table.columns.forms import Lines
 
 N = 400
 

@@ -14,8 +14,8 @@ from scipy.stats import binomtest, chisquare, norm
 
 import thurbo as tb
 from tests.known import PARTIES, SCALE, SCHEMA, TRUST, Oracle, empty_rows, known_model
-from thurbo.columns.forms.levels import central_levels
 from thurbo.queries import impute as draws
+from thurbo.table.columns.forms.levels import central_levels
 
 CHANCE = 2e-5
 SAID = {"member": "no", "issues": "tax > health"}

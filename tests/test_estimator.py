@@ -28,13 +28,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from thurbo.queries.features import _features
 
 import thurbo as tb
-from thurbo.inference.posterior import Belief, expectation
-from thurbo.io.table import as_table, library_of
-from thurbo.learning import course, monitor, trainer
+from thurbo.fit import course, trainer
+from thurbo.latent.inference.posterior import Belief, expectation
 from thurbo.queries import distributions
-from thurbo.queries.features import _features
+from thurbo.table.io.frames import as_table, library_of
 
 CHANCE = 2e-5
 N_ROWS = 120
@@ -806,7 +806,7 @@ def test_an_interrupt_leaves_a_model(frame: pd.DataFrame, monkeypatch: pytest.Mo
             raise KeyboardInterrupt
         return epoch(*arguments)
 
-    monkeypatch.setattr(monitor, "progress", progress)
+    monkeypatch.setattr(course, "progress", progress)
     monkeypatch.setattr(course, "epoch", interrupted)
     own = tb.TBM(COLUMNS, **FIT)
     with pytest.warns(tb.ConvergenceWarning, match="interrupted after 3 of 6 epochs"):

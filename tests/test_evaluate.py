@@ -17,8 +17,11 @@ from sklearn.preprocessing import FunctionTransformer
 
 import thurbo as tb
 from tests.known import ISSUES, PARTIES, SCHEMA, TRUST, known_model
-from thurbo.columns.forms.levels import label_rivals
-from thurbo.columns.forms.scores import (
+from thurbo.errors import ThurboError
+from thurbo.predict.evaluate import baseline
+from thurbo.predict.evaluate import masked as evaluate
+from thurbo.predict.evaluate.evaluation import Evaluation
+from thurbo.table.columns.forms.form import (
     MEASURES,
     N_BINS,
     RIVALS,
@@ -26,11 +29,8 @@ from thurbo.columns.forms.scores import (
     calibration_of_labels,
     calibration_of_numbers,
 )
-from thurbo.columns.forms.utilities import favourite
-from thurbo.errors import ThurboError
-from thurbo.predict.evaluate import baseline
-from thurbo.predict.evaluate import masked as evaluate
-from thurbo.predict.evaluate.evaluation import Evaluation
+from thurbo.table.columns.forms.levels import label_rivals
+from thurbo.table.columns.forms.utilities import favourite
 
 HIDE = 0.3
 CODES = {"member": ("no", "yes"), "trust": TRUST, "party": PARTIES}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo import report
+from thurbo.app import report
 
 pytestmark = pytest.mark.usefixtures("few_segments")
 

@@ -18,9 +18,9 @@ import pytest
 
 import thurbo as tb
 from tests.known import MEDIA, PARTIES, TRUST, known_model
+from thurbo.app.explorer import Server, Session, serve
+from thurbo.app.explorer import server as served
 from thurbo.errors import ThurboError
-from thurbo.explorer import Server, Session, serve
-from thurbo.explorer import server as served
 
 N = 90
 

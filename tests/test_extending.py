@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo import report
-from thurbo.columns import Column
+from thurbo.app import report
+from thurbo.table.columns import Column
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 SOURCE = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)[0]

@@ -20,10 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.column_cases import CASES, Case
-from thurbo.columns.column import plain
 from thurbo.errors import SchemaError
-from thurbo.io import build
-from thurbo.io.table import Table, as_table, library_of
+from thurbo.table.columns.cells import plain
+from thurbo.table.io import frames
+from thurbo.table.io.frames import Table, as_table, library_of
 
 COLUMNS: dict[str, list[Any]] = {
     "number": [1.5, None, -2.0],
@@ -126,10 +126,10 @@ def test_missing_is_missing_however_it_is_written(native: Any) -> None:
 def test_order_of_categories_is_read_and_kept(native: Any) -> None:
     source = as_table(native)
     assert source.cells("q").ordered_levels == ("lo", "mid", "hi")
-    filled = as_table(build.replace(native, {"q": np.asarray(["hi", "mid"], object)}))
+    filled = as_table(frames.replace_cells(native, {"q": np.asarray(["hi", "mid"], object)}))
     assert filled.cells("q").ordered_levels == ("lo", "mid", "hi")
     assert read(filled, 0) == ["lo", "mid"]
-    drawn = as_table(build.like(native, {"q": np.asarray(["hi", "lo", "hi"], object)}))
+    drawn = as_table(frames.like(native, {"q": np.asarray(["hi", "lo", "hi"], object)}))
     assert read(drawn, 0) == ["hi", "lo", "hi"]
     if source.kind != "pyarrow":
         assert drawn.cells("q").ordered_levels == ("lo", "mid", "hi")
@@ -190,7 +190,7 @@ def test_replace_fills_missing_cells_only(library: str) -> None:
         source.names[3]: np.asarray([False, False, True]),
     }
     before = [read(source, place) for place in range(4)]
-    filled = build.replace(native, new)
+    filled = frames.replace_cells(native, new)
     assert type(filled) is type(native)
     again = as_table(filled)
     expected = [[1.5, 8.0, -2.0], [1, 8, 3], ["a", "y", ""], [True, False, False]]
@@ -225,7 +225,7 @@ def test_replace_fills_missing_cells_only(library: str) -> None:
     ],
 )
 def test_replace_keeps_the_dtype_where_it_can(native: Any, values: list[Any], dtype: str) -> None:
-    filled = build.replace(native, {as_table(native).names[0]: np.asarray(values)})
+    filled = frames.replace_cells(native, {as_table(native).names[0]: np.asarray(values)})
     kept, new = read(as_table(filled), 0)
     assert kept == read(as_table(native), 0)[0]
     assert new == pytest.approx(values[1])
@@ -241,24 +241,24 @@ def test_replace_where_told(library: str) -> None:
     native = MAKERS[library]({"q": [1, 2, 3]})
     name = as_table(native).names[0]
     where = {name: np.asarray([True, False, False])}
-    assert read(as_table(build.replace(native, {name: np.asarray([9, 9, 9])}, where)), 0) == [9, 2, 3]
+    assert read(as_table(frames.replace_cells(native, {name: np.asarray([9, 9, 9])}, where)), 0) == [9, 2, 3]
 
 
 @each_library
 def test_build_gives_the_library_that_came_in(library: str) -> None:
     native = MAKERS[library](COLUMNS)
     data = {"h0": np.asarray([0.1, np.nan, 0.3]), "label": np.asarray(["a", None, "b"], object)}
-    made = build.like(native, data)
+    made = frames.like(native, data)
     assert type(made) is type(native)
     source = as_table(made)
     assert read(source, 0) == [0.1, None, 0.3]
     assert read(source, 1) == ["a", None, "b"]
     if library == "pandas":
         assert made.index.equals(native.index)
-        assert build.like(native, {"h": np.zeros(2)}).index.tolist() == [0, 1]
-        assert build.like(native, {"h": np.zeros(2)}, rows=["a", "b"]).index.tolist() == ["a", "b"]
+        assert frames.like(native, {"h": np.zeros(2)}).index.tolist() == [0, 1]
+        assert frames.like(native, {"h": np.zeros(2)}, rows=["a", "b"]).index.tolist() == ["a", "b"]
     if library == "numpy":
-        assert build.like(native, {"a": np.zeros(2), "b": np.ones(2)}).dtype == np.float64
+        assert frames.like(native, {"a": np.zeros(2), "b": np.ones(2)}).dtype == np.float64
 
 
 @settings(max_examples=40, deadline=None)
@@ -276,6 +276,6 @@ def test_any_column_reads_back(cells: list[Any], library: str) -> None:
 
 def test_importing_frames_imports_no_dataframe_library() -> None:
     heavy = "{'pandas', 'polars', 'pyarrow', 'jax', 'narwhals'}"
-    code = f"import sys, thurbo.io.table, thurbo.schema; print({heavy} & set(sys.modules))"
+    code = f"import sys, thurbo.table.io.frames, thurbo.table.schema; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.columns.forms import ChoiceForm, OrderForm
 from thurbo.queries import gates
+from thurbo.table.columns.forms import ChoiceForm, OrderForm
 
 N = 400
 SKIPS = [

@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import ks_2samp, norm
 
 from tests.small import CROSSED, FEWER, RUNS_LONG, exact_posterior, make_evidence, make_params
-from thurbo import rbm
-from thurbo.constraints import Box, Levels
-from thurbo.evidence import Evidence
-from thurbo.inference import gibbs
-from thurbo.inference.posterior import expectation, hidden_probability
+from thurbo.latent import rbm
+from thurbo.latent.constraints import Box, Levels
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference import gibbs
+from thurbo.latent.inference.posterior import expectation, hidden_probability
 
 
 def test_sweep_draws_what_rejection_draws():

@@ -14,16 +14,16 @@ from scipy import stats
 import thurbo as tb
 from tests.small import CROSSED, RUNS_LONG, UNOBSERVED, as_ragged, log_evidence_exact, make_evidence, make_params
 from tests.test_learning import trainable
-from thurbo.constraints import Gauge, Levels
 from thurbo.errors import ThurboError
-from thurbo.evidence import Evidence
-from thurbo.inference import noise
-from thurbo.inference.likelihood import hidden_states
-from thurbo.inference.meanfield import latent_mean, mean_field
-from thurbo.learning import given_latent, objective, settings
-from thurbo.learning.phases import Positive
-from thurbo.learning.plan import Plan
-from thurbo.rbm import Params, log_omega
+from thurbo.fit import objective, planning
+from thurbo.fit.objective import Positive
+from thurbo.fit.planning import Plan
+from thurbo.latent.constraints import Gauge, Levels
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference import gibbs
+from thurbo.latent.inference.likelihood import hidden_states
+from thurbo.latent.inference.meanfield import latent_mean, mean_field
+from thurbo.latent.rbm import Params, log_omega
 
 PLAN = Plan(objective="likelihood", integrate="hidden")
 
@@ -52,8 +52,8 @@ def yes_or_no(missing: float = 0.0, n_rows: int = 7) -> tuple[Params, Evidence]:
 def test_noise_is_uniform_normal_and_independent(size: int) -> None:
     key, dtype = jax.random.key(3), np.dtype(np.float32)
     for found, law in (
-        (noise.uniforms(key, (size,), dtype), "uniform"),
-        (noise.normals(key, (size,), dtype), "norm"),
+        (gibbs.uniforms(key, (size,), dtype), "uniform"),
+        (gibbs.normals(key, (size,), dtype), "norm"),
     ):
         values = np.asarray(found, np.float64)
         assert found.dtype == dtype
@@ -62,15 +62,15 @@ def test_noise_is_uniform_normal_and_independent(size: int) -> None:
         half = (size + 1) // 2  # both words of one counter, and neighbours
         assert stats.pearsonr(values[: size - half], values[half:]).pvalue > 2e-5
         assert stats.pearsonr(values[:-1], values[1:]).pvalue > 2e-5
-    normal = np.asarray(noise.normals(key, (size,), dtype))
+    normal = np.asarray(gibbs.normals(key, (size,), dtype))
     assert np.isfinite(normal).all()
     assert stats.binomtest(int((np.abs(normal) > 3.5).sum()), size, 2 * stats.norm.sf(3.5)).pvalue > 2e-5
 
 
 def test_noise_in_double_precision_is_that_of_jax() -> None:
     key, dtype = jax.random.key(3), np.dtype(np.float64)
-    np.testing.assert_array_equal(noise.normals(key, (5, 2), dtype), jax.random.normal(key, (5, 2), dtype))
-    np.testing.assert_array_equal(noise.uniforms(key, (5, 2), dtype), jax.random.uniform(key, (5, 2), dtype))
+    np.testing.assert_array_equal(gibbs.normals(key, (5, 2), dtype), jax.random.normal(key, (5, 2), dtype))
+    np.testing.assert_array_equal(gibbs.uniforms(key, (5, 2), dtype), jax.random.uniform(key, (5, 2), dtype))
 
 
 @pytest.mark.parametrize("n_steps", [1, 3])
@@ -85,8 +85,8 @@ def test_chains_at_equilibrium_have_the_gradient_of_the_normaliser(n_steps: int)
     def one(key: jax.Array) -> jax.Array:
         key_start, key_run = jax.random.split(key)
         h = states[jax.random.categorical(key_start, log_weights, shape=(200,))]
-        x, hidden, _ = given_latent.chain(key_run, params, h, n_steps)
-        return jax.grad(lambda flat: given_latent.statistics_of_pair(unpack(flat), x, hidden).mean())(at)
+        x, hidden, _ = objective.chain(key_run, params, h, n_steps)
+        return jax.grad(lambda flat: objective.statistics_of_pair(unpack(flat), x, hidden).mean())(at)
 
     every = jax.jit(lambda keys: jax.lax.map(one, keys), compiler_options=RUNS_LONG)
     draws = np.asarray(every(jax.random.split(jax.random.key(1), 300)))
@@ -107,7 +107,7 @@ def test_gradient_of_gibbs_samples_is_that_of_the_likelihood_on_average(unobserv
     at, unpack = trainable(params)
 
     def one(key: jax.Array) -> jax.Array:
-        value = lambda flat: given_latent.contrast(key, unpack(flat), many, weight, jnp.zeros((300, 3)), plan)[0]  # noqa: E731
+        value = lambda flat: objective.contrast(key, unpack(flat), many, weight, jnp.zeros((300, 3)), plan)[0]  # noqa: E731
         return jax.grad(value)(at) / (3 * copies)
 
     every = jax.jit(lambda keys: jax.lax.map(one, keys), compiler_options=RUNS_LONG)
@@ -132,10 +132,10 @@ def test_bound_at_the_fixed_point_has_the_gradient_with_x_integrated(
     @jax.jit
     def both() -> tuple[jax.Array, jax.Array]:
         latent = latent_mean(params, evidence, 300)
-        state = given_latent.hidden_given(params, evidence, latent, PLAN)
+        state = objective.hidden_given(params, evidence, latent, PLAN)
         q = mean_field(params, evidence, 300)
         usual = Positive(q.hidden, q.factors, q.whitener, q.felt)
-        found = jax.grad(lambda flat: given_latent.bound_part(unpack(flat), evidence, latent, state).sum())(at)
+        found = jax.grad(lambda flat: objective.bound_part(unpack(flat), evidence, latent, state).sum())(at)
         return found, jax.grad(lambda flat: objective.positive_part(unpack(flat), evidence, usual).sum())(at)
 
     np.testing.assert_allclose(*both(), rtol=1e-6, atol=1e-8)
@@ -149,7 +149,7 @@ def test_bound_has_its_own_gradient_at_any_step() -> None:
     params = params._replace(gauge=Gauge(jnp.asarray(cuts), jnp.ones(6)))
     evidence = Evidence((Levels(jnp.asarray(rng.integers(0, 3, (7, 6)), jnp.int32)),))
     latent = latent_mean(params, evidence, 1)
-    state = given_latent.hidden_given(params, evidence, latent, PLAN)
+    state = objective.hidden_given(params, evidence, latent, PLAN)
     code, q = np.asarray(evidence.constraints[0].code), np.asarray(state.hidden)
     at, unpack = trainable(params)
     first = np.asarray(params.gauge.cuts)[:, 0]
@@ -164,7 +164,7 @@ def test_bound_has_its_own_gradient_at_any_step() -> None:
         of_x = law.mean() * mean - 0.5 * (law.var() + law.mean() ** 2) + law.entropy()
         return float(of_x.sum() + (q @ np.asarray(own.hidden_bias)).sum())
 
-    found = jax.grad(lambda flat: given_latent.bound_part(unpack(flat), evidence, latent, state).sum())(at)
+    found = jax.grad(lambda flat: objective.bound_part(unpack(flat), evidence, latent, state).sum())(at)
     steps = np.eye(len(at)) * 1e-5
     slopes = np.array([(bound(at + step) - bound(at - step)) / 2e-5 for step in steps])
     learned = slice(0, len(at) - 6)  # scales of levels are not learned
@@ -185,14 +185,14 @@ def test_sums_of_yes_or_no_are_the_general_gradient(
 
     def found() -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         def value(flat: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-            own, state, moved = given_latent.contrast(jax.random.key(4), unpack(flat), evidence, weight, chains, plan)
+            own, state, moved = objective.contrast(jax.random.key(4), unpack(flat), evidence, weight, chains, plan)
             return own, (state.hidden, moved)
 
         return jax.jit(jax.grad(value, has_aux=True))(at)
 
-    assert given_latent._is_yes_or_no(params, evidence, plan)
+    assert objective._is_yes_or_no(params, evidence, plan)
     by_sums = found()
-    monkeypatch.setattr(given_latent, "_is_yes_or_no", lambda *_: False)
+    monkeypatch.setattr(objective, "_is_yes_or_no", lambda *_: False)
     for ours, general in zip(jax.tree.leaves(by_sums), jax.tree.leaves(found()), strict=True):
         np.testing.assert_allclose(ours, general, rtol=1e-9, atol=1e-10)
 
@@ -238,12 +238,12 @@ def test_every_type_of_column_is_learned(mixed: pd.DataFrame, own: dict) -> None
 
 def test_settings_are_checked() -> None:
     chosen = tb.Likelihood(integrate="hidden", n_mean_field_steps=1)
-    plan = settings.plan(settings.flat(tb.TBM(learning=chosen).get_params(deep=False)), 5, 0)
+    plan = planning.plan(planning.flat(tb.TBM(learning=chosen).get_params(deep=False)), 5, 0)
     assert (plan.integrate, plan.n_mean_field_steps) == ("hidden", 1)
-    assert settings.plan(settings.flat(tb.TBM().get_params(deep=False)), 50, 0).integrate == "latent"
+    assert planning.plan(planning.flat(tb.TBM().get_params(deep=False)), 50, 0).integrate == "latent"
     for own, words in (({"integrate": "x"}, "integrate"), ({"n_mean_field_steps": 0}, "n_mean_field_steps=0")):
         with pytest.raises(ThurboError, match=words):
-            settings.flat(tb.TBM(learning=tb.Likelihood(**own)).get_params(deep=False))
+            planning.flat(tb.TBM(learning=tb.Likelihood(**own)).get_params(deep=False))
     tempered = tb.Likelihood(integrate="hidden", negative_phase="tempered")
     with pytest.raises(ThurboError, match="tempered"):
-        settings.plan(settings.flat(tb.TBM(learning=tempered).get_params(deep=False)), 5, 0)
+        planning.plan(planning.flat(tb.TBM(learning=tempered).get_params(deep=False)), 5, 0)

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 import thurbo as tb
-from thurbo.columns import column_from_dict
-from thurbo.columns.forms.number import Distribution
-from thurbo.columns.precision import Precision
-from thurbo.io.table import as_table
-from thurbo.schema.blocks import cells_of
+from thurbo.table.columns import column_from_dict
+from thurbo.table.columns.forms.number import Distribution
+from thurbo.table.columns.numbers import Precision
+from thurbo.table.io.frames import as_table
+from thurbo.table.schema.sites import cells_of
 
 N_ROWS = 30
 TINY = {"n_hidden": 2, "n_factors": 0, "max_epochs": 2, "random_state": 0, "verbose": False}

@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 import thurbo as tb
 from thurbo.errors import InfeasibleEvidence, SchemaError, ThurboError
-from thurbo.evidence import pack as packing
+from thurbo.latent import packing
 
 N = 160
 
@@ -244,7 +244,7 @@ def test_conditions_that_clash_or_ask_about_themselves_are_refused(model):
 def test_exclude_counts_the_sites_that_lines_name():
     schema = SCHEMA.fit(frame())
     blocks = schema.compile(blank(said=[({"films.A": 1, "income": -1.0}, ">=", -20)]))
-    reading = packing.Reading(schema.names, schema.site_names, [0])
+    reading = packing.MergeLabels(schema.names, schema.site_names, [0])
     evidence = packing.pack(blocks.values(), "exclude", reading=reading).buckets[0]
     assert np.asarray(evidence.present)[0].tolist() == [True, False, False, True, False]
 

@@ -17,11 +17,8 @@ import pytest
 from benchmarks.check_survey import compare
 
 import thurbo as tb
-from thurbo.io.codebook import KEY, Codebook
-from thurbo.io.notes import Group, Note
-from thurbo.schema.guess.quantities import bands
-from thurbo.schema.guess.scales import arranged, scale
-from thurbo.schema.guess.unanswered import unanswered
+from thurbo.table.guess.words import arranged, bands, scale, unanswered
+from thurbo.table.io.codebook import KEY, Codebook, ColumnGroup, Note
 
 # Levels from the lowest to the highest, as surveys write them.
 SCALES = [
@@ -377,7 +374,7 @@ def test_counted_responses_are_one_ranking() -> None:
 
 
 def test_groups_that_lost_a_column_or_hold_something_else_are_columns_again() -> None:
-    group = Group("seen", "grid", (("a", "A"), ("b", "B")))
+    group = ColumnGroup("seen", "grid", (("a", "A"), ("b", "B")))
     frame = pd.DataFrame({"a": ["A", None, "A"], "b": ["B", "B", None], "seen": [1.5, 2.5, 3.5]})
     frame.attrs[KEY] = Codebook(groups=(group,)).to_text()
     schema = tb.Schema.infer(frame)

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.small import EITHER, UNOBSERVED, as_ragged, make_evidence, make_params
-from thurbo.evidence.buckets import ROW_BUCKETS, one_table
-from thurbo.inference.likelihood import log_evidence_exact, log_unnormalised_importance
-from thurbo.inference.meanfield import mean_field, predictive
-from thurbo.learning import objective
-from thurbo.learning.plan import Plan
+from thurbo.fit import objective
+from thurbo.fit.planning import Plan
+from thurbo.latent.evidence import ROW_BUCKETS, one_table
+from thurbo.latent.inference.likelihood import log_evidence_exact, log_unnormalised_importance
+from thurbo.latent.inference.meanfield import mean_field, predictive
 
 N_ROWS, N_SITES = 7, 6
 few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

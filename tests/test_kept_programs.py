@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from thurbo import _programs, _runtime
-from thurbo.learning.masking import Cells
-from thurbo.learning.plan import Plan
+from thurbo.fit.masking import RandomCells
+from thurbo.fit.planning import Plan
 
 
 class Pair(NamedTuple):
@@ -101,7 +101,7 @@ def test_a_file_that_may_be_wrong_is_not_used(directory: Path, harm: str) -> Non
 
 def test_settings_that_are_code_of_others_are_not_kept(directory: Path) -> None:
     @dataclass(frozen=True)
-    class Mine(Cells):
+    class Mine(RandomCells):
         """A masking of the user, whose text does not say what it does."""
 
     traced: list[str] = []

@@ -17,18 +17,17 @@ from tests.small import (
     mean_field,
     n_cuts_of,
 )
-from thurbo.columns.forms.levels import starting_cuts
-from thurbo.constraints import Gauge, Levels
-from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import one_table
-from thurbo.inference.likelihood import hidden_states
-from thurbo.inference.meanfield import predictive
-from thurbo.inference.posterior import state_weights
-from thurbo.learning import course, objective, phases, trainer
-from thurbo.learning import start as initialise
-from thurbo.learning.masking import Cells, Neighbours
-from thurbo.learning.phases import Positive
-from thurbo.learning.plan import Plan
+from thurbo.fit import course, objective, trainer
+from thurbo.fit import start as initialise
+from thurbo.fit.masking import Neighbours, RandomCells
+from thurbo.fit.objective import Positive
+from thurbo.fit.planning import Plan
+from thurbo.latent.constraints import Gauge, Levels
+from thurbo.latent.evidence import Evidence, one_table
+from thurbo.latent.inference.likelihood import hidden_states
+from thurbo.latent.inference.meanfield import predictive
+from thurbo.latent.inference.posterior import state_weights
+from thurbo.table.columns.forms.levels import starting_cuts
 
 LAYOUT = initialise.Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
 
@@ -134,9 +133,9 @@ def test_sampled_phases_give_the_gradient_on_average(unobserved, n_factors):
 
     def one(key):
         key_p, key_n = jax.random.split(key)
-        state = phases.positive(key_p, params, many, plan)
+        state = objective.positive(key_p, params, many, plan)
         start = state.hidden if unobserved == "exclude" else jnp.zeros((3 * copies, 3))
-        h = phases.negative(key_n, params, many, start, plan)
+        h = objective.negative(key_n, params, many, start, plan)
         value = lambda flat: (  # noqa: E731
             objective.positive_part(unpack(flat), many, state).mean()
             - objective.negative_part(unpack(flat), many, h, plan).mean()
@@ -182,7 +181,7 @@ def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
 def test_multi_prediction_has_the_gradient_of_its_value(unobserved, n_factors):
     params = make_params(n_factors=n_factors)
     evidence = make_evidence(params, unobserved=unobserved)
-    hidden = Cells()(jax.random.key(0), evidence)
+    hidden = RandomCells()(jax.random.key(0), evidence)
     plan = Plan(unobserved=unobserved)
     at, unpack = trainable(params)
     value = lambda flat: objective.multi_prediction(unpack(flat), evidence, hidden, plan)[0].sum()  # noqa: E731
@@ -220,7 +219,7 @@ def test_hidden_cells_are_observed_cells_and_at_least_one():
     observed = np.asarray(code) >= 0
     some = observed.any(axis=1)
     for cells in (None, jnp.asarray([0, 1, 2, 2, 2, 5, 6])):
-        for masking in (Cells(), Neighbours(), Neighbours(2)):
+        for masking in (RandomCells(), Neighbours(), Neighbours(2)):
             hidden = np.asarray(jax.jit(masking)(jax.random.key(1), Evidence((Levels(code),), cells=cells)))
             assert not (hidden & ~observed).any()
             assert hidden[some].any(axis=1).all()
@@ -272,7 +271,7 @@ def test_units_are_on_in_their_share_of_a_batch():
     """Enforced sparsity: masked cells are predicted with each unit on in the rows where it is most probable only."""
     params = make_params()
     evidence = make_evidence(params, n_rows=12)
-    masked, plan = Cells()(jax.random.key(0), evidence), Plan(active_share=0.25)
+    masked, plan = RandomCells()(jax.random.key(0), evidence), Plan(active_share=0.25)
     value, q = objective.multi_prediction(params, evidence, masked, plan)
     dense, _ = objective.multi_prediction(params, evidence, masked, Plan())
     rank = np.argsort(np.argsort(-np.asarray(q.hidden), axis=0), axis=0)
@@ -368,7 +367,7 @@ def test_an_epoch_compiles_once():
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
     before = trainer._epoch_of_one.n_compiled
     for seed in range(3):
-        rows = course.Rows(one_table(evidence), jnp.ones(50, jnp.float32))
+        rows = course.WeightedRows(one_table(evidence), jnp.ones(50, jnp.float32))
         length = course.Length(20 * 6, 2 + seed, 10.0 ** -(2 + seed))
         fitted = course.fit(jax.random.key(seed), _started(plan, seed=seed), rows, LAYOUT, plan, length)
         assert fitted.history[-1]["settled"] is False  # so few epochs cannot tell
@@ -378,7 +377,7 @@ def test_an_epoch_compiles_once():
 def test_a_fit_that_diverges_keeps_its_last_good_parameters_and_says_so():
     plan = Plan(objective="multi-prediction", optimizer="sgd", n_mean_field_steps=2)
     evidence = make_evidence(make_params(dtype=np.float32), n_rows=50)
-    rows = course.Rows(one_table(evidence), jnp.ones(50, jnp.float32))
+    rows = course.WeightedRows(one_table(evidence), jnp.ones(50, jnp.float32))
     fitted = course.fit(jax.random.key(0), _started(plan), rows, LAYOUT, plan, course.Length(25 * 6, 8, 1e30))
     assert not fitted.converged
     assert sum("event" in record for record in fitted.history) == course.MOST_RECOVERIES

@@ -21,18 +21,18 @@ from tests.small import (
     to_oracle,
 )
 from thurbo.errors import ThurboError
-from thurbo.evidence.buckets import one_table
-from thurbo.inference.likelihood import (
+from thurbo.latent.evidence import one_table
+from thurbo.latent.inference.likelihood import (
     hidden_states,
     log_evidence_conservative,
     log_joint,
     log_mean_exp,
+    log_partition_ais,
     log_partition_exact,
     log_unnormalised_importance,
 )
-from thurbo.inference.partition import log_partition_ais
+from thurbo.latent.rbm import LOG_2PI
 from thurbo.queries import score
-from thurbo.rbm import LOG_2PI
 
 
 @pytest.mark.parametrize(("unobserved", "n_factors"), CROSSED)

@@ -17,16 +17,15 @@ from scipy.stats import norm
 
 import thurbo as tb
 from tests.small import make_params
-from thurbo.columns.block import Block, Entries
-from thurbo.columns.listed import tiers
-from thurbo.constraints import Gauge, Levels, Linear, Order
-from thurbo.constraints.order import CLOSER_SCALE
-from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import LADDER, Buckets, n_slots, widths
-from thurbo.evidence.pack import pack
-from thurbo.inference.likelihood import log_evidence_exact
-from thurbo.inference.meanfield import mean_field
-from thurbo.rbm import Params
+from thurbo.latent.constraints import Gauge, Levels, Linear, Order
+from thurbo.latent.constraints.order import CLOSER_SCALE
+from thurbo.latent.evidence import LADDER, Buckets, Evidence, n_slots, widths
+from thurbo.latent.inference.likelihood import log_evidence_exact
+from thurbo.latent.inference.meanfield import mean_field
+from thurbo.latent.packing import pack
+from thurbo.latent.rbm import Params
+from thurbo.table.columns.cells import Block, Entries
+from thurbo.table.columns.listed import tiers
 
 N_ITEMS = 7
 

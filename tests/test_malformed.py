@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import thurbo as tb
-from thurbo import cli
+from thurbo.app import cli
 
 N_ROWS = 24
 TOML = """

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.small import UNOBSERVED, ask, exact_posterior, make_evidence, make_params, mean_field
-from thurbo import rbm
-from thurbo.constraints import Order
-from thurbo.constraints.order import CLOSER_SCALE
-from thurbo.evidence import Evidence
-from thurbo.inference.meanfield import predictive
+from thurbo.latent import rbm
+from thurbo.latent.constraints import Order
+from thurbo.latent.constraints.order import CLOSER_SCALE
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference.meanfield import predictive
 
 
 def test_points_everywhere_give_the_exact_posterior():
@@ -57,9 +57,8 @@ def test_is_stationary(unobserved, n_factors):
 @pytest.mark.parametrize("unobserved", UNOBSERVED)
 def test_bound_is_a_lower_bound_and_stationary_in_q(unobserved):
     """The mean-field bound lies below log Σ_h Ω(h) P(e | h), touches no slope in q, and is positive_part + entropy."""
-    from thurbo.inference.likelihood import hidden_states, log_joint
-    from thurbo.learning.objective import positive_part
-    from thurbo.learning.phases import Positive
+    from thurbo.fit.objective import Positive, positive_part
+    from thurbo.latent.inference.likelihood import hidden_states, log_joint
 
     params = make_params()
     evidence = make_evidence(params, unobserved=unobserved)
@@ -125,7 +124,7 @@ def test_what_units_feel_is_the_mean_of_what_moves_them(n_factors):
 
 def test_centred_units_keep_their_mean_whatever_their_weights():
     """With the centre at what units feel, their log-odds have mean g over the rows: weights alone switch none."""
-    from thurbo.learning import start as initialise
+    from thurbo.fit import start as initialise
 
     rng, n_sites, n_hidden = np.random.default_rng(0), 7, 3
     felt = jnp.asarray(rng.normal(size=n_sites))
@@ -147,7 +146,7 @@ def test_centred_units_keep_their_mean_whatever_their_weights():
 
 def test_choices_start_at_the_shares_of_their_answers():
     """The untrained utilities of a column of choices give back how often each label was chosen (A.3)."""
-    from thurbo.columns.forms.utilities import starting_utilities
+    from thurbo.table.columns.forms.utilities import starting_utilities
 
     tier = np.zeros((100, 4), int)
     tier[np.arange(100), np.repeat([0, 1, 2, 3], [70, 20, 7, 3])] = 1

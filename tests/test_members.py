@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
+from thurbo.queries.mixture import exponent
 
 import thurbo as tb
 from thurbo.errors import ThurboError
 from thurbo.estimators import population
-from thurbo.learning import course, members, stacking, trainer
-from thurbo.learning.start import Learnable
-from thurbo.queries.mixture import exponent
+from thurbo.fit import course, members, trainer
+from thurbo.fit.start import Learnable
 
 N = 160
 SCHEMA = {
@@ -61,11 +61,11 @@ def test_weights_are_those_of_the_best_mixture() -> None:
     rng = np.random.default_rng(1)
     log_p = np.log(rng.dirichlet([1, 1, 1, 1], size=500).T * [[1.0], [0.8], [0.5], [1.2]])
     weight = rng.integers(1, 4, 500).astype(float)
-    found = stacking.stack(log_p, weight)
+    found = members.stack(log_p, weight)
 
     def loss(free: np.ndarray) -> float:
         share = softmax(np.append(free, 0.0))
-        prior = stacking.PRIOR_ANSWERS / 4 * np.log(share).sum()
+        prior = members.PRIOR_ANSWERS / 4 * np.log(share).sum()
         return -float(weight @ logsumexp(log_p, axis=0, b=share[:, None])) - prior
 
     best = minimize(loss, np.zeros(3), tol=1e-10)
@@ -75,27 +75,27 @@ def test_weights_are_those_of_the_best_mixture() -> None:
 
 def test_a_member_that_knows_nothing_counts_little() -> None:
     log_p = np.log(np.stack([np.full(400, 0.7), np.full(400, 0.3), np.full(400, 0.01)]))
-    assert stacking.stack(log_p, np.ones(400))[0] > 0.97
+    assert members.stack(log_p, np.ones(400))[0] > 0.97
 
 
 def test_the_weights_of_a_column_follow_its_own_answers() -> None:
     shared = np.asarray([0.7, 0.2, 0.1])
     few, many = (np.log(np.tile([[0.1], [0.1], [0.9]], n)) for n in (2, 400))
-    nothing = stacking.stack_column(np.zeros((3, 0)), np.zeros(0), shared)
-    np.testing.assert_allclose(nothing, stacking.SHARED * shared + (1 - stacking.SHARED) / 3)
-    weak, strong = (stacking.stack_column(each, np.ones(each.shape[1]), shared) for each in (few, many))
+    nothing = members.stack_column(np.zeros((3, 0)), np.zeros(0), shared)
+    np.testing.assert_allclose(nothing, members.SHARED * shared + (1 - members.SHARED) / 3)
+    weak, strong = (members.stack_column(each, np.ones(each.shape[1]), shared) for each in (few, many))
     assert nothing[2] < weak[2] < 0.6 < 0.97 < strong[2]
 
 
 def test_the_exponent_of_a_kind_follows_its_own_answers() -> None:
-    logs = np.log(stacking.POWERS)
+    logs = np.log(members.POWERS)
     about = {"few": -2.0 * (logs - 0.4) ** 2, "many": -500.0 * (logs - 0.1) ** 2, "others": -500.0 * (logs + 0.1) ** 2}
-    shared, found = stacking.calibrate(about)
+    shared, found = members.calibrate(about)
     assert shared == pytest.approx(1.0, abs=0.01)
     assert found["many"] == pytest.approx(np.exp(0.1), rel=0.02)
     assert found["others"] == pytest.approx(np.exp(-0.1), rel=0.02)
     assert shared <= found["few"] < np.exp(0.15), "few answers do not pull it far from the others"
-    assert set(stacking.calibrate({"few": about["few"]})[1]) == {"few"}
+    assert set(members.calibrate({"few": about["few"]})[1]) == {"few"}
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])

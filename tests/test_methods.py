@@ -9,9 +9,9 @@ import pytest
 
 import thurbo as tb
 from tests.small import make_params
-from thurbo.constraints import Gauge
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.rbm import Params
 from thurbo.queries import methods, score
-from thurbo.rbm import Params
 
 NUMBERS, CHOICES = ("a", "b", "c"), ("u", "v", "w")
 SCHEMA = tb.Schema({

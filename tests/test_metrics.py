@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, kendalltau
 from sklearn.metrics import ndcg_score
 
-from thurbo.analysis import metrics
+from thurbo import metrics
 from thurbo.errors import ThurboError
 
 CHANCE = 2e-5

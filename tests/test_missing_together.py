@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from thurbo.columns import Answered
-from thurbo.io.table import as_table
-from thurbo.schema.missing_together import missing_together, with_answered
+from thurbo.table.columns import Answered
+from thurbo.table.io.frames import as_table
+from thurbo.table.schema.schema import missing_together, with_answered
 
 NAME = "answered: a and 1 more"
 

@@ -15,17 +15,17 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 from tests.small import EITHER, RUNS_LONG, UNOBSERVED, ask
-from thurbo import rbm
-from thurbo.constraints import Box, BoxRegion, Gauge, Levels, OneOf, Order, SomeBoxes
-from thurbo.constraints.joint import JointRegion
-from thurbo.evidence import Evidence
-from thurbo.inference import gibbs
-from thurbo.inference.likelihood import log_evidence_exact
-from thurbo.inference.posterior import expectation, hidden_probability
-from thurbo.learning import objective
-from thurbo.learning.masking import Cells
-from thurbo.learning.plan import Plan
-from thurbo.rbm import Params
+from thurbo.fit import objective
+from thurbo.fit.masking import RandomCells
+from thurbo.fit.planning import Plan
+from thurbo.latent import rbm
+from thurbo.latent.constraints import Box, BoxRegion, Gauge, Levels, OneOf, Order, SomeBoxes
+from thurbo.latent.constraints.base import JointRegion
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference import gibbs
+from thurbo.latent.inference.likelihood import log_evidence_exact
+from thurbo.latent.inference.posterior import expectation, hidden_probability
+from thurbo.latent.rbm import Params
 
 # Sites: 0 measured, 1 ordinal, 2-4 a category of three, 5-7 a ranking of three, 8 binary.
 N_SITES, N_HIDDEN = 9, 2
@@ -225,7 +225,7 @@ def test_hidden_cells_of_coupled_evidence_are_conditioned_on_the_others():
     ours, rest = ask(region, "mass_of_masked", mean, deviation, hidden), ask(region, "release", hidden)
     masses = (ask(each, "log_mass", mean, deviation) for each in (region, rest))
     np.testing.assert_allclose(ours, np.subtract(*masses), atol=1e-8)
-    whole = jax.jit(Cells())(jax.random.key(1), evidence)
+    whole = jax.jit(RandomCells())(jax.random.key(1), evidence)
     np.testing.assert_allclose(
         region.mass_of_masked(mean, deviation, whole, whole=True),
         region.mass_of_masked(mean, deviation, whole),
@@ -238,7 +238,7 @@ def test_hidden_cells_of_coupled_evidence_are_conditioned_on_the_others():
 def test_objectives_have_finite_right_gradients_over_mixed_rows(unobserved):
     params, evidence = make_params(), make_evidence(unobserved)
     plan = Plan(unobserved=unobserved, n_mean_field_steps=3)
-    hidden = Cells()(jax.random.key(0), evidence)
+    hidden = RandomCells()(jax.random.key(0), evidence)
     together = np.asarray(hidden)[:, 2:5]
     assert (together.all(axis=1) | ~together.any(axis=1)).all()
     for value in (

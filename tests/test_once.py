@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from thurbo._once import _turns, cached_property
+from thurbo._concurrency import _turns, cached_property
 
 LONG = 30.0  # seconds after which a thread is thought to wait for ever
 

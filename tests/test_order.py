@@ -12,11 +12,11 @@ from scipy.special import gammaln, log_softmax
 from scipy.stats import multivariate_normal
 
 from tests.small import FEWER, ask
-from thurbo.constraints import Constraint, Gauge, Region
-from thurbo.constraints.masses import tiers
-from thurbo.constraints.one_of import OneOf
-from thurbo.constraints.order import CLOSER_SCALE, Order, OrderRegion, consecutive
-from thurbo.normal import truncnorm
+from thurbo.latent import truncnorm
+from thurbo.latent.constraints import Constraint, Gauge, Region
+from thurbo.latent.constraints.grouped import consecutive
+from thurbo.latent.constraints.order import CLOSER_SCALE, OneOf, Order, OrderRegion
+from thurbo.latent.masses import orders
 
 GAUGE = Gauge(jnp.zeros((1, 0)), jnp.ones(1))
 SMALLEST_P = 2e-5
@@ -465,10 +465,10 @@ def test_the_closed_form_of_gumbel_slopes_is_the_gradient(has_ties):
 
     def total(mean):
         here = tier[:, :, None, :] == jnp.arange(depth, dtype=tier.dtype)[None, None, :, None]
-        return jnp.where(tier.max(axis=-1) > 0, tiers.log_mass_gumbel(mean, here), 0.0).sum()
+        return jnp.where(tier.max(axis=-1) > 0, orders.log_mass_gumbel(mean, here), 0.0).sum()
 
-    slope = tiers.slopes_gumbel(mean, tier, depth, has_ties)
+    slope = orders.slopes_gumbel(mean, tier, depth, has_ties)
     slope = jnp.where((tier.max(axis=-1) > 0)[:, :, None], slope, 0.0)
     np.testing.assert_allclose(slope, jax.grad(total)(mean), atol=1e-12)
-    again = jax.grad(lambda m: tiers.slopes_gumbel(m, tier, depth, has_ties)[..., 0].sum())(mean)
+    again = jax.grad(lambda m: orders.slopes_gumbel(m, tier, depth, has_ties)[..., 0].sum())(mean)
     assert np.isfinite(again).all()

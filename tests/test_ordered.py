@@ -13,12 +13,12 @@ import pytest
 import thurbo as tb
 from tests.column_cases import cells_of
 from tests.known import PARTIES, SCHEMA, TRUST, Oracle, known_model, known_params
-from thurbo import cli
+from thurbo.app import cli
+from thurbo.app.report.cards import question_records
+from thurbo.app.report.wording import read_answers
 from thurbo.errors import SchemaError, ThurboError
-from thurbo.io.codebook import Codebook
 from thurbo.predict.evaluate import masked as evaluate
-from thurbo.report.question_cards import question_records
-from thurbo.report.responses import read_answers
+from thurbo.table.io.codebook import Codebook
 
 LEVELS = ("none", "some", "much", "all")
 ORDERED = SCHEMA | {"party": tb.Categorical(PARTIES, ordered=True)}

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.constraints import Box, Gauge, Order
-from thurbo.evidence import pack as packing
+from thurbo.latent import packing
+from thurbo.latent.constraints import Box, Gauge, Order
 from thurbo.queries import distributions
 
 

@@ -10,24 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-
-import thurbo as tb
-from thurbo.constraints import Gauge, Order
-from thurbo.constraints.grouped import Groups, runs_of
-from thurbo.evidence import Evidence
-from thurbo.evidence import pack as packing
-from thurbo.evidence import padding as paddings
-from thurbo.evidence.buckets import Buckets
-from thurbo.evidence.padding import Padding
-from thurbo.learning import members, settings, trainer
-from thurbo.learning import objective as objectives
-from thurbo.learning.fit import Data
-from thurbo.learning.masking import Cells
-from thurbo.learning.plan import Plan
 from thurbo.queries.features import How
 from thurbo.queries.question import Question
-from thurbo.rbm import Params
-from thurbo.schema import Schema
+
+import thurbo as tb
+from thurbo.fit import members, planning, start, trainer
+from thurbo.fit import objective as objectives
+from thurbo.fit.fitting import Data
+from thurbo.fit.masking import RandomCells
+from thurbo.fit.planning import Plan
+from thurbo.latent import packing
+from thurbo.latent.constraints import Gauge, Order
+from thurbo.latent.constraints.grouped import Groups, runs_of
+from thurbo.latent.evidence import Buckets, Evidence
+from thurbo.latent.packing import Padding
+from thurbo.latent.rbm import Params
+from thurbo.table.schema import Schema
 
 LABELS = {"party": "abc", "region": "ABCDEFGH", "news": "xyzw"}
 ITEMS = ["p", "q", "r"]
@@ -99,7 +97,7 @@ def test_what_is_added_changes_neither_the_objective_nor_its_gradient() -> None:
     padding, params = padding_of(own.evidence), random_params(own.schema)
     (evidence,) = own.evidence.buckets
     evidence = evidence.hide(np.zeros(evidence.observed.shape, bool), "marginalize")
-    masked = Cells()(jax.random.key(0), jax.tree.map(jnp.asarray, evidence))
+    masked = RandomCells()(jax.random.key(0), jax.tree.map(jnp.asarray, evidence))
     wide = jnp.asarray(padding.sites(np.asarray(masked).T, False).T)
     value, slope = objective(params, evidence, masked)
     padded_value, padded_slope = objective(padding.params(params), padding.evidence(evidence), wide)
@@ -116,16 +114,16 @@ def test_what_is_added_changes_neither_the_objective_nor_its_gradient() -> None:
     )
 
 
-def begun(own: Table) -> tuple[Padding, trainer.TrainState, trainer.Layout, Plan]:
+def begun(own: Table) -> tuple[Padding, trainer.TrainState, start.Layout, Plan]:
     """A member of a population before training, in the common shape."""
     chosen = {**_chosen(), "n_chains": 4}
     data, padding = Data(own.schema, own.blocks, own.evidence, np.ones(own.evidence.n_rows)), padding_of(own.evidence)
     key = jax.random.key(0)
-    return padding, *members._begun(key, chosen, data, (3, 2), members.Member(3, 1, 0.1), padding)
+    return padding, *members._begun(key, chosen, data, (3, 2), members.MemberSettings(3, 1, 0.1), padding)
 
 
 def _chosen() -> dict[str, Any]:
-    return settings.flat({**tb.TBM().get_params(), "objective": "multi-prediction"})
+    return planning.flat({**tb.TBM().get_params(), "objective": "multi-prediction"})
 
 
 def test_sites_that_are_added_stay_at_zero_and_rows_that_are_added_are_not_drawn() -> None:
@@ -133,7 +131,7 @@ def test_sites_that_are_added_stay_at_zero_and_rows_that_are_added_are_not_drawn
     padding, state, layout, plan = begun(own)
     rows = padding.table(own.evidence)
     (bucket,) = rows.buckets
-    assert bucket.n_rows == paddings.ROWS[0] > rows.n_rows == 40
+    assert bucket.n_rows == packing.ROWS[0] > rows.n_rows == 40
     other = jax.tree.map(
         lambda leaf: np.concatenate([leaf[:40], leaf[:1].repeat(len(leaf) - 40, axis=0)]), bucket.constraints
     )
@@ -222,7 +220,7 @@ def test_lists_large_tables_and_conditions_between_cells_keep_their_own_shape(mo
     schema = tb.Schema({"i": tb.Ratings()}).fit(lists)
     assert Padding.of(packing.pack(schema.compile(lists).values(), "exclude")) is None
     assert Padding.of(packing.pack(own.blocks.values(), "exclude")) is None
-    monkeypatch.setattr(paddings, "MOST_SLOTS", 20)
+    monkeypatch.setattr(packing, "MOST_SLOTS", 20)
     assert Padding.of(own.evidence) is None
 
 

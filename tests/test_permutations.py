@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from thurbo.constraints import Gauge, Order
-from thurbo.constraints.masses import permutations
+from thurbo.latent.constraints import Gauge, Order
+from thurbo.latent.masses import rankings
 
 GAUGE = Gauge(jnp.full((6, 1), jnp.inf, jnp.float32), jnp.ones(6, jnp.float32))
 SLOTS = ((0, 2, 3, 5, 4, -1),)  # one place is padding, slot 1 is no item of the order
@@ -46,7 +46,7 @@ def test_short_way_agrees_with_the_chains_except_where_no_state_likes_a_ranking(
     rng = np.random.default_rng(0)
     ranks = np.stack([rng.permutation(5) for _ in range(32)])
     ranks[4] = -1
-    means = rng.normal(size=(permutations.WORTHWHILE // 32, 6))
+    means = rng.normal(size=(rankings.WORTHWHILE // 32, 6))
     slopes, value, expected_slopes, expected = both_ways(ranks, means)
     assert (value != expected).any()  # another way
     np.testing.assert_allclose(value, expected, atol=1e-4)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import thurbo as tb
 from thurbo.errors import ThurboError
-from thurbo.io.preflib import Preferences, read_orders, write_orders
+from thurbo.table.io.long import Preferences, read_orders, write_orders
 
 NEW = """# FILE NAME: 00000-00000001.toi
 # TITLE: Lunch

@@ -10,10 +10,9 @@ import pytest
 
 import thurbo as tb
 from tests.known import SCHEMA, known_model
-from thurbo.learning import clock as timing
-from thurbo.learning import monitor
-from thurbo.learning.monitor import Standing
-from thurbo.report.times import time_words
+from thurbo.app.report.wording import time_words
+from thurbo.fit import course
+from thurbo.fit.course import Standing
 
 EPOCH = {"epoch": 1, "objective": -0.5, "seconds": 1.0}
 
@@ -27,7 +26,7 @@ class Terminal(io.StringIO):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that stands still until it is told the time."""
     now = [100.0]
-    monkeypatch.setattr(monitor, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(course, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
@@ -69,8 +68,8 @@ def test_a_new_stage_begins_a_new_count(clock: list[float]) -> None:
 def test_a_log_file_gets_lines_while_nothing_happens(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(monitor, "EVERY", 0.02)
-    with monitor.progress(2, True) as told:
+    monkeypatch.setattr(course, "EVERY", 0.02)
+    with course.progress(2, True) as told:
         assert capsys.readouterr().err == "0:00:00 fitting 0/2 starting\n"  # at once
         time.sleep(0.3)
         assert len(capsys.readouterr().err.splitlines()) >= 2
@@ -83,7 +82,7 @@ def test_a_log_file_gets_lines_while_nothing_happens(
 
 @pytest.mark.parametrize("verbose", [False, "auto"])
 def test_nobody_is_told_who_did_not_ask(capsys: pytest.CaptureFixture[str], verbose: bool | str) -> None:
-    with monitor.progress(2, verbose) as told:
+    with course.progress(2, verbose) as told:
         told(EPOCH)
     assert capsys.readouterr().err == ""
 
@@ -92,7 +91,7 @@ def test_a_terminal_gets_a_bar_of_every_stage(monkeypatch: pytest.MonkeyPatch) -
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with monitor.progress(2, "auto") as told:
+    with course.progress(2, "auto") as told:
         told({"stage": "predicting", "done": 3, "of": 17, "figure": "4 hidden units"})
         time.sleep(0.15)  # bars are drawn ten times a second
         told({"stage": "fitting", "done": 0, "of": 2, "figure": "compiling"})
@@ -120,9 +119,9 @@ def test_predictions_of_several_columns_show_progress(capsys: pytest.CaptureFixt
 
 def test_the_whole_time_is_told_by_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(course, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     seen: list[dict[str, Any]] = []
-    timer = timing.Clock()
+    timer = course.Clock()
     now[0] = 3.0  # the table was read
     told = timer.watch(seen.append)
     told({"stage": "fitting", "done": 0, "of": 3, "figure": "compiling"})

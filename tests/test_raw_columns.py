@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.columns import column_from_dict
-from thurbo.columns.amounts import amount, days
 from thurbo.errors import SchemaError, SchemaWarning
-from thurbo.schema.guess.isolated import Values, isolated
+from thurbo.table.columns import column_from_dict
+from thurbo.table.columns.numbers import amount, days
+from thurbo.table.guess.infer import NumberCounts, isolated
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -120,8 +120,10 @@ def test_weak_codes_count_where_other_columns_share_them() -> None:
 
 
 def test_codes_are_found_by_values_and_counts_alone() -> None:
-    assert isolated({"q": Values([1.0, 2.0, 3.0, 9.0], [20, 20, 20, 3])}) == {"q": {9.0: "far from the other values"}}
-    assert isolated({"q": Values([1.0, 2.0, 3.0, 9.0], [20, 20, 2, 3])}) == {}
+    assert isolated({"q": NumberCounts([1.0, 2.0, 3.0, 9.0], [20, 20, 20, 3])}) == {
+        "q": {9.0: "far from the other values"}
+    }
+    assert isolated({"q": NumberCounts([1.0, 2.0, 3.0, 9.0], [20, 20, 2, 3])}) == {}
 
 
 def test_missing_codes_of_a_whole_table() -> None:

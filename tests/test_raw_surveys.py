@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from thurbo.cli import main
+from thurbo.app.cli import main
 from thurbo.errors import SchemaWarning
 
 HERE = Path(__file__).parent / "data" / "surveys"

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from tests.small import make_params, to_oracle
-from thurbo import rbm, whitening
+from thurbo.latent import rbm
 
 
 def test_energy_is_eq_2_term_by_term():
@@ -109,8 +109,8 @@ def test_sums_over_pairs_of_factors_are_those_over_all_of_them(n):
 
     def once(v, seen, half):
         covariance = jnp.einsum("rfg,rfh->rgh", half, half)
-        gram = whitening.unpacked(seen @ whitening.pairs(v))
-        variance = whitening.counted(covariance) @ whitening.pairs(v).T
+        gram = rbm.unpacked(seen @ rbm.pairs(v))
+        variance = rbm.counted(covariance) @ rbm.pairs(v).T
         return (weight * gram).sum() + (seen * variance**2).sum(), (gram, variance)
 
     def of_all(v, seen, half):
@@ -128,14 +128,14 @@ def test_a_whitener_inverts_the_cholesky_factor_and_knows_its_slope(n):
     rng = np.random.default_rng(n)
     half = rng.normal(size=(3, n, 2 * n))
     matrix = jnp.asarray(half @ half.transpose(0, 2, 1) / n + np.eye(n))
-    whiten = jax.jit(whitening.whitener)
+    whiten = jax.jit(rbm.whitener)
     ours = np.asarray(whiten(matrix))
     np.testing.assert_allclose(ours, np.linalg.inv(np.linalg.cholesky(np.asarray(matrix))), rtol=1e-9, atol=1e-12)
     single = np.asarray(whiten(matrix.astype(jnp.float32)))
     np.testing.assert_allclose(single, ours, atol=2e-5)
     weight, turn = jnp.asarray(rng.normal(size=matrix.shape)), jnp.asarray(rng.normal(size=matrix.shape))
     turn = turn + jnp.swapaxes(turn, 1, 2)
-    value = jax.jit(lambda t: (whitening.whitener(matrix + t * turn) * weight).sum())
+    value = jax.jit(lambda t: (rbm.whitener(matrix + t * turn) * weight).sum())
     slope = jax.jit(jax.grad(value))
     expected = (value(1e-5) - value(-1e-5)) / 2e-5
     np.testing.assert_allclose(slope(0.0), expected, rtol=1e-6)
@@ -159,7 +159,7 @@ def test_ragged_sees_what_dense_sees():
 
 
 def test_log_partition_is_a_sum_over_all_states():
-    from thurbo.inference.likelihood import log_partition_exact
+    from thurbo.latent.inference.likelihood import log_partition_exact
 
     params = make_params(n_hidden=4)
     model = to_oracle(params)

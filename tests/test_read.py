@@ -21,14 +21,12 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import thurbo as tb
-from thurbo.io import files
-from thurbo.io import read as reading
-from thurbo.io.codebook import KEY, Codebook
-from thurbo.io.notes import Note
-from thurbo.io.text import find_separator
-from thurbo.io.write import as_text
+from thurbo.table.io import files
+from thurbo.table.io import read_write as reading
+from thurbo.table.io.codebook import KEY, Codebook, Note
+from thurbo.table.io.text import as_text, find_separator
 
-STARWARS = Path(tb.__file__).parent / "datasets" / "starwars.csv"
+STARWARS = Path(tb.__file__).parent / "table" / "datasets" / "starwars.csv"
 AGREE = {1.0: "Disagree", 2.0: "Neither", 3.0: "Agree", 8.0: "Don't know", 9.0: "Refused"}
 SURVEY = pd.DataFrame(
     {
@@ -314,12 +312,12 @@ def test_the_bundled_survey_is_read_with_both_header_rows() -> None:
     kinds = {type(column).__name__ for column in schema.values()}
     assert kinds == {"Id", "Binary", "MultiSelect", "Ranking", "Ordinal", "Banded", "Categorical"}
     favourable = schema["Han Solo"]
-    assert favourable.labels == tb.datasets.starwars.FAVOURABILITY
+    assert favourable.labels == tb.datasets.FAVOURABILITY
     assert favourable.missing == (("Unfamiliar (N/A)", "Unfamiliar (N/A)"),)
     assert schema.titles["Han Solo"].startswith("Please state whether")
-    assert schema["Age"].labels == tb.datasets.starwars.AGES
-    assert schema["Household Income"].labels == tb.datasets.starwars.INCOMES
-    assert schema["Education"].labels == tb.datasets.starwars.EDUCATIONS
+    assert schema["Age"].labels == tb.datasets.AGES
+    assert schema["Household Income"].labels == tb.datasets.INCOMES
+    assert schema["Education"].labels == tb.datasets.EDUCATIONS
     seen = next(column for column in schema.values() if isinstance(column, tb.MultiSelect))
     films = next(column for column in schema.values() if isinstance(column, tb.Ranking))
     assert [label[-18:] for label in seen.labels[:1]] == ["The Phantom Menace"]

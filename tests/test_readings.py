@@ -9,15 +9,15 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from thurbo.queries.features import How
+from thurbo.queries.question import Question, without
 
 import thurbo as tb
 from thurbo.estimators import population, readings
-from thurbo.evidence import pack as packing
-from thurbo.io.table import as_table
-from thurbo.learning import members
+from thurbo.fit import members
+from thurbo.latent import packing
 from thurbo.queries import distributions
-from thurbo.queries.features import How
-from thurbo.queries.question import Question, without
+from thurbo.table.io.frames import as_table
 
 N = 240
 
@@ -111,4 +111,4 @@ def test_idle_cores_compile_what_members_are_asked(monkeypatch: pytest.MonkeyPat
         own.append(distributions._all_moments.n_compiled)
     assert counts[False][0] == 0
     assert counts[True][0] == counts[True][1] == counts[False][1] > 0
-    assert readings.size([members.Member(3, 0, 0.0), members.Member(0, 4, 0.0)]) == (3, 4)
+    assert readings.size([members.MemberSettings(3, 0, 0.0), members.MemberSettings(0, 4, 0.0)]) == (3, 4)

@@ -12,12 +12,12 @@ import pytest
 from scipy.stats import chi2
 
 import thurbo as tb
-from thurbo import rbm
-from thurbo.constraints import Context, Gauge, RepeatedChoice
-from thurbo.constraints.repeated_choice import NOISE_SCALE, draw_orders
-from thurbo.evidence import Evidence
-from thurbo.inference.likelihood import log_evidence_exact
-from thurbo.rbm import Params
+from thurbo.latent import rbm
+from thurbo.latent.constraints import Context, Gauge, RepeatedChoice
+from thurbo.latent.constraints.repeated_choice import NOISE_SCALE, draw_orders
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference.likelihood import log_evidence_exact
+from thurbo.latent.rbm import Params
 
 N = 4
 ORDERS = np.array(list(permutations(range(N))))  # the best item first

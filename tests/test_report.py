@@ -16,20 +16,19 @@ import numpy as np
 import pytest
 
 import thurbo as tb
+from thurbo.app.report import maps as embedding_module
+from thurbo.app.report import render, summary
+from thurbo.app.report.cards import describe_factors, describe_units
+from thurbo.app.report.maps import embed, row_map
+from thurbo.app.report.pictures import palette
+from thurbo.app.report.wording import BRIEF, both_ends, briefs, clipped, percent, read_answers
 from thurbo.errors import SchemaError
-from thurbo.io.table import as_table
 from thurbo.predict.dependence import Dependence
 from thurbo.predict.scaling import scaled
 from thurbo.predict.segments import Segments, segments
-from thurbo.report import embedding as embedding_module
-from thurbo.report import render, summary
-from thurbo.report.embedding import embed
-from thurbo.report.pictures import palette
-from thurbo.report.responses import Answers, read_answers
-from thurbo.report.row_map import row_map
-from thurbo.report.units import describe_factors, describe_units
-from thurbo.report.wording import BRIEF, both_ends, briefs, clipped, percent
-from thurbo.schema.question_texts import question_texts
+from thurbo.table.columns.forms.form import Answers
+from thurbo.table.io.frames import as_table
+from thurbo.table.schema.descriptions import question_texts
 
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 
@@ -38,7 +37,7 @@ LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 def two_segments() -> Iterator[None]:
     """Two segments, if the rows are different: the rows of fake models are of two kinds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("thurbo.queries.segments.MOST_SEGMENTS", 2)
+        patch.setattr("thurbo.predict.segments.segments.MOST_SEGMENTS", 2)
         yield
 
 

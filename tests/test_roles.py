@@ -20,17 +20,17 @@ from scipy.stats import norm
 
 import thurbo as tb
 from tests.column_cases import cells_of
-from thurbo.columns import parse_given
-from thurbo.columns.forms import marginals
-from thurbo.columns.normal_scores import distribution
-from thurbo.constraints import Gauge
 from thurbo.errors import SchemaError
-from thurbo.io.table import as_table
-from thurbo.learning import fit as fitting
-from thurbo.queries import score
+from thurbo.fit import fitting
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.rbm import Params
 from thurbo.predict.evaluate import baseline
 from thurbo.predict.evaluate import masked as evaluate
-from thurbo.rbm import Params
+from thurbo.queries import score
+from thurbo.table.columns import parse_given
+from thurbo.table.columns.forms import form
+from thurbo.table.columns.numbers import distribution
+from thurbo.table.io.frames import as_table
 
 BANDS = {"young": (None, 30), "middle": (30, 60), "old": (65, None)}
 ENDS = {"young": (-np.inf, 30), "middle": (30, 60), "old": (65, np.inf)}
@@ -246,19 +246,19 @@ def test_a_normal_distribution_is_fitted_to_numbers_and_intervals() -> None:
     z = rng.normal(0.3, 0.8, 4000)
     censored = z > 0.3
     lower, upper = np.where(censored, 0.3, z), np.where(censored, np.inf, z)
-    assert marginals.normal(lower, upper, np.ones(4000)) == pytest.approx((0.3, 0.8), abs=0.05)
-    assert abs(marginals.spread(z[~censored])[0] - 0.3) > 0.5
+    assert form.normal(lower, upper, np.ones(4000)) == pytest.approx((0.3, 0.8), abs=0.05)
+    assert abs(form.spread(z[~censored])[0] - 0.3) > 0.5
     band = np.floor(z)
-    assert marginals.normal(band, band + 1, np.ones(4000)) == pytest.approx((0.3, 0.8), abs=0.05)
-    assert marginals.normal(z, z, np.ones(4000)) == marginals.spread(z)
+    assert form.normal(band, band + 1, np.ones(4000)) == pytest.approx((0.3, 0.8), abs=0.05)
+    assert form.normal(z, z, np.ones(4000)) == form.spread(z)
     counts = np.where(np.arange(4000) < 2000, 3.0, 0.0)
-    once = marginals.normal(band[:2000], band[:2000] + 1, np.ones(2000))
-    assert marginals.normal(band, band + 1, counts) == pytest.approx(once, abs=1e-3)
+    once = form.normal(band[:2000], band[:2000] + 1, np.ones(2000))
+    assert form.normal(band, band + 1, counts) == pytest.approx(once, abs=1e-3)
     for low, high in ((1.0, np.inf), (-np.inf, -1.0), (0.2, 0.21)):  # nothing that could be fitted
-        assert np.isfinite(marginals.normal(np.full(3, low), np.full(3, high), np.ones(3))).all()
+        assert np.isfinite(form.normal(np.full(3, low), np.full(3, high), np.ones(3))).all()
     tails = np.asarray([(30.0, 31.0), (-31.0, -30.0), (-np.inf, 1.0), (2.0, np.inf)])
     exact = [norm.logsf(30.0), norm.logsf(30.0), norm.logcdf(1.0), norm.logsf(2.0)]
-    np.testing.assert_allclose(marginals.log_between(*tails.T), exact, rtol=1e-9)
+    np.testing.assert_allclose(form.log_between(*tails.T), exact, rtol=1e-9)
 
 
 # ---- roles
@@ -329,8 +329,8 @@ def test_the_unit_of_weights_does_not_matter(model: tb.TBM, frame: pd.DataFrame)
 
 def test_yardsticks_are_weighted_and_never_see_rows_without_weight() -> None:
     code, weight = np.asarray([0, 1, 1, -1]), np.asarray([4.0, 2.0, 2.0, 9.0])
-    np.testing.assert_allclose(marginals.shares(code, 2, weight), [0.5, 0.5])
-    assert marginals.spread(np.asarray([0.0, 4.0]), np.asarray([3.0, 1.0])) == pytest.approx((1.0, np.sqrt(3.0)))
+    np.testing.assert_allclose(form.shares(code, 2, weight), [0.5, 0.5])
+    assert form.spread(np.asarray([0.0, 4.0]), np.asarray([3.0, 1.0])) == pytest.approx((1.0, np.sqrt(3.0)))
     rng = np.random.default_rng(0)
     inputs, asked = rng.normal(size=(80, 3)), np.arange(5)
     target = inputs @ [1.0, -1.0, 0.5] + rng.normal(size=80)

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.io.codebook import Codebook
+from thurbo.table.io.codebook import Codebook
 
 N_ROWS = 60
 GRADES = ["low", "fair", "high"]  # in alphabetical order they would be another scale

@@ -20,12 +20,11 @@ from scipy.stats import binomtest, norm
 
 import thurbo as tb
 from tests.oracle import log_interval
-from thurbo.constraints import Gauge
-from thurbo.explorer import Session
-from thurbo.io.codebook import KEY, Codebook
-from thurbo.io.notes import Note
-from thurbo.rbm import Params
-from thurbo.report import render, summary
+from thurbo.app.explorer import Session
+from thurbo.app.report import render, summary
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.rbm import Params
+from thurbo.table.io.codebook import KEY, Codebook, Note
 
 N = 300
 TRUST = ("none", "some", "a lot")

@@ -16,15 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from thurbo.queries.tilted_numbers import bands
 
 import thurbo as tb
 from tests.column_cases import cells_of
-from thurbo.columns import Bounded, Continuous, at_least, at_most, between, normal_scores
-from thurbo.columns.forms import NumberForm, RoundedForm
-from thurbo.columns.normal_scores import frequent_and_even, scores_of_rounded
 from thurbo.errors import SchemaError
-from thurbo.queries.tilted_numbers import bands
-from thurbo.schema import Schema
+from thurbo.table.columns import Bounded, Continuous, at_least, at_most, between
+from thurbo.table.columns import numbers as column_numbers
+from thurbo.table.columns.forms import NumberForm, RoundedForm
+from thurbo.table.columns.numbers import frequent_and_even, scores_of_rounded
+from thurbo.table.schema import Schema
 
 TRANSFORMS: list[Any] = [None, "log", "rank-normal"]
 
@@ -55,7 +56,7 @@ def table_of(seed: int, decimals: int, n: int = 400) -> np.ndarray:
 
 def all_knots() -> Any:
     """Without the limit on the number of knots, by which rare numbers become smooth."""
-    return patch.object(normal_scores, "_n_knots", lambda n: 10_000)
+    return patch.object(column_numbers, "_n_knots", lambda n: 10_000)
 
 
 def fitted(cells: Any, **chosen: Any) -> Any:
@@ -164,7 +165,7 @@ def test_divided_answers_are_self_consistent(seed: int) -> None:
     low = rng.integers(-3, 10, 25) - 0.5
     high = np.where(rng.random(25) < 0.3, np.inf, low + rng.integers(2, 6, 25))
     low = np.where((rng.random(25) < 0.3) & np.isfinite(high), -np.inf, low)
-    values, count = normal_scores._counted(numbers, 1.0, low, high, None)
+    values, count = column_numbers._counted(numbers, 1.0, low, high, None)
     assert count.sum() == pytest.approx(85)
     inside = (values >= low[:, None]) & (values <= high[:, None])
     part = inside * count / (inside @ count)[:, None]

@@ -12,9 +12,9 @@ from scipy.stats import kstest, norm
 
 from tests.column_cases import cells_of
 from tests.known_ask import KnownAsk, asked
-from thurbo.columns import Block, Continuous, at_least, between
-from thurbo.columns.forms import RoundedForm
-from thurbo.columns.forms.marginals import Normal, normal
+from thurbo.table.columns import Block, Continuous, at_least, between
+from thurbo.table.columns.forms import RoundedForm
+from thurbo.table.columns.forms.form import Normal, normal
 
 N = 60
 

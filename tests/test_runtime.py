@@ -47,7 +47,7 @@ def _error(output: str) -> float:
 
 
 def test_sums_are_right_once_thurbo_is_loaded() -> None:
-    assert _error(_run("import thurbo.rbm" + SUM)) < 1e-4
+    assert _error(_run("import thurbo.latent.rbm" + SUM)) < 1e-4
     assert _error(_run("import jax, thurbo; thurbo.TBM" + SUM)) < 1e-4  # JAX imported first, but not used
 
 

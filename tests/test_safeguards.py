@@ -9,12 +9,12 @@ import pytest
 
 import thurbo as tb
 from tests.small import make_evidence, make_params, n_cuts_of
-from thurbo import rbm
 from thurbo.errors import ThurboError
-from thurbo.inference.meanfield import mean_field
-from thurbo.learning import objective, phases, settings, sizes
-from thurbo.learning.plan import Plan
-from thurbo.learning.start import Layout
+from thurbo.fit import fitting, objective, planning
+from thurbo.fit.planning import Plan
+from thurbo.fit.start import Layout
+from thurbo.latent import rbm
+from thurbo.latent.inference.meanfield import mean_field
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +24,14 @@ def model():
 
 
 def chosen(**changed):
-    return settings.flat(tb.TBM(**changed).get_params(deep=False))
+    return planning.flat(tb.TBM(**changed).get_params(deep=False))
 
 
 @pytest.mark.parametrize("form", ["average", "samples"])
 def test_sparsity_from_draws_has_the_slopes_of_the_paper(model, form):
     params, evidence = model
     plan = Plan(positive_phase="gibbs", sparsity_weight=1.0, sparsity_form=form, n_positive_steps=3)
-    state = jax.jit(phases.positive, static_argnames="plan")(jax.random.key(0), params, evidence, plan=plan)
+    state = jax.jit(objective.positive, static_argnames="plan")(jax.random.key(0), params, evidence, plan=plan)
     assert state.draws.shape == (1 if form == "average" else 3, 6, 6)
     slope = jax.jit(jax.grad(lambda p: objective.sparsity(p, evidence, state, 0.1).sum()))(params)
     pull = [0.1 - jax.nn.sigmoid(rbm.hidden_logits(params, x)) for x in state.draws]
@@ -44,7 +44,7 @@ def test_sparsity_from_draws_has_the_slopes_of_the_paper(model, form):
 def test_the_average_form_is_the_mean_of_the_draws(model):
     params, evidence = model
     plans = [Plan(positive_phase="gibbs", sparsity_weight=1.0, sparsity_form=f) for f in ("average", "samples")]
-    positive = jax.jit(phases.positive, static_argnames="plan")
+    positive = jax.jit(objective.positive, static_argnames="plan")
     average, samples = (positive(jax.random.key(1), params, evidence, plan).draws for plan in plans)
     np.testing.assert_allclose(average[0], samples.mean(axis=0), rtol=1e-9)
 
@@ -70,19 +70,19 @@ def test_settings_out_of_range_are_named(name, value):
 
 
 def test_sizes_of_a_single_model_follow_a_rule():
-    assert sizes.by_rule(chosen(), 300, 40) == (15, 0)
-    assert sizes.by_rule(chosen(), 5000, 40) == (40, 0)
-    assert sizes.by_rule(chosen(), 5000, 400) == (50, 0)
-    assert sizes.by_rule(chosen(n_factors=3), 5000, 40) == (40, 3)
-    assert sizes.by_rule(chosen(n_hidden=20), 5000, 40) == (20, 0)
-    assert sizes.by_rule(chosen(n_hidden=20, n_factors=3), 5000, 40) == (20, 3)
-    few, _ = sizes.by_rule(chosen(objective="exact"), 5000, 40)
-    assert few == (sizes.ENUMERATED_ON_CPU if jax.default_backend() == "cpu" else sizes.ENUMERATED)
+    assert fitting.by_rule(chosen(), 300, 40) == (15, 0)
+    assert fitting.by_rule(chosen(), 5000, 40) == (40, 0)
+    assert fitting.by_rule(chosen(), 5000, 400) == (50, 0)
+    assert fitting.by_rule(chosen(n_factors=3), 5000, 40) == (40, 3)
+    assert fitting.by_rule(chosen(n_hidden=20), 5000, 40) == (20, 0)
+    assert fitting.by_rule(chosen(n_hidden=20, n_factors=3), 5000, 40) == (20, 3)
+    few, _ = fitting.by_rule(chosen(objective="exact"), 5000, 40)
+    assert few == (fitting.ENUMERATED_ON_CPU if jax.default_backend() == "cpu" else fitting.ENUMERATED)
 
 
 def test_units_out_of_use_stay_at_zero():
     state = _start(n_hidden=4, n_factors=2)
-    cut, layout = sizes.cut(state, Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0)), 3, 1)
+    cut, layout = fitting.cut(state, Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0)), 3, 1)
     assert (np.asarray(cut.learnable.weights)[:, 3] == 0).all()
     assert (np.asarray(cut.learnable.loadings)[:, 1] == 0).all()
     assert layout.active_hidden.tolist() == [True] * 3 + [False]

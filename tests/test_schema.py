@@ -21,7 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.column_cases import CASES
-from thurbo.columns import (
+from thurbo.errors import SchemaError, SchemaWarning
+from thurbo.table.columns import (
     Binary,
     Categorical,
     Column,
@@ -35,8 +36,7 @@ from thurbo.columns import (
     one_of,
     prefers,
 )
-from thurbo.errors import SchemaError, SchemaWarning
-from thurbo.schema import Schema
+from thurbo.table.schema import Schema
 
 FRAME = pd.DataFrame({"age": [30.5, 41.0, None], "fan": ["Yes", None, "No"], "trust": ["none", "some", None]})
 SCHEMA = Schema({"age": Continuous(), "fan": Binary(), "id": Ignore("x"), "trust": Ordinal(["none", "some", "a lot"])})

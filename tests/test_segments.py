@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
+from thurbo.queries.predict import from_latent
 
 import thurbo as tb
 from tests.known import SCHEMA as KNOWN
 from tests.known import known_model
-from thurbo import report
+from thurbo.app import report
+from thurbo.app.explorer import Session
 from thurbo.errors import ThurboError
-from thurbo.explorer import Session
-from thurbo.io.table import as_table
-from thurbo.queries.predict import from_latent
 from thurbo.predict.segments import Segments, segments
+from thurbo.table.io.frames import as_table
 
 CENTRES = np.asarray([[0.0, 0.0, 5.0], [6.0, 0.0, 0.0], [0.0, 6.0, -5.0]])
 SIZES = (60, 90, 150)
@@ -226,7 +226,7 @@ def test_the_same_seed_gives_the_same_segments(planted: Planted) -> None:
 
 
 def test_the_number_and_the_verdict_depend_on_the_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thurbo.queries.segments.MOST_SEGMENTS", 4)
+    monkeypatch.setattr("thurbo.predict.segments.segments.MOST_SEGMENTS", 4)
     model = known_model()
     frame = model.sample(120, random_state=0)
     found = [model.segments(frame, random_state=seed) for seed in (None, 1)]

@@ -14,9 +14,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import thurbo as tb
-from thurbo.columns import column_from_dict
-from thurbo.learning import course, settings
-from thurbo.learning.masking import Cells, Neighbours, Rectangles
+from thurbo.fit import course, planning
+from thurbo.fit.masking import Neighbours, RandomCells, Rectangles
+from thurbo.table.columns import column_from_dict
 
 SCHEMA = {"a": tb.Binary(), "b": tb.Binary(), "c": tb.Binary()}
 
@@ -29,7 +29,7 @@ def frame() -> pd.DataFrame:
 
 
 def chosen(**parameters: Any) -> dict[str, Any]:
-    return settings.flat(tb.TBM(**parameters).get_params(deep=False))
+    return planning.flat(tb.TBM(**parameters).get_params(deep=False))
 
 
 def test_there_are_few_parameters() -> None:
@@ -56,7 +56,7 @@ def test_there_are_few_parameters() -> None:
     ],
 )
 def test_the_type_of_learning_decides_the_objective(parameters: dict[str, Any], objective: str) -> None:
-    assert settings.plan(chosen(**parameters), int(parameters.get("n_hidden", 4)), 0).objective == objective
+    assert planning.plan(chosen(**parameters), int(parameters.get("n_hidden", 4)), 0).objective == objective
 
 
 def test_a_contradiction_is_one_error(frame: pd.DataFrame) -> None:
@@ -68,13 +68,13 @@ def test_a_contradiction_is_one_error(frame: pd.DataFrame) -> None:
 
 def test_the_share_of_likelihood_depends_on_who_chose_prediction() -> None:
     for parameters, share in [({}, 0.1), ({"learning": tb.Prediction()}, 0.1), ({"objective": "multi-prediction"}, 0)]:
-        assert settings.plan(chosen(**parameters), 20, 0).likelihood_weight == share
-        assert settings.plan(chosen(**parameters), 20, 3).likelihood_weight == 0
+        assert planning.plan(chosen(**parameters), 20, 0).likelihood_weight == share
+        assert planning.plan(chosen(**parameters), 20, 3).likelihood_weight == 0
 
 
 def test_auto_is_the_default_value() -> None:
-    assert settings.plan(chosen(weight_decay="auto"), 4, 0) == settings.plan(chosen(), 4, 0)
-    assert chosen(learning_rate="auto")["learning_rate"] == chosen()["learning_rate"] == settings.AUTO["learning_rate"]
+    assert planning.plan(chosen(weight_decay="auto"), 4, 0) == planning.plan(chosen(), 4, 0)
+    assert chosen(learning_rate="auto")["learning_rate"] == chosen()["learning_rate"] == planning.AUTO["learning_rate"]
     for name, value in [("learning_rate", "fast"), ("weight_decay", -1.0), ("max_time", 0), ("max_time", "auto")]:
         with pytest.raises(tb.ThurboError, match=f"{name}={value!r} is not a number"):
             chosen(**{name: value})
@@ -119,7 +119,7 @@ class Foreign:
         tb.Exact(learn_cuts=False),
         tb.Likelihood(n_chains=int(np.int64(7)), max_norm=2.5),
         tb.Prediction(masking="neighbours", validation_fraction=0.2),
-        *(tb.Prediction(masking=each) for each in (Cells(least=0.2), Neighbours(3), Rectangles(1, 3))),
+        *(tb.Prediction(masking=each) for each in (RandomCells(least=0.2), Neighbours(3), Rectangles(1, 3))),
     ],
 )
 def test_settings_are_in_the_model_file(learning: Any, frame: pd.DataFrame, tmp_path: Path) -> None:
@@ -201,23 +201,23 @@ def test_the_rate_falls_within_the_time_that_is_left(frame: pd.DataFrame, monkey
 def test_many_hidden_units_of_a_table_are_sparse_and_trained_longer(
     given: dict[str, Any], rate: float, sparsity: float
 ) -> None:
-    chosen = settings.flat(tb.TBM(**given).get_params(deep=False))
-    table, lists = settings.of_columns(chosen, {}, False), settings.of_columns(chosen, {"presence": True}, False)
+    chosen = planning.flat(tb.TBM(**given).get_params(deep=False))
+    table, lists = planning.of_columns(chosen, {}, False), planning.of_columns(chosen, {"presence": True}, False)
     assert table["learning_rate"] == pytest.approx(rate)
-    assert settings.plan(table, given["n_hidden"], 0).sparsity_weight == pytest.approx(sparsity)
+    assert planning.plan(table, given["n_hidden"], 0).sparsity_weight == pytest.approx(sparsity)
     is_longer = given["n_hidden"] > 100 and "objective" not in given and "n_factors" not in given
-    assert settings.lengths(table, 60_000)[1] == (56 if is_longer else 21)
+    assert planning.lengths(table, 60_000)[1] == (56 if is_longer else 21)
     if "learning" not in given:  # lists are as with fewer units
-        assert settings.plan(lists, given["n_hidden"], 0).sparsity_weight == 0
-        assert settings.lengths(lists, 60_000)[1] == 21
+        assert planning.plan(lists, given["n_hidden"], 0).sparsity_weight == 0
+        assert planning.lengths(lists, 60_000)[1] == 21
 
 
 def test_likelihood_with_many_units_has_no_settings_of_features():
     """Sparse units and longer training are for many units whose objective is left open."""
     free, chosen = (
-        settings.of_columns(settings.flat(tb.TBM(n_hidden=500, learning=own).get_params(deep=False)), {}, False)
+        planning.of_columns(planning.flat(tb.TBM(n_hidden=500, learning=own).get_params(deep=False)), {}, False)
         for own in (None, tb.Likelihood())
     )
     assert free["sparsity_weight"] == pytest.approx(0.08)
-    assert free["auto_updates"] == settings.UPDATES_OF_MANY_UNITS
+    assert free["auto_updates"] == planning.UPDATES_OF_MANY_UNITS
     assert (chosen["sparsity_weight"], "auto_updates" in chosen) == ("auto", False)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.learning.settled import LEAST, TOLERANCE, unsettled
+from thurbo.fit.course import LEAST, TOLERANCE, unsettled
 
 
 def history(values: Any, name: str = "objective") -> list[dict[str, Any]]:

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from thurbo import report
-from thurbo.cli import main
-from thurbo.io import build
-from thurbo.io.table import as_table
-from thurbo.report.missing import missing_words
-from thurbo.schema.routing import not_applicable
+from thurbo.app import report
+from thurbo.app.cli import main
+from thurbo.app.report.wording import missing_words
+from thurbo.table.io import frames
+from thurbo.table.io.frames import as_table
+from thurbo.table.schema.routing import not_applicable
 
 N_COLUMNS = 8
 Simulation = Callable[[np.random.Generator], dict[str, np.ndarray]]
@@ -351,7 +351,7 @@ def test_a_model_file_keeps_skips(model: tb.TBM, tmp_path: Path) -> None:
 
 def test_an_empty_cell_of_a_sample_is_null_in_polars() -> None:
     cells = {"a": np.asarray([1.0, np.nan]), "b": np.asarray([True, None], object)}
-    made = build.frame("polars", cells)
+    made = frames.frame("polars", cells)
     assert made["a"].to_list() == [1.0, None]
     assert made["b"].to_list() == [True, None]
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import thurbo as tb
 from tests.column_cases import cells_of
-from thurbo.columns import Binary, Continuous, Ordinal, parse_given
-from thurbo.columns.statements import Interval, OneOfStatement, OrderStatement
 from thurbo.errors import SchemaError
+from thurbo.table.columns import Binary, Continuous, Ordinal, parse_given
+from thurbo.table.columns.statements import Interval, OneOfStatement, OrderStatement
 
 LEVELS = Ordinal(["none", "some", "much", "all"])
 RATING = Ordinal([1, 2, 4])

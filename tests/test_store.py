@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save as to_bytes
 
 import thurbo as tb
-from thurbo.io import store
+from thurbo.table.io import files
 
 SECRET = "Rumpelstilzchen lives here"
 
@@ -124,7 +124,7 @@ def test_the_file_holds_no_rows_and_no_code(model: tb.TBM, frame: pd.DataFrame, 
     # lowest and the highest are the range of predictions.
     heights = np.sort(frame["height"].dropna().to_numpy())[1:-1]
     assert not any(repr(float(value)).encode() in content or struct.pack("<d", value) in content for value in heights)
-    arrays, description = store.load(file)
+    arrays, description = files.load(file)
     params = {"site_bias", "weights", "hidden_bias", "loadings", "hidden_mean", "cuts", "scale"}
     assert set(arrays) == {*params, "seen_rows"}
     seen = arrays.pop("seen_rows")  # a number of 32 bits for each row, by which it is recognised
@@ -176,10 +176,10 @@ def test_a_flipped_bit_is_refused(file: Path) -> None:
 
 def rewritten(file: Path, change: Callable[[dict[str, np.ndarray], dict[str, Any]], None]) -> None:
     """The file as if `save` had written something else, checksum included."""
-    arrays, description = store.load(file)
+    arrays, description = files.load(file)
     arrays = dict(arrays)
     change(arrays, description)
-    store.save(file, arrays, description)
+    files.save(file, arrays, description)
 
 
 CHANGES: dict[str, Callable[[dict[str, np.ndarray], dict[str, Any]], Any]] = {
@@ -218,12 +218,12 @@ def test_foreign_files_are_refused(file: Path) -> None:
 
 
 def test_a_newer_format_is_refused_by_name(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays, description = store.load(file)
+    arrays, description = files.load(file)
     with monkeypatch.context() as patch:
-        patch.setattr(store, "FORMAT", store.FORMAT + 1)
-        store.save(file, arrays, description)
+        patch.setattr(files, "FORMAT", files.FORMAT + 1)
+        files.save(file, arrays, description)
     message = refused(file)
-    assert f"format {store.FORMAT + 1}" in message
+    assert f"format {files.FORMAT + 1}" in message
     assert "update thurbo" in message
     for strange in ("thurbo ²", "thurbo x", "thurbo ", "thurbo -1"):
         file.write_bytes(to_bytes(arrays, metadata={"format": strange, "description": "{}", "sha256": ""}))

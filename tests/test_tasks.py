@@ -16,10 +16,10 @@ from scipy.optimize import minimize
 from scipy.special import log_expit, log_ndtr, logsumexp, ndtr
 
 import thurbo as tb
-from thurbo.columns.block import Tasks
-from thurbo.constraints import Gauge, Pairwise
-from thurbo.constraints.masses import subsets
 from thurbo.errors import SchemaError, SchemaWarning
+from thurbo.latent.constraints import Gauge, Pairwise
+from thurbo.latent.masses import rankings
+from thurbo.table.columns.cells import Tasks
 
 FREE = tb.ListSettings(item_decay=0.0, presence=False)
 
@@ -227,7 +227,7 @@ def test_a_gumbel_order_with_ties_is_the_sum_over_ways_to_break_them(tier):
         if all(tier[a] >= tier[b] for a, b in itertools.pairwise(order)):
             left = [np.exp(utility[list(order[place:])]).sum() for place in range(len(order))]
             total += float(np.prod(np.exp(utility[list(order)]) / left))
-    found = subsets.log_mass(jnp.asarray(utility, jnp.float32)[None], jnp.asarray(tier)[None])
+    found = rankings.log_mass_with_ties(jnp.asarray(utility, jnp.float32)[None], jnp.asarray(tier)[None])
     assert float(found[0]) == pytest.approx(np.log(total), abs=1e-5)
 
 

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import chisquare
 
 from tests.small import make_params
-from thurbo import rbm
-from thurbo.inference import tempering
-from thurbo.inference.likelihood import hidden_states
+from thurbo.latent import rbm
+from thurbo.latent.inference import gibbs
+from thurbo.latent.inference.likelihood import hidden_states
 
 N_TEMPERATURES, N_CHAINS = 4, 4000
 
@@ -35,14 +35,14 @@ def counts(chains, states):
 def run():
     params = make_params(size=0.5)
     starts = jnp.zeros((N_TEMPERATURES * N_CHAINS, 3), params.weights.dtype)
-    moved = jax.jit(tempering.run, static_argnums=(3, 4))(jax.random.key(0), starts, params, 60, N_TEMPERATURES)
+    moved = jax.jit(gibbs.run_tempered, static_argnums=(3, 4))(jax.random.key(0), starts, params, 60, N_TEMPERATURES)
     return params, np.asarray(moved).reshape(N_TEMPERATURES, N_CHAINS, 3)
 
 
 @pytest.mark.parametrize("place", range(N_TEMPERATURES))
 def test_every_temperature_keeps_its_law(run, place):
     params, chains = run
-    tau = float(tempering.ladder(N_TEMPERATURES, params.weights.dtype)[place])
+    tau = float(gibbs.ladder(N_TEMPERATURES, params.weights.dtype)[place])
     states, probability = law(params, tau)
     assert chisquare(counts(chains[place], states), N_CHAINS * probability).pvalue > 2e-5
 
@@ -50,14 +50,14 @@ def test_every_temperature_keeps_its_law(run, place):
 def test_cold_chains_are_the_first(run):
     _, chains = run
     flat = jnp.asarray(chains.reshape(-1, 3))
-    np.testing.assert_array_equal(tempering.cold(flat, N_TEMPERATURES), chains[0])
+    np.testing.assert_array_equal(gibbs.cold_chains(flat, N_TEMPERATURES), chains[0])
 
 
 def test_swaps_exchange_and_lose_nothing():
     h = jnp.asarray(np.arange(5, dtype=float)[:, None].repeat(2, axis=0))  # two chains at each of five temperatures
     height = jnp.asarray([0.0, 0.0, 100.0, 100.0, 0.0, 0.0, 100.0, 100.0, 0.0, 0.0])
-    taus = tempering.ladder(5, h.dtype)
-    even = tempering.swap(jax.random.key(0), h, height, taus, jnp.asarray(0))[:, 0].reshape(5, 2)[:, 0]
-    odd = tempering.swap(jax.random.key(0), h, height, taus, jnp.asarray(1))[:, 0].reshape(5, 2)[:, 0]
+    taus = gibbs.ladder(5, h.dtype)
+    even = gibbs.swap(jax.random.key(0), h, height, taus, jnp.asarray(0))[:, 0].reshape(5, 2)[:, 0]
+    odd = gibbs.swap(jax.random.key(0), h, height, taus, jnp.asarray(1))[:, 0].reshape(5, 2)[:, 0]
     np.testing.assert_array_equal(even, [1, 0, 3, 2, 4])  # higher states go to the colder place
     np.testing.assert_array_equal(odd, [0, 1, 2, 3, 4])  # they are there already, and hardly leave

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from thurbo._threads import one_thread
+from thurbo._concurrency import one_thread
 
 np.ones((2, 2)) @ np.ones((2, 2))  # loads BLAS
 
@@ -41,7 +41,7 @@ def test_libraries_that_are_loaded_later_are_limited_too() -> None:
     code = """
 import sys
 from threadpoolctl import ThreadpoolController, threadpool_limits
-from thurbo._threads import one_thread
+from thurbo._concurrency import one_thread
 with one_thread():
     pass
 before = len(ThreadpoolController().info())

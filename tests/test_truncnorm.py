@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 from tests.small import FEWER
-from thurbo.normal import half_lines, mills, truncnorm
+from thurbo.latent import half_lines, truncnorm
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 P_VALUE = 2e-5
@@ -449,7 +449,7 @@ def test_jit_and_vmap_change_nothing():
 
 @pytest.mark.parametrize(("name", "bound"), [("DRAWS", 4e-6), ("SINGLE", 3e-8), ("DOUBLE", 4e-15)])
 def test_coefficients_meet_their_bound(name, bound):
-    slopes, k = getattr(mills, name), mpmath.mpf(3) / 10
+    slopes, k = getattr(truncnorm, name), mpmath.mpf(3) / 10
     for x in [0, *np.geomspace(1e-3, 40, 60)]:
         x = mpmath.mpf(float(x))
         ratio = mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(x * x / 2) * mpmath.erfc(x / mpmath.sqrt(2))

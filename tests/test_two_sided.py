@@ -12,18 +12,18 @@ from scipy import stats
 
 import thurbo as tb
 from thurbo.estimators import population, posterior_draws
-from thurbo.learning import members, two_sided
-from thurbo.learning.two_sided import Entries, Sampler
+from thurbo.fit import members, two_sided
+from thurbo.fit.two_sided import ListedEntries, Sampler
 
 LEAST_P = 2e-5
 N_ROWS, N_ITEMS, N_DRAWS = 12, 9, 4000
 
 
-def some_entries(seed: int = 0, n_rows: int = N_ROWS, n_items: int = N_ITEMS, each: int = 5) -> Entries:
+def some_entries(seed: int = 0, n_rows: int = N_ROWS, n_items: int = N_ITEMS, each: int = 5) -> ListedEntries:
     rng = np.random.default_rng(seed)
     item = np.concatenate([np.sort(rng.choice(n_items, each, replace=False)) for _ in range(n_rows)])
     level = rng.integers(0, 4, len(item))
-    return Entries(np.repeat(np.arange(n_rows), each), item, level, level.copy(), n_rows, n_items, 4)
+    return ListedEntries(np.repeat(np.arange(n_rows), each), item, level, level.copy(), n_rows, n_items, 4)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_effects_have_their_conditional_distribution(sampler: Sampler):
 def test_latent_values_are_truncated_between_their_cuts(sampler: Sampler):
     level = np.repeat([0, 1, 3, 1], 500)
     highest = np.repeat([0, 1, 3, 2], 500)  # the last cells allow two levels
-    entries = Entries(np.arange(2000) // 500, np.arange(2000) % 500, level, highest, 4, 500, 4)
+    entries = ListedEntries(np.arange(2000) // 500, np.arange(2000) % 500, level, highest, 4, 500, 4)
     own = Sampler(entries, seed=5)
     mean = np.full(2000, 0.4)
     x = own._latent(mean)
@@ -144,7 +144,7 @@ def test_utilities_are_recovered():
     level = lines["score"].to_numpy() - 1
     row, item = lines["row"].to_numpy(), lines["item"].to_numpy()
     order = np.lexsort((item, row))
-    entries = Entries(row[order], item[order], level[order], level[order], 300, 40, 5)
+    entries = ListedEntries(row[order], item[order], level[order], level[order], 300, 40, 5)
     own, mean, n = Sampler(entries, seed=0), 0.0, 0
     for number, _ in enumerate(own.draws(40, 100)):
         if number >= 100:

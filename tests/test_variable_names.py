@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thurbo as tb
-from thurbo.io.codebook import Codebook
-from thurbo.io.variable_names import fitting, valid_names
+from thurbo.table.io.codebook import Codebook, fitting, valid_names
 
 ODD = [
     "column 1",

@@ -24,8 +24,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import thurbo as tb
-from thurbo import cli
-from thurbo.io.verbatim import EMPTY, Verbatim, open_verbatim, spelled, unquoted
+from thurbo.app import cli
+from thurbo.table.io.text import EMPTY, Verbatim, open_verbatim, spelled, unquoted
 
 NAMES = ("person", "zip", "trust", "fan", "age", "height", "note", "when")
 SCHEMA = tb.Schema(
@@ -506,7 +506,7 @@ def test_an_excerpt_of_a_published_survey(tmp_path: Path) -> None:
 
 
 def test_the_bundled_survey_is_copied_byte_for_byte(tmp_path: Path) -> None:
-    path = Path(tb.__file__).parent / "datasets" / "starwars.csv"
+    path = Path(tb.__file__).parent / "table" / "datasets" / "starwars.csv"
     frame, _ = tb.read(path)
     assert tb.write(frame, tmp_path / "same.csv", like=path).read_bytes() == path.read_bytes()
     question = "Do you consider yourself to be a fan of the Star Wars film franchise?"

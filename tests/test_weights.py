@@ -14,11 +14,11 @@ from numpy.testing import assert_allclose
 import thurbo as tb
 from tests.column_cases import CASES, Case, cells_of
 from tests.small_survey import small_survey
-from thurbo.columns import Banded, Bounded, Cells, Censored, Column, Continuous, Ratings, at_least, between
 from thurbo.errors import SchemaError
 from thurbo.estimators import credibility
-from thurbo.io.table import as_table
-from thurbo.learning import settings
+from thurbo.fit import planning
+from thurbo.table.columns import Banded, Bounded, Cells, Censored, Column, Continuous, Ratings, at_least, between
+from thurbo.table.io.frames import as_table
 
 FEW = {"max_epochs": 3, "random_state": 0, "verbose": False}
 
@@ -108,8 +108,8 @@ def test_ends_in_two_columns_have_weights() -> None:
 def test_unit_of_weights_is_a_row_unless_it_cannot_be() -> None:
     """Means from a tenth to one are kept: half a row is half a row. Others have an arbitrary unit."""
     for given, counts in [([0.5, 0.5], [0.5, 0.5]), ([0.5, 1.5, 0.0], [0.5, 1.5, 0.0]), ([30, 10], [1.5, 0.5])]:
-        assert settings.row_weights(given, len(given)).tolist() == counts
-    assert_allclose(settings.row_weights([1e-5, 3e-5, 0.0], 3), [0.5, 1.5, 0.0])
+        assert planning.row_weights(given, len(given)).tolist() == counts
+    assert_allclose(planning.row_weights([1e-5, 3e-5, 0.0], 3), [0.5, 1.5, 0.0])
     assert credibility.effective(np.ones(40)) == 40
     assert credibility.effective(np.full(40, 0.5)) == 20  # twenty rows, each in two halves
     assert credibility.effective(np.asarray([1.5, 0.5] * 20)) == pytest.approx(32)

@@ -22,9 +22,8 @@ import pandas as pd
 from epochs_worker import Task, claim_output, read, serve
 
 import thurbo as tb
-from thurbo.evidence import pack as packing
-from thurbo.learning import fit as fitting
-from thurbo.learning import settings, trainer
+from thurbo.fit import fitting, planning, trainer
+from thurbo.latent import packing
 
 HOW: dict[str, dict[str, Any]] = {
     "update": {"n_mean_field_steps": 1, "integrate": "hidden"},
@@ -40,12 +39,12 @@ class Epochs:
         schema = tb.Schema(columns).fit(rows)
         blocks = schema.compile(rows)
         own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
-        chosen = settings.of_columns(settings.flat(model.get_params(deep=False)), own, is_exact=False)
+        chosen = planning.of_columns(planning.flat(model.get_params(deep=False)), own, is_exact=False)
         evidence = packing.pack(blocks.values(), chosen["unobserved"], most_widths=0).on_device()
         self.data = fitting.Data(schema, blocks, evidence, np.ones(evidence.n_rows))
         self.layout, self.weight = self.data.layout, jnp.ones(evidence.n_rows, jnp.float32)
         size = fitting.size_of(chosen, self.data)
-        self.plan = settings.plan(chosen, *size)
+        self.plan = planning.plan(chosen, *size)
         self.cells, n_epochs = fitting.lengths(chosen, self.data)
         self.work = float(evidence.n_cells * n_epochs)  # programs are compiled for that of a whole fit
         self.rate = jnp.float32(chosen["learning_rate"])

@@ -18,46 +18,46 @@ _HOME = {
     "TBMImputer": "thurbo.imputer",
     "masked_cell_scorer": "thurbo.scorer",
     "evaluate": "thurbo.cross_evaluation",
-    "Learning": "thurbo.learning.objective_settings",
-    "Prediction": "thurbo.learning.objective_settings",
-    "Likelihood": "thurbo.learning.objective_settings",
-    "Exact": "thurbo.learning.objective_settings",
-    "Schema": "thurbo.schema",
-    "Skip": "thurbo.schema.skips",
-    "read": "thurbo.schema.survey",
-    "write": "thurbo.schema.survey",
-    "from_long": "thurbo.io.long",
-    "from_pairs": "thurbo.io.comparisons",
-    "from_choices": "thurbo.io.comparisons",
-    "read_preferences": "thurbo.schema.preferences",
-    "write_preferences": "thurbo.schema.preferences",
-    "pool": "thurbo.analysis.pooling",
-    "stack": "thurbo.analysis.pooling",
-    "Column": "thurbo.columns",
-    "Continuous": "thurbo.columns",
-    "Bounded": "thurbo.columns",
-    "Banded": "thurbo.columns",
-    "Censored": "thurbo.columns",
-    "Binary": "thurbo.columns",
-    "Ordinal": "thurbo.columns",
-    "Categorical": "thurbo.columns",
-    "MultiSelect": "thurbo.columns",
-    "Ranking": "thurbo.columns",
-    "Ratings": "thurbo.columns",
-    "Pairs": "thurbo.columns",
-    "Choice": "thurbo.columns",
-    "BestWorst": "thurbo.columns",
-    "ListSettings": "thurbo.columns",
-    "Inequality": "thurbo.columns",
-    "Ignore": "thurbo.columns",
-    "Id": "thurbo.columns",
-    "Weight": "thurbo.columns",
-    "between": "thurbo.columns",
-    "at_least": "thurbo.columns",
-    "at_most": "thurbo.columns",
-    "one_of": "thurbo.columns",
-    "top_set": "thurbo.columns",
-    "prefers": "thurbo.columns",
+    "Learning": "thurbo.fit.settings",
+    "Prediction": "thurbo.fit.settings",
+    "Likelihood": "thurbo.fit.settings",
+    "Exact": "thurbo.fit.settings",
+    "Schema": "thurbo.table.schema",
+    "Skip": "thurbo.table.schema.routing",
+    "read": "thurbo.table.schema.survey",
+    "write": "thurbo.table.schema.survey",
+    "from_long": "thurbo.table.io.long",
+    "from_pairs": "thurbo.table.io.long",
+    "from_choices": "thurbo.table.io.long",
+    "read_preferences": "thurbo.table.schema.survey",
+    "write_preferences": "thurbo.table.schema.survey",
+    "pool": "thurbo.pooling",
+    "stack": "thurbo.pooling",
+    "Column": "thurbo.table.columns",
+    "Continuous": "thurbo.table.columns",
+    "Bounded": "thurbo.table.columns",
+    "Banded": "thurbo.table.columns",
+    "Censored": "thurbo.table.columns",
+    "Binary": "thurbo.table.columns",
+    "Ordinal": "thurbo.table.columns",
+    "Categorical": "thurbo.table.columns",
+    "MultiSelect": "thurbo.table.columns",
+    "Ranking": "thurbo.table.columns",
+    "Ratings": "thurbo.table.columns",
+    "Pairs": "thurbo.table.columns",
+    "Choice": "thurbo.table.columns",
+    "BestWorst": "thurbo.table.columns",
+    "ListSettings": "thurbo.table.columns",
+    "Inequality": "thurbo.table.columns",
+    "Ignore": "thurbo.table.columns",
+    "Id": "thurbo.table.columns",
+    "Weight": "thurbo.table.columns",
+    "between": "thurbo.table.columns",
+    "at_least": "thurbo.table.columns",
+    "at_most": "thurbo.table.columns",
+    "one_of": "thurbo.table.columns",
+    "top_set": "thurbo.table.columns",
+    "prefers": "thurbo.table.columns",
     "ThurboError": "thurbo.errors",
     "SchemaError": "thurbo.errors",
     "InfeasibleEvidence": "thurbo.errors",
@@ -68,19 +68,38 @@ _HOME = {
 }
 # Public submodules and their full names.
 _SUBMODULES = {
-    name: f"thurbo.{name}"
-    for name in ("columns", "constraints", "datasets", "errors", "evidence", "inference", "learning", "rbm", "report")
-} | {
-    "metrics": "thurbo.analysis.metrics",
-    "plot": "thurbo.report.plot",
-    "truncnorm": "thurbo.normal.truncnorm",
+    "columns": "thurbo.table.columns",
+    "constraints": "thurbo.latent.constraints",
+    "datasets": "thurbo.table.datasets",
+    "errors": "thurbo.errors",
+    "evidence": "thurbo.latent.evidence",
+    "inference": "thurbo.latent.inference",
+    "learning": "thurbo.fit",
+    "rbm": "thurbo.latent.rbm",
+    "report": "thurbo.app.report",
+    "metrics": "thurbo.metrics",
+    "plot": "thurbo.app.report.plot",
+    "truncnorm": "thurbo.latent.truncnorm",
 }
 
 __all__ = ["__version__", *_HOME, *sorted(_SUBMODULES)]
 
 if TYPE_CHECKING:
-    from thurbo.analysis.pooling import pool, stack
-    from thurbo.columns import (
+    from thurbo.cross_evaluation import evaluate
+    from thurbo.errors import (
+        ConvergenceWarning,
+        InfeasibleEvidence,
+        NotTrusted,
+        NumericalWarning,
+        SchemaError,
+        SchemaWarning,
+        ThurboError,
+    )
+    from thurbo.fit.settings import Exact, Learning, Likelihood, Prediction
+    from thurbo.imputer import TBMImputer
+    from thurbo.pooling import pool, stack
+    from thurbo.scorer import masked_cell_scorer
+    from thurbo.table.columns import (
         Banded,
         BestWorst,
         Binary,
@@ -107,25 +126,10 @@ if TYPE_CHECKING:
         prefers,
         top_set,
     )
-    from thurbo.cross_evaluation import evaluate
-    from thurbo.errors import (
-        ConvergenceWarning,
-        InfeasibleEvidence,
-        NotTrusted,
-        NumericalWarning,
-        SchemaError,
-        SchemaWarning,
-        ThurboError,
-    )
-    from thurbo.imputer import TBMImputer
-    from thurbo.io.comparisons import from_choices, from_pairs
-    from thurbo.io.long import from_long
-    from thurbo.learning.objective_settings import Exact, Learning, Likelihood, Prediction
-    from thurbo.schema import Schema
-    from thurbo.schema.preferences import read_preferences, write_preferences
-    from thurbo.schema.skips import Skip
-    from thurbo.schema.survey import read, write
-    from thurbo.scorer import masked_cell_scorer
+    from thurbo.table.io.long import from_choices, from_long, from_pairs
+    from thurbo.table.schema import Schema
+    from thurbo.table.schema.routing import Skip
+    from thurbo.table.schema.survey import read, read_preferences, write, write_preferences
     from thurbo.tbm import TBM
 
 

@@ -92,7 +92,7 @@ def prepare() -> None:
         if jaxlib.__version__ not in RIGHT_SUMS and not sums_are_right():
             warnings.warn(
                 f"jaxlib {jaxlib.__version__} computes wrong sums in this process, so results can be wrong; import "
-                f"thurbo.rbm before JAX computes anything, or set the environment variable XLA_FLAGS={CURE} before "
+                f"thurbo._runtime before JAX computes anything, or set environment variable XLA_FLAGS={CURE} before "
                 "Python starts, or install jaxlib 0.10.1",
                 NumericalWarning,
                 stacklevel=3,

@@ -11,14 +11,14 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from thurbo import _runtime
-from thurbo.columns.forms.scores import Tested, calibration_bins, pooled, surprises
 from thurbo.errors import ThurboError
-from thurbo.io.table import as_table
-from thurbo.learning import monitor
+from thurbo.fit import course
 from thurbo.predict.evaluate import baseline, withheld
 from thurbo.predict.evaluate import folds as folding
 from thurbo.predict.evaluate.evaluation import Evaluation, overall
 from thurbo.predict.evaluate.masked import chosen_baselines, score_masked
+from thurbo.table.columns.forms.form import Tested, calibration_bins, pooled, surprises
+from thurbo.table.io.frames import as_table
 from thurbo.tbm import TBM, rows_that_count
 
 _Groups = Mapping[str, np.ndarray]  # answers that are hidden together, by column: see `folding.answers`
@@ -129,7 +129,7 @@ def _evaluate(
     blocks = schema.compile(table)
     groups = folding.answers(table, schema, blocks, weight > 0, rng)
     masks, tests, seconds = choose(groups), list[Tested](), list[float]()
-    with monitor.progress(len(masks), chosen.verbose) as tell:
+    with course.progress(len(masks), chosen.verbose) as tell:
         for number, mask in enumerate(masks):
             tell(_standing(number, len(masks), tests))
             started = time.perf_counter()

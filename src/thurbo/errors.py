@@ -6,7 +6,9 @@ print one sentence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import re
+from collections.abc import Iterable, Mapping
 
 
 class ThurboError(ValueError):
@@ -63,3 +65,40 @@ class NumericalWarning(UserWarning):
 
 class SchemaWarning(UserWarning):
     """A column type, a cell or a request that is valid, but probably not intended."""
+
+
+# Settings that are given without their name: Ordinal([...]) is levels = [...].
+_FIRST = {"Ordinal": "levels", "Categorical": "categories", "MultiSelect": "options", "Ranking": "items"}
+_FIRST |= {"Banded": "bands", "Binary": "true", "Ignore": "reason"}
+_KINDS = "Banded|Binary|Bounded|Categorical|Censored|Continuous|Id|Ignore|MultiSelect|Ordinal|Ranking|Ratings|Weight"
+_CALL = re.compile(rf"\b({_KINDS})\(((?:[^()]|\([^()]*\))*)\)")
+_SETTING = re.compile(r"(\w+)=(?!=)")
+
+
+def in_toml(message: str) -> str:
+    """The message with columns of Python written as settings of a schema file."""
+    return _CALL.sub(_setting, message)
+
+
+def _setting(match: re.Match[str]) -> str:
+    name, given = match[1], match[2].strip()
+    kind = f'kind = "{name.casefold()}"'
+    if not given:
+        return kind
+    if not _SETTING.match(given):
+        given = f"{_FIRST.get(name, 'settings')}={'{...}' if given == '...' else given}"
+    given = _SETTING.sub(r"\1 = ", given)
+    given = re.sub(r"\(([^()]*)\)", r"[\1]", given)  # tuples are lists in TOML
+    given = re.sub(r'\{("[^"]*"): ', r"{\1 = ", given)
+    return f"{kind}, {given}"
+
+
+def inequality(coefficients: Mapping[str, float], lower: float, upper: float) -> str:
+    """lower ≤ Σ coefficient · name ≤ upper: "0.5 <= age - 2 income"; an infinite end is left out."""
+    terms = []
+    for name, value in coefficients.items():
+        size = "" if abs(value) == 1 else f"{abs(value):.4g} "
+        terms += ["-" if value < 0 else "+", f"{size}{name}"]
+    terms = terms[1:] if terms[0] == "+" else [f"-{terms[1]}", *terms[2:]]
+    below = "" if lower == -math.inf else f"{lower:.4g} <= "
+    return f"{below}{' '.join(terms)}{'' if upper == math.inf else f' <= {upper:.4g}'}"

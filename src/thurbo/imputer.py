@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from thurbo.errors import SchemaError, check_choice
-from thurbo.io.table import as_table, library_of
 from thurbo.queries import Statistic
+from thurbo.table.io.frames import as_table, library_of
 from thurbo.tbm import TBM
 
 STATISTICS = ("auto", "mode", "median", "mean")

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo.inference.posterior import Belief
-from thurbo.io import build
+from thurbo.latent.inference.posterior import Belief
+from thurbo.latent.rbm import Params
 from thurbo.predict import items as ranking
 from thurbo.predict import profiles as described
 from thurbo.predict.model import Member, Rows
 from thurbo.predict.moments import features
 from thurbo.queries import Queries
-from thurbo.rbm import Params
+from thurbo.table.io import frames
 
 
 class ItemQueries(Queries):
@@ -114,7 +114,7 @@ class ItemQueries(Queries):
             "utility": np.take_along_axis(utility, order, axis=1).reshape(-1),
             "place": np.tile(np.arange(1, n_best + 1), n_rows),
         }
-        return build.frame(self.frame_kind_, found)
+        return frames.frame(self.frame_kind_, found)
 
     def prefers(self, X: Any, item: Any, other: Any, column: str | None = None) -> np.ndarray:
         """Probability that each row prefers `item` to `other`: 1 or 0 if the row itself ranks one above the other.
@@ -159,7 +159,7 @@ class ItemQueries(Queries):
         name = ranking.column(self.schema_, column)
         counts = self.n_ratings_.get(name)
         found = ranking.similar_items(self.params_, self.schema_, name, item, top, min_ratings, counts)
-        return build.frame(self.frame_kind_, found)
+        return frames.frame(self.frame_kind_, found)
 
     def part_worths(self, X: Any = None, by: Any = None, column: str | None = None) -> Any:
         """What each attribute level adds to the utility of an item, and how much each attribute matters.
@@ -202,7 +202,7 @@ class ItemQueries(Queries):
         found = described.summarised(self.schema_, name, worth, groups, errors)
         texts = ("group", "attribute", "level")
         kinds = {key: object if key in texts else np.float64 for key in found}
-        return build.frame(self.frame_kind_, {key: np.asarray(values, kinds[key]) for key, values in found.items()})
+        return frames.frame(self.frame_kind_, {key: np.asarray(values, kinds[key]) for key, values in found.items()})
 
     def simulate_market(self, profiles: Any, X: Any = None, by: Any = None, column: str | None = None) -> Any:
         """Shares of choice among profiles of attributes, as if they were the only ones shown.
@@ -248,4 +248,4 @@ class ItemQueries(Queries):
             "profile": np.asarray([each for _ in groups for each in names], object),
             "share": np.concatenate(shares),
         }
-        return build.frame(self.frame_kind_, found)
+        return frames.frame(self.frame_kind_, found)

@@ -14,12 +14,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thurbo import _runtime
-from thurbo.columns.statements import parse_conditions
 from thurbo.errors import SchemaError, ThurboError, check_choice
-from thurbo.io import build
-from thurbo.io.table import Table, as_table
-from thurbo.learning import monitor, settings
-from thurbo.predict import cells, chain, dependence, diagnose, draws, inequalities, joint, methods, seen
+from thurbo.fit import course, planning
+from thurbo.latent.rbm import Params
+from thurbo.predict import answers, chain, dependence, diagnose, draws, inequalities, joint, methods, seen
 from thurbo.predict import items as ranking
 from thurbo.predict.dependence import Dependence
 from thurbo.predict.evaluate import masked as evaluate
@@ -27,8 +25,10 @@ from thurbo.predict.evaluate.evaluation import Evaluation
 from thurbo.predict.model import Gaps, Model, Query, Rows, check_not_given
 from thurbo.predict.scaling import scaled
 from thurbo.predict.segments import Segments, segments
-from thurbo.rbm import Params
-from thurbo.schema import Schema, routing
+from thurbo.table.columns.statements import parse_conditions
+from thurbo.table.io import frames
+from thurbo.table.io.frames import Table, as_table
+from thurbo.table.schema import Schema, routing
 
 Given = Mapping[str, Any] | Sequence[str] | str | None
 Statistic = Literal["auto", "mode", "median", "mean"]
@@ -38,9 +38,9 @@ def weights(
     schema: Schema, table: Table, sample_weight: Any, missing_columns: Literal["error", "ignore"] = "error"
 ) -> np.ndarray:
     """How much each row counts: by the schema's Weight column, times `sample_weight`."""
-    given = settings.row_weights(sample_weight, table.n_rows)
+    given = planning.row_weights(sample_weight, table.n_rows)
     own = schema.weights(table, missing_columns=missing_columns)
-    return given if own is None else settings.row_weights(given * own, table.n_rows)
+    return given if own is None else planning.row_weights(given * own, table.n_rows)
 
 
 class Queries(TransformerMixin):
@@ -196,8 +196,8 @@ class Queries(TransformerMixin):
         """
         named = [] if column is None else [column]
         query = self._query(X, given, method, gaps, named)
-        cells.check_items(self.schema_, items)
-        return cells.all_probabilities(query) if column is None else cells.probabilities(query, column, items)
+        answers.check_items(self.schema_, items)
+        return answers.all_probabilities(query) if column is None else answers.probabilities(query, column, items)
 
     def predict_interval(
         self,
@@ -251,8 +251,8 @@ class Queries(TransformerMixin):
         (6, 2)
         """
         query = self._query(X, given, method, gaps, [column])
-        cells.check_items(self.schema_, items)
-        return cells.interval(query, column, level, items)
+        answers.check_items(self.schema_, items)
+        return answers.interval(query, column, level, items)
 
     def predict(
         self,
@@ -313,14 +313,14 @@ class Queries(TransformerMixin):
         """
         named = [] if columns is None else np.atleast_1d(columns).tolist()
         rows = self._read(X, given, gaps, named)
-        cells.check_items(self.schema_, items)
+        answers.check_items(self.schema_, items)
         names = self.schema_.modelled if columns is None else named
         query = self.model_.query(rows, method)
-        with monitor.progress(len(names), self.verbose if len(names) > 1 else False, cells.STAGE) as on_column:
-            found = cells.table(query, names, statistic, items, on_column)
+        with course.progress(len(names), self.verbose if len(names) > 1 else False, answers.STAGE) as on_column:
+            found = answers.table(query, names, statistic, items, on_column)
         owner = rows.table.owner  # a long table is answered with the names of its rows
-        predicted = build.like(rows.table, found if owner is None else {owner: rows.table.rows, **found})
-        return build.with_method(predicted, query.how.method)
+        predicted = frames.like(rows.table, found if owner is None else {owner: rows.table.rows, **found})
+        return frames.with_method(predicted, query.how.method)
 
     def impute(
         self,
@@ -387,17 +387,17 @@ class Queries(TransformerMixin):
         >>> any(cell is None for cells in full.values() for cell in cells)
         False
         """
-        rows, kinds = self._read(X, gaps=gaps), cells.kinds_named(self.schema_, fill)
+        rows, kinds = self._read(X, gaps=gaps), answers.kinds_named(self.schema_, fill)
         query = self.model_.query(rows, method)
-        open_cells = cells.gaps(self.schema_, rows.table, rows.blocks, kinds)
-        found = cells.guesses(query, open_cells, statistic, how_sure=flag)
-        open_cells = cells.settle(self.schema_, rows.table, open_cells, kinds, found.cells, found.certainty)
+        open_cells = answers.gaps(self.schema_, rows.table, rows.blocks, kinds)
+        found = answers.guesses(query, open_cells, statistic, how_sure=flag)
+        open_cells = answers.settle(self.schema_, rows.table, open_cells, kinds, found.cells, found.certainty)
         where = {name: missing for each in open_cells.values() for name, missing in each.items()}
-        cells.check_items(self.schema_, items)
+        answers.check_items(self.schema_, items)
         lists = ranking.with_items(query, rows.table, items, statistic)
-        filled = build.replace(rows.table, {name: found.cells[name] for name in where}, where, lists)
-        sure = cells.flags(rows.table.names, where, found.certainty) if flag else {}
-        return build.with_method(build.with_columns(filled, sure) if flag else filled, query.how.method)
+        filled = frames.replace_cells(rows.table, {name: found.cells[name] for name in where}, where, lists)
+        sure = answers.flags(rows.table.names, where, found.certainty) if flag else {}
+        return frames.with_method(frames.with_columns(filled, sure) if flag else filled, query.how.method)
 
     def impute_draws(
         self,
@@ -456,8 +456,8 @@ class Queries(TransformerMixin):
         2
         """
         rows, completed = self._read(X, gaps=gaps), []
-        kinds = cells.kinds_named(self.schema_, fill)
-        cells.check_items(self.schema_, items)
+        kinds = answers.kinds_named(self.schema_, fill)
+        answers.check_items(self.schema_, items)
         for share in draws.shares(n, refits, rows.table.n_rows, check_random_state(random_state)):
             fitted, own = self, rows
             if share.weight is not None:
@@ -515,10 +515,10 @@ class Queries(TransformerMixin):
         if not isinstance(n, Integral) or int(n) < 0:
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        cells.check_items(self.schema_, items)
+        answers.check_items(self.schema_, items)
         conditions = routing.implied(self.schema_, self.schema_.skips, self._conditions(given))
         found, method = draws.sample(self.model_, int(n), conditions, method, items, seed)
-        return build.with_method(build.frame(self.frame_kind_, found), method)
+        return frames.with_method(frames.frame(self.frame_kind_, found), method)
 
     def inequalities(self, X: Any, row: int, given: Given = None) -> inequalities.Inequalities:
         """What the cells of one row say about the latent variables x, in words and as b ≤ A x ≤ c (Eq. 5).

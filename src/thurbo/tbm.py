@@ -19,26 +19,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thurbo import _runtime
-from thurbo.columns import Column
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
 from thurbo.estimators import model_file, population
-from thurbo.evidence import pack as packing
-from thurbo.io.long import looks_long
-from thurbo.io.table import Table, as_table
+from thurbo.fit import course, fitting, planning
+from thurbo.fit.fitting import Unfinished
+from thurbo.fit.members import Interrupted, MemberSettings
+from thurbo.fit.settings import Learning
 from thurbo.item_queries import ItemQueries
-from thurbo.learning import clock, monitor, settings
-from thurbo.learning import fit as fitting
-from thurbo.learning.checkpoint import Unfinished
-from thurbo.learning.members import Interrupted
-from thurbo.learning.members import Member as MemberSettings
-from thurbo.learning.objective_settings import Learning
+from thurbo.latent import packing
 from thurbo.predict import seen
 from thurbo.predict.items import n_ratings
 from thurbo.predict.model import Member, Model, least_answers
 from thurbo.queries import weights
-from thurbo.schema import Schema
-from thurbo.schema.blocks import warn_of_swamped_columns
-from thurbo.schema.missing_together import with_answered
+from thurbo.table.columns import Column
+from thurbo.table.io.frames import Table, as_table
+from thurbo.table.io.long import looks_long
+from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import with_answered
+from thurbo.table.schema.sites import warn_of_swamped_columns
 
 
 class TBM(ItemQueries, BaseEstimator):
@@ -318,15 +316,15 @@ class TBM(ItemQueries, BaseEstimator):
 
     def _fit(self, X: Any, sample_weight: Any, *, drop: bool = True) -> Self:
         """`fit`; without `drop`, rows of weight 0 stay in the table, so that refits of one table share programs."""
-        timer = clock.Clock()
-        settings.flat(self.get_params(deep=False))  # refuses bad values before any work
+        timer = course.Clock()
+        planning.flat(self.get_params(deep=False))  # refuses bad values before any work
         _runtime.prepare()
         rows = rows_that_count(whole := as_table(X), sample_weight, self, drop=drop)
         table, weight = rows.table, rows.weight
         schema = self._fitted_schema(rows.schema, table, weight)
         blocks = schema.compile(table)
         warn_of_swamped_columns(table, blocks, schema.row_names(table))
-        reading = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
+        reading = packing.MergeLabels(schema.names, schema.site_names, schema.row_names(table))
         chosen = self._settings(schema)
         evidence = packing.pack(blocks.values(), chosen["unobserved"], reading=reading, most_widths=0)
         data = fitting.Data(schema, blocks, evidence, weight)
@@ -335,11 +333,11 @@ class TBM(ItemQueries, BaseEstimator):
         _, max_epochs = fitting.lengths(chosen, data)
         counts = data.n_counted, population.n_tasks(blocks, weight), population.can_draw(chosen, data)
         n_members = population.count(self.get_params(deep=False), chosen, schema, *counts)
-        with monitor.progress(max_epochs, self.verbose) as on_epoch:
+        with course.progress(max_epochs, self.verbose) as on_epoch:
             if n_members > 1:
                 return self._fit_population(chosen, table, data, n_members, seed, on_epoch, timer)
             fitted, plan, learned_from, self._unfinished = fitting.fit(chosen, data, seed, timer.watch(on_epoch))
-        monitor.warn(fitted)
+        course.warn(fitted)
         single = Member(MemberSettings(fitted.params.n_hidden, fitted.params.n_factors, 0.0), schema, fitted.params)
         self._adopt(self._model(data, (single,), fitted.params, plan.objective), fitted.history, fitted.converged)
         self._training, self.time_spent_ = (fitted.state, plan, seed), timer.spent()
@@ -355,11 +353,11 @@ class TBM(ItemQueries, BaseEstimator):
         data: fitting.Data,
         n: int,
         seed: int,
-        on_epoch: monitor.Told,
-        timer: clock.Clock,
+        on_epoch: course.Told,
+        timer: course.Clock,
     ) -> Self:
         found = population.fit(chosen, table, data, n, seed, timer.watch(on_epoch))
-        monitor.warn(found.fitted)
+        course.warn(found.fitted)
         model = self._model(data, found.members, found.leader, "multi-prediction")
         self._adopt(replace(model, correction=found.correction), found.fitted.history, found.fitted.converged)
         self._unfinished, self.time_spent_ = found.unfinished, timer.spent()
@@ -501,7 +499,7 @@ class TBM(ItemQueries, BaseEstimator):
         for name, more in n_ratings(self.schema_, rows.blocks).items():
             self.n_ratings_[name] = self.n_ratings_[name] + more
         self.__dict__.pop("posteriors_", None)  # those of other rows, under another model
-        monitor.warn(fitted)
+        course.warn(fitted)
         single = self.model_.members[0]._replace(params=fitted.params)
         model = replace(self.model_, members=(single,), params=fitted.params)
         self._adopt(model, self.history_ + fitted.history, fitted.converged)
@@ -526,12 +524,12 @@ class TBM(ItemQueries, BaseEstimator):
 
     def _settings(self, schema: Schema) -> dict[str, Any]:
         """All settings of a fit by name: the parameters, those of `learning`, and those that columns bring."""
-        chosen = settings.flat(self.get_params(deep=False))
+        chosen = planning.flat(self.get_params(deep=False))
         own: dict[str, Any] = {}
         for column in schema.values():
             for name, value in column.learning_settings.items():
                 own[name] = own.get(name, False) or value if name == "presence" else value
-        return settings.of_columns(chosen, own, len(schema.with_sites) == 1 or bool(schema.context.shape[1]))
+        return planning.of_columns(chosen, own, len(schema.with_sites) == 1 or bool(schema.context.shape[1]))
 
     def _schema(self, table: Table) -> Schema:
         if self.schema is None:
@@ -627,7 +625,7 @@ def rows_that_count(table: Table, sample_weight: Any, estimator: Any, *, drop: b
         # In scikit-learn's words, which its own checks of estimators look for.
         problem = f"Found a table with 0 feature(s) (shape=({table.n_rows}, 0)) while a minimum of 1 is required"
         raise SchemaError(problem, remedy="give at least one column")
-    given, places = settings.row_weights(sample_weight, table.n_rows), np.arange(table.n_rows)
+    given, places = planning.row_weights(sample_weight, table.n_rows), np.arange(table.n_rows)
     if drop and not given.all():
         places = np.flatnonzero(given)
         table, given = table.take(places), given[places]

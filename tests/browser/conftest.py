@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from thurbo import demo, report
+from thurbo.app import demo, report
 
 sync = pytest.importorskip("playwright.sync_api")
 
@@ -159,7 +159,7 @@ def explored_kinds() -> Iterator[Any]:
 
 
 def _running(survey: Survey, title: str) -> Iterator[Any]:
-    from thurbo.explorer import Session, serve
+    from thurbo.app.explorer import Session, serve
 
     server = serve(Session(survey.model, survey.frame, title=title))
     threading.Thread(target=server.serve_forever, daemon=True).start()

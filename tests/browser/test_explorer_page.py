@@ -189,7 +189,7 @@ def test_a_segment_is_selected_by_keyboard(explored: Any, watched: Watched) -> N
 def test_labels_stay_text_in_the_explorer(nasty_survey: Survey, watched: Watched) -> None:
     import threading
 
-    from thurbo.explorer import Session, serve
+    from thurbo.app.explorer import Session, serve
 
     server = serve(Session(nasty_survey.model, nasty_survey.frame, title=NASTY))
     threading.Thread(target=server.serve_forever, daemon=True).start()

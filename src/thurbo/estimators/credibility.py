@@ -14,11 +14,11 @@ from typing import cast
 
 import numpy as np
 
-from thurbo.columns.column import Column
 from thurbo.predict.correction import Anchor, calibration_family
 from thurbo.predict.evaluate.masked import ColumnTrial
 from thurbo.predict.member import MemberAnswers
 from thurbo.predict.predictive import Predictive
+from thurbo.table.columns.column import Column
 
 
 def part(chance: np.ndarray, shares: np.ndarray, n_parameters: int, n_answers: float) -> float:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
-from thurbo.columns.forms import Lines
-from thurbo.learning import boosted_effects, members
+from thurbo.fit import boosted_effects, members
 from thurbo.predict.correction import ANSWERED, Effect, Effects, Source, answer_values, bands_of
 from thurbo.predict.member import MemberQuery, without
+from thurbo.table.columns.forms import Lines
 
 N_PASSES = 4  # in each of them, this share of the answers is predicted
 MOST_ROWS = 5000

@@ -9,20 +9,21 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo.columns.cells import plain
-from thurbo.constraints import Context, Gauge
 from thurbo.errors import NotTrusted
-from thurbo.io import store
-from thurbo.learning.masking import Cells, Neighbours, Rectangles
-from thurbo.learning.members import Member as MemberSettings
-from thurbo.learning.objective_settings import OBJECTIVE_OF
+from thurbo.fit.masking import Neighbours, RandomCells, Rectangles
+from thurbo.fit.members import MemberSettings
+from thurbo.fit.settings import OBJECTIVE_OF
+from thurbo.latent.constraints import Context, Gauge
+from thurbo.latent.rbm import Params
 from thurbo.predict.correction import Anchor, Correction, Effect, Effects, Route, Routes, Source
 from thurbo.predict.model import LEAST_ANSWERS, Member, Model, encoding
-from thurbo.rbm import Params
-from thurbo.schema import Schema
+from thurbo.table.columns.cells import plain
+from thurbo.table.io import files
+from thurbo.table.schema import Schema
 
 _LEARNING: dict[str, Any] = {kind.__name__: kind for kind in OBJECTIVE_OF}
-_MASKINGS: dict[str, Any] = {kind.__name__: kind for kind in (Cells, Neighbours, Rectangles)}
+_MASKINGS: dict[str, Any] = {kind.__name__: kind for kind in (RandomCells, Neighbours, Rectangles)}
+_MASKINGS["Cells"] = RandomCells  # its name in earlier files
 
 
 def save(model: Any, path: str | PathLike[str]) -> None:
@@ -68,7 +69,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
         informed += [each.schema for each in fitted.members if each.settings.is_informed]
         description["informed"] = informed[0].to_dict() if informed else None
     arrays["seen_rows"] = model._seen_rows
-    store.save(path, arrays, description)
+    files.save(path, arrays, description)
 
 
 def _arrays(params: Params) -> dict[str, np.ndarray]:
@@ -99,7 +100,7 @@ def _restored(state: dict[str, Any], known: dict[str, Any]) -> Any:
 
 def load(cls: Any, path: str | PathLike[str]) -> Any:
     """Read a model that `save` wrote."""
-    arrays, description = store.load(path)
+    arrays, description = files.load(path)
     try:
         return _rebuilt(cls, arrays, description)
     except (

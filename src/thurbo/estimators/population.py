@@ -11,17 +11,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy.special import logsumexp
 
-from thurbo.columns import Block
-from thurbo.columns.forms import Lines
-from thurbo.columns.forms.form import line_weight
-from thurbo.columns.forms.scores import Tested
+from thurbo._concurrency import Beside
 from thurbo.errors import ThurboError
 from thurbo.estimators import credibility, effects_of_answers, posterior_draws, readings
-from thurbo.io.table import Table
-from thurbo.learning import course, members, settings, settled, stacking
-from thurbo.learning.beside import Beside
-from thurbo.learning.fit import Data
-from thurbo.learning.members import Member, Reading
+from thurbo.fit import course, members, planning
+from thurbo.fit.fitting import Data
+from thurbo.fit.members import MemberSettings, Reading
+from thurbo.latent.rbm import Params
 from thurbo.predict import model as models
 from thurbo.predict.correction import Anchor, Correction, Effects, Routes, calibration_family, learn_routes
 from thurbo.predict.evaluate import masked as masking
@@ -30,9 +26,12 @@ from thurbo.predict.member import MemberAnswers, MemberQuery
 from thurbo.predict.model import Query
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
-from thurbo.rbm import Params
-from thurbo.schema import Schema
-from thurbo.schema.missing_together import with_answered
+from thurbo.table.columns import Block
+from thurbo.table.columns.forms import Lines
+from thurbo.table.columns.forms.form import Tested, line_weight
+from thurbo.table.io.frames import Table
+from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import with_answered
 
 CALIBRATED = ("levels", "utility")
 SCORED = ("label", "option", "favourite", "number", "interval", "task")  # kinds of answers that weigh the members
@@ -114,7 +113,7 @@ def fit(
     share = min(_share_held_out(data), most / max(n_answers, 1))
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
-    how = How(method="mean-field", n_steps=settings.PREDICTION_STEPS, unobserved=chosen["unobserved"])
+    how = How(method="mean-field", n_steps=planning.PREDICTION_STEPS, unobserved=chosen["unobserved"])
     complete = readings.read(wanted, table, data, informed, chosen["unobserved"])
     read = readings.hide(complete, masked, chosen["unobserved"])
     to_train = readings.to_train(read, data.weight)
@@ -171,7 +170,7 @@ def fit(
 class _Group(NamedTuple):
     """A member, or several draws of the parameters, which have one weight together."""
 
-    member: Member
+    member: MemberSettings
     params: list[Params]
 
     @property
@@ -196,7 +195,7 @@ def _groups(chosen: Mapping[str, Any], data: Data, trained: list[members.Trained
     """The trained members, and the one without dependence."""
     found = [_Group(each.member, [each.params]) for each in trained]
     size = readings.size([each.member for each in trained])
-    return [*found, _Group(Member(0, 0, 0.0), [members.independent(chosen, data, size)])]
+    return [*found, _Group(MemberSettings(0, 0, 0.0), [members.independent(chosen, data, size)])]
 
 
 class _Weighed(NamedTuple):
@@ -224,16 +223,16 @@ def _weigh(
         scores = list(pool.map(lambda own: [_scores(each) for each in own], trials))
     _, answer_weight, column = scores[0][0]
     logs = np.stack([logsumexp([each[0] for each in own], axis=0) - np.log(len(own)) for own in scores])
-    weight = stacking.stack(logs, answer_weight)
+    weight = members.stack(logs, answer_weight)
     trained = [each.member for each in found if not (each.member.is_independent or each.member.is_draw)]  # come first
     able = _able(trained, bool(data.schema.listed))
     lead = max(able, key=lambda place: weight[place])
-    kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= stacking.LEAST_WEIGHT)]
+    kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
     weight, means = weight[kept] / weight[kept].sum(), logs[kept] @ answer_weight / max(answer_weight.sum(), 1e-12)
     by_column, sizes = {}, [len(found[place].params) for place in kept]
     for name in data.schema.modelled:
         is_own = column == name
-        by_column[name] = stacking.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
+        by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
     shares = {name: _shares(data, name) for name in data.schema.modelled}
     single = {name: divided(own, sizes) for name, own in by_column.items()}
     of_members = [each for p in kept for each in trials[p]]
@@ -275,7 +274,7 @@ def _mixed(
     return mixed.labels(calibration_family(column))
 
 
-def _able(trained: list[Member], has_lists: bool) -> list[int]:
+def _able(trained: list[MemberSettings], has_lists: bool) -> list[int]:
     """Places of the members that may lead: with the schema as it is, and hidden units, which reports show, if any."""
     able = [place for place, each in enumerate(trained) if each.reading == "given"]
     return able if has_lists else [place for place in able if trained[place].n_hidden] or able
@@ -297,7 +296,7 @@ def _problem(fitted: course.Fitted) -> str | None:
 def _too_short(chosen: Mapping[str, Any], data: Data, fitted: course.Fitted) -> str | None:
     """That `max_epochs` was set to so few that nothing can be told of the training, and to fewer than usual."""
     n, usual = len(fitted.history), members.length({**chosen, "max_epochs": "auto"}, data).max_epochs
-    return settled.too_few(n) if 0 < n < min(2 * settled.LEAST, usual) and chosen["max_epochs"] != "auto" else None
+    return course.too_few(n) if 0 < n < min(2 * course.LEAST, usual) and chosen["max_epochs"] != "auto" else None
 
 
 def column_answers(data: Data, name: str) -> np.ndarray:
@@ -391,7 +390,7 @@ def _exponents(
         asks = cast(list[MemberAnswers], [each[name].ask for each in trials])
         trial.__dict__["ask"] = mixed = Predictive(column, asks, column_weights[name], anchor=shares[name])
         scores = []
-        for power in stacking.POWERS:
+        for power in members.POWERS:
             mixed.exponent = float(power)
             tests = [tested for tested in column.form.test(column, trial) if tested.answer in SCORED]
             scores.append([tested.score[""] @ tested.weight for tested in tests])
@@ -406,6 +405,6 @@ def _exponents(
     found = dict[str, float]()
     for each, own in totals.items():
         if own:
-            found[each], of_kinds = stacking.calibrate(own)
+            found[each], of_kinds = members.calibrate(own)
             found |= of_kinds
     return found

@@ -1,6 +1,6 @@
 """§8 Members of a population that are draws of the parameters of a list from their posterior distribution.
 
-The sampler (`learning.two_sided`) works in a thread of its own while other members are trained: first without the
+The sampler (`fit.two_sided`) works in a thread of its own while other members are trained: first without the
 held-out answers, which weigh the draws against the other members, then with all answers.
 """
 
@@ -15,18 +15,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from thurbo._once import cached_property
-from thurbo.learning import members, two_sided
-from thurbo.learning.fit import Data
-from thurbo.learning.members import Member
-from thurbo.learning.two_sided import Draw, Entries, Sampler
-from thurbo.rbm import Params
+from thurbo._concurrency import cached_property
+from thurbo.fit import members, two_sided
+from thurbo.fit.fitting import Data
+from thurbo.fit.members import MemberSettings
+from thurbo.fit.two_sided import Draw, ListedEntries, Sampler
+from thurbo.latent.rbm import Params
 
 LEAST_ENTRIES = 2000  # below which nothing is drawn
 TO_WEIGH = 8  # draws that held-out answers weigh
 AGAIN = 10  # sweeps with all answers before the first draw that is kept
 HALF = 0.5  # share of a time limit after which sampling ends
-MEMBER = Member(0, two_sided.N_FACTORS, 0.0, is_draw=True)
+MEMBER = MemberSettings(0, two_sided.N_FACTORS, 0.0, is_draw=True)
 
 
 def column(chosen: Mapping[str, Any], data: Data) -> str | None:
@@ -57,7 +57,7 @@ class Drawing:
         lines = (block.entries.row, block.entries.site, block.code[:, 0], block.code_high[:, 0])
         row, item, low, high = (np.asarray(each)[known].astype(np.int64) for each in lines)
         order = np.lexsort((item, row))
-        self.entries = Entries(row[order], item[order], low[order], high[order], *numbers)
+        self.entries = ListedEntries(row[order], item[order], low[order], high[order], *numbers)
         shown = self.entries.without(hidden[known][order])
         self.seconds = None if chosen["max_time"] is None else HALF * float(chosen["max_time"])
         self.stopped, self.done, self.began = threading.Event(), 0, time.perf_counter()

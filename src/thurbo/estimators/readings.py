@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thurbo.columns import Block
-from thurbo.evidence import pack as packing
-from thurbo.evidence.buckets import Buckets
-from thurbo.io.table import Table
-from thurbo.learning import members
-from thurbo.learning.fit import Data
-from thurbo.learning.members import Member, Reading
+from thurbo.fit import members
+from thurbo.fit.fitting import Data
+from thurbo.fit.members import MemberSettings, Reading
+from thurbo.latent import packing
+from thurbo.latent.evidence import Buckets
 from thurbo.predict.member import MemberQuery, without
 from thurbo.predict.model import encoding
 from thurbo.predict.moments import How
-from thurbo.schema import Schema
+from thurbo.table.columns import Block
+from thurbo.table.io.frames import Table
+from thurbo.table.schema import Schema
 
 
 class Read(NamedTuple):
@@ -35,7 +35,9 @@ class Read(NamedTuple):
         return self._replace(evidence=rest)
 
 
-def read(wanted: Sequence[Member], table: Table, data: Data, informed: Schema, unobserved: Any) -> dict[Reading, Read]:
+def read(
+    wanted: Sequence[MemberSettings], table: Table, data: Data, informed: Schema, unobserved: Any
+) -> dict[Reading, Read]:
     """The table as each member reads it; `data` is as it is given, and `informed` the schema with what was answered."""
     every: set[Reading] = {"given", *(each.reading for each in wanted)}
     schemas = {reading: encoding(informed if "missing" in reading else data.schema, reading, {}) for reading in every}
@@ -45,7 +47,7 @@ def read(wanted: Sequence[Member], table: Table, data: Data, informed: Schema, u
         if schema is data.schema:
             return Read(schema, dict(data.blocks), data.evidence.on_host())
         blocks = schema.compile(table)
-        names = packing.Reading(schema.names, schema.site_names, schema.row_names(table))
+        names = packing.MergeLabels(schema.names, schema.site_names, schema.row_names(table))
         evidence = packing.pack(blocks.values(), unobserved, reading=names, most_widths=0)
         return Read(schema, blocks, evidence.on_host())
 
@@ -69,7 +71,7 @@ def _for_each(one: Callable[[Any], Read], every: Mapping[Reading, Any]) -> dict[
 @contextmanager
 def asked_ahead(
     chosen: Mapping[str, Any],
-    wanted: Sequence[Member],
+    wanted: Sequence[MemberSettings],
     read: Mapping[Reading, Read],
     data: Mapping[Reading, Data],
     how: How,
@@ -101,6 +103,6 @@ def asked_ahead(
         yield told
 
 
-def size(wanted: Sequence[Member]) -> tuple[int, int]:
+def size(wanted: Sequence[MemberSettings]) -> tuple[int, int]:
     """Hidden units and factors of all members together, unused ones included."""
     return max(each.n_hidden for each in wanted), max(each.n_factors for each in wanted)

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from thurbo.columns.block import ARRAYS, Block
-from thurbo.columns.forms import Lines
-from thurbo.evidence import Evidence
-from thurbo.io.table import as_table
+from thurbo.latent.evidence import Evidence
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Model, Query, Rows
 from thurbo.predict.predictive import Predictive, drawn_codes
-from thurbo.schema import Schema, routing
+from thurbo.table.columns.cells import ARRAYS, Block
+from thurbo.table.columns.forms import Lines
+from thurbo.table.io.frames import as_table
+from thurbo.table.schema import Schema, routing
 
 N_ORDERS, MOST_PASSES = 8, 256  # orders of the answers; fewer if there are many questions
 FEW = 3  # answers of which all orders are averaged

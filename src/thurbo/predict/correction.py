@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thurbo.columns.block import Block
-from thurbo.columns.cells import FloatArray
-from thurbo.columns.column import Column
-from thurbo.columns.forms.utilities import favourite
-from thurbo.columns.measured import NARROWEST
-from thurbo.schema import Schema
-from thurbo.schema.skips import Skip
+from thurbo.table.columns.cells import Block, FloatArray
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.continuous import NARROWEST
+from thurbo.table.columns.forms.utilities import favourite
+from thurbo.table.schema import Schema
+from thurbo.table.schema.routing import Skip
 
 # ---- direct effects
 

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.columns import Block
-from thurbo.columns.forms import Answers, Ask
-from thurbo.io import build
-from thurbo.io.table import Table
 from thurbo.predict.model import Query
-from thurbo.schema import Schema
-from thurbo.schema.question_texts import question_texts
+from thurbo.table.columns import Block
+from thurbo.table.columns.forms import Answers, Ask
+from thurbo.table.io import frames
+from thurbo.table.io.frames import Table
+from thurbo.table.schema import Schema
+from thurbo.table.schema.descriptions import question_texts
 
 FloatArray = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class Dependence:
         kept = row != column
         names = np.asarray(self.names, object)
         data = {"question": names[row[kept]], "known": names[column[kept]]}
-        return build.any_frame(data | {"share": self.share.ravel()[kept], "nats": self.nats.ravel()[kept]})
+        return frames.any_frame(data | {"share": self.share.ravel()[kept], "nats": self.nats.ravel()[kept]})
 
     def _lines(self) -> list[list[str]]:
         texts = dict(zip(self.names, self.texts, strict=True))

@@ -16,15 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo import rbm
 from thurbo._typing import Array, Float, PRNGKey
 from thurbo.errors import ConvergenceWarning, ThurboError
-from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import Buckets
-from thurbo.inference import diagnostics, gibbs
+from thurbo.latent import rbm
+from thurbo.latent.evidence import Buckets, Evidence
+from thurbo.latent.inference import diagnostics, gibbs
+from thurbo.latent.rbm import Params
 from thurbo.predict.moments import How, features
 from thurbo.predict.printed import Printed
-from thurbo.rbm import Params
 
 MOST_RHAT = 1.05
 LEAST_ESS = 100.0

@@ -16,23 +16,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo import rbm
-from thurbo.columns.block import ARRAYS, Block, Entries
-from thurbo.columns.forms import Lines
 from thurbo.errors import SchemaError, ThurboError, check_choice
-from thurbo.evidence.buckets import Buckets
-from thurbo.evidence.pack import Reading, pack
-from thurbo.io import build
-from thurbo.io.table import Table, as_table
-from thurbo.predict import cells as predicted
+from thurbo.latent import rbm
+from thurbo.latent.evidence import Buckets
+from thurbo.latent.packing import MergeLabels, pack
+from thurbo.latent.rbm import Params
+from thurbo.predict import answers as predicted
 from thurbo.predict import chain, items, joint
-from thurbo.predict.cells import Gaps
+from thurbo.predict.answers import Gaps
 from thurbo.predict.joint import Drawn
 from thurbo.predict.model import Model, Query, Rows
 from thurbo.predict.predictive import drawn_codes
-from thurbo.rbm import Params
-from thurbo.schema import Schema
-from thurbo.schema.routing import NOT_APPLICABLE
+from thurbo.table.columns.cells import ARRAYS, Block, Entries
+from thurbo.table.columns.forms import Lines
+from thurbo.table.io import frames
+from thurbo.table.io.frames import Table, as_table
+from thurbo.table.schema import Schema
+from thurbo.table.schema.routing import NOT_APPLICABLE
 
 MOST_ITEMS = 200  # largest number of items of a list that are all drawn by default
 SAMPLING = ("auto", "sequential", "gibbs", "modes")
@@ -276,7 +276,7 @@ def _one_row(model: Model, rows: Rows, items: Any) -> Buckets:
             new = np.setdiff1d(sites, block.entries.site)
             blocks[name] = with_free_items(block, np.zeros(len(new), np.int64), new)
     cuts = np.asarray(model.params.gauge.cuts, np.float64)
-    reading = Reading(model.schema.names, model.schema.site_names, [0], cuts)
+    reading = MergeLabels(model.schema.names, model.schema.site_names, [0], cuts)
     return pack(blocks.values(), "exclude", reading=reading, free_lists=True)
 
 
@@ -323,7 +323,7 @@ def _complete_chain(
         left = predicted.settle(schema, table, open_cells, kinds, drawn, {})
         filled = {source: gap for gone in left.values() for source, gap in gone.items()}
         drawn = {source: drawn[source] for source in filled}
-        whole = build.replace(table, drawn, filled)
+        whole = frames.replace_cells(table, drawn, filled)
         completed.append(_with_lists(model, rows, table, whole, drawn, filled, items_wanted, rng))
     return completed
 
@@ -350,7 +350,7 @@ def _with_lists(
         assert block.entries is not None
         utility = items.stated_utilities(query.lead, name)
         found[name] = column.extended(table.cells(name), row, site, values, block.entries, utility)
-    return build.replace(table, drawn, filled, found)
+    return frames.replace_cells(table, drawn, filled, found)
 
 
 def is_exact(params: Params, method: str) -> bool:
@@ -390,7 +390,7 @@ def _complete_joint(
     some = np.any([m for gone in open_cells.values() for m in gone.values()], axis=0) if open_cells else None
     own = np.arange(table.n_rows) if lists or orders else np.flatnonzero(np.zeros(0) if some is None else some)
     if not len(own):
-        return [build.replace(table, {}) for _ in range(share.n)]
+        return [frames.replace_cells(table, {}) for _ in range(share.n)]
     rng, tiled, query = np.random.default_rng(share.seed), np.tile(own, share.n), model.query(rows)
     drawn = joint.latent_given_rows(jax.random.key(share.seed), params, evidence.on_host().rows(tiled), exact)
     drawn = _with_choices(rng, model, evidence, drawn)
@@ -439,7 +439,7 @@ def _completed(
         assert entries is not None
         old = entries, items.stated_utilities(query.lead, name)
         lists_found[name] = column.extended(table.cells(name), row, site, values, *old)
-    return build.replace(table, found, filled, lists_found)
+    return frames.replace_cells(table, found, filled, lists_found)
 
 
 def _with_choices(rng: np.random.Generator, model: Model, evidence: Buckets, drawn: Drawn) -> Drawn:

@@ -10,9 +10,9 @@ from html import escape
 
 import numpy as np
 
-from thurbo.evidence.buckets import Buckets
-from thurbo.rbm import Params
-from thurbo.schema import Schema
+from thurbo.latent.evidence import Buckets
+from thurbo.latent.rbm import Params
+from thurbo.table.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -15,25 +15,24 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from thurbo import rbm
 from thurbo._typing import Array, Factors, Float, Hidden
-from thurbo.columns.block import Block
-from thurbo.columns.cells import Cells, listing, plain, show
-from thurbo.columns.column import Column
-from thurbo.columns.forms import Lines
-from thurbo.columns.listed import from_table
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError
-from thurbo.evidence import Evidence
-from thurbo.inference import gibbs
-from thurbo.inference.meanfield import mean_field
-from thurbo.io import build
-from thurbo.io.table import Table, as_table
-from thurbo.predict.cells import items_of, lines_of, sites_of
+from thurbo.latent import rbm
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference import gibbs
+from thurbo.latent.inference.meanfield import mean_field
+from thurbo.latent.rbm import Params
+from thurbo.predict.answers import items_of, lines_of, sites_of
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
 from thurbo.predict.moments import Features, How
-from thurbo.rbm import Params
-from thurbo.schema import Schema
+from thurbo.table.columns.cells import Block, Cells, listing, plain, show
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.forms import Lines
+from thurbo.table.columns.listed import from_table
+from thurbo.table.io import frames
+from thurbo.table.io.frames import Table, as_table
+from thurbo.table.schema import Schema
 
 ROWS_AT_ONCE = 512
 
@@ -278,7 +277,7 @@ def rank(
         seen = named_items(schema[name], asked.blocks[name])[:2] if hides else None
         result = best(ask, len(rows), int(top), allowed, seen)
         _warn_of_empty_rows(name, rows, result.row, 4)
-    return build.frame(
+    return frames.frame(
         library if library in {"pandas", "polars", "pyarrow"} else "dict",
         {
             "row": rows[result.row],

@@ -16,28 +16,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo import rbm
 from thurbo._typing import Array, Factors, Hidden, Int, PerRow, PRNGKey, Rows
-from thurbo.constraints import Context
-from thurbo.constraints.repeated_choice import draw_orders
 from thurbo.errors import ThurboError, check_choice
-from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import Buckets
-from thurbo.inference import gibbs, modes
-from thurbo.inference.annealing import log_unnormalised_annealed
-from thurbo.inference.likelihood import (
+from thurbo.latent import rbm
+from thurbo.latent.constraints import Context
+from thurbo.latent.constraints.repeated_choice import draw_orders
+from thurbo.latent.evidence import Buckets, Evidence
+from thurbo.latent.inference import gibbs
+from thurbo.latent.inference.likelihood import (
     MAX_QUADRATURE_FACTORS,
     hidden_states,
     log_evidence_conservative,
     log_evidence_exact,
+    log_partition_ais,
     log_partition_exact,
+    log_unnormalised_annealed,
     log_unnormalised_importance,
 )
-from thurbo.inference.meanfield import mean_field, predictive
-from thurbo.inference.partition import log_partition_ais
-from thurbo.inference.posterior import state_weights
-from thurbo.rbm import LOG_2PI, Params
-from thurbo.schema import Schema
+from thurbo.latent.inference.meanfield import mean_field, predictive
+from thurbo.latent.inference.posterior import state_weights
+from thurbo.latent.rbm import LOG_2PI, Params
+from thurbo.table.schema import Schema
 
 METHODS = ("auto", "exact", "annealed", "importance", "conservative")
 
@@ -228,7 +227,7 @@ def _bucket(n_rows: int) -> int:
     return max(SMALLEST_DRAW, 1 << max(n_rows - 1, 0).bit_length())
 
 
-_seek = jax.jit(modes.seek, static_argnames=("n_rows",))
+_seek = jax.jit(gibbs.seek_mode, static_argnames=("n_rows",))
 
 
 @partial(jax.jit, static_argnames=("n_steps",))

@@ -15,18 +15,17 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from thurbo._once import cached_property
-from thurbo.columns.block import Block
-from thurbo.columns.forms import Lines
-from thurbo.columns.forms.number import LOG_LEAST_DENSITY, Distribution
-from thurbo.evidence import Evidence
-from thurbo.evidence.buckets import ROW_BUCKETS, Buckets, Unobserved, n_slots
-from thurbo.evidence.padding import Padding
+from thurbo._concurrency import cached_property
+from thurbo.latent.evidence import ROW_BUCKETS, Buckets, Evidence, Unobserved, n_slots
+from thurbo.latent.packing import Padding
+from thurbo.latent.rbm import Params
 from thurbo.predict import moments
 from thurbo.predict.correction import Routes
 from thurbo.predict.moments import Function, How, Moments
-from thurbo.rbm import Params
-from thurbo.schema import Schema
+from thurbo.table.columns.cells import Block
+from thurbo.table.columns.forms import Lines
+from thurbo.table.columns.forms.number import LOG_LEAST_DENSITY, Distribution
+from thurbo.table.schema import Schema
 
 GRID_POINTS = 1025
 GRID_REACH = 5.0  # standard deviations beyond the outermost means
@@ -229,14 +228,14 @@ def normalised(chance: np.ndarray) -> np.ndarray:
 
 @dataclass
 class MemberAnswers:
-    """The answers of one column: see `columns.forms.Ask`."""
+    """The answers of one column: see `table.columns.forms.Ask`."""
 
     query: MemberQuery
     name: str
     lines: Lines
     own: bool  # whether the evidence has the column's own cells, which have to be removed
     first: int  # site of the column
-    bands_at: np.ndarray | None = None  # see `columns.forms.Ask`
+    bands_at: np.ndarray | None = None  # see `table.columns.forms.Ask`
 
     @property
     def _params(self) -> Params:

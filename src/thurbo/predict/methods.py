@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns.forms import Lines
-from thurbo.evidence.buckets import Buckets
-from thurbo.predict import cells
+from thurbo.latent.evidence import Buckets
+from thurbo.predict import answers
 from thurbo.predict.model import Query
 from thurbo.predict.moments import How, features
 from thurbo.predict.printed import Printed
+from thurbo.table.columns.forms import Lines
 
 LEVEL = 0.9  # of the intervals
 GIBBS_DRAWS = 2000  # after as many burn-in rounds
@@ -116,7 +116,7 @@ def _queries(query: Query) -> dict[str, Callable[[Query], np.ndarray]]:
     if query.params.n_factors:
         found["transform: factors"] = lambda asked: _features(asked, "factors")
     if any(schema[name].labels and not schema[name].is_listed for name in schema.modelled):
-        found["predict_proba"] = cells.all_probabilities
+        found["predict_proba"] = answers.all_probabilities
     return found
 
 

@@ -14,30 +14,23 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from thurbo._once import cached_property
-from thurbo.columns.block import Block
-from thurbo.columns.column import Column
-from thurbo.columns.forms import Lines
+from thurbo._concurrency import cached_property
 from thurbo.errors import SchemaError, ThurboError, check_choice
-from thurbo.evidence import pack as packing
-from thurbo.evidence.buckets import Buckets
-from thurbo.io.table import Table
-from thurbo.learning import settings
-from thurbo.learning.members import Member as MemberSettings
+from thurbo.fit import planning
+from thurbo.fit.members import MemberSettings
+from thurbo.latent import packing
+from thurbo.latent.evidence import Buckets
+from thurbo.latent.rbm import Params
 from thurbo.predict import joint
-from thurbo.predict.correction import (
-    ANSWERED,
-    Correction,
-    answer_values,
-    effect_edges,
-    effect_tilt,
-    route_likelihood,
-)
+from thurbo.predict.correction import ANSWERED, Correction, answer_values, effect_edges, effect_tilt, route_likelihood
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.moments import Features, How, features
 from thurbo.predict.predictive import Predictive
-from thurbo.rbm import Params
-from thurbo.schema import Schema
+from thurbo.table.columns.cells import Block
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.forms import Lines
+from thurbo.table.io.frames import Table
+from thurbo.table.schema import Schema
 
 METHODS = ("auto", "exact", "gibbs", "mean-field")  # of predictions
 GAPS = ("auto", "informative", "ignorable")
@@ -169,12 +162,12 @@ class Model:
         check_choice("method", method, METHODS)
         method = self.method if method == "auto" else method
         n_hidden, n_factors = self.params.n_hidden, self.params.n_factors
-        if method == "exact" and not settings.can_enumerate(n_hidden, n_factors, "method"):
+        if method == "exact" and not planning.can_enumerate(n_hidden, n_factors, "method"):
             raise ThurboError(
                 f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use method="gibbs"'
             )
         # Prediction was trained through so many mean-field steps; more of them answer another question.
-        n_steps = settings.PREDICTION_STEPS if self.objective == "multi-prediction" else settings.CONVERGED_STEPS
+        n_steps = planning.PREDICTION_STEPS if self.objective == "multi-prediction" else planning.CONVERGED_STEPS
         return How(method=method, n_steps=n_steps, unobserved=self.missing)  # type: ignore[arg-type]
 
     # ---- tables
@@ -207,7 +200,7 @@ class Model:
         """Blocks of one encoding as evidence; `names` are those of the rows, for messages."""
         cuts = np.asarray(self.params.gauge.cuts, np.float64) if schema is self.schema else None
         rows = range(next(iter(blocks.values())).n_rows) if names is None else names
-        reading = packing.Reading(schema.names, schema.site_names, rows, cuts)
+        reading = packing.MergeLabels(schema.names, schema.site_names, rows, cuts)
         return packing.pack(blocks.values(), self.missing, reading=reading)
 
     def encoded(self, rows: Rows) -> list[Rows]:

@@ -18,18 +18,19 @@ from jax.scipy.special import logsumexp, ndtr
 from thurbo import _runtime
 from thurbo._programs import Program
 from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PRNGKey
-from thurbo.columns.block import Tasks
-from thurbo.constraints import Gauge, Order
-from thurbo.constraints.order import CLOSER_SCALE, form_of, shape_of
-from thurbo.evidence import Evidence, Unobserved
-from thurbo.evidence.pack import comparisons
-from thurbo.inference.likelihood import hidden_states, log_joint
-from thurbo.inference.meanfield import mean_field
-from thurbo.inference.posterior import Belief, Method, expectation, hidden_probability, summary
-from thurbo.inference.posterior import state_weights as weights_of_states
-from thurbo.normal import truncnorm
+from thurbo.latent import truncnorm
+from thurbo.latent.constraints import Gauge, Order
+from thurbo.latent.constraints.grouped import form_of, shape_of
+from thurbo.latent.constraints.order import CLOSER_SCALE
+from thurbo.latent.evidence import Evidence, Unobserved
+from thurbo.latent.inference.likelihood import hidden_states, log_joint
+from thurbo.latent.inference.meanfield import mean_field
+from thurbo.latent.inference.posterior import Belief, Method, expectation, hidden_probability, summary
+from thurbo.latent.inference.posterior import state_weights as weights_of_states
+from thurbo.latent.packing import comparisons
+from thurbo.latent.rbm import Params
 from thurbo.predict import on_host
-from thurbo.rbm import Params
+from thurbo.table.columns.cells import Tasks
 
 FEW_SITES = 300  # of a small survey
 

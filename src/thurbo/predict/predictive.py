@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from thurbo._once import cached_property
-from thurbo.columns.block import Block
-from thurbo.columns.column import Column
-from thurbo.columns.forms import Lines
-from thurbo.columns.forms.number import Distribution
+from thurbo._concurrency import cached_property
 from thurbo.predict.correction import LEAST_CHANCE, Anchor, TiltedNumbers, band_codes
 from thurbo.predict.member import GRID_POINTS, MemberAnswers, between
+from thurbo.table.columns.cells import Block
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.forms import Lines
+from thurbo.table.columns.forms.number import Distribution
 
 MOST_ROUNDS, TRIES = 200, 64  # of rejection sampling: rounds, and draws of each row in one of them
 
@@ -27,7 +27,7 @@ Tilt = Callable[[int], np.ndarray | None]  # site → what direct effects add to
 
 
 class Predictive:
-    """The distribution of some answers to one question, one for each line: see `columns.forms.Ask`.
+    """The distribution of some answers to one question, one for each line: see `table.columns.forms.Ask`.
 
     Over labels, over a number (a distribution with knots and point masses), or over orders of items.
 
@@ -81,7 +81,7 @@ class Predictive:
         """Mode, median or mean of each answer, as a cell or item of a list."""
         return self.column.form.values(self.column, self, statistic)
 
-    # ---- what forms ask: see `columns.forms.Ask`
+    # ---- what forms ask: see `table.columns.forms.Ask`
 
     @property
     def lines(self) -> Lines:

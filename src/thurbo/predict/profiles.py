@@ -16,17 +16,16 @@ import numpy as np
 from scipy.special import ndtri
 
 from thurbo._typing import Array
-from thurbo.columns.attributes import Design, as_pairs
-from thurbo.columns.block import Block
-from thurbo.columns.cells import listing, suggestion
-from thurbo.constraints import Gauge
 from thurbo.errors import SchemaError
-from thurbo.evidence import Evidence
-from thurbo.inference.posterior import Belief, summary
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference.posterior import Belief, summary
+from thurbo.latent.rbm import Params
 from thurbo.predict import moments
 from thurbo.predict.moments import How
-from thurbo.rbm import Params
-from thurbo.schema import Schema
+from thurbo.table.columns.cells import Block, listing, suggestion
+from thurbo.table.columns.listed import Design, as_pairs
+from thurbo.table.schema import Schema
 
 LEVEL = 0.95  # of intervals of means
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from thurbo.columns.block import Block
+from thurbo.table.columns.cells import Block
 
 _ODD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of the finaliser of splitmix64
 _STEP = 0x9E3779B97F4A7C15

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo._threads import one_thread
-from thurbo.columns import Block
-from thurbo.columns.forms import Profile
+from thurbo._concurrency import one_thread
 from thurbo.errors import ThurboError
-from thurbo.io import build
-from thurbo.schema import Schema
-from thurbo.schema.question_texts import question_texts
+from thurbo.table.columns import Block
+from thurbo.table.columns.forms import Profile
+from thurbo.table.io import frames
+from thurbo.table.schema import Schema
+from thurbo.table.schema.descriptions import question_texts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -110,7 +110,7 @@ class Segments:
         text = ("column", "answer")
         whole = {"segment": np.int64}
         types = {name: object if name in text else whole.get(name, np.float64) for name in names}
-        return build.any_frame({name: np.asarray(values, types[name]) for name, values in held.items()})
+        return frames.any_frame({name: np.asarray(values, types[name]) for name, values in held.items()})
 
     @property
     def stand_apart(self) -> bool:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thurbo._threads import one_thread
-from thurbo.columns import Block, Column
-from thurbo.columns.forms.marginals import Normal, scaled, shares, spread
+from thurbo._concurrency import one_thread
+from thurbo.table.columns import Block, Column
+from thurbo.table.columns.forms.form import Normal, scaled, shares, spread
 
 
 class Limits(NamedTuple):

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns.forms.scores import MEASURES, RIVALS, Tested, gains
-from thurbo.io import build
+from thurbo.table.columns.forms.form import MEASURES, RIVALS, Tested, gains
+from thurbo.table.io import frames
 
 _LABELS = ("accuracy", "log_score", "smae", "calibration_error")
 _NUMBERS = ("mae", "rmse", "log_score", "calibration_error")
@@ -73,7 +73,7 @@ class Evaluation:
             values = [record.get(name) for record in self.columns]
             is_measure = name.startswith((*MEASURES, "gain"))
             data[name] = np.asarray(values, np.float64 if is_measure else None)
-        return build.any_frame(data)
+        return frames.any_frame(data)
 
     @property
     def verdict(self) -> str:

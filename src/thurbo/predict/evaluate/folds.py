@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns.block import Block
-from thurbo.columns.forms.form import line_weight
 from thurbo.errors import ThurboError
-from thurbo.io.table import Table
 from thurbo.predict.evaluate.withheld import hideable, in_cells
-from thurbo.schema import Schema
+from thurbo.table.columns.cells import Block
+from thurbo.table.columns.forms.form import line_weight
+from thurbo.table.io.frames import Table
+from thurbo.table.schema import Schema
 
 Masks = list[dict[str, np.ndarray]]  # for each fit and column, [line] whether the answer is hidden
 

@@ -13,19 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thurbo._once import cached_property
-from thurbo.columns.block import Block
-from thurbo.columns.forms import Ask, Lines
-from thurbo.columns.forms.form import line_weight
-from thurbo.columns.forms.marginals import Normal
-from thurbo.columns.forms.scores import Tested, calibration_bins, surprises
+from thurbo._concurrency import cached_property
 from thurbo.errors import ThurboError
-from thurbo.io.table import Table
 from thurbo.predict.evaluate import baseline, withheld
 from thurbo.predict.evaluate.evaluation import Evaluation, overall
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
-from thurbo.schema import Schema
+from thurbo.table.columns.cells import Block
+from thurbo.table.columns.forms import Ask, Lines
+from thurbo.table.columns.forms.form import Normal, Tested, calibration_bins, line_weight, surprises
+from thurbo.table.io.frames import Table
+from thurbo.table.schema import Schema
 
 BASELINES = ("logistic", "boosting")  # beside the marginal frequencies, which are always there
 
@@ -124,7 +122,7 @@ def choose(
 
 @dataclass
 class ColumnTrial:
-    """One column with some answers masked: see `columns.forms.Trial`."""
+    """One column with some answers masked: see `table.columns.forms.Trial`."""
 
     name: str
     rest: Query | MemberQuery  # the table without the masked answers of any column

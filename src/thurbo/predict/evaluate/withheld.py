@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.columns.block import Block
-from thurbo.columns.cells import Listed, plain
-from thurbo.columns.listed import read_lists
-from thurbo.io.table import Table
-from thurbo.schema import Schema
+from thurbo.table.columns.cells import Block, Listed, plain
+from thurbo.table.columns.listed import read_lists
+from thurbo.table.io.frames import Table
+from thurbo.table.schema import Schema
 
 Lines = Mapping[str, np.ndarray]  # by column, [line]
 

@@ -1,0 +1,1 @@
+"""What people see: report, explorer, command line, demo."""

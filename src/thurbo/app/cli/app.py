@@ -1,0 +1,140 @@
+"""The command `thurbo`: start, exit status and error messages.
+
+Results go to standard output, progress and warnings to standard error. Bad input ends with status 2 and one sentence,
+an interrupt with 130, an internal error with 1; a traceback is shown only if THURBO_TRACEBACK is set.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import sys
+import warnings
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from thurbo import __version__
+from thurbo.errors import ConvergenceWarning, NumericalWarning, SchemaWarning, ThurboError, in_toml
+
+app = typer.Typer(
+    name="thurbo",
+    help="Imputation, prediction, segments and rankings for mixed survey tables (Thurstonian Boltzmann machines).",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class CommandInterrupted(Exception):
+    """A command that was interrupted, with a sentence about what is left of its work."""
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"thurbo {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def say(message: str) -> None:
+    """Print a line of progress to standard error."""
+    typer.echo(message, err=True)
+
+
+def counted(n: int, what: str) -> str:
+    """A number with its noun: "1 row", "1,186 rows"."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with status 0, or 2 after a one-sentence error for bad input."""
+    atexit.register(gc.freeze)  # the process ends: to search for garbage among all that was loaded would take .6 s
+    with warnings.catch_warnings():
+        _warn_in_sentences()
+        status = _run(arguments)
+    sys.exit(status)
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        status = app(args=arguments, prog_name="thurbo", standalone_mode=False)
+    except ThurboError as error:
+        _fail(str(error))
+    except ModuleNotFoundError as error:
+        _fail(f"this needs {error.name}, which is not installed; install it with: pip install 'thurbo[all]'")
+    except CommandInterrupted as error:
+        _fail(str(error), status=130)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("interrupted", status=130)
+    except Exception as error:
+        if _is_usage_error(error):
+            _fail(_usage_sentence(error, sys.argv[1:] if arguments is None else arguments))
+        if os.environ.get("THURBO_TRACEBACK"):
+            raise
+        _fail(
+            f"unexpected {type(error).__name__}: {error} (an internal error; THURBO_TRACEBACK=1 shows the traceback)",
+            status=1,
+        )
+    if status == 130:  # typer converts an interrupt to this status
+        _fail("interrupted", status)
+    return status if isinstance(status, int) else 0
+
+
+def _warn_in_sentences() -> None:
+    """Print thurbo's warnings in one line, and hide the warnings of other libraries."""
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = in_toml(_flat(str(message))).replace("max_epochs=", "--epochs ")  # in the words of the command line
+        say(f"thurbo: warning: {text}")
+
+    warnings.simplefilter("ignore")
+    warnings.simplefilter("always", ConvergenceWarning)
+    warnings.simplefilter("always", NumericalWarning)
+    warnings.filterwarnings("ignore", "interrupted after", ConvergenceWarning)  # commands say it themselves
+    warnings.simplefilter("default", SchemaWarning)  # once per message, because a table may be read several times
+    warnings.showwarning = show
+
+
+def _is_usage_error(error: Exception) -> bool:
+    # By attributes, not by class: newer versions of typer contain a copy of click, older ones import it.
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def _usage_sentence(error: Any, arguments: list[str]) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "thurbo"
+    message, value = error.format_message().rstrip("."), _option_value(getattr(error, "param", None), arguments)
+    if value and value not in message:
+        message += f", not {value}"
+    return f"{message}; see {command} --help"
+
+
+def _option_value(option: Any, arguments: list[str]) -> str:
+    """The value of an option on the command line; not every version of typer repeats it in its message."""
+    names = tuple(getattr(option, "opts", ()))
+    for place, word in enumerate(arguments):
+        name, sign, value = word.partition("=")
+        if name in names and (sign or place + 1 < len(arguments)):
+            return value if sign else arguments[place + 1]
+    return ""
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _fail(sentence: str, status: int = 2) -> NoReturn:
+    say("thurbo: " + in_toml(_flat(sentence)))
+    sys.exit(status)

@@ -1,0 +1,446 @@
+"""Output of the command line: results per row or per item as tables, and the summary of `thurbo check`.
+
+Idea: the row identifier comes first, then the results under readable headers; lists as in the files they came from.
+Guarantees that `check` names all cells that do not fit the schema, not only the first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import typer
+
+from thurbo.app.cli.app import counted
+from thurbo.app.cli.tables import columns_of
+from thurbo.errors import ThurboError, in_toml
+from thurbo.table.columns.listed import read_lists, tiers
+from thurbo.table.io import frames
+from thurbo.table.io.frames import Table, as_table, library_of
+from thurbo.table.schema import Schema
+from thurbo.table.schema.descriptions import doubts, left_out
+
+Columns = dict[str, np.ndarray]
+
+
+def identity(schema: Any, frame: Any) -> Columns:
+    """The columns with row identifiers."""
+    source, found = as_table(frame), {}
+    names = [name for name, column in schema.items() if column.role == "id"]
+    for name in names if source.owner is None else [source.owner]:
+        if name in source:
+            cells = source.cells(name)
+            found[name] = cells.values
+            if cells.missing.any():
+                found[name] = cells.values.astype(object)
+                found[name][cells.missing] = None
+    return found
+
+
+def about(schema: Any, frame: Any, columns: Mapping[str, np.ndarray]) -> Any:
+    """A table of results in the library of the input, with row identifiers in front."""
+    return frames.frame(library_of(frame), {**identity(schema, frame), **columns})
+
+
+def as_frame(table: Any) -> Any:
+    """A table that can be written to a file; a dict becomes a frame."""
+    return frames.any_frame(table) if isinstance(table, dict) else table
+
+
+def items_named(schema: Any, text: str) -> list[Any]:
+    """Items from a text with commas, in their own type; unknown items stay text."""
+    known = _items(schema)
+    return [known.get(part.strip(), part.strip()) for part in text.split(",") if part.strip()]
+
+
+def items_of(schema: Any, frame: Any) -> Any:
+    """The table of items; if it has one column without a header, the first line is an item too."""
+    source, known = as_table(frame), _items(schema)
+    if len(source.names) != 1 or source.names[0] not in known:
+        return frame
+    return [known[source.names[0]], *source.cells(source.names[0]).values.tolist()]
+
+
+def _items(schema: Any) -> dict[str, Any]:
+    """Items of all rankings and lists, by their text."""
+    kinds = [each for each in schema.values() if each.has_items]
+    return {str(label): label for each in kinds for label in each.labels}
+
+
+def mean_in_words(values: np.ndarray, weight: np.ndarray | None, what: str) -> str:
+    """The mean over rows, weighted if the table has weights: "weighted mean log-likelihood of 60 rows: -3.1416"."""
+    if weight is None:
+        return f"mean {what}: {values.mean():.4f}"
+    counts = weight > 0  # a row with weight zero must not matter, even if its value is −∞
+    return f"weighted mean {what}: {np.average(values[counts], weights=weight[counts]):.4f}"
+
+
+def probabilities(model: Any, frame: Any, column: str, given: Sequence[str] | None) -> Columns:
+    """The most probable answer (of options, all with p ≥ 0.5), then the probability of each answer by its text."""
+    asked = model.schema_[column]
+    texts = [str(text) for text in getattr(asked, "texts", asked.labels)]
+    found = np.asarray(model.predict_proba(frame, column, given=given), float)
+    if asked.kind == "multiselect":
+        best = ["; ".join(text for text, p in zip(texts, row, strict=True) if p >= 0.5) for row in found]
+    else:
+        best = [texts[place] for place in np.where(asked.is_named, found, -1.0).argmax(axis=1)]
+    taken = {column, *identity(model.schema_, frame)}
+    headers = [f"{column}: {text}" if text in taken else text for text in texts]
+    return {column: np.asarray(best, object), **dict(zip(headers, found.T, strict=True))}
+
+
+def cells(model: Any, frame: Any, column: str, given: Sequence[str] | None, items: Any) -> Columns:
+    """The predicted cells of a column."""
+    found = as_table(model.predict(frame, column, "auto", given=given, items=items))
+    return {name: found.cells(name).values for name in found.names}
+
+
+def interval(model: Any, frame: Any, column: str, given: Sequence[str] | None, level: float) -> Columns:
+    """The median of a number, and the ends of its central interval."""
+    if not 0 < level < 1:
+        raise ThurboError(f"--level {level:g} is not a probability; give a number above 0 and below 1")
+    ends = model.predict_interval(frame, column, level=level, given=given)
+    # A very narrow interval gives the median, also for numbers stored in two columns.
+    middle = model.predict_interval(frame, column, level=1e-6, given=given).mean(axis=1)
+    middle = model.schema_[column].limited(middle)
+    return {column: middle, f"{column} lower": ends[:, 0], f"{column} upper": ends[:, 1]}
+
+
+class LongLines(NamedTuple):
+    """Entries of lists, one line each."""
+
+    row: np.ndarray  # position of the row, ascending
+    item: np.ndarray
+    value: np.ndarray  # score, or place from 1 of an order
+
+
+def predicted(model: Any, frame: Any, name: str, given: Sequence[str] | None, items: Any) -> Any:
+    """Predicted scores of the items asked about; by default of those that each row lists."""
+    found = model.predict(frame, name, "auto", given=given, items=items)
+    lines = _lines_of(model.schema_, name, as_table(found).cells(name), items)
+    names = identity(model.schema_, frame) or {"row": model.schema_.row_names(frame)}
+    return _table(model.schema_, name, lines, names)
+
+
+def sampled(schema: Any, drawn: Any, items: Any) -> Any:
+    """New rows, numbered from 0, as a long table if the schema has one column of lists; otherwise unchanged."""
+    lists = columns_of(schema)
+    if len(lists) != 1:
+        return drawn
+    name, source = lists[0], as_table(drawn)
+    lines = _lines_of(schema, name, source.cells(name), items)
+    row = next((each for each, column in schema.items() if column.role == "id"), "row")
+    return _table(schema, name, lines, {row: np.arange(source.n_rows)}, _others(drawn, name))
+
+
+def imputed(model: Any, frame: Any, items: Any, fill: Sequence[str] = ()) -> Any:
+    """A long table with items added and other missing cells filled; column "filled" marks the lines that are new."""
+    name = next(iter(as_table(frame).lists))
+    return _completed(model.schema_, frame, name, model.impute(frame, items=items, fill=fill))
+
+
+def imputed_draws(model: Any, frame: Any, items: Any, n: int, seed: int, fill: Sequence[str] = ()) -> Any:
+    """The same for multiple imputations, stacked below the incomplete table; items of a row are in one order in all."""
+    import thurbo
+
+    schema, name = model.schema_, next(iter(as_table(frame).lists))
+    draws = model.impute_draws(frame, n, random_state=seed, items=items, fill=fill)
+    completed = [_completed(schema, frame, name, draw, by_item=True) for draw in draws]
+    native = as_table(frame).native
+    before = _completed(schema, frame, name, draws[0], others=native, by_item=True)
+    others = _others(native, *identity(schema, frame))
+    score, filled = (_free(each, others) for each in (_value_name(schema[name]), "filled"))
+    before[score] = before[score].mask(before[filled])
+    return thurbo.stack(completed, before)
+
+
+def ordinary(schema: Any) -> Any:
+    """The columns of a schema without lists of items, for their labels: a long table repeats their cells."""
+    return (
+        schema
+        if not columns_of(schema)
+        else {name: column for name, column in schema.items() if column.kind != "ratings"}
+    )
+
+
+def _completed(schema: Any, frame: Any, name: str, done: Any, others: Any = None, by_item: bool = False) -> Any:
+    source = as_table(frame)
+    full: Table = as_table(done)
+    old = _lines(schema[name], source.cells(name))
+    lines = _lines(schema[name], full.cells(name)) if name in full else old
+    if by_item:
+        place = {item: at for at, item in enumerate(schema[name].labels)}
+        number = np.asarray([place.get(item, len(place)) for item in lines.item.tolist()], np.int64)
+        order = np.lexsort((number, lines.row))
+        lines = LongLines(*(each[order] for each in lines))
+    known = set(zip(old.row.tolist(), old.item.tolist(), strict=True))
+    pairs = zip(lines.row.tolist(), lines.item.tolist(), strict=True)
+    filled = np.fromiter((pair not in known for pair in pairs), bool, len(lines.row))
+    names = identity(schema, frame)
+    return _table(schema, name, lines, names, _others(done if others is None else others, name, *names), filled)
+
+
+def _lines(column: Any, cells: Any) -> LongLines:
+    """The entries of lists, in the order of their cells."""
+    found = read_lists(cells)
+    row = np.repeat(np.arange(len(cells)), np.diff(found.start))
+    item = _narrow(np.asarray(found.items, object))[found.which]
+    score = np.asarray(found.score)
+    if column.by == "order":
+        tier = tiers(row, score)
+        last = np.zeros(len(cells), np.int64)
+        np.maximum.at(last, row, tier)
+        best_first = np.lexsort((-tier, row))
+        return LongLines(*(each[best_first] for each in (row, item, last[row] - tier + 1)))
+    whole = score.dtype.kind == "f" and bool(np.all(score == np.floor(score)))
+    return LongLines(row, item, score.astype(np.int64) if whole and column.by == "levels" else score)
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    is_whole = all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values.tolist())
+    return values.astype(np.int64) if is_whole and len(values) else values
+
+
+def _lines_of(schema: Any, name: str, cells: Any, items: Mapping[str, list[Any]] | None) -> LongLines:
+    """The entries of the items asked about; orders of few items are predicted and drawn with all of them."""
+    lines = _lines(schema[name], cells)
+    if items is None or name not in items:
+        return lines
+    wanted = set(items[name])
+    keep = np.fromiter((item in wanted for item in lines.item.tolist()), bool, len(lines.item))
+    row, item, value = (each[keep] for each in lines)
+    return LongLines(row, item, tiers(row, value) + 1 if schema[name].by == "order" else value)
+
+
+def _value_name(column: Any) -> str:
+    return "place" if column.by == "order" else column.score or "score"
+
+
+def _pandas(frame: Any) -> Any:
+    import narwhals as nw
+
+    return nw.from_native(frame, eager_only=True).to_pandas()
+
+
+def _others(frame: Any, *names: str) -> Any:
+    return _pandas(frame).drop(columns=list(names), errors="ignore")
+
+
+def _free(name: str, others: Any) -> str:
+    """A name that no other column has."""
+    return name if others is None or name not in others else f"item {name}"
+
+
+def _table(
+    schema: Any,
+    name: str,
+    lines: LongLines,
+    names: Mapping[str, np.ndarray],
+    others: Any = None,
+    filled: np.ndarray | None = None,
+) -> Any:
+    import pandas as pd
+
+    data: dict[str, Any] = {each: np.asarray(values)[lines.row] for each, values in names.items()}
+    data |= {name: lines.item, _free(_value_name(schema[name]), others): lines.value}
+    if filled is not None:
+        data[_free("filled", others)] = filled
+    table = pd.DataFrame(data)
+    if others is None or not len(others.columns):
+        return table
+    return pd.concat([table, others.take(lines.row).reset_index(drop=True)], axis=1)
+
+
+MOST = 20  # problems per column
+
+
+def problems(schema: Schema, frame: Any, most: int = MOST) -> dict[str, list[ThurboError]]:
+    """Errors by question, at most `most` of each."""
+    source, found = as_table(frame), {}
+    names = schema.row_names(source)
+    if len(set(names.tolist())) == source.n_rows:
+        source = replace(source, rows=names)
+    # Inequalities refer to sites of other columns, so they need the whole schema.
+    alone = [name for name, column in schema.items() if column.kind != "inequality"]
+    for name in alone:
+        found[name] = _of_one(Schema({name: schema[name]}), source, most)
+    found = {name: errors for name, errors in found.items() if errors}
+    if not found and len(alone) < len(schema):
+        for error in _of_one(schema, source, most):
+            found.setdefault(str(getattr(error, "column", None)), []).append(error)
+    return found
+
+
+def _of_one(schema: Schema, source: Table, most: int) -> list[ThurboError]:
+    place = {row: position for position, row in enumerate(source.rows.tolist())}
+    found: list[ThurboError] = []
+    kept = np.ones(source.n_rows, bool)
+    while len(found) < most:
+        remaining = source if kept.all() else source.take(np.flatnonzero(kept))
+        try:
+            schema.fit(remaining).compile(remaining)
+            schema.weights(remaining)
+        except ThurboError as error:
+            found.append(error)
+            position = place.get(getattr(error, "row", None))
+            if position is None:  # the error is not about a single row
+                break
+            kept[position] = False
+            if not kept.any():
+                break
+        else:
+            break
+    return found
+
+
+MOST_SHOWN = 50  # problems to print with the details
+_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES, _MOST_SKIPS = 10, 7, 7, 4, 3  # lines of each part
+_NAME, _ONE_OF_MANY = 44, 28  # characters of a name, alone and beside others
+
+
+def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[Any]]) -> None:
+    """Print what is modelled, what to check and why, what is left out, and the problems: one line a column."""
+    from thurbo.table.io.frames import as_table
+
+    source, width = as_table(frame), _width()
+    sizes = f"{counted(source.n_rows, 'row')}, {counted(len(source.names), 'column')}"
+    lines = [f"{data}: {sizes}", "", _modelled(schema)]
+    codes = [f'"{text}" in {counted(n, "column")}' for text, n in _codes(schema, source)]
+    lines += _part("Counted as missing", codes, _MOST_CODES, ", ")
+    lines += _part("Not asked of everyone; not imputed where not asked", _skips(schema), _MOST_SKIPS)
+    lines += _part("To check", _doubts(schema), _MOST_DOUBTS)
+    advice = 'Categories without a known order; if one has an order, write kind = "ordinal" and levels = [...]'
+    lines += _part(advice, [_unordered(schema)], 1)
+    lines += _part("Left out", _left_out(schema, source), _MOST_LEFT_OUT)
+    if errors:
+        lines += _part(
+            f"Problems ({count_problems(errors)})", [_problem(*each) for each in errors.items()], _MOST_PROBLEMS
+        )
+    for line in lines:
+        flat = " ".join(line.split()) if not line.startswith("  ") else f"  {' '.join(line.split())}"
+        typer.echo(flat if len(flat) <= width else f"{flat[: width - 3]}...")
+    typer.echo("\n--details shows every column. To change a type: -o schema.toml, edit the file, then -s schema.toml.")
+
+
+def _width() -> int:
+    """Characters in a line; output to a file has no terminal width."""
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else 160
+
+
+def _part(title: str, entries: Iterable[str], most: int, separator: str = "") -> list[str]:
+    """A title and its lines, or one line with a separator; nothing if there are no entries."""
+    found = [entry for entry in entries if entry]
+    if not found:
+        return []
+    more = len(found) - most
+    shown = found[:most] + ([f"and {more} more"] if more > 0 else [])
+    return [f"{title}: {separator.join(shown)}"] if separator else ["", f"{title}:", *(f"  {entry}" for entry in shown)]
+
+
+def _modelled(schema: Any) -> str:
+    """How many questions of which types are modelled."""
+    names = [name for name, column in schema.items() if column.role == "answer"]
+    kinds = Counter(type(schema[name]).__name__ for name in names)
+    columns = sum(len(schema.source_columns.get(name, (name,))) for name in names)
+    spread = f" ({counted(columns, 'column')})" if columns != len(names) else ""
+    types = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
+    return f"{counted(len(names), 'question')}{spread} modelled: {types}" if names else "No column can be modelled."
+
+
+def _codes(schema: Any, source: Any) -> list[tuple[str, int]]:
+    """Values that count as missing and occur, with the number of columns that have them."""
+    from thurbo.app.report.wording import NOTHING, missing_kinds
+
+    kinds = missing_kinds(schema.with_skips([]), source)  # what was not asked has no code
+    names = (kind for name, each in kinds.items() if schema[name].role == "answer" for kind in each if kind != NOTHING)
+    return Counter(names).most_common()
+
+
+def _skips(schema: Any) -> list[str]:
+    """Blocks of questions that are not asked of everyone."""
+    return [
+        f"{_names(list(skip.columns))}: {skip.condition.replace(skip.asked_if, _shortened(skip.asked_if, _NAME))}"
+        for skip in schema.skips
+    ]
+
+
+def _doubts(schema: Any) -> list[str]:
+    """Columns whose type or reading is a guess, those with the same reason on one line."""
+    return [f"{_names(each.names)} -> {each.kind}: {in_toml(each.why)}" for each in doubts(schema)]
+
+
+def _unordered(schema: Any) -> str:
+    names = [name for name, column in schema.items() if column.kind == "categorical" and not column.has_order]
+    return _names(names, 6) if schema.reasons else ""
+
+
+def _left_out(schema: Any, source: Any) -> list[str]:
+    """Columns outside the model, those with the same reason on one line."""
+    return [f"{why} ({len(names)}): {_names(names, 3)}" for why, names in left_out(schema, source).items()]
+
+
+def _names(names: list[str], most: int = 2) -> str:
+    """Names in quotes where they are long, shortened, and counted if there are many."""
+    shown = [_shortened(name, _NAME if len(names) == 1 else _ONE_OF_MANY) for name in names[:most]]
+    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _shortened(name: str, most: int) -> str:
+    flat = " ".join(name.split())
+    return flat if len(flat) <= most else f"{flat[: most // 2]}...{flat[3 - most // 2 :]}"
+
+
+def _problem(name: str, errors: list[Any]) -> str:
+    """How many problems a column has, and the first of them."""
+    count = f"{len(errors)}{' or more' if len(errors) >= MOST else ''}"
+    return f"{_shortened(name, _ONE_OF_MANY)} ({count}): {in_toml(' '.join(str(errors[0]).split()))}"
+
+
+def count_problems(errors: Mapping[str, list[Any]]) -> str:
+    """The number of problems and of columns that have them."""
+    count = sum(map(len, errors.values()))
+    more = "at least " if any(len(each) >= MOST for each in errors.values()) else ""
+    return f"{more}{counted(count, 'problem')} in {counted(len(errors), 'column')}"
+
+
+def show_details(schema: Any, frame: Any, errors: Mapping[str, list[Any]], is_inferred: bool) -> None:
+    """Print the schema as a table with the share of missing cells by kind, and all problems."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from thurbo.app.report.wording import missing_kinds, missing_words
+    from thurbo.table.io.frames import as_table
+
+    missing = missing_kinds(schema, as_table(frame))
+    console = Console(highlight=False, width=None if Console().is_terminal else _width())
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("column", "detected type" if is_inferred else "type", "meaning of a cell", "missing", "reason"):
+        grid.add_column(heading, overflow="fold", max_width=60)
+    for name, column in schema.items():
+        title = schema.titles.get(name, name)
+        words = (name if title == name else f"{name}: {title}", type(column).__name__, column.describe())
+        reason = in_toml(schema.reasons.get(name, ""))
+        grid.add_row(*map(_plain, (*words, missing_words(missing.get(name, {})), reason)))
+    console.print(grid)
+    listed = [error for each in errors.values() for error in each]
+    if listed:
+        typer.echo(f"All problems ({count_problems(errors)}):")
+    for error in listed[:MOST_SHOWN]:
+        typer.echo(f"  {in_toml(' '.join(str(error).split()))}")
+    if len(listed) > MOST_SHOWN:
+        typer.echo(f"  ... and {len(listed) - MOST_SHOWN} more")
+
+
+def _plain(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(" ".join(text.split()))

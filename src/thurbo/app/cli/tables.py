@@ -1,0 +1,201 @@
+"""Files of the command line: read and write, also long tables with one line per score of an item.
+
+Idea: column names of long tables come from the options or from the schema.
+Guarantees that output paths are checked before any work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from thurbo.errors import ThurboError
+
+
+def read(path: Path) -> tuple[Any, Any]:
+    """The table of a file, and its inferred schema."""
+    import thurbo
+
+    return thurbo.read(path)
+
+
+def load(path: Path) -> Any:
+    """Load a model."""
+    from thurbo.tbm import TBM
+
+    return TBM.load(path)
+
+
+def check_output(path: Path) -> None:
+    """Raise before any work if a table cannot be written to this path."""
+    from thurbo.table.io.files import destination
+    from thurbo.table.io.read_write import WRITTEN, known
+
+    known(path, WRITTEN)
+    destination(path)
+
+
+def check_output_as(path: Path, *suffixes: str) -> None:
+    """The same for another kind of file, with one of these extensions; any extension by default."""
+    from thurbo.table.io.files import destination
+
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise ThurboError(f'cannot write "{path}": its name does not end in {suffixes[0]}; rename it')
+    destination(path)
+
+
+def write(frame: Any, path: Path, schema: Any = None, like: Path | None = None, escape: bool = False) -> None:
+    """Write a table, completely or not at all.
+
+    What did not change is copied from the file `like`, unless formulas are escaped, which changes cells.
+    """
+    import thurbo
+
+    thurbo.write(frame, path, schema, like=None if escape else like, formulas="escape" if escape else "keep")
+
+
+def with_row_texts(items: Path, frame: Any, ranked: Any, schema: Any) -> Any:
+    """A table of rows and items, with the texts of its rows if the ranked table has texts ("007")."""
+    from thurbo.table.io import read_write
+    from thurbo.table.io.frames import as_table
+    from thurbo.table.io.read_write import TEXT
+
+    names = [name for name, column in schema.items() if column.role == "id" and name in as_table(ranked)]
+    is_text = any(as_table(ranked).cells(name).values.dtype.kind == "O" for name in names)
+    if items.suffix.lower() not in TEXT or not is_text or len(as_table(frame).names) < 2:
+        return frame
+    held = [name for name in names if name in as_table(frame)] or [as_table(frame).names[0]]
+    return read_write.with_texts(frame, items, held, always=True)[0]
+
+
+def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str, Any]]:
+    """The table of a text file with identifiers as they are written, and with "n/a" as a kind of missing answer.
+
+    Also the missing values of the columns that have it, by column: a question that does not apply is no gap.
+    """
+    from thurbo.table.io import read_write
+    from thurbo.table.io.read_write import TEXT
+
+    if data.suffix.lower() not in TEXT:
+        return frame, {}
+    sources = {name: schema[name].source_columns(name) for name in schema.modelled if not schema[name].is_listed}
+    names = [name for name, column in schema.items() if column.role == "id"]
+    frame, found = read_write.with_texts(frame, data, names, [each for own in sources.values() for each in own])
+    declared = {}
+    for name, own in sources.items():
+        texts = {each: found[each] for each in own if each in found}
+        if texts:
+            declared[name] = read_write.described(schema[name].declared_missing, texts)
+    return frame, declared
+
+
+class LongNames(NamedTuple):
+    """Options about a long table: names of its columns, and a file with other questions."""
+
+    row: str | None = None
+    item: str | None = None
+    score: str | None = None
+    columns: Path | None = None
+
+
+def read_long(
+    data: Path, options: LongNames, schema: Any = None, missing: Mapping[str, str] | None = None
+) -> tuple[Any, Any]:
+    """The table of a file and its schema; a long table is grouped into one row per identifier.
+
+    `missing` are values that mean "no answer" in every column.
+    """
+    import thurbo
+    from thurbo.table.io.read_write import read_frame
+    from thurbo.table.schema import Schema
+
+    missing = missing or {}
+    schema = schema if schema is None else schema.with_missing(missing)
+    lists = None if schema is None else next(iter(columns_of(schema)), None)
+    if not any(options) and lists is None:
+        if schema is not None:
+            return read_frame(data), schema
+        return thurbo.read(data, missing=missing)
+    frame = read_frame(data)
+    if not any(options) and _has_lists(frame, lists):
+        return frame, schema
+    names = _completed(options, schema, lists)
+    people = None if names.columns is None else read_frame(names.columns)
+    table = thurbo.from_long(frame, names.row, names.item, names.score, columns=people, name=lists)  # type: ignore[arg-type]
+    if schema is None:
+        return table, Schema.infer(table, missing=missing)
+    sources = [source for name in schema.modelled if name != lists for source in schema.source_columns[name]]
+    absent = [source for source in sources if source not in table]
+    if absent:
+        raise ThurboError(f'column "{absent[0]}" is not in the long table; give a table that has it with --columns')
+    return table, schema
+
+
+def columns_of(schema: Any) -> list[str]:
+    """The columns whose cells are lists of items, which a long table can hold."""
+    return [name for name, column in schema.items() if column.kind == "ratings"]
+
+
+def items_named(schema: Any, text: str | None, column: str | None = None) -> dict[str, list[Any]] | None:
+    """Items from a text with commas, for each column that has them (or for one column), in their own type."""
+    if text is None:
+        return None
+    names = [name for name, each in schema.items() if each.kind == "ratings" or each.is_listed]
+    if not names or (column is not None and column not in names):
+        what = "the model" if column is None else f'column "{column}"'
+        raise ThurboError(f"{what} has no lists of items; leave out --item-list")
+    found: dict[str, list[Any]] = {}
+    places = {name: {str(item): item for item in schema[name].labels} for name in ([column] if column else names)}
+    for part in filter(None, map(str.strip, text.split(","))):
+        holders = [name for name, known in places.items() if part in known]
+        if not holders:
+            raise ThurboError(f'there is no item "{part}"; use items of the training table with --item-list')
+        for name in holders:
+            found.setdefault(name, []).append(places[name][part])
+    if not found:
+        raise ThurboError("--item-list names no item; separate items by commas")
+    return found
+
+
+def _completed(options: LongNames, schema: Any, lists: str | None) -> LongNames:
+    """The options, with missing names taken from the schema."""
+    held: Mapping[str, Any] = {} if schema is None else schema
+    row = options.row or next((name for name, column in held.items() if column.role == "id"), None)
+    item = options.item or lists
+    if row is None:
+        raise ThurboError("the column of row identifiers is not known; give it with --row")
+    if item is None:
+        raise ThurboError("the column of items is not known; give it with --item")
+    score = options.score
+    if score is None and lists is not None:
+        score = held[lists].score
+        if score is None and held[lists].levels:
+            raise ThurboError("the model was fitted to scores; give the column of scores with --score")
+    return LongNames(row, item, score, options.columns)
+
+
+def hint(frame: Any) -> str:
+    """Advice for a table that looks long; else empty."""
+    from thurbo.table.io.frames import as_table
+    from thurbo.table.io.long import looks_long
+
+    found = looks_long(as_table(frame))
+    return (
+        ""
+        if found is None
+        else f"If each line is one score of an item, use --row {found[0]} --item {found[1]} --score ..."
+    )
+
+
+def _has_lists(frame: Any, name: str | None) -> bool:
+    """Whether the cells are already lists, as in a parquet file, so that the table is not long."""
+    from thurbo.table.columns.cells import collection
+    from thurbo.table.io.frames import as_table
+
+    source = as_table(frame)
+    if name is None or name not in source:
+        return False
+    cells = source.cells(name)
+    first = next((value for value, gone in zip(cells.values, cells.missing, strict=True) if not gone), None)
+    return isinstance(first, Mapping) or (not isinstance(first, str) and collection(first) is not None)

@@ -1,0 +1,475 @@
+"""What the explorer asks of a model and a table, as plain values: no network here.
+
+Idea: pinned answers are values and statements for `given`; ratings of one person are added, and recommendations change.
+Guarantees plain values that JSON can store, and errors in the user's words.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from thurbo.app.report.cards import find_segments, placed, segment_records
+from thurbo.app.report.maps import row_map
+from thurbo.app.report.wording import read_answers, texts_of
+from thurbo.errors import ThurboError
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.forms import Ask
+from thurbo.table.columns.forms.form import Answers
+from thurbo.table.columns.statements import OrderStatement, at_least, at_most, between, combined, one_of, parse_given
+from thurbo.table.io.frames import as_table
+
+MOST_PINS = 20
+MOST_LETTERS = 500  # of a condition in words
+_EXACTLY, _AMONG = ("exactly",), ("one of", "anything but")
+_ENDS = ("at least", "at most", "between")
+_OPTIONS = ("selected", "not selected")
+
+
+def relations(column: Column) -> tuple[str, ...]:
+    """What can be pinned about a question with these controls."""
+    if column.is_listed or column.form is None:
+        return ()
+    if column.form.has_options:
+        return _OPTIONS
+    if column.has_items:
+        return ("above",)
+    if not column.labels:
+        return (*_ENDS, *_EXACTLY)
+    if not column.is_one_label:
+        return ()
+    return (*_EXACTLY, *_ENDS, *_AMONG) if column.has_order else (*_EXACTLY, *_AMONG)
+
+
+def read_pins(pins: Any, schema: Mapping[str, Column]) -> dict[str, Any]:
+    """Pins as {column: value or statement}; several pins of one column are combined."""
+    if not isinstance(pins, list) or len(pins) > MOST_PINS:
+        raise ThurboError(f"pins are a list of up to {MOST_PINS} conditions, such as “age >= 45”")
+    found: dict[str, list[Any]] = {}
+    for pin in pins:
+        name, cell = _in_words(pin, schema) if isinstance(pin, str) else _chosen(pin, schema)
+        found.setdefault(name, []).append(cell)
+    return {name: _together(name, cells) for name, cells in found.items()}
+
+
+def _together(name: str, cells: list[Any]) -> Any:
+    """Several pins of one column as one condition; options one by one."""
+    if not all(isinstance(cell, dict) for cell in cells):
+        return combined(name, cells)
+    said: dict[Any, bool] = {}
+    for option, value in (pair for cell in cells for pair in cell.items()):
+        if said.setdefault(option, value) != value:
+            raise ThurboError(f"“{option}” cannot be selected and not selected; remove one of the two pins")
+    return said
+
+
+def _in_words(text: str, schema: Mapping[str, Column]) -> tuple[str, Any]:
+    if len(text) >= MOST_LETTERS:
+        raise ThurboError(f"a condition in words has fewer than {MOST_LETTERS} letters")
+    return parse_given(text, schema)
+
+
+def _chosen(pin: Any, schema: Mapping[str, Column]) -> tuple[str, Any]:
+    parts = [pin.get(key) for key in ("name", "relation", "values")] if isinstance(pin, Mapping) else [None] * 3
+    name, relation, values = parts
+    if not isinstance(name, str) or name not in schema:
+        raise ThurboError(f"“{str(name)[:80]}” is not a question; choose one from the list")
+    column = schema[name]
+    if relation not in relations(column):
+        raise ThurboError(f"“{str(relation)[:80]}” cannot be pinned for “{name}”; choose another relation")
+    wanted = {"between": (2, 2), "above": (2, 2), "one of": (1, None), "anything but": (1, None)}.get(relation, (1, 1))
+    if not isinstance(values, list) or len(values) < wanted[0] or (wanted[1] and len(values) > wanted[1]):
+        raise ThurboError(f"“{name}”: choose {_COUNTS.get(wanted, 'one answer')}")
+    return name, _statement(column, name, relation, [_label(column, name, value) for value in values])
+
+
+_COUNTS = {(2, 2): "two answers", (1, None): "at least one answer"}
+
+
+def _label(column: Column, name: str, value: Any) -> Any:
+    """The label with this text, or a number."""
+    if column.labels:
+        items = column.has_items or (column.form is not None and column.form.has_options)
+        texts, labels = (column.texts, column.labels) if items else (column.answer_texts, column.answer_labels)
+        meaning = dict(zip(map(str, texts), labels, strict=True))
+        if not isinstance(value, str) or value not in meaning:
+            raise ThurboError(f"“{str(value)[:80]}” is not an answer to “{name}”; choose one from the list")
+        return meaning[value]
+    return number(value, name)
+
+
+def number(value: Any, name: str) -> float:
+    """A finite number that was typed."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ThurboError(f"“{str(value)[:80]}” is not a number (“{name}”)") from None
+    if not np.isfinite(found):
+        raise ThurboError(f"“{name}” needs a finite number")
+    return found
+
+
+def _statement(column: Column, name: str, relation: str, values: Sequence[Any]) -> Any:
+    if relation == "exactly":
+        return values[0]
+    if relation == "at least":
+        return at_least(values[0])
+    if relation == "at most":
+        return at_most(values[0])
+    if relation == "between":
+        places = values if not column.labels else [column.answer_labels.index(value) for value in values]
+        return between(*(values if places[0] <= places[1] else values[::-1]))
+    if relation == "above":
+        if values[0] == values[1]:
+            raise ThurboError(f"“{name}”: choose two different items")
+        return OrderStatement(((values[0],), (values[1],)))
+    if relation in _OPTIONS:
+        return {values[0]: relation == "selected"}
+    kept = [label for label in column.answer_labels if (label in values) == (relation == "one of")]
+    if not kept:
+        raise ThurboError(f"“{name}”: no answer is left; choose fewer")
+    return kept[0] if len(kept) == 1 else one_of(*kept)
+
+
+MOST_ITEMS = 5000  # that can be chosen from; the most frequent ones
+MOST_RATINGS = 30
+TOP = 10
+
+
+def lists_of(model: Any, texts: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """The lists of a model: their items, the most frequent first, and what a rating can be."""
+    found = []
+    for name in model.schema_.modelled:
+        column = model.schema_[name]
+        if not column.is_listed:
+            continue
+        counts = model.n_ratings_.get(name)
+        order = range(len(column.labels)) if counts is None else np.argsort(-np.asarray(counts), kind="stable")
+        levels = list(map(str, column.answer_texts)) if column.has_order else []
+        found.append(
+            {
+                "name": name,
+                "brief": texts[name]["brief"],
+                "items": [str(column.texts[k]) for k in list(order)[:MOST_ITEMS]],
+                "n_items": len(column.labels),
+                "levels": levels,
+                "by": "levels" if levels else "numbers" if column.family == "measured" else "order",
+            }
+        )
+    return found
+
+
+def recommended(model: Any, nobody: Mapping[str, list[Any]], name: Any, ratings: Any) -> dict[str, Any]:
+    """The best items for somebody with these ratings, beside those without them, and what moved the first one.
+
+    `nobody` is a row of a table with the other answers of this person. Ratings are pairs of item and score; of a list
+    without scores, the items from best to worst.
+    """
+    schema = model.schema_
+    if not isinstance(name, str) or name not in schema or not schema[name].is_listed:
+        raise ThurboError("this is not a list of items; choose one from the page")
+    column, given = schema[name], _read(schema[name], ratings)
+    by_order = not column.has_order and column.family != "measured"
+    without = [[pair for pair in given if pair is not out] for out in given]
+    cells = [_cell(each, by_order) for each in (given, [], *without)]
+    table = as_table({other: cells if other == name else value * len(cells) for other, value in nobody.items()})
+    ranked = model.rank(table, top=len(column.labels), column=name)
+    row, item, utility = (np.asarray(ranked[key], object) for key in ("row", "item", "utility"))
+    names = schema.row_names(table)
+    by_row = [dict(zip(item[row == each].tolist(), utility[row == each].tolist(), strict=True)) for each in names]
+    best = sorted(by_row[0], key=lambda label: -by_row[0][label])[:TOP]
+    before = {label: place + 1 for place, label in enumerate(sorted(by_row[1], key=lambda label: -by_row[1][label]))}
+    value = by_row if by_order else _scores(model, table, name, best, column)
+    text = dict(zip(column.labels, map(str, column.texts), strict=True))
+    first = best[0] if best else None
+    moved = [
+        {"item": text[pair[0]], "with": value[0][first], "without": value[place + 2][first]}
+        for place, pair in enumerate(given)
+        if first in value[place + 2]
+    ]
+    return {
+        "best": [
+            {"item": text[k], "value": float(value[0][k]), "usual": float(value[1][k]), "before": before[k]}
+            for k in best
+        ],
+        "first": None if first is None else text[first],
+        "moved": sorted(moved, key=lambda each: -abs(each["with"] - each["without"])),
+    }
+
+
+def _scores(model: Any, table: Any, name: str, items: Sequence[Any], column: Any) -> list[dict[Any, float]]:
+    """Mean predicted scores of these items, by row."""
+    if not items:
+        return [{} for _ in range(table.n_rows)]
+    found = model.predict(table, name, items=list(items), statistic="mean")
+    return [{item: float(score) for item, score in cell.items()} for cell in np.asarray(found[name], object)]
+
+
+def _cell(pairs: Sequence[tuple[Any, Any]], by_order: bool) -> Any:
+    if by_order:
+        return [item for item, _ in pairs] or None
+    return dict(pairs)
+
+
+def _read(column: Any, ratings: Any) -> list[tuple[Any, Any]]:
+    """Pairs of item and score, as the column knows them."""
+    pairs = isinstance(ratings, list) and all(isinstance(each, list) and len(each) == 2 for each in ratings)
+    if not pairs or len(ratings) > MOST_RATINGS:
+        raise ThurboError(f"ratings are up to {MOST_RATINGS} pairs of item and score")
+    meaning = dict(zip(map(str, column.texts), column.labels, strict=True))
+    levels = dict(zip(map(str, column.answer_texts), column.answer_labels, strict=True)) if column.has_order else None
+    found: dict[Any, Any] = {}
+    for item, score in ratings:
+        if not isinstance(item, str) or item not in meaning:
+            raise ThurboError(f"“{str(item)[:80]}” is not an item that the model knows; choose one from the list")
+        if levels is not None:
+            if not isinstance(score, str) or score not in levels:
+                raise ThurboError(f"“{str(score)[:80]}” is not a rating of “{item}”; choose one from the list")
+            found[meaning[item]] = levels[score]
+        else:
+            found[meaning[item]] = number(score, item) if column.family == "measured" else None
+    return list(found.items())
+
+
+MOST_POINTS = 30_000
+MOST_LABELS = 40  # of a question that are shown; others are added up
+MOST_NAME = 200  # characters of the name of a segment
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+class Session:
+    """One model and one table, ready to be explored.
+
+    Parameters
+    ----------
+    model : TBM
+        A fitted model.
+    X : table
+        Rows with all columns of the fitted schema.
+    title : str
+        Title of the page.
+    seed : int, default=0
+        Seed of the map.
+    max_points : int, default=10000
+        Most rows on the map, at most 30,000; a random sample if there are more.
+    """
+
+    def __init__(self, model: Any, X: Any, title: str = "Explorer", seed: int = 0, max_points: int = 10_000):
+        self.model, self.table, self.title = model, as_table(X), title
+        self.schema = model.schema_
+        self.answers: list[Answers] = read_answers(self.schema, self.table)
+        self.texts = texts_of(self.schema, self.answers)
+        where = placed(model, self.table)
+        self.weight = np.ones(self.table.n_rows) if where.weight is None else np.asarray(where.weight, float)
+        found = find_segments(self.schema, where)
+        self._segments = segment_records(found, self.texts, {skip.asked_if for skip in self.schema.skips})
+        self._map = row_map(where.points, found.labels, [], {}, seed, min(max_points, MOST_POINTS))
+        self._rows = np.asarray(self._map["rows"])
+        sources = {s for name in self.schema.modelled for s in self.schema.source_columns[name] or (name,)}
+        self._nobody: dict[str, list[Any]] = {name: [None] for name in sorted(sources)}
+
+    def survey(self) -> dict[str, Any]:
+        """Questions, places on the map and segments: all that the page needs at the start."""
+        return {
+            "title": self.title,
+            "n_rows": self.table.n_rows,
+            "questions": [self._question(each) for each in self.answers],
+            "lists": lists_of(self.model, self.texts),
+            **{key: self._map[key] for key in ("x", "y", "segment")},
+            "segments": [{"number": p["segment"], "name": p["name"]} for p in self._segments["profiles"]],
+            "verdict": self._segments["verdict"],
+        }
+
+    def _question(self, answers: Answers) -> dict[str, Any]:
+        column, text = self.schema[answers.name], self.texts[answers.name]
+        simple = not answers.parts or column.is_one_label
+        return {
+            "name": answers.name,
+            "brief": text["brief"],
+            "text": text["short"],
+            "kind": answers.kind,
+            "labels": list(map(str, column.answer_texts))[:MOST_LABELS],
+            "relations": list(relations(column)),
+            "fillable": bool(simple and not column.is_listed and not column.source_columns(answers.name)[1:]),
+        }
+
+    def group(self, rows: Sequence[Any]) -> dict[str, Any]:
+        """How some points of the map answer compared with all other rows; the largest differences first."""
+        inside = np.zeros(self.table.n_rows, bool)
+        inside[self._rows[self._places(rows)]] = True
+        n = int(inside.sum())
+        if not 0 < n < self.table.n_rows:
+            raise ThurboError("select some of the rows, not none or all of them")
+        found = [each for answers in self.answers if (each := self._compared(answers, inside)) is not None]
+        return {"n": n, "questions": sorted(found, key=lambda each: -each["distance"])}
+
+    def _places(self, rows: Sequence[Any]) -> np.ndarray:
+        if not isinstance(rows, list) or len(rows) > len(self._rows):
+            raise ThurboError("rows are not a list of points of the map")
+        places = np.asarray([each if type(each) is int else -1 for each in rows], np.int64)
+        if len(places) and (places.min() < 0 or places.max() >= len(self._rows)):
+            raise ThurboError(f"a point is not one of 0 to {len(self._rows) - 1}")
+        return places
+
+    def _compared(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
+        """Shares of the answers in the group and in the rest, and the distance between them (total variation)."""
+        if answers.parts and not answers.exclusive:
+            return self._by_part(answers, inside)
+        if not answers.labels:
+            return self._numbers(answers, inside)
+        shares = []
+        for where in (inside, ~inside):
+            own = answers.observed & where
+            counts = np.bincount(answers.values[own].astype(int), self.weight[own], len(answers.labels))
+            shares.append(counts / max(counts.sum(), 1e-300))
+        order = range(len(answers.labels)) if len(answers.labels) <= MOST_LABELS else np.argsort(-shares[0])
+        return {
+            "name": answers.name,
+            "distance": float(np.abs(shares[0] - shares[1]).sum() / 2),
+            "bars": [
+                {"label": answers.labels[k], "inside": float(shares[0][k]), "rest": float(shares[1][k])}
+                for k in list(order)[:MOST_LABELS]
+            ],
+        }
+
+    def _by_part(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
+        """Shares of options, or mean scores of items with the `scale` that they are on."""
+        options = all(len(part.labels) == 2 for part in answers.parts)
+        levels = self.schema[answers.name].level_numbers if answers.parts[0].labels and not options else None
+        bars, seen = list[dict[str, Any]](), [0.0, 1.0]
+        for part in answers.parts[:MOST_LABELS]:
+            known = [part.observed & where & (self.weight > 0) for where in (inside, ~inside)]
+            if not all(own.any() for own in known):
+                continue
+            value = part.values if levels is None else np.interp(part.values, np.arange(len(levels)), levels)
+            means = [float(np.average(value[own], weights=self.weight[own])) for own in known]
+            bars.append({"label": part.name[len(answers.name) + 2 :], "inside": means[0], "rest": means[1]})
+            if not options:
+                both = value[part.observed] if levels is None else levels
+                ends = [float(np.min(both)), float(np.max(both))]
+                seen = ends if len(bars) == 1 else [min(seen[0], ends[0]), max(seen[1], ends[1])]
+        if not bars:
+            return None
+        width = (seen[1] - seen[0]) or 1.0
+        distance = max(abs(bar["inside"] - bar["rest"]) for bar in bars) / width
+        return {"name": answers.name, "distance": distance, "bars": bars, **({} if options else {"scale": seen})}
+
+    def _numbers(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
+        own, rest = (answers.values[answers.observed & where] for where in (inside, ~inside))
+        if not len(own) or not len(rest):
+            return None
+        spread = float(np.std(answers.values[answers.observed])) or 1.0
+        medians = [float(np.median(each)) for each in (own, rest)]
+        distance = min(abs(float(own.mean() - rest.mean())) / spread / 2, 1.0)
+        return {"name": answers.name, "distance": distance, "inside": medians[0], "rest": medians[1]}
+
+    def pinned(self, pins: Sequence[Any]) -> dict[str, Any]:
+        """Every distribution under some conditions, beside that of somebody about whom nothing is known."""
+        given, usual = read_pins(pins, {name: self.schema[name] for name in self.schema.modelled}), self._nothing_known
+        found = self._distributions(given) if given else usual
+        return {
+            "pinned": sorted(given),
+            "questions": [
+                {"name": name, "usual": usual[name], "given": found[name]} for name in found if name not in given
+            ],
+        }
+
+    @cached_property
+    def _nothing_known(self) -> dict[str, dict[str, Any]]:
+        """The distributions of somebody about whom nothing is known."""
+        return self._distributions(None)
+
+    def _distributions(self, given: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+        query = self.model._query(self._nobody, given)
+        names = [each.name for each in self.answers if not self.schema[each.name].is_listed]
+        return {name: self._distribution(name, query.about(name)) for name in names}
+
+    def _distribution(self, name: str, ask: Ask, row: int = 0) -> dict[str, Any]:
+        """Probabilities of the labels, or quantiles of a number."""
+        column = self.schema[name]
+        if not column.labels:
+            return {"quantiles": [float(each[row]) for each in _quantiles(column, ask, _QUANTILES)]}
+        chance = column.form.probabilities(column, ask)[row]
+        return {"chance": [float(each) for each in chance[:MOST_LABELS]]}
+
+    def respondent(self, answers: Mapping[str, Any], target: Any) -> dict[str, Any]:
+        """Predictions for one respondent with these answers, and how each of them moved the guess of `target`.
+
+        The effect of an answer is the change of the prediction without it.
+        """
+        if target is not None and not isinstance(target, str):
+            raise ThurboError(f"“{str(target)[:80]}” is not a question; choose one from the list")
+        cells = self._cells(answers)
+        names = [name for name in cells if name != target]
+        tables = [dict(self._nobody) | {name: [cells[name]] for name in names if name != out} for out in (None, *names)]
+        rows = {name: [table[name][0] for table in tables] for name in self._nobody}
+        query = self.model._query(rows)
+        known = [name for name in self.schema.modelled if not self.schema[name].is_listed]
+        predicted = {name: self._distribution(name, query.about(name)) for name in known if name not in names}
+        moved, usual = self._moved(query, str(target), names) if target in predicted else [], self._nothing_known
+        found = [{"name": name, "given": each, "usual": usual[name]} for name, each in predicted.items()]
+        return {"predicted": found, "moved": moved}
+
+    def _moved(self, query: Any, target: str, names: Sequence[str]) -> list[dict[str, Any]]:
+        column, ask = self.schema[target], query.about(target)
+        if column.labels:
+            chance = column.form.probabilities(column, ask)
+            best = int(chance[0].argmax())
+            value, word = chance[:, best], str(column.answer_texts[best])
+        else:
+            value, word = _quantiles(column, ask, (0.5,))[0], "median"
+        found = [
+            {"name": name, "word": word, "value": float(value[0]), "without": float(value[place + 1])}
+            for place, name in enumerate(names)
+        ]
+        return sorted(found, key=lambda each: -abs(each["value"] - each["without"]))
+
+    def _cells(self, answers: Any) -> dict[str, Any]:
+        """Answers by name as cells: the label with this text, or a number."""
+        if not isinstance(answers, Mapping) or len(answers) > len(self.answers):
+            raise ThurboError("answers are not {question: answer}")
+        fillable = {each["name"] for each in map(self._question, self.answers) if each["fillable"]}
+        found = {}
+        for name, value in answers.items():
+            if name not in fillable:
+                raise ThurboError(f"“{str(name)[:80]}” is not a question that can be filled in here")
+            column = self.schema[name]
+            if column.labels:
+                meaning = dict(zip(map(str, column.answer_texts), column.answer_labels, strict=True))
+                if not isinstance(value, str) or value not in meaning:
+                    raise ThurboError(f"“{str(value)[:80]}” is not an answer to “{self.texts[name]['brief']}”")
+                found[name] = meaning[value]
+            else:
+                found[name] = number(value, self.texts[name]["brief"])
+        return found
+
+    def recommend(self, name: Any, ratings: Any, answers: Any = None) -> dict[str, Any]:
+        """The best items of a list for somebody with these ratings and answers, and what moved the first one."""
+        cells = self._cells({} if answers is None else answers)
+        row = dict(self._nobody) | {other: [cell] for other, cell in cells.items()}
+        return recommended(self.model, row, name, ratings)
+
+    def export(self, labels: Any, names: Any) -> str:
+        """The segments of the points of the map as a table of two columns, CSV: the row and the name of its segment."""
+        if not isinstance(labels, list) or len(labels) != len(self._rows) or not isinstance(names, Mapping):
+            raise ThurboError(f"give the segment of each of the {len(self._rows)} points, and names of segments")
+        rows = self.schema.row_names(self.table)
+        owner = next((name for name, column in self.schema.items() if column.role == "id"), "row")
+        text = io.StringIO()
+        out = csv.writer(text)
+        out.writerow([owner, "segment"])
+        for row, label in zip(self._rows, labels, strict=True):
+            name = str(names.get(str(label), label if label is not None else ""))[:MOST_NAME]
+            out.writerow([rows[row], f"'{name}" if name.startswith(("=", "+", "-", "@")) else name])
+        return text.getvalue()
+
+
+def _quantiles(column: Any, ask: Ask, levels: Sequence[float]) -> list[np.ndarray]:
+    """Quantiles of a number in the user's units, [row] each; those of a rounded number can be recorded."""
+    number, to_cell = ask.number(), column.limited if column.unit else np.asarray
+    return [to_cell(column.to_user(number.quantile(level))) for level in levels]

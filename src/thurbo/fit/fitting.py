@@ -1,0 +1,402 @@
+"""§5 From evidence to a fitted model: sizes, initial values, held-out rows, length of training, and checkpoints.
+
+Idea: the number of hidden units and factors follows from the table; the whole state of a fit is in one file.
+Guarantees that a killed fit can be resumed, with the same result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo import _runtime
+from thurbo._typing import Array, Int, PRNGKey
+from thurbo.errors import NotTrusted, SchemaError
+from thurbo.fit import course, planning, trainer
+from thurbo.fit import start as starting
+from thurbo.fit.course import Run
+from thurbo.fit.planning import Plan
+from thurbo.fit.start import Layout
+from thurbo.fit.trainer import TrainState
+from thurbo.latent.constraints import Context
+from thurbo.latent.evidence import Buckets
+from thurbo.latent.packing import ROWS, Padding
+from thurbo.table.io import files
+from thurbo.table.io.files import destination
+
+if TYPE_CHECKING:
+    from thurbo.table.columns import Block
+    from thurbo.table.schema import Schema
+
+
+LARGEST = 50  # largest number of hidden units that the rule gives
+ENUMERATED, ENUMERATED_ON_CPU = 10, 5  # the same for exact fits
+
+
+def by_rule(chosen: Mapping[str, Any], n_rows: int, n_sites: int) -> tuple[int, int]:
+    """Sizes of a single model: one unit per site, at most one unit per twenty rows, no factors.
+
+    If all states are enumerated, as many units as this takes about a minute for: one more doubles the time.
+    """
+    n_hidden, n_factors = chosen["n_hidden"], chosen["n_factors"]
+    if n_hidden == "auto":
+        most = LARGEST
+        if chosen["objective"] == "exact":
+            most = ENUMERATED_ON_CPU if jax.default_backend() == "cpu" else ENUMERATED
+        n_hidden = int(np.clip(min(n_sites, n_rows // 20), 2, most))
+    return int(n_hidden), 0 if n_factors == "auto" else int(n_factors)
+
+
+def cut(state: TrainState, layout: Layout, n_hidden: int, n_factors: int) -> tuple[TrainState, Layout]:
+    """The same initial state with fewer active units."""
+    start = state.learnable
+    layout = active_only(layout, (start.weights.shape[1], start.loadings.shape[1]), n_hidden, n_factors)
+    units, factors = np.asarray(layout.active_hidden), np.asarray(layout.active_factors)
+    weights, loadings, effects = jax.device_put(
+        (
+            np.asarray(start.weights) * units,
+            np.asarray(start.loadings) * factors,
+            np.asarray(start.effects) * np.concatenate([[True], units, factors]),
+        )
+    )
+    return state._replace(learnable=start._replace(weights=weights, loadings=loadings, effects=effects)), layout
+
+
+def active_only(layout: Layout, size: tuple[int, int], n_hidden: int, n_factors: int) -> Layout:
+    """The layout of a model of some size of which only the first units and factors are used."""
+    units, factors = (np.arange(most) < n for most, n in zip(size, (n_hidden, n_factors), strict=True))
+    units, factors = jax.device_put((units, factors))
+    return layout._replace(active_hidden=units, active_factors=factors)
+
+
+def only_real(padding: Padding, state: TrainState) -> TrainState:
+    """An initial state in the common shape without what was drawn for sites that are added."""
+    real, start = padding.sites(np.ones((len(padding.place), 1), np.float32), 0.0), state.learnable
+    weights, loadings = jax.device_put((np.asarray(start.weights) * real, np.asarray(start.loadings) * real))
+    return state._replace(learnable=start._replace(weights=weights, loadings=loadings))
+
+
+def pad(padding: Padding, layout: Layout) -> Layout:
+    """The types of sites in the common shape."""
+    nothing: dict[str, Any] = {"n_cuts": 0, "measured": False, "utility": False, "decay": 0.0}
+    own = {name: value for name in nothing if (value := getattr(layout, name)) is not None}
+    return layout._replace(**jax.device_put({name: padding.sites(own[name], nothing[name]) for name in own}))
+
+
+SECONDS_BETWEEN = 5.0  # at most so much work is lost if a fit is killed
+
+
+def fingerprint(*parts: Any) -> str:
+    """A fingerprint of all inputs of a fit: arrays by their bytes, other values by their text."""
+    digest = hashlib.sha256()
+    leaves, structure = jax.tree.flatten(parts)
+    digest.update(str(structure).encode())
+    for leaf in leaves:
+        if isinstance(leaf, (jax.Array, np.ndarray)):
+            array = np.asarray(leaf)
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        else:
+            digest.update(repr(leaf).encode())
+    return digest.hexdigest()
+
+
+class Unfinished(NamedTuple):
+    """A fit that was interrupted: its fingerprint, and the run to resume."""
+
+    mark: str
+    run: Run
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the run to a checkpoint, from which `fit` resumes."""
+        Checkpoint(path, self.mark).write(self.run)
+
+
+class Checkpoint:
+    """The checkpoint file of one fit, identified by its fingerprint."""
+
+    def __init__(self, path: str | PathLike[str], mark: str, seconds_between: float = SECONDS_BETWEEN):
+        self.path, self.mark, self.seconds_between = Path(path), mark, seconds_between
+        destination(self.path)  # check the path before training starts
+        self.written = time.monotonic()
+
+    def save(self, run: Run) -> None:
+        """Write the run, unless it was written a few seconds ago."""
+        if time.monotonic() - self.written >= self.seconds_between:
+            self.write(run)
+
+    def write(self, run: Run) -> None:
+        """Write the run now."""
+        arrays: dict[str, np.ndarray] = {}
+        for name in ("state", "best"):
+            leaves = jax.tree.leaves(getattr(run, name))
+            arrays |= {f"{name}.{place:03d}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
+        numbers = {name: value for name, value in vars(run).items() if name not in {"state", "best"}}
+        files.save(self.path, arrays, {"checkpoint": self.mark, "run": numbers | {"best_score": str(run.best_score)}})
+        self.written = time.monotonic()
+
+    def load(self, like: TrainState) -> Run | None:
+        """The run in the file; None if the file does not exist."""
+        if not self.path.exists():
+            return None
+        arrays, description = files.load(self.path)
+        if description.get("checkpoint") != self.mark:
+            raise NotTrusted(
+                f'"{self.path}" is not a checkpoint of this fit: the data, the settings or the seed differ; '
+                "remove the file, or use another name"
+            )
+        leaves, structure = jax.tree.flatten(like)
+        states = {}
+        for name in ("state", "best"):
+            own = sorted(key for key in arrays if key.startswith(f"{name}."))
+            # The file does not keep scalar shapes: take the shapes of an initial state.
+            found = [jnp.asarray(arrays[key]).reshape(leaf.shape) for key, leaf in zip(own, leaves, strict=True)]
+            states[name] = jax.tree.unflatten(structure, found)
+        numbers = description["run"]
+        numbers["fall"], numbers["best_score"] = tuple(numbers["fall"]), float(numbers["best_score"])
+        return Run(**states, **numbers)
+
+
+class Data(NamedTuple):
+    """A table in the form that a fit needs."""
+
+    schema: Schema
+    blocks: Mapping[str, Block]
+    evidence: Buckets
+    weight: np.ndarray  # [row] how many rows each row stands for
+
+    @property
+    def relative_weight(self) -> np.ndarray:
+        """Weights of rows in the objective: with mean one, and in single precision."""
+        return np.asarray(self.weight / self.weight.mean(), np.float32)
+
+    @property
+    def n_counted(self) -> int:
+        """Number of rows by weight, which decides how large models are."""
+        return max(1, round(float(self.weight.sum())))
+
+    @property
+    def n_cuts(self) -> int:
+        """The most cuts of a site, and one where there are none: so many columns has the array of cuts."""
+        return max(1, int(self.schema.n_cuts.max(initial=0)))
+
+    @property
+    def padding(self) -> Padding | None:
+        """How the table shares its programs with others; None if it does not, as with many rows."""
+        return Padding.of(self.evidence) if self.evidence.n_rows <= ROWS[-1] else None
+
+    @property
+    def layout(self) -> Layout:
+        """The type of each site."""
+        schema = self.schema
+        lists, decay = [], np.zeros(schema.n_sites)
+        for name, where in schema.slices.items():
+            entries = self.blocks[name].entries
+            if entries is not None:
+                lists.append(np.zeros(schema.n_sites))
+                lists[-1][where] = 1.0
+                decay[where] = schema[name].learning_settings["item_decay"] / max(1, len(entries.site))
+        design, constants, effect_decay = self._design(decay)
+        utility, context = schema.is_utility, schema.context
+        learned = None
+        if context.shape[1]:
+            # The j-th site of a ranking holds the precision of its j-th choice; the first one is the unit.
+            learned = Context(*jax.device_put((context.astype(np.float32), context[:, 0].astype(np.float32))))
+        return Layout(
+            design=design,
+            constants=constants,
+            effect_decay=effect_decay,
+            n_cuts=jax.device_put(schema.n_cuts),
+            measured=jax.device_put(schema.is_measured),
+            utility=jax.device_put(utility) if utility.any() else None,
+            lists=jax.device_put(np.stack(lists).astype(np.float32)) if lists else None,
+            item_decay=jax.device_put(decay.astype(np.float32)) if lists else None,
+            context=learned,
+        )
+
+    def _design(self, decay: np.ndarray) -> tuple[Any, Any, Any]:
+        """Attributes of all items, [site, feature]; sites with parameters of their own; precision of the effects."""
+        schema, slices = self.schema, self.schema.effect_slices
+        if not slices:
+            return None, None, None
+        n_features = max(own.stop for own in slices.values())
+        design, constants = np.zeros((schema.n_sites, n_features)), np.ones(schema.n_sites)
+        effects = np.zeros(n_features)
+        for name, own in slices.items():
+            found, where = schema[name].design, schema.slices[name]
+            assert found is not None
+            design[where, own], constants[where] = found.matrix, float(found.constants)
+            effects[own] = decay[where].max(initial=0.0)
+        return tuple(jax.device_put(each.astype(np.float32)) for each in (design, constants, effects))
+
+
+class FitOutcome(NamedTuple):
+    """A fit: its result, its plan, the training rows, and the rest of an interrupted fit."""
+
+    fitted: course.Fitted
+    plan: Plan
+    rows: np.ndarray
+    unfinished: Unfinished | None
+
+
+def start(
+    key: PRNGKey,
+    data: Data,
+    size: tuple[int, int],
+    n_chains: int,
+    plan: Plan,
+    n_rows: int = 0,
+    padding: Padding | None = None,
+) -> trainer.TrainState:
+    """Small random weights around the independent model; cuts and utilities start at the observed frequencies.
+
+    In tables with utilities, and for the likelihood, weights are so small that the log-odds of a unit have a standard
+    deviation of about 0.3 over rows for any number of sites; otherwise larger weights give better features. For the
+    likelihood, units start at their target probability.
+    """
+    schema, lists = data.schema, data.schema.listed
+    columns = [(name, schema[name]) for name in schema.with_sites]
+    starts = [column.form.start(column, data.blocks[name], data.weight) for name, column in columns]
+    width = max([each.cuts.shape[1] for each in starts], default=0)
+    wide = [np.pad(each.cuts, ((0, 0), (0, width - each.cuts.shape[1])), constant_values=np.inf) for each in starts]
+    cuts, bias = np.concatenate(wide), np.concatenate([each.bias for each in starts])
+    log_scale = np.concatenate([np.full(len(each.bias), np.log(each.scale)) for each in starts])
+    n_presence, n_context = sum(size) if plan.presence and lists else 0, schema.context.shape[1]
+    if n_context and plan.objective != "exact":
+        name = next(name for name, column in columns if column.has_context)
+        problem = f'a ranking with context needs objective="exact", and this fit has "{plan.objective}"'
+        remedy = 'use TBM(objective="exact", n_hidden=6), or Ranking(context=False)'
+        raise SchemaError(problem, column=name, remedy=remedy)
+    options: dict[str, Any] = {}
+    if not lists and (schema.is_utility.any() or plan.objective == "likelihood"):
+        options["weight_scale"] = float(min(0.1, 0.3 / np.sqrt(max(schema.n_sites, 1))))
+    if plan.objective == "likelihood":
+        options["hidden_rate"] = plan.sparsity_target if plan.sparsity_weight else 0.5
+    if lists:
+        options["loadings"] = np.full((schema.n_sites, size[1]), np.nan)
+        scored = [name for name in lists if not schema[name].has_tasks]  # a task only compares its items
+        for factor, name in enumerate(scored[: size[1]]):  # a row's mean score: equal loadings of all items
+            options["loadings"][schema.slices[name], factor] = starting.GENEROSITY
+    if plan.negative_phase == "tempered":
+        n_chains = max(1, n_chains // plan.n_temperatures) * plan.n_temperatures
+    options["log_scale"] = log_scale
+    options["effects"] = np.zeros(max((own.stop for own in schema.effect_slices.values()), default=0))
+    for name, own in schema.effect_slices.items():  # attributes explain what they can of the starting utilities
+        design, where = schema[name].design, schema.slices[name]
+        assert design is not None
+        gram = design.matrix.T @ design.matrix + 1e-3 * max(len(design.matrix), 1) * np.eye(design.matrix.shape[1])
+        options["effects"][own] = np.linalg.solve(gram, design.matrix.T @ bias[where])
+        bias[where] = (bias[where] - design.matrix @ options["effects"][own]) * design.constants
+    n_cuts = schema.n_cuts
+    if padding is not None:
+        cuts, n_cuts, bias = padding.cuts(cuts), padding.sites(n_cuts, 0), padding.sites(bias, 0.0)
+        options["log_scale"] = padding.sites(log_scale, 0.0)
+    values = starting.values(cuts, n_cuts, np.dtype(np.float32), site_bias=bias, **options)
+    state = _begin(key, values, *size, n_presence, n_context, n_chains, plan, n_rows)
+    return state if padding is None else only_real(padding, state)
+
+
+@partial(
+    jax.jit,
+    static_argnames=("n_hidden", "n_factors", "n_presence", "n_context", "n_chains", "plan", "n_rows"),
+    compiler_options=_runtime.RUNS_ONCE,
+)
+def _begin(
+    key: PRNGKey,
+    values: starting.Values,
+    n_hidden: int,
+    n_factors: int,
+    n_presence: int,
+    n_context: int,
+    n_chains: int,
+    plan: Plan,
+    n_rows: int,
+) -> trainer.TrainState:
+    """One compiled program for all that changes during training."""
+    key_start, key_chains = jax.random.split(key)
+    learnable, centre = starting.start(key_start, values, n_hidden, n_factors, n_presence, n_context)
+    chains = starting.chains(key_chains, centre.hidden, n_chains)
+    return trainer.initial_state(learnable, centre, chains, plan, n_rows)
+
+
+@partial(jax.jit, compiler_options=_runtime.RUNS_ONCE)
+def _keys(seed: Int[Array, ""]) -> tuple[PRNGKey, ...]:
+    """Keys for initial values, training, and the choice of held-out rows."""
+    return tuple(jax.random.split(jax.random.key(seed), 3))
+
+
+def size_of(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
+    """Numbers of hidden units and factors."""
+    if data.schema.listed:
+        return planning.sizes_of_lists(chosen)
+    return by_rule(chosen, data.n_counted, data.schema.n_sites)
+
+
+def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]) -> FitOutcome:
+    """Train from initial values, or from a checkpoint of the same fit."""
+    began = time.perf_counter()
+    n_rows = data.evidence.n_rows
+    key_start, key_fit, key_split = _keys(np.int32(seed))
+    size = size_of(chosen, data)
+    plan = planning.plan(chosen, *size)
+    n_held = planning.held_out(chosen, n_rows)
+    state = start(key_start, data, size, int(chosen["n_chains"]), plan, n_rows - n_held)
+    cells, max_epochs = lengths(chosen, data)
+    order = np.asarray(jax.random.permutation(key_split, n_rows)) if n_held else np.arange(n_rows)
+    every = course.WeightedRows(data.evidence, data.relative_weight)
+    seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
+    seen = seen._replace(evidence=seen.evidence.on_device())
+    length = course.Length(cells, max_epochs, float(chosen["learning_rate"]))
+    mark = partial(fingerprint, every, state, data.layout, plan, length, n_held)
+    checkpoint = None if chosen["checkpoint"] is None else Checkpoint(chosen["checkpoint"], mark())
+    fitted = course.fit(
+        key_fit,
+        state,
+        seen,
+        data.layout,
+        plan,
+        length,
+        held_out=held,
+        on_epoch=on_epoch,
+        resume=checkpoint.load(state) if checkpoint else None,
+        on_run=checkpoint.save if checkpoint else None,
+        limit=None if chosen["max_time"] is None else course.TimeLimit(float(chosen["max_time"]), began),
+    )
+    unfinished = None if fitted.unfinished is None else Unfinished(mark(), fitted.unfinished)
+    if checkpoint is not None and unfinished is not None:
+        checkpoint.write(unfinished.run)
+    return FitOutcome(fitted, plan, order[n_held:], unfinished)
+
+
+def lengths(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
+    """Cells in a batch, and epochs."""
+    n_rows, n_cells = data.evidence.n_rows, data.evidence.n_cells
+    if data.schema.listed:
+        return planning.lengths_of_lists(chosen, n_rows, n_cells)
+    batch_size, max_epochs = planning.lengths(chosen, n_rows)
+    return batch_size * (n_cells // n_rows), max_epochs
+
+
+def go_on(chosen: Mapping[str, Any], data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:
+    """One more pass over new rows at the full rate; smoothed posteriors of the first rows are not updated."""
+    plan = replace(plan, posterior_smoothing=0.0)
+    rows = course.WeightedRows(data.evidence.on_device(), data.relative_weight)
+    cells, _ = lengths(chosen, data)
+    length = course.Length(cells, 1, float(chosen["learning_rate"]), falls=False)
+    key = jax.random.fold_in(jax.random.key(seed), state.step)
+    work = max(course.work_of(rows, length), _runtime.LITTLE_WORK)  # there may be more such calls
+    return course.fit(key, state, rows, data.layout, plan, length, work=work)
+
+
+def _rows(rows: course.WeightedRows, index: np.ndarray) -> course.WeightedRows:
+    return course.WeightedRows(rows.evidence.rows(index), rows.weight[index])

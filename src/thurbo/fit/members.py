@@ -1,0 +1,455 @@
+"""§5 Several members in one fit: parameter sets of different sizes, decays and encodings, and their weights.
+
+Idea: members share compiled programs; their weights, and how sure their mean should be, come from held-out answers.
+Guarantees weights that sum to one, and the same members for the same seed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar, cast
+
+import jax
+import numpy as np
+
+from thurbo import _runtime
+from thurbo._typing import Array, Int, PRNGKey
+from thurbo.fit import course, fitting, planning
+from thurbo.fit.fitting import Checkpoint, Data, Unfinished, active_only, cut, fingerprint, pad
+from thurbo.fit.planning import Plan
+from thurbo.fit.start import Layout, folded
+from thurbo.fit.trainer import TrainState
+from thurbo.latent.packing import Padding
+from thurbo.latent.rbm import Params
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Reading = Literal["given", "utilities", "given, missing", "utilities, missing"]
+LEAST_ROWS = 200  # rows below which "auto" is one member
+SHARE_HELD_OUT, MOST_HELD_OUT = 0.08, 50_000  # of the answers ...
+MOST_OF_LISTS = 10_000  # ... and of the entries of lists, of which each one matters to its row
+
+
+class MemberSettings(NamedTuple):
+    """Settings of one member."""
+
+    n_hidden: int
+    n_factors: int
+    weight_decay: float
+    reading: Reading = "given"
+    shrinkage: float = 1.0  # factor of the precision of items in lists, except of their biases
+    is_draw: bool = False  # whether its parameters are a draw from their posterior distribution
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether missing answers are evidence."""
+        return self.reading.endswith("missing")
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether the answers do not depend on each other."""
+        return self.n_hidden == self.n_factors == 0
+
+    @property
+    def is_generative(self) -> bool:
+        """Whether rows are drawn and scored by it. Draws of the parameters are left out: there are many of them."""
+        return not (self.is_informed or self.is_independent or self.is_draw)
+
+    @property
+    def text(self) -> str:
+        """The settings in words."""
+        if self.is_draw:
+            return f"{self.n_factors} factors, a draw of the parameters from their posterior distribution"
+        found = f"{self.n_hidden} hidden units, {self.n_factors} factors, weight decay {self.weight_decay:g}"
+        found += ", a utility for each level" * self.reading.startswith("utilities")
+        return found + ", missing answers as evidence" * self.is_informed
+
+
+# Chosen on other answers of seven surveys than those of benchmarks; more members gained less than 0.001 nats. Two
+# readings are two compiled programs. In each, one member has hidden units and one has only factors: what they get
+# wrong differs more than between sizes and decays.
+USUAL = (
+    MemberSettings(20, 10, 0.03),
+    MemberSettings(10, 5, 0.3, "utilities, missing"),
+    MemberSettings(0, 10, 0.1, "utilities, missing"),
+    MemberSettings(0, 10, 0.03),
+)
+MANY_ROWS = 5000  # from here on, members with less decay have all the weight
+USUAL_OF_MANY_ROWS = (USUAL[0], MemberSettings(20, 10, 0.1, "utilities, missing"))
+# Of lists: items are shrunk towards each other by the column's own settings, which the weight decay only adds to.
+USUAL_OF_LISTS = (MemberSettings(0, 12, 1e-3), MemberSettings(30, 9, 1e-3))
+AUTO_OF_LISTS = 3 * len(USUAL_OF_LISTS)  # number of members ...
+AUTO_BESIDE_DRAWS = len(USUAL_OF_LISTS)  # ... and of those that are trained beside draws of the parameters
+# Of tasks: how far persons differ is not known before, and a few judges may make all comparisons. Shrinkage from little
+# to much, so that held-out tasks choose it; the member without dependence has no differences at all.
+USUAL_OF_TASKS = (
+    MemberSettings(0, 12, 1e-3),
+    MemberSettings(30, 9, 1e-3),
+    MemberSettings(0, 12, 1e-3, shrinkage=3.0),
+    MemberSettings(30, 9, 1e-3, shrinkage=3.0),
+    MemberSettings(0, 6, 1e-3, shrinkage=10.0),
+    MemberSettings(0, 6, 1e-3, shrinkage=40.0),
+)
+LEAST_TASKS = 200  # tasks below which "auto" is one member
+TASKS_HELD_OUT, MOST_OF_TASKS = 400, 0.2  # tasks to hold out if there are enough, and the largest share of them
+UPDATES, EPOCHS, LEARNING_RATE = 1000, (12, 100), 0.02  # of each member
+LEAST_UPDATES, MOST_RATE = 500, 1.5  # of a table with few rows, at a rate that is higher by this factor
+RATE_OF_LISTS = 0.007
+LAST_SHARE, LAST_RATE = 0.15, 0.3  # epochs and rate of the last part of training, with all answers, relative to these
+USUAL_ROWS = 1000
+STEP = 1.2  # in which sizes grow
+
+
+def usual_members(n_rows: int) -> tuple[MemberSettings, ...]:
+    """The members of a table with so many rows, before they grow with it."""
+    return USUAL_OF_MANY_ROWS if n_rows >= MANY_ROWS else USUAL
+
+
+def population(
+    chosen: Mapping[str, Any],
+    n: int,
+    n_rows: int,
+    has_levels: bool,
+    has_gaps: bool,
+    has_lists: bool = False,
+    has_tasks: bool = False,
+) -> list[MemberSettings]:
+    """The settings of `n` members; more rows allow larger models with less decay. What the user chose is kept.
+
+    Without ordered levels, or without patterns of missing answers, the readings that differ in them are one.
+    """
+    grow = 1.0 if has_lists else max(1.0, (n_rows / USUAL_ROWS) ** 0.5)
+    sizes = STEP ** int(np.log(grow) / np.log(STEP) + 1e-9)  # a few sizes, so that tables share compiled programs
+    every = usual_members(n_rows)
+    if has_lists:
+        every = USUAL_OF_TASKS if has_tasks else USUAL_OF_LISTS
+    found = []
+    for place in range(n):
+        usual = every[place % len(every)]
+        n_hidden, n_factors = (round(sizes * each) for each in (usual.n_hidden, usual.n_factors))
+        if chosen["n_hidden"] != "auto":
+            n_hidden, n_factors = int(chosen["n_hidden"]), 0
+        if chosen["n_factors"] != "auto":
+            n_factors = int(chosen["n_factors"])
+        if n_hidden == n_factors == 0 and chosen["n_hidden"] == "auto":  # it had only factors, and none are wanted
+            n_hidden = round(sizes * usual.n_factors)
+        decay = usual.weight_decay / grow**0.5 if chosen["weight_decay_is_auto"] else float(chosen["weight_decay"])
+        reading = usual.reading if has_levels else usual.reading.replace("utilities", "given")
+        reading = reading if has_gaps else reading.removesuffix(", missing")
+        found.append(MemberSettings(n_hidden, n_factors, decay, cast(Reading, reading), usual.shrinkage))
+    return found
+
+
+def length(chosen: Mapping[str, Any], data: Data) -> course.Length:
+    """Length of training of each member: shorter than that of a single model, since several are averaged."""
+    cells, max_epochs = fitting.lengths(chosen, data)
+    usual = RATE_OF_LISTS if data.schema.listed else LEARNING_RATE
+    if chosen["max_epochs"] == "auto" and not data.schema.listed:
+        n_batches = data.evidence.n_batches(cells)
+        updates = np.clip(LEAST_UPDATES * data.evidence.n_rows / USUAL_ROWS, LEAST_UPDATES, UPDATES)
+        max_epochs = int(np.clip(updates // n_batches, *EPOCHS))
+        usual *= float(np.clip(UPDATES / (max_epochs * n_batches), 1.0, MOST_RATE))
+    rate = usual if chosen["learning_rate_is_auto"] else float(chosen["learning_rate"])
+    return course.Length(cells, max_epochs, rate)
+
+
+class Trained(NamedTuple):
+    """One member after training: its parameters with all units, unused ones included, and its fit."""
+
+    member: MemberSettings
+    params: Params
+    fitted: course.Fitted
+    unfinished: Unfinished | None = None
+
+
+class Interrupted(NamedTuple):
+    """A fit of several members that was interrupted: where each of them can be resumed, None if it had ended."""
+
+    parts: tuple[Unfinished | None, ...]
+
+    @property
+    def run(self) -> course.Run:
+        """The run of the member that came furthest."""
+        return max((each.run for each in self.parts if each is not None), key=lambda run: run.number)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a checkpoint for each member, from which `fit` resumes."""
+        for place, each in enumerate(self.parts):
+            if each is not None:
+                each.save(checkpoint_of(path, place))
+
+
+def checkpoint_of(path: str | PathLike[str], place: int) -> Path:
+    """The checkpoint of a member: the file that the user named, and for the others this name with a number."""
+    return Path(f"{os.fspath(path)}.{place + 1}") if place else Path(path)
+
+
+class _Training(NamedTuple):
+    """What the members of one reading share; `rows` are in the common shape of `padding`, if there is one."""
+
+    chosen: Mapping[str, Any]
+    data: Data
+    rows: course.WeightedRows
+    size: tuple[int, int]
+    length: course.Length
+    padding: Padding | None
+
+    def params(self, found: Params) -> Params:
+        """The parameters of the table's own sites."""
+        return found if self.padding is None else self.padding.own_params(found, self.data.n_cuts)
+
+
+def train(
+    chosen: Mapping[str, Any],
+    data: Mapping[Reading, Data],
+    members: Sequence[MemberSettings],
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None],
+) -> list[Trained]:
+    """Train all members, as many at a time as there are cores; an interrupt ends them all after their epoch."""
+    shared, n_workers = _prepared(chosen, data, members), at_once(len(members))
+    stop, lock, done = threading.Event(), threading.Lock(), 0
+    total = len(members) * max(each.length.max_epochs for each in shared.values())
+
+    def told(record: dict[str, Any]) -> None:
+        nonlocal done
+        if stop.is_set():
+            raise KeyboardInterrupt
+        with lock:
+            done += 1
+            figure = f"{len(members)} members, mean log-likelihood per answer (nats): {record['objective']:.4f}"
+            on_epoch({"stage": "fitting", "done": done, "of": total, "figure": figure})
+
+    if chosen["max_time"] is not None:
+        seconds = float(chosen["max_time"]) / -(-len(members) // n_workers)
+        limits: float | None = seconds
+    else:
+        limits = None
+    on_epoch({"stage": "fitting", "done": 0, "of": total, "figure": f"{len(members)} members, compiling"})
+    with ThreadPoolExecutor(n_workers) as pool:
+        waiting: list[Future[Trained]] = [
+            pool.submit(_train, shared[each.reading], each, place, seed, told, limits)
+            for place, each in enumerate(members)
+        ]
+        try:
+            return [each.result() for each in waiting]
+        except KeyboardInterrupt:
+            stop.set()
+            return [each.result() for each in waiting]
+
+
+def _prepared(
+    chosen: Mapping[str, Any], data: Mapping[Reading, Data], members: Sequence[MemberSettings]
+) -> dict[Reading, _Training]:
+    size = max(each.n_hidden for each in members), max(each.n_factors for each in members)
+    found = {}
+    for reading in {each.reading for each in members}:
+        own = data[reading]
+        padding, evidence, weight = own.padding, own.evidence, own.relative_weight
+        if padding is not None:
+            evidence = padding.table(evidence)
+            weight = np.resize(weight, evidence.buckets[0].n_rows)
+        own_length = length(chosen, own._replace(evidence=evidence))
+        rows = course.WeightedRows(evidence.on_device(), weight)
+        found[reading] = _Training(chosen, own, rows, size, own_length, padding)
+    return found
+
+
+def in_threads(one: Callable[[K], V], tasks: Collection[K]) -> list[V]:
+    """The results of tasks on the host, as many at a time as there are cores, in their order."""
+    with ThreadPoolExecutor(max(1, min(len(tasks), n_cores()))) as pool:
+        return list(pool.map(one, tasks))
+
+
+def at_once(n_members: int) -> int:
+    """How many members are trained, or asked, at a time; on an accelerator two, which are compiled side by side."""
+    return min(n_members, n_cores() if jax.default_backend() == "cpu" else 2)
+
+
+def _layout(data: Data, size: tuple[int, int], member: MemberSettings, padding: Padding | None) -> Layout:
+    decay = (member.weight_decay * shrinkage(data)).astype(np.float32)
+    found = active_only(data.layout, size, member.n_hidden, member.n_factors)
+    factor = jax.device_put(np.float32(member.shrinkage)) if data.schema.listed else None
+    found = found._replace(decay=jax.device_put(decay), shrinkage=factor)
+    return found if padding is None else pad(padding, found)
+
+
+def _begun(
+    key: PRNGKey,
+    chosen: Mapping[str, Any],
+    data: Data,
+    size: tuple[int, int],
+    member: MemberSettings,
+    padding: Padding | None,
+) -> tuple[TrainState, Layout, Plan]:
+    """The initial state of a member, with unused units; its layout and its plan."""
+    plan = planning.plan({**chosen, "weight_decay": 0.0}, *size)
+    layout = _layout(data, size, member, padding)
+    state = fitting.start(key, data, size, int(chosen["n_chains"]), plan, padding=padding)
+    return cut(state, layout, *member[:2])[0], layout, plan
+
+
+def shrinkage(data: Data) -> np.ndarray:
+    """How much stronger the weight decay of each site is than that of the model, [site]."""
+    found = np.ones(data.schema.n_sites, np.float32)
+    for name in data.schema.with_sites:
+        column = data.schema[name]
+        found[data.schema.slices[name]] = column.form.shrinkage(column, data.blocks[name], data.weight)
+    return found
+
+
+@partial(jax.jit, compiler_options=_runtime.RUNS_ONCE)
+def _keys(seed: Int[Array, ""], place: Int[Array, ""]) -> tuple[PRNGKey, ...]:
+    """The key of a member, and from it those of its initial values and of its training."""
+    key = jax.random.fold_in(jax.random.key(seed), place)
+    return key, *jax.random.split(key)
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _train(
+    shared: _Training,
+    member: MemberSettings,
+    place: int,
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None],
+    seconds: float | None,
+) -> Trained:
+    chosen, data, rows, size, own_length, padding = shared
+    _, key_start, key_fit = _keys(np.int32(seed), np.int32(place))
+    state, layout, plan = _begun(key_start, chosen, data, size, member, padding)
+    mark, checkpoint = fingerprint(rows, state, layout, plan, own_length), None
+    if chosen["checkpoint"] is not None:
+        checkpoint = Checkpoint(checkpoint_of(chosen["checkpoint"], place), mark)
+    fitted = course.fit(
+        key_fit,
+        state,
+        rows,
+        layout,
+        plan,
+        own_length,
+        on_epoch=on_epoch,
+        resume=checkpoint.load(state) if checkpoint else None,
+        on_run=checkpoint.save if checkpoint else None,
+        limit=None if seconds is None else course.TimeLimit(seconds, time.perf_counter()),
+    )
+    if checkpoint is not None and fitted.unfinished is not None:
+        checkpoint.write(fitted.unfinished)
+    unfinished = None if fitted.unfinished is None else Unfinished(mark, fitted.unfinished)
+    return Trained(member, shared.params(fitted.params), fitted, unfinished)
+
+
+def finish(
+    chosen: Mapping[str, Any],
+    data: Mapping[Reading, Data],
+    trained: Sequence[Trained],
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+) -> list[Trained]:
+    """Continue for a few epochs with all answers, also those that were held out, at a low rate that falls to zero."""
+    shared = _prepared(chosen, data, [each.member for each in trained])
+
+    def one(place: int) -> Trained:
+        each = trained[place]
+        own, state = shared[each.member.reading], each.fitted.state
+        plan = planning.plan({**chosen, "weight_decay": 0.0}, *own.size)
+        layout = _layout(own.data, own.size, each.member, own.padding)
+        epochs, rate = max(1, round(LAST_SHARE * own.length.max_epochs)), LAST_RATE * own.length.learning_rate
+        short = own.length._replace(max_epochs=epochs, learning_rate=rate)
+        key = _keys(np.int32(seed), np.int32(len(trained) + place))[0]
+        again, work = state._replace(step=jax.device_put(np.int32(0))), course.work_of(own.rows, own.length)
+        found = course.fit(key, again, own.rows, layout, plan, short, on_epoch=on_epoch, work=work)
+        return each if found.problem and not is_unsettled(found) else each._replace(params=own.params(found.params))
+
+    with ThreadPoolExecutor(at_once(len(trained))) as pool:
+        return list(pool.map(one, range(len(trained))))
+
+
+def is_unsettled(fitted: course.Fitted) -> bool:
+    """Whether the only problem of a short training is that its objective has not settled."""
+    return bool(fitted.history) and fitted.history[-1].get("settled") is False
+
+
+def independent(chosen: Mapping[str, Any], data: Data, size: tuple[int, int]) -> Params:
+    """The model without dependence, at the frequencies of the answers: as large as the other members."""
+    key, padding = _keys(np.int32(0), np.int32(0))[0], data.padding
+    state, layout, _ = _begun(key, chosen, data, size, MemberSettings(0, 0, 0.0), padding)
+    found = folded(state.learnable, state.centre, layout)
+    return found if padding is None else padding.own_params(found, data.n_cuts)
+
+
+def active(params: Params, member: MemberSettings) -> Params:
+    """The parameters without the unused units and factors."""
+    presence = params.presence
+    if presence is not None:
+        first = params.n_hidden
+        kept = np.r_[: member.n_hidden, first : first + member.n_factors]
+        presence = presence[:, kept]
+    effects = params.effects
+    if effects is not None:
+        first = 1 + params.n_hidden
+        effects = effects[:, np.r_[0, 1 : 1 + member.n_hidden, first : first + member.n_factors]]
+    return params._replace(
+        presence=presence,
+        effects=effects,
+        weights=params.weights[:, : member.n_hidden],
+        hidden_bias=params.hidden_bias[: member.n_hidden],
+        hidden_mean=params.hidden_mean[: member.n_hidden],
+        loadings=params.loadings[:, : member.n_factors],
+    )
+
+
+PRIOR_ANSWERS = 10.0  # answers by which weights are pulled to equal ones
+LEAST_WEIGHT = 0.01  # members below it are dropped
+PRIOR_OF_COLUMN = 5.0  # answers by which the weights for a column are pulled to those for all columns ...
+SHARED = 0.9  # ... and, by the rest of this share, to equal ones
+POWERS = np.exp(np.linspace(-0.5, 0.5, 21))  # of probabilities, from which calibration chooses
+PRIOR_OF_POWER = 100.0  # answers by which their common power is pulled to one ...
+PRIOR_OF_KIND = 40.0  # ... and that of a kind of column to the common one
+
+
+def calibrate(totals: Mapping[str, np.ndarray]) -> tuple[float, dict[str, float]]:
+    """The power of probabilities that is best for all kinds of columns, and for each kind one that is pulled to it.
+
+    `totals` are log-likelihoods of held-out answers for each of `POWERS`, by kind.
+    """
+    logs = np.log(POWERS)
+    shared = logs[np.argmax(sum(totals.values()) - 0.5 * PRIOR_OF_POWER * logs**2)]
+    prior = 0.5 * PRIOR_OF_KIND * (logs - shared) ** 2
+    return float(np.exp(shared)), {kind: float(POWERS[np.argmax(own - prior)]) for kind, own in totals.items()}
+
+
+def stack_column(log_p: np.ndarray, weight: np.ndarray, shared: np.ndarray) -> np.ndarray:
+    """Weights of members for one column, from its own held-out answers and the weights for all columns."""
+    around = SHARED * shared / shared.sum() + (1.0 - SHARED) / len(shared)
+    return stack(log_p, weight, PRIOR_OF_COLUMN * around)
+
+
+def stack(log_p: np.ndarray, weight: np.ndarray, prior: np.ndarray | None = None, n_steps: int = 1000) -> np.ndarray:
+    """Weights of members that maximise Σ log Σ_m w_m p_m of held-out answers, by EM: log_p is [member, answer].
+
+    `prior` are answers that each member has from the start.
+    """
+    n_members = len(log_p)
+    prior = np.full(n_members, PRIOR_ANSWERS / n_members) if prior is None else prior
+    chance = np.exp(log_p - log_p.max(axis=0, initial=-np.inf))
+    share = prior / prior.sum()
+    for _ in range(n_steps):
+        part = share[:, None] * chance
+        part = part / part.sum(axis=0) * weight
+        found = (part.sum(axis=1) + prior) / (weight.sum() + prior.sum())
+        if np.abs(found - share).max() < 1e-6:
+            return found
+        share = found
+    return share

@@ -1,0 +1,364 @@
+"""§5, §6 From the parameters of the estimator to the plan of a fit: checks each value, and resolves every "auto".
+
+Idea: all settings of a fit in one frozen, hashable record, so that each plan compiles once.
+Guarantees that a wrong value is named together with what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+
+from thurbo.errors import ThurboError, check_choice
+from thurbo.fit.masking import NAMED, Masking, RandomCells
+from thurbo.fit.settings import OBJECTIVE_OF, Likelihood, Prediction
+from thurbo.latent.evidence import Unobserved
+from thurbo.latent.inference.likelihood import MAX_QUADRATURE_FACTORS
+
+Objective = Literal["likelihood", "multi-prediction", "exact"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Static settings of a fit.
+
+    objective           what is maximised: the likelihood of the evidence (§5) by two phases, the log-probability of
+                        masked cells, or the likelihood by enumeration
+    unobserved          whether a missing cell is integrated over ("marginalize"), or not a variable ("exclude")
+    positive_phase      data-dependent statistics by mean-field or by Gibbs sampling started from it (§5.1)
+    negative_phase      data-independent statistics by persistent chains, by persistent chains with parallel
+                        tempering, or by contrastive divergence (§5.1)
+    integrate           the layer that is integrated out of the statistics x hᵀ of the likelihood's gradient
+    masking             which cells multi-prediction masks, to predict them from the others
+    marginal_weight     weight of the log-probability of each cell given no other cell, in multi-prediction
+    sparsity_*          ρ and λ of §6, A.2.2, at the average x of a row or averaged over its samples
+    active_share        share of a batch in which each unit may be on when masked cells are predicted; None is all
+    posterior_smoothing η of A.2.3: weight of the old value in each row's running posterior; 0 turns it off
+    presence            use which items a row lists as a signal
+    latent_bound        bound on the distance of x from its mean as input of hidden units in the data phase (§6)
+    """
+
+    objective: Objective = "multi-prediction"
+    unobserved: Unobserved = "marginalize"
+    positive_phase: Literal["mean-field", "gibbs"] = "mean-field"
+    negative_phase: Literal["persistent", "contrastive", "tempered"] = "persistent"
+    integrate: Literal["latent", "hidden"] = "latent"
+    likelihood_weight: float = 0.0
+    marginal_weight: float = 0.0
+    masking: Masking = field(default_factory=RandomCells)
+    n_mean_field_steps: int = 5
+    n_positive_steps: int = 5
+    n_negative_steps: int = 5
+    n_temperatures: int = 10
+    damping: float = 0.5
+    sparsity_target: float = 0.1
+    sparsity_weight: float = 0.0
+    sparsity_form: Literal["average", "samples"] = "average"
+    active_share: float | None = None
+    posterior_smoothing: float = 0.0
+    latent_bound: float | None = None
+    weight_decay: float = 1e-3
+    presence: bool = False
+    max_norm: float | None = None
+    learn_cuts: bool = True
+    optimizer: Literal["adam", "sgd"] = "adam"
+    centring_rate: float = 0.05
+
+    @property
+    def uses_chains(self) -> bool:
+        """Whether there is a negative phase."""
+        return self.objective == "likelihood" or self.likelihood_weight > 0
+
+    @property
+    def keeps_chains(self) -> bool:
+        """Whether the chains persist from update to update."""
+        return self.uses_chains and self.negative_phase != "contrastive"
+
+
+Settings = Mapping[str, Any]  # the estimator's parameters and those of its objective, by name
+
+EXACT_OBJECTIVE = 8  # largest number of hidden units for which "auto" enumerates
+PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # mean-field steps: for multi-prediction, and otherwise
+LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # minimum rows to hold some out; maximum held out
+AUTO_UPDATES, UPDATES_OF_MANY_UNITS = 3000, 8000  # target number of gradient steps of "auto" epochs
+LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # lists: units and factors, cells, steps
+LEAST_MEAN_WEIGHT = 0.1  # of rows, for weights to be numbers of rows
+AUTO_MARGINAL_WEIGHT = 0.3
+# Above so many hidden units, shares of other objectives and the rate are lower. Of a table without factors, training is
+# longer and units are sparse: a linear classifier of images was wrong in 2.2 %, and in 2.5 % without this.
+MANY_UNITS, AUTO_SPARSITY = 100, 0.1
+MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units; a factor counts as five (its quadrature nodes)
+CHOICES = {
+    "unobserved": ("marginalize", "exclude"),
+    "missing": ("auto", "ignorable", "informative"),
+    "objective": ("auto", "likelihood", "multi-prediction", "exact"),
+    "positive_phase": ("auto", "mean-field", "gibbs"),
+    "negative_phase": ("auto", "persistent", "contrastive", "tempered"),
+    "integrate": ("latent", "hidden"),
+    "sparsity_form": ("auto", "average", "samples"),
+    "optimizer": ("adam", "sgd"),
+}
+SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_negative_steps": 1, "n_temperatures": 1, "n_chains": 1, "batch_size": 1}
+SMALLEST |= {"max_epochs": 0, "members": 1, "n_mean_field_steps": 1}
+# Each unit needs numbers for every site and for every row of a batch: of 100 sites and 500 rows, about 6 kB.
+LARGEST, BYTES_PER_UNIT = {"n_hidden": 10_000, "n_factors": 1_000}, 6_400
+NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight", "marginal_weight")
+MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
+MAY_BE_AUTO = (
+    *("n_hidden", "n_factors", "members", "batch_size", "max_epochs"),
+    *("likelihood_weight", "marginal_weight", "sparsity_weight"),
+)
+AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}
+AUTO_EXACT = {"weight_decay": 1e-2, "learning_rate": 2e-2}  # of a table with one column
+# Settings that an objective does not have are at their defaults; tables have no list settings.
+DEFAULTS = {item.name: item.default for own in (Prediction, Likelihood) for item in fields(own)}
+DEFAULTS |= {"item_decay": 0.0, "presence": False}
+
+
+def flat(parameters: Settings) -> dict[str, Any]:
+    """The estimator's parameters merged with those of `learning`; the type of `learning` decides the objective."""
+    learning, objective = parameters["learning"], parameters["objective"]
+    check_choice("objective", objective, CHOICES["objective"])
+    if learning is not None and type(learning) not in OBJECTIVE_OF:
+        kinds = ", ".join(f"tb.{kind.__name__}(...)" for kind in OBJECTIVE_OF)
+        raise ThurboError(f"learning={learning!r} is not one of None, {kinds}")
+    found = {**DEFAULTS, **{name: value for name, value in parameters.items() if name != "learning"}}
+    found["objective_is_auto"] = objective == "auto"
+    found |= {f"{name}_is_auto": found[name] == "auto" for name in ("learning_rate", "weight_decay")}
+    if learning is not None:
+        implied = OBJECTIVE_OF[type(learning)]
+        if "auto" not in (objective, implied) and objective != implied:
+            kind = type(learning).__name__
+            raise ThurboError(
+                f'objective="{objective}" contradicts learning={kind}(...), which is for objective="{implied}"; '
+                "remove one of them"
+            )
+        found |= {item.name: getattr(learning, item.name) for item in fields(learning)}
+        found["objective"] = objective if implied == "auto" else implied
+    found |= {name: value for name, value in AUTO.items() if isinstance(found[name], str) and found[name] == "auto"}
+    check(found)
+    if found["learning_rate_is_auto"] and found["n_hidden"] != "auto":
+        found["learning_rate"] *= _thinned(int(found["n_hidden"])) ** 0.5
+    return found
+
+
+def _thinned(n_hidden: int) -> float:
+    """1 for up to 100 hidden units, then in inverse proportion to their number."""
+    return min(1.0, MANY_UNITS / max(n_hidden, 1))
+
+
+def can_enumerate(n_hidden: int, n_factors: int, by: str) -> bool:
+    """Whether so many hidden units and factors can be enumerated: by an objective, or by a method of a query."""
+    return n_factors <= MAX_QUADRATURE_FACTORS and n_hidden + 5 * n_factors <= MOST_ENUMERATED[by]
+
+
+def check(settings: Settings) -> None:
+    """Check every setting by name, before training starts."""
+    for name, known in CHOICES.items():
+        check_choice(name, settings[name], known)
+    for name, smallest in SMALLEST.items():
+        value = settings[name]
+        if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= smallest:
+            _check_size(name, int(value))
+            continue
+        if name not in MAY_BE_AUTO or value != "auto":
+            auto = ' or "auto"' if name in MAY_BE_AUTO else ""
+            raise ThurboError(f"{name}={value!r} is not a whole number of at least {smallest}{auto}")
+    share = settings["validation_fraction"]
+    if share != "auto" and not (isinstance(share, (int, float)) and 0 <= share < 1):
+        raise ThurboError(f'validation_fraction={share!r} is not a number from 0 to below 1, nor "auto"')
+    if not callable(settings["masking"]) and settings["masking"] not in list(NAMED):
+        named = ", ".join(NAMED)
+        raise ThurboError(f"masking={settings['masking']!r} is not one of {named} or an object like Rectangles(28, 28)")
+    for name in ("posterior_smoothing", "active_share"):
+        value = settings[name]
+        if value is not None and not (isinstance(value, (int, float)) and 0 < value < 1):
+            raise ThurboError(f"{name}={value!r} is neither None nor a number between 0 and 1")
+    for name in ("learning_rate", *MAY_BE_NONE, *NOT_NEGATIVE):
+        value = settings[name]
+        if (name in MAY_BE_NONE and value is None) or (name in MAY_BE_AUTO and value == "auto"):
+            continue
+        may_be_zero = name in NOT_NEGATIVE
+        if not isinstance(value, Real) or not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
+            raise ThurboError(f"{name}={value!r} is not a number {'of at least' if may_be_zero else 'above'} 0")
+
+
+def _check_size(name: str, value: int) -> None:
+    """Refuse numbers of units that would fill the memory of the machine."""
+    if value > LARGEST.get(name, value):
+        memory = value * BYTES_PER_UNIT / 1e9
+        raise ThurboError(
+            f"{name}={value} is more than {LARGEST[name]:,}; for a table with 100 columns, training would need about "
+            f'{memory:,.0f} GB of memory; tables rarely need more than 100, give fewer or "auto"'
+        )
+
+
+def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """How many rows each row stands for: half a row twice is the row once.
+
+    Other than that the unit of weights is arbitrary (shares of a population, people of a country): they are scaled to
+    mean one if their mean is above one, so that weights do not make more rows than there are, or below a tenth.
+    """
+    if sample_weight is None:
+        return np.ones(n_rows)
+    try:
+        weight = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError):
+        raise ThurboError("sample_weight has a value that is not a number; give one number for each row") from None
+    if weight.shape != (n_rows,):
+        raise ThurboError(f"sample_weight has shape {weight.shape}; give one number for each of the {n_rows} rows")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise ThurboError(f"row {bad[0]}: sample_weight {weight[bad[0]]} is not a number of zero or more")
+    if weight.sum() == 0:
+        raise ThurboError("sample_weight is zero for every row; give at least one row a positive weight")
+    mean = weight[weight > 0].mean()
+    return weight if LEAST_MEAN_WEIGHT <= mean <= 1.0 else weight / mean
+
+
+def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
+    """The plan of a fit, with every "auto" resolved."""
+    objective = settings["objective"]
+    if objective == "auto":
+        objective = "exact" if n_hidden <= EXACT_OBJECTIVE and n_factors == 0 else "multi-prediction"
+    if objective == "exact" and not can_enumerate(n_hidden, n_factors, "objective"):
+        raise ThurboError(
+            f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use objective="auto"'
+        )
+    share = settings["likelihood_weight"]
+    if share == "auto":
+        # With factors it reduced the log-likelihood per masked answer of a survey by 0.03 nats.
+        mixed = settings["objective_is_auto"] and objective == "multi-prediction" and n_factors == 0
+        share = 0.1 * _thinned(n_hidden) if mixed else 0.0
+    positive: Any = "mean-field" if settings["positive_phase"] == "auto" else settings["positive_phase"]
+    form: Any = settings["sparsity_form"]
+    if form == "auto":  # average over samples if there are any
+        form = "samples" if positive == "gibbs" else "average"
+    negative = settings["negative_phase"]
+    if negative == "auto":
+        negative = "contrastive" if settings["unobserved"] == "exclude" else "persistent"
+    uses_chains = objective == "likelihood" or share > 0
+    if negative != "contrastive" and settings["unobserved"] == "exclude" and uses_chains:
+        raise ThurboError(
+            f'negative_phase="{negative}" needs rows that share their sites; '
+            'use unobserved="marginalize", or negative_phase="contrastive"'
+        )
+    if negative == "tempered" and settings["integrate"] == "hidden":
+        raise ThurboError('integrate="hidden" is not available for negative_phase="tempered"; use "persistent"')
+    return Plan(
+        objective=objective,
+        unobserved=settings["unobserved"],
+        likelihood_weight=float(share),
+        marginal_weight=_marginal_weight(settings, n_hidden),
+        masking=NAMED[settings["masking"]] if isinstance(settings["masking"], str) else settings["masking"],
+        positive_phase=positive,
+        negative_phase=negative,
+        integrate=settings["integrate"],
+        n_mean_field_steps=_mean_field_steps(settings, objective),
+        n_negative_steps=int(settings["n_negative_steps"]),
+        n_temperatures=int(settings["n_temperatures"]),
+        sparsity_target=float(settings["sparsity_target"]),
+        sparsity_weight=0.0 if settings["sparsity_weight"] == "auto" else float(settings["sparsity_weight"]),
+        sparsity_form=form,
+        active_share=None if settings["active_share"] is None else float(settings["active_share"]),
+        posterior_smoothing=float(settings["posterior_smoothing"] or 0.0),
+        latent_bound=None if settings["latent_bound"] is None else float(settings["latent_bound"]),
+        weight_decay=float(settings["weight_decay"]),
+        presence=bool(settings["presence"]),
+        max_norm=None if settings["max_norm"] is None else float(settings["max_norm"]),
+        learn_cuts=settings["learn_cuts"],
+        optimizer=settings["optimizer"],
+    )
+
+
+def _mean_field_steps(settings: Settings, objective: str) -> int:
+    return PREDICTION_STEPS if objective == "multi-prediction" else int(settings["n_mean_field_steps"])
+
+
+def _marginal_weight(settings: Settings, n_hidden: int) -> float:
+    excludes, chosen = settings["unobserved"] == "exclude", settings["marginal_weight"]
+    if chosen == "auto":
+        return 0.0 if excludes else AUTO_MARGINAL_WEIGHT * _thinned(n_hidden)
+    if chosen and excludes:
+        problem = f'marginal_weight={chosen} needs cells that are variables of every row, and unobserved="exclude"'
+        raise ThurboError(f'{problem} has none in an empty row; use marginal_weight=0, or unobserved="marginalize"')
+    return float(chosen)
+
+
+def held_out(settings: Settings, n_rows: int) -> int:
+    """Rows to hold out from training; "auto" is a tenth, and none of a small table."""
+    share = settings["validation_fraction"]
+    if share == "auto":
+        return min(n_rows // 10, MOST_WATCHED) if n_rows >= LEAST_WATCHED else 0
+    return min(round(share * n_rows), n_rows - 1)
+
+
+def lengths(settings: Settings, n_rows: int) -> tuple[int, int]:
+    """Rows in a batch, and epochs."""
+    usual = int(np.clip(n_rows // 140, 100, 500))
+    batch_size = min(usual if settings["batch_size"] == "auto" else int(settings["batch_size"]), n_rows)
+    n_batches = -(-n_rows // batch_size)
+    usual = int(np.clip(settings.get("auto_updates", AUTO_UPDATES) // n_batches, 20, 300))
+    return batch_size, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])
+
+
+def of_columns(settings: Settings, of_items: Settings, is_exact: bool) -> dict[str, Any]:
+    """The settings for a table: `of_items` are those that columns of lists bring.
+
+    "auto" `is_exact` for a single column, and with rankings that only the exact likelihood can learn.
+    """
+    if of_items:
+        return of_lists(settings, of_items)
+    return by_exact_likelihood(settings) if is_exact else _of_features(settings)
+
+
+def _of_features(settings: Settings) -> dict[str, Any]:
+    """The settings for a table, where many hidden units without factors are chosen with every rule of an objective."""
+    is_free = settings["objective_is_auto"] and settings["objective"] in ("auto", "multi-prediction")
+    is_free = is_free and settings["n_factors"] in ("auto", 0) and settings["n_hidden"] != "auto"
+    share = _thinned(int(settings["n_hidden"])) if is_free else 1.0
+    if share == 1.0:
+        return dict(settings)
+    rate, sparsity = settings["learning_rate"], settings["sparsity_weight"]
+    return {
+        **settings,
+        "learning_rate": rate * share**-0.25 if settings["learning_rate_is_auto"] else rate,
+        "sparsity_weight": AUTO_SPARSITY * (1.0 - share) if sparsity == "auto" else sparsity,
+        "auto_updates": UPDATES_OF_MANY_UNITS,
+    }
+
+
+def of_lists(settings: Settings, own: Settings) -> dict[str, Any]:
+    """The settings for lists, with those of the column: unlisted items are not variables; "auto" uses no chains."""
+    share = settings["likelihood_weight"]
+    return {**settings, **own, "unobserved": "exclude", "likelihood_weight": 0.0 if share == "auto" else share}
+
+
+def by_exact_likelihood(settings: Settings) -> dict[str, Any]:
+    """The settings with "exact" for "auto": with one column, there is no other cell to predict it from."""
+    is_free = settings["objective"] == "auto" and settings["n_factors"] in ("auto", 0)
+    if not is_free or not (settings["n_hidden"] == "auto" or can_enumerate(settings["n_hidden"], 0, "objective")):
+        return dict(settings)
+    own = {name: value for name, value in AUTO_EXACT.items() if settings[f"{name}_is_auto"]}
+    return {**settings, **own, "objective": "exact", "n_factors": 0}
+
+
+def sizes_of_lists(settings: Settings) -> tuple[int, int]:
+    """Hidden units and factors for lists of items."""
+    n_hidden, n_factors = settings["n_hidden"], settings["n_factors"]
+    rule = LIST_UNITS if n_hidden == "auto" else (int(n_hidden), 0)
+    return rule[0], rule[1] if n_factors == "auto" else int(n_factors)
+
+
+def lengths_of_lists(settings: Settings, n_rows: int, n_cells: int) -> tuple[int, int]:
+    """Cells in a batch, and epochs; a `batch_size` in rows is converted by their mean length."""
+    size = settings["batch_size"]
+    usual = int(np.clip(n_cells // 8, *LIST_CELLS))
+    cells = usual if size == "auto" else max(1, round(int(size) * n_cells / max(n_rows, 1)))
+    usual = int(np.clip(LIST_UPDATES * cells // max(n_cells, 1), 5, 200))
+    return cells, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])

@@ -1,0 +1,181 @@
+"""§5, §6 Settings of each training objective, as users give them: `TBM(learning=Prediction(...))`.
+
+Plain frozen values without JAX. `settings.flat` merges them with the estimator's own parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """Settings that every objective has; `TBM(objective=...)` chooses the objective.
+
+    Use it where the objective should stay "auto". `Prediction`, `Likelihood` and `Exact` have these settings too.
+
+    Parameters
+    ----------
+    sparsity_target : float, default=0.1
+        ρ of §6: the target probability that a hidden unit is on.
+    sparsity_weight : float or "auto", default="auto"
+        λ of §6: weight of the penalty that moves each row's hidden probabilities towards `sparsity_target`. 0 turns
+        it off. "auto" is 0, unless you choose more than 100 hidden units for a table, without factors, and leave the
+        objective "auto": then it is 0.1 times one minus 100 over their number.
+    latent_bound : float, optional
+        Clip x to this many standard deviations around its mean before hidden units see it during training (§6).
+        None does not clip.
+    max_norm : float, optional
+        Largest Euclidean norm of the weights of one hidden unit. None sets no limit.
+    posterior_smoothing : float, optional
+        η of A.2.3, between 0 and 1: keep an exponential average of the hidden probabilities of each training row.
+        `TBM.fit` then sets `posteriors_`. None keeps no average.
+    learn_cuts : bool, default=True
+        Learn the cut points between ordered levels (§5.2), or keep them at the observed frequencies.
+    optimizer : {"adam", "sgd"}, default="adam"
+        Gradient method; "sgd" has momentum 0.9.
+    validation_fraction : float or "auto", default="auto"
+        Share of rows held out from training. The parameters with the best held-out score are kept, and training ends
+        when this score stops improving. "auto" holds out a tenth of the rows (at most 2,000) of tables with at least
+        5,000 rows, and none of smaller tables.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> tb.TBM(n_hidden=4, learning=tb.Learning(validation_fraction=0.2)).objective
+    'auto'
+    """
+
+    sparsity_target: float = 0.1
+    sparsity_weight: float | Literal["auto"] = "auto"
+    latent_bound: float | None = None
+    max_norm: float | None = None
+    posterior_smoothing: float | None = None
+    learn_cuts: bool = True
+    optimizer: Literal["adam", "sgd"] = "adam"
+    validation_fraction: float | Literal["auto"] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TwoPhases(Learning):
+    """Settings of the gradient of the likelihood, Eq. (8): a positive phase minus a negative phase."""
+
+    positive_phase: Literal["auto", "mean-field", "gibbs"] = "auto"
+    negative_phase: Literal["auto", "persistent", "contrastive", "tempered"] = "auto"
+    n_negative_steps: int = 5
+    n_chains: int = 1000
+    n_temperatures: int = 10
+    sparsity_form: Literal["auto", "average", "samples"] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction(_TwoPhases):
+    """Train by multi-prediction: maximise log P(masked cells | the other cells of the row).
+
+    Each update masks some cells of each row and predicts them by a few mean-field steps from the others. A share of
+    the likelihood can be added.
+
+    Parameters
+    ----------
+    likelihood_weight : float or "auto", default="auto"
+        Weight of the likelihood that is added to the prediction objective. It makes the model a better generative
+        model. "auto" is 0.1 if `TBM(objective="auto")` and there are no factors, otherwise 0; with more than 100
+        hidden units it is 0.1 times 100 over their number.
+    marginal_weight : float or "auto", default="auto"
+        Weight of log P(cell | no other cell), which is added to the prediction objective, so that predictions for
+        an empty row are the frequencies of the answers. "auto" is 0.3 with `unobserved="marginalize"`, less for more
+        than 100 hidden units as above; with "exclude" it must be 0.
+    masking : {"auto", "cells", "neighbours"} or object, default="auto"
+        Which cells are masked. "cells": a random share of the cells of each row, best for imputation. "neighbours":
+        runs of neighbouring columns, best for features of respondents (maps, segments). Or an object of
+        `thurbo.fit.masking`, such as `Rectangles(28, 28)` for images. "auto" is "cells".
+    active_share : float, optional
+        Enforced sparsity, for features: in each batch, a hidden unit is on only in this share of the rows, those where
+        it is most probable, and off in the others when masked cells are predicted. `sparsity_weight` is a penalty
+        instead. None does not enforce it. Queries are not changed.
+    positive_phase, negative_phase, n_negative_steps, n_chains, n_temperatures, sparsity_form
+        As in `Likelihood`; used if `likelihood_weight` is above 0.
+    sparsity_target, sparsity_weight, latent_bound, max_norm, posterior_smoothing, learn_cuts, optimizer, \
+validation_fraction
+        As in `Learning`.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> model = tb.TBM(n_hidden=50, learning=tb.Prediction(masking="neighbours", likelihood_weight=0.0))
+    >>> model.set_params(learning__sparsity_weight=0.02).learning.sparsity_weight
+    0.02
+    """
+
+    likelihood_weight: float | Literal["auto"] = "auto"
+    marginal_weight: float | Literal["auto"] = "auto"
+    masking: Any = "auto"
+    active_share: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likelihood(_TwoPhases):
+    """Train by the likelihood of the evidence, log P(e), with the two-phase gradient of Eq. (8).
+
+    Parameters
+    ----------
+    positive_phase : {"auto", "mean-field", "gibbs"}, default="auto"
+        How the expectations given a row are estimated (§5.1). "auto" is "mean-field".
+    negative_phase : {"auto", "persistent", "contrastive", "tempered"}, default="auto"
+        How the expectations under the model are estimated (§5.1): persistent chains, contrastive divergence, or
+        persistent chains with parallel tempering. "auto" is "persistent", or "contrastive" with
+        `unobserved="exclude"`.
+    n_negative_steps : int, default=5
+        Rounds of Gibbs sampling per update.
+    n_chains : int, default=1000
+        Number of persistent chains.
+    n_temperatures : int, default=10
+        Number of temperatures of "tempered" chains.
+    n_mean_field_steps : int, default=10
+        Steps of mean-field for each row and update.
+    integrate : {"latent", "hidden"}, default="latent"
+        Which layer is integrated out of the statistics x hᵀ of both phases. "latent": x given h, mostly with
+        less variance. "hidden": h given x, as is usual for RBMs, where the chains give x and mean-field the mean of x,
+        in a last step that is not damped; an update then has two products of matrices less (five with one step of
+        mean-field, one round and complete rows of yes or no). Not for "tempered" chains.
+    sparsity_form : {"auto", "average", "samples"}, default="auto"
+        Apply the sparsity penalty at the mean x of a row, or average it over its samples (A.2.2; needs
+        `positive_phase="gibbs"`). "auto" is "samples" where there are any.
+    sparsity_target, sparsity_weight, latent_bound, max_norm, posterior_smoothing, learn_cuts, optimizer, \
+validation_fraction
+        As in `Learning`.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> model = tb.TBM(n_hidden=500, learning=tb.Likelihood(n_chains=5000, n_negative_steps=10))
+    """
+
+    n_mean_field_steps: int = 10
+    integrate: Literal["latent", "hidden"] = "latent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact(Learning):
+    """Train by the exact likelihood log P(e), summed over all 2^K states of the hidden units; for few units.
+
+    Parameters
+    ----------
+    sparsity_target, sparsity_weight, latent_bound, max_norm, posterior_smoothing, learn_cuts, optimizer, \
+validation_fraction
+        As in `Learning`.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> model = tb.TBM(n_hidden=4, learning=tb.Exact(learn_cuts=False))
+    """
+
+
+OBJECTIVE_OF: dict[type[Learning], str] = {
+    Learning: "auto",
+    Prediction: "multi-prediction",
+    Likelihood: "likelihood",
+    Exact: "exact",
+}

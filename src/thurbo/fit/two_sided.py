@@ -1,0 +1,234 @@
+"""§8 Factors of rows and of items: a Gibbs sampler of the parameters of a list of levels, given all its entries.
+
+Training finds one value for the parameters of an item, although most items are in few lists. Here the factors of an
+item are random like those of a row: V_i ~ N(F_i B, Λ⁻¹) and z_r ~ N(P_r U, I), where P_r says what a row lists, and F_i
+who lists an item and what is known about it. All conditional distributions are normal, except those of x within its
+cuts (truncated) and of precisions (gamma). Each kept sweep is one draw of (α, V, U, θ), the parameters of a model with
+factors only; averages over draws account for what is not known about an item. NumPy and SciPy, on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtr, ndtri
+
+N_FACTORS = 16  # the last of them is a row's mean score: all items have the same loading
+BETWEEN = 5  # sweeps from one draw to the next
+BURN_IN, MOST_BURN_IN, USUAL_ENTRIES = 60, 300, 500_000  # sweeps before the first draw: more where they are cheap
+FIRST_PRECISION, FIRST_RIDGE = 100.0, 1.0  # of the factors of items, and of effects
+LEAST, SHAPE, RATE = 1e-9, 1.0, 1e-2  # of probabilities; prior of precisions
+TOLERANCE, MOST_STEPS = 1e-2, 40  # of conjugate gradients
+EVERY = 2  # sweeps from one draw of the effects to the next: they change slowly, and take half of the time
+ROWS_AT_ONCE = 4096  # whose matrices are factorised at a time
+
+
+class ListedEntries(NamedTuple):
+    """The lists of a table: one line for each listed item, sorted by row and then by item."""
+
+    row: np.ndarray
+    item: np.ndarray
+    level: np.ndarray  # from 0 ...
+    highest: np.ndarray  # ... to this one, if a cell allows several
+    n_rows: int
+    n_items: int
+    n_levels: int
+
+    def without(self, hidden: np.ndarray) -> ListedEntries:
+        """Without some lines."""
+        return self._replace(**{name: getattr(self, name)[~hidden] for name in ("row", "item", "level", "highest")})
+
+
+class Draw(NamedTuple):
+    """One draw of the parameters; the prior mean of a row's factors is n^-½ Σ U_i over the n items it lists."""
+
+    bias: np.ndarray  # α [item]
+    loadings: np.ndarray  # V [item, factor]
+    presence: np.ndarray  # U [item, factor]
+    cuts: np.ndarray  # θ [level − 1]
+    effects: np.ndarray  # of attributes on α (first column) and V, [attribute, 1 + factor]
+
+
+class _Link:
+    """What is known about rows or items, X, and its effects B on their factors: N(X B, Λ⁻¹), B ~ N(0, (μ Λ)⁻¹)."""
+
+    def __init__(self, features: list[sparse.csr_matrix], n: int, fixed: int) -> None:
+        ones = sparse.csr_matrix(np.ones((n, 1), np.float32))
+        self.features = sparse.hstack([ones, *features], format="csr").astype(np.float32)
+        self.transposed = self.features.T.tocsr()
+        self.effects = np.zeros((self.features.shape[1], N_FACTORS), np.float32)
+        self.precision = np.full(N_FACTORS, FIRST_PRECISION)
+        self.precision[:fixed] = 1.0
+        self.fixed = fixed  # factors whose precision is 1: the scale of the others tells
+        self.ridge = FIRST_RIDGE  # μ
+        self.mean = np.zeros((n, N_FACTORS), np.float32)
+        self._diagonal = np.asarray(self.features.multiply(self.features).sum(axis=0)).ravel()
+
+    def continuing(self, before: _Link | None) -> _Link:
+        """The same with the effects and precisions of an earlier link."""
+        if before is not None:
+            self.effects, self.precision, self.ridge = before.effects, before.precision, before.ridge
+            self.mean = before.mean
+        return self
+
+    def draw(self, rng: np.random.Generator, factors: np.ndarray) -> None:
+        """Draw B, μ and Λ given the factors of all rows or items."""
+        (n, n_features), deviation = self.features.shape, 1.0 / np.sqrt(self.precision)
+        noise = rng.standard_normal((n, N_FACTORS)) * deviation
+        own = rng.standard_normal((n_features, N_FACTORS)) * deviation
+        wanted = self.transposed @ (factors + noise).astype(np.float32) + np.sqrt(self.ridge) * own
+        self.effects = self._solve(wanted.astype(np.float32))
+        self.mean = self.features @ self.effects
+        rest, size = ((factors - self.mean) ** 2).sum(axis=0), (self.effects**2).sum(axis=0)
+        found = rng.gamma(SHAPE + 0.5 * (n + n_features), 1.0 / (RATE + 0.5 * (rest + self.ridge * size)))
+        self.precision[self.fixed :] = found[self.fixed :]
+        if n_features > 1:  # of the constants nothing is learned about the others
+            total = RATE + 0.5 * float((self.precision * (self.effects[1:] ** 2).sum(axis=0)).sum())
+            self.ridge = float(rng.gamma(SHAPE + 0.5 * (n_features - 1) * N_FACTORS, 1.0 / total))
+
+    def _solve(self, wanted: np.ndarray) -> np.ndarray:
+        """(XᵀX + μ I)⁻¹ `wanted` for all factors at once, by conjugate gradients from the last effects."""
+        scale = (1.0 / (self._diagonal + self.ridge))[:, None].astype(np.float32)
+        found = self.effects.copy()
+
+        def times(value: np.ndarray) -> np.ndarray:
+            return self.transposed @ (self.features @ value) + np.float32(self.ridge) * value
+
+        rest = wanted - times(found)
+        step = scale * rest
+        power = (rest * step).sum(axis=0)
+        enough = TOLERANCE**2 * np.maximum((scale * wanted * wanted).sum(axis=0), 1e-12)
+        for _ in range(MOST_STEPS):
+            if (power <= enough).all():
+                break
+            moved = times(step)
+            length = power / np.maximum((step * moved).sum(axis=0), 1e-20)
+            found += length * step
+            rest -= length * moved
+            towards = scale * rest
+            new = (rest * towards).sum(axis=0)
+            step = towards + new / np.maximum(power, 1e-20) * step
+            power = new
+        return found
+
+
+class Sampler:
+    """The state of the sampler: factors of rows (z) and items (V, with α last), their links, and the cuts.
+
+    The last factor of a row is its mean score, the last one of an item its bias.
+    """
+
+    of_rows: _Link
+    of_items: _Link
+
+    def __init__(
+        self, entries: ListedEntries, attributes: np.ndarray | None = None, presence: bool = True, seed: int = 0
+    ) -> None:
+        self.rng, self.presence, self.n_sweeps = np.random.default_rng(seed), presence, 0
+        self.known = [] if attributes is None else [sparse.csr_matrix(attributes.astype(np.float32))]
+        shares = np.cumsum(np.bincount(entries.level, minlength=entries.n_levels) + 1.0)
+        self.cuts = ndtri(shares[:-1] / shares[-1])
+        self.rows = 0.1 * self.rng.standard_normal((entries.n_rows, N_FACTORS)).astype(np.float32)
+        self.items = 0.1 * self.rng.standard_normal((entries.n_items, N_FACTORS)).astype(np.float32)
+        self.observe(entries)
+
+    def observe(self, entries: ListedEntries) -> None:
+        """Take these entries in place of the former ones; the state stays."""
+        self.entries = entries
+        ones, shape = np.ones(len(entries.row), np.float32), (entries.n_rows, entries.n_items)
+        self.by_row = sparse.csr_matrix((ones, (entries.row, entries.item)), shape)
+        self.by_item = self.by_row.T.tocsr()
+        self.order_of_items = np.lexsort((entries.row, entries.item))
+        listed, raters = ([_in_proportion(each)] * self.presence for each in (self.by_row, self.by_item))
+        rows, items = _Link(listed, entries.n_rows, N_FACTORS - 1), _Link([*raters, *self.known], entries.n_items, 0)
+        self.of_rows, self.of_items = (
+            new.continuing(getattr(self, name, None)) for name, new in (("of_rows", rows), ("of_items", items))
+        )
+
+    def sweep(self) -> None:
+        """Draw x, the factors of rows, those of items, and the effects and precisions of both."""
+        row, item = self.entries.row, self.entries.item
+        mean = np.einsum("nk,nk->n", self.rows[row, :-1], self.items[item, :-1])
+        mean += self.rows[row, -1] + self.items[item, -1]
+        x = self._latent(mean)
+        self.rows = self._factors(self.by_row, self.items, x - self.items[item, -1], self.of_rows)
+        of_items = (x - self.rows[row, -1])[self.order_of_items]
+        self.items = self._factors(self.by_item, self.rows, of_items, self.of_items)
+        self.n_sweeps += 1
+        if self.n_sweeps % EVERY == 0:
+            self.of_rows.draw(self.rng, self.rows)
+            self.of_items.draw(self.rng, self.items)
+
+    def _latent(self, mean: np.ndarray) -> np.ndarray:
+        """x within its cuts, which make one scoring step towards their maximum likelihood before."""
+        lowest, highest = self.entries.level, self.entries.highest
+        cuts = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+        lower, upper = cuts[lowest] - mean, cuts[highest + 1] - mean
+        mass = np.maximum(ndtr(upper) - ndtr(lower), LEAST)
+        above, below = _density(upper) / mass, _density(lower) / mass
+        n = len(self.cuts)
+        slope = np.bincount(highest, above, n + 1)[:n] - np.bincount(lowest, below, n + 1)[1:]
+        curve = np.bincount(highest, above**2, n + 1)[:n] + np.bincount(lowest, below**2, n + 1)[1:]
+        self.cuts = np.maximum.accumulate(self.cuts + slope / np.maximum(curve, 1e-6))
+        cuts = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+        start, end = ndtr(cuts[lowest] - mean), ndtr(cuts[highest + 1] - mean)
+        place = start + self.rng.random(len(mean)) * (end - start)
+        return mean + ndtri(np.clip(place, LEAST, 1.0 - LEAST))
+
+    def _factors(self, listed: sparse.csr_matrix, others: np.ndarray, target: np.ndarray, link: _Link) -> np.ndarray:
+        """Factors given x and those of the other side; the last one adds to x without a loading."""
+        design = np.concatenate([others[:, :-1], np.ones((len(others), 1), np.float32)], axis=1)
+        first, second = np.triu_indices(N_FACTORS)  # of a symmetric matrix
+        pairs = design[:, first] * design[:, second]
+        residual = sparse.csr_matrix((target.astype(np.float32), listed.indices, listed.indptr), listed.shape)
+        pull = residual @ design + link.mean * link.precision.astype(np.float32)
+        found = np.empty_like(pull)
+        for begin in range(0, len(pull), ROWS_AT_ONCE):
+            part = slice(begin, begin + ROWS_AT_ONCE)
+            half = listed[part] @ pairs
+            precision = np.empty((len(half), N_FACTORS, N_FACTORS))
+            precision[:, first, second] = precision[:, second, first] = half
+            precision += np.diag(link.precision)
+            root = np.linalg.cholesky(precision)
+            noise = self.rng.standard_normal((len(root), N_FACTORS, 1))
+            # (L Lᵀ)⁻¹ (pull + L ε): the mean plus noise with this covariance, by one solution.
+            found[part] = np.linalg.solve(precision, pull[part, :, None] + root @ noise)[:, :, 0]
+        return found
+
+    def draw(self) -> Draw:
+        """The parameters of the current state: constants of the prior of rows are part of the biases."""
+        first, scale = self.of_rows.effects[0], 1.0 / np.sqrt(self.of_rows.precision[-1])
+        items, effects = self.items, self.of_rows.effects[1:]
+        bias = items[:, -1] + items[:, :-1] @ first[:-1] + first[-1]
+        loadings = np.concatenate([items[:, :-1], np.full((len(items), 1), scale, np.float32)], axis=1)
+        presence = np.concatenate([effects[:, :-1], effects[:, -1:] / scale], axis=1)
+        n_known = sum(each.shape[1] for each in self.known)
+        own = self.of_items.effects[len(self.of_items.effects) - n_known :]
+        own = np.column_stack([own[:, -1] + own[:, :-1] @ first[:-1], own[:, :-1], np.zeros(n_known)])
+        return Draw(bias, *(each.astype(np.float32) for each in (loadings, presence, self.cuts, own)))
+
+    @property
+    def burn_in(self) -> int:
+        """Sweeps until the state no longer depends on its start: more for small tables, where they are cheap."""
+        share = USUAL_ENTRIES / max(len(self.entries.row), 1)
+        return int(np.clip(BURN_IN * share**0.5, BURN_IN, MOST_BURN_IN))
+
+    def draws(self, n: int, burn_in: int, between: int = BETWEEN) -> Iterator[Draw | None]:
+        """`n` draws after a burn-in; None after every other sweep, for progress."""
+        for number in range(1, burn_in + n * between + 1):
+            self.sweep()
+            is_kept = number > burn_in and (number - burn_in) % between == 0
+            yield self.draw() if is_kept else None
+
+
+def _density(value: np.ndarray) -> np.ndarray:
+    return np.exp(-0.5 * value * value) / np.sqrt(2.0 * np.pi)
+
+
+def _in_proportion(listed: sparse.csr_matrix) -> sparse.csr_matrix:
+    """n^-½ for each of the n entries of a row."""
+    number = np.maximum(np.diff(listed.indptr), 1)
+    return sparse.csr_matrix(sparse.diags(1.0 / np.sqrt(number)) @ listed)

@@ -1,0 +1,432 @@
+"""§3.1 Boxed constraints: every variable confined on its own, A = I.
+
+`Box` is a measured number, interval or censored value; `Levels` a binary or ordinal answer between learned cuts.
+Both become a `BoxRegion`, whose sweep is exact in one colour (§4.1) and whose mass is a product of Φ differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsCode, RowsMask
+from thurbo.latent import half_lines, truncnorm
+from thurbo.latent.constraints.base import (
+    Bounds,
+    Constraint,
+    Gauge,
+    InUnits,
+    Structure,
+    describe_lines,
+    log_mass_by_state,
+    no_error,
+    no_units,
+    numpy_for,
+    pick,
+    rescale,
+)
+
+MOST_UNROLLED = 12  # cuts of a level column that are selected one by one
+
+
+class BoxRegion(NamedTuple):
+    """Ω(e) = Π_i [b_i, c_i] in latent units; `point` marks exact values, however narrow other boxes are.
+
+    `half` promises that there are no points, and that no box has two finite ends, as of yes or no: masses and means
+    then cost a third. `exact` promises that there are only points: they then need no truncated normal. Each is () or
+    None, so that it is part of the structure and not of the arrays.
+    """
+
+    lower: Rows
+    upper: Rows
+    point: RowsMask
+    log_scale: Rows  # subtracted from a point's log-density: it is given in standard units, x in latent ones
+    half: tuple[()] | None = None
+    exact: tuple[()] | None = None
+
+    @property
+    def parts(self) -> tuple[BoxRegion, ...]:
+        return (self,)
+
+    @property
+    def is_convex(self) -> bool:
+        return True
+
+    @property
+    def n_colours(self) -> int:
+        return 1
+
+    @property
+    def held(self) -> RowsMask:
+        return jnp.ones(self.lower.shape, bool)
+
+    @property
+    def mass(self) -> str:
+        return "exact"
+
+    def colour(self) -> RowsCode:
+        return jnp.zeros(self.lower.shape, jnp.int32)
+
+    def start(self, mean: Rows) -> Rows:
+        return jnp.clip(mean, self.lower, self.upper)
+
+    def bounds(self, x: Rows) -> Bounds:
+        """[b_i, c_i], whatever the others are."""
+        return Bounds(self.lower, self.upper)
+
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        """Every slot at once, exactly (§4.1)."""
+        return truncnorm.sample(key, mean, self.lower, self.upper)
+
+    def log_mass_by_slot(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> Rows:
+        """log[Φ((c−μ)/σ) − Φ((b−μ)/σ)] of every slot; log φ((b−μ)/σ) − log σ − log scale where it is a point."""
+        if self.half is not None:
+            lower, upper = self.lower, self.upper
+            if deviation is not None:
+                lower, upper, mean = rescale(lower, deviation), rescale(upper, deviation), mean / deviation
+            return half_lines.log_mass(mean, lower, upper)
+        value, (lower, upper), log_unit = self.lower, self._boxes(), self.log_scale
+        if deviation is not None:
+            value, lower, upper = (rescale(bound, deviation) for bound in (value, lower, upper))
+            mean, log_unit = mean / deviation, log_unit + jnp.log(deviation)
+        box = jnp.zeros_like(value) if self.exact is not None else truncnorm.log_mass(mean, lower, upper)
+        # The inner `where` keeps the density's gradient finite where there is no point.
+        density = truncnorm.log_density(mean, jnp.where(self.point, value, jnp.zeros_like(value))) - log_unit
+        return jnp.where(self.point, density, box)
+
+    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        """log P(e | h) = Σ_i log[Φ(c_i − μ_i) − Φ(b_i − μ_i)], §4.4."""
+        return self.log_mass_by_slot(mean, deviation).sum(axis=-1)
+
+    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
+        """The mass of the masked slots alone: given h, slots are independent."""
+        return self.release(~masked).log_mass(mean, deviation)
+
+    def mean(self, mean: Rows) -> Rows:
+        """The truncated mean of §4.3; the value itself where it is a point."""
+        if self.half is not None:
+            return half_lines.mean(mean, self.lower, self.upper)
+        if self.exact is not None:
+            return jnp.where(self.point, self.lower, mean)
+        lower, upper = self._boxes()
+        return jnp.where(self.point, self.lower, truncnorm.mean(mean, lower, upper))
+
+    def _boxes(self) -> tuple[Rows, Rows]:
+        """Bounds, infinite at points: the formula for boxes then gives finite values and gradients there."""
+        return jnp.where(self.point, -jnp.inf, self.lower), jnp.where(self.point, jnp.inf, self.upper)
+
+    def release(self, slots: RowsMask) -> BoxRegion:
+        return BoxRegion(
+            jnp.where(slots, -jnp.inf, self.lower),
+            jnp.where(slots, jnp.inf, self.upper),
+            self.point & ~slots,
+            self.log_scale,
+            self.half,
+            self.exact,
+        )
+
+    def stretch(self, by: Float[Array, ""]) -> BoxRegion:
+        return self._replace(lower=self.lower * by, upper=self.upper * by)
+
+    def intersect(self, other: BoxRegion) -> BoxRegion:
+        """Both boxes at once; a slot is a point if either says so."""
+        return BoxRegion(
+            jnp.maximum(self.lower, other.lower),
+            jnp.minimum(self.upper, other.upper),
+            self.point | other.point,
+            jnp.where(other.point, other.log_scale, self.log_scale),
+        )
+
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        return ((self.lower <= x) & (x <= self.upper)).all(axis=-1)
+
+    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """⟨A = I, b, c⟩ of the slots that are confined."""
+        lower, upper = np.asarray(self.lower[row]), np.asarray(self.upper[row])
+        confined = np.isfinite(lower) | np.isfinite(upper)
+        return np.eye(lower.shape[0])[confined], lower[confined], upper[confined]
+
+    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        return no_error(self, mean)
+
+    def smooth(self) -> BoxRegion:
+        return self
+
+    def take_boxes(self, box: Any) -> tuple[BoxRegion, Any]:
+        return self, box
+
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+        return describe_lines(self, row, names, in_units)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["box"], meta_fields=["slots", "n_slots"])
+@dataclass(frozen=True)
+class SomeBoxes:
+    """Boxes on some of the slots, where groups hold all others: masses and means are computed for `slots` only.
+
+    box     `[row, some]`, over `slots`
+    """
+
+    box: BoxRegion
+    slots: tuple[int, ...]
+    n_slots: int
+
+    @property
+    def parts(self) -> tuple[SomeBoxes, ...]:
+        return (self,)
+
+    @property
+    def is_convex(self) -> bool:
+        return True
+
+    @property
+    def n_colours(self) -> int:
+        return 1
+
+    @property
+    def held(self) -> RowsMask:
+        return self.whole().held
+
+    @property
+    def mass(self) -> str:
+        return self.box.mass
+
+    def whole(self) -> BoxRegion:
+        """The same over all slots, open elsewhere."""
+
+        def place(value: Array, rest: float | bool) -> Array:
+            whole = jnp.full((*value.shape[:-1], self.n_slots), rest, value.dtype)
+            return whole.at[..., np.asarray(self.slots, np.int32)].set(value)
+
+        lower, upper, point, log_scale, half, exact = self.box
+        ends = place(lower, -jnp.inf), place(upper, jnp.inf)
+        return BoxRegion(*ends, place(point, False), place(log_scale, 0.0), half, exact)
+
+    def _own(self, value: Float[Array, "#row slot"]) -> Float[Array, "#row some"]:
+        return pick(value, np.asarray(self.slots, np.int32), -1)
+
+    def colour(self) -> RowsCode:
+        return self.whole().colour()
+
+    def start(self, mean: Rows) -> Rows:
+        return self.whole().start(mean)
+
+    def bounds(self, x: Rows) -> Bounds:
+        return self.whole().bounds(x)
+
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        return self.whole().draw(key, x, mean)
+
+    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        return self.box.log_mass(self._own(mean), None if deviation is None else self._own(deviation))
+
+    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
+        """The mass of the masked slots alone: given h, slots are independent."""
+        return self.release(~masked).log_mass(mean, deviation)
+
+    def mean(self, mean: Rows) -> Rows:
+        if not self.slots:  # all slots are of groups
+            return mean
+        own = self._own(mean)
+        place = (np.asarray(self.slots)[:, None] == np.arange(self.n_slots)[None, :]).astype(mean.dtype)
+        # A matrix product, as in `Groups.add_to_slots`: the gradient of a gather is slow.
+        return mean + jnp.matmul(self.box.mean(own) - own, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
+
+    def release(self, slots: RowsMask) -> SomeBoxes:
+        return replace(self, box=self.box.release(pick(slots, np.asarray(self.slots, np.int32), -1)))
+
+    def stretch(self, by: Float[Array, ""]) -> SomeBoxes:
+        return replace(self, box=self.box.stretch(by))
+
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        return self.box.contains(self._own(x))
+
+    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.whole().as_linear(row)
+
+    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        return no_error(self, mean)
+
+    def smooth(self) -> SomeBoxes:
+        return self
+
+    def take_boxes(self, box: Any) -> tuple[SomeBoxes, Any]:
+        return self, box
+
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+        return describe_lines(self, row, names, in_units)
+
+
+class BoxConstraint(Constraint, Protocol):
+    """A constraint that confines every slot on its own."""
+
+    def region(self, gauge: Gauge) -> BoxRegion: ...
+
+    def release(self, slots: RowsMask) -> BoxConstraint: ...
+
+    def at(self, slots: np.ndarray) -> BoxConstraint:
+        """What is said about some slots, the same in every row."""
+
+    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
+        """E[x | e] of every row for x ~ N(mean, I), where all rows share their sites and this mean."""
+
+
+class Box(NamedTuple):
+    """A measured number (point), an interval or a censored value: b ≤ z ≤ c in standard units, x = z / scale.
+
+    `exact` promises that only points say anything, as in `BoxRegion`.
+    """
+
+    lower: Rows
+    upper: Rows
+    point: RowsMask
+    exact: tuple[()] | None = None
+
+    @property
+    def n_slots(self) -> int:
+        return self.lower.shape[1]
+
+    @property
+    def structure(self) -> Structure:
+        return Structure()
+
+    @property
+    def observed(self) -> RowsMask:
+        return self.point | (self.lower > -jnp.inf) | (self.upper < jnp.inf)
+
+    def region(self, gauge: Gauge) -> BoxRegion:
+        scale = jnp.broadcast_to(gauge.scale, self.lower.shape)
+        lower = rescale(self.lower, scale)
+        # One division for a point: two could be rounded differently and give lower > upper.
+        upper = jnp.where(self.point, lower, rescale(self.upper, scale))
+        return BoxRegion(lower, upper, self.point, jnp.log(scale), exact=self.exact)
+
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        return log_mass_by_state(self.region(gauge), means, _at_once(means))
+
+    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
+        return self.region(gauge).mean(jnp.broadcast_to(mean, self.lower.shape))
+
+    def embed(self, slots: np.ndarray, n_slots: int) -> Box:
+        lower, upper = _embedded(self.lower, slots, n_slots, -np.inf), _embedded(self.upper, slots, n_slots, np.inf)
+        return Box(lower, upper, _embedded(self.point, slots, n_slots, False), self.exact)
+
+    def at(self, slots: np.ndarray) -> Box:
+        lower, upper, point = (pick(value, slots, -1) for value in (self.lower, self.upper, self.point))
+        return Box(lower, upper, point, self.exact)
+
+    def release(self, slots: RowsMask) -> Box:
+        lower, upper, infinity = self.lower, self.upper, self.lower.dtype.type(np.inf)
+        where = numpy_for(lower).where
+        return Box(where(slots, -infinity, lower), where(slots, infinity, upper), self.point & ~slots, self.exact)
+
+
+def _at_once(means: Float[Array, "state slot"]) -> int:
+    """How many states are mapped together: enough to fill the vector units, few enough to stay in cache."""
+    return min(8, means.shape[0])
+
+
+def _embedded(values: Any, slots: np.ndarray, n_slots: int, elsewhere: Any) -> Any:
+    """`[row, own slot]` → `[row, slot]`, on the host."""
+    own = np.asarray(values)
+    every = np.full((len(own), n_slots), elsewhere, own.dtype)
+    every[:, slots] = own
+    return every
+
+
+class Levels(NamedTuple):
+    """A binary or ordinal answer, Eqs (6) and (7): level l means θ_l ≤ x ≤ θ_{l+1}; code −1 says nothing.
+
+    `high` is the last of several neighbouring levels that an answer leaves open; None where every answer is one level.
+    """
+
+    code: Int[Array, "row slot"]
+    high: Int[Array, "row slot"] | None = None
+
+    @property
+    def n_slots(self) -> int:
+        return self.code.shape[1]
+
+    @property
+    def structure(self) -> Structure:
+        return Structure(are_levels=True)
+
+    @property
+    def observed(self) -> RowsMask:
+        return self.code >= 0
+
+    def region(self, gauge: Gauge) -> BoxRegion:
+        dtype = gauge.cuts.dtype
+        shape = self.code.shape
+        lower, upper = jnp.full(shape, -jnp.inf, dtype), jnp.full(shape, jnp.inf, dtype)
+        high = self.code if self.high is None else self.high
+        if gauge.cuts.shape[-1] > MOST_UNROLLED:
+            return self._gathered(gauge, high)
+        for cut in range(gauge.cuts.shape[-1]):  # selects fuse; a gather by code does not
+            threshold = jnp.broadcast_to(gauge.cuts[..., cut], shape)
+            lower = jnp.where(self.code == cut + 1, threshold, lower)
+            upper = jnp.where(high == cut, threshold, upper)
+        half = () if gauge.cuts.shape[-1] <= 1 else None
+        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype), half)
+
+    def _gathered(self, gauge: Gauge, high: Int[Array, "row slot"]) -> BoxRegion:
+        """The same by indexing, for many levels: one `where` for each would take minutes to compile."""
+        cuts, shape = gauge.cuts, self.code.shape
+        end = jnp.full((*cuts.shape[:-1], 1), jnp.inf, cuts.dtype)
+        ends = jnp.broadcast_to(jnp.concatenate([-end, cuts, end], axis=-1), (*shape, cuts.shape[-1] + 2))
+        last = jnp.full_like(high, cuts.shape[-1] + 1)
+        places = jnp.where(high >= 0, self.code, jnp.zeros_like(high)), jnp.where(high >= 0, high + 1, last)
+        lower, upper = (jnp.take_along_axis(ends, place[..., None], axis=-1)[..., 0] for place in places)
+        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, cuts.dtype))
+
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        """One table of log-probabilities per state, slot and level serves every row: the sum is a matrix product."""
+        if self.high is not None:
+            return log_mass_by_state(self.region(gauge), means, _at_once(means))
+        cuts = gauge.cuts
+        ends = jnp.full((cuts.shape[0], 1), jnp.inf, cuts.dtype)
+        lower, upper = jnp.concatenate([-ends, cuts], axis=1), jnp.concatenate([cuts, ends], axis=1)
+        real = lower < jnp.inf  # beyond a site's last level both ends are +∞
+        table = truncnorm.log_mass(
+            means[:, :, None], jnp.where(real, lower, -jnp.inf)[None], jnp.where(real, upper, jnp.inf)[None]
+        )
+        level = jnp.arange(lower.shape[1]).astype(self.code.dtype)
+        answered = (self.code[:, :, None] == level[None, None, :]).astype(table.dtype)
+        # A level that underflows has log-probability −∞, and 0 · ∞ in the product would be NaN.
+        table = jnp.maximum(table, jnp.finfo(table.dtype).min / 1e6)
+        return jnp.einsum("hil,ril->hr", table, answered)
+
+    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
+        """Of yes or no, one mean per slot and level serves every row."""
+        cuts = gauge.cuts
+        if self.high is not None or cuts.shape[-1] != 1:
+            return self.region(gauge).mean(jnp.broadcast_to(mean, self.code.shape))
+
+        def of_level(is_above: Bool[Array, ""]) -> Float[Array, " slot"]:
+            ends = jnp.full_like(mean, jnp.inf), cuts[:, 0]
+            return half_lines.mean(mean, jnp.where(is_above, ends[1], -ends[0]), jnp.where(is_above, *ends))
+
+        # A loop, since XLA would compute them once more in every row rather than keep them.
+        below, above = jax.lax.map(of_level, jnp.array([False, True]))
+        found = jnp.where(self.code == 0, below[None, :], above[None, :])
+        return jnp.where(self.code < 0, mean[None, :], found)
+
+    def embed(self, slots: np.ndarray, n_slots: int) -> Levels:
+        high = None if self.high is None else _embedded(self.high, slots, n_slots, -1)
+        return Levels(_embedded(self.code, slots, n_slots, -1), high)
+
+    def at(self, slots: np.ndarray) -> Levels:
+        high = None if self.high is None else pick(self.high, slots, -1)
+        return Levels(pick(self.code, slots, -1), high)
+
+    def release(self, slots: RowsMask) -> Levels:
+        numpy = numpy_for(self.code)
+        nothing = numpy.full_like(self.code, -1)
+        high = None if self.high is None else numpy.where(slots, nothing, self.high)
+        return Levels(numpy.where(slots, nothing, self.code), high)

@@ -1,0 +1,231 @@
+"""§3.2 Paired comparisons, each with noise of its own (Thurstone's Case V): x_a − x_b ≥ δ, or within ±δ for a tie.
+
+The two slots of a pair belong to no other comparison, so a judge may contradict herself. Masses, means and draws are in
+closed form: the difference of two normals is truncated, their sum is free. δ is the limit of discernment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
+from thurbo.latent import truncnorm
+from thurbo.latent.constraints.base import (
+    Bounds,
+    Gauge,
+    InUnits,
+    describe_lines,
+    log_mass_by_state,
+    mass_by_difference,
+    no_error,
+    no_units,
+    numpy_for,
+    rescale,
+)
+from thurbo.latent.constraints.grouped import Groups
+
+Noise = Literal["normal", "gumbel"]
+Pairs = Float[Array, "row pair"]
+
+ROOT_2 = float(np.sqrt(2.0))
+PROBIT_OF_LOGIT = float(np.pi / 8.0)  # a logistic function averaged over a normal of variance v: slope (1 + π v / 8)^-½
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["tier"],
+    meta_fields=["slots", "n_slots", "depth", "width", "halves", "alone", "tasks", "noise", "has_ties"],
+)
+@dataclass(frozen=True)
+class Pairwise(Groups):
+    """Pairs of slots, `tier` [row, pair, 2]: the slot of tier 1 is above that of tier 0; (0, 0) is a tie.
+
+    noise     "normal": P(a above b) = Φ((μ_a − μ_b − δ) / √2), Thurstone; "gumbel": σ(μ_a − μ_b − δ), Bradley and Terry
+    has_ties  whether there is a learned threshold δ, the scale of the sites; without it δ = 0, and a tie says nothing
+    """
+
+    noise: Noise = "normal"
+    has_ties: bool = False
+
+    @property
+    def informative(self) -> Any:
+        """Pairs that say anything."""
+        return self.tier.min(axis=-1) >= 0 if self.has_ties else self.tier.max(axis=-1) > 0
+
+    def release(self, slots: RowsMask) -> Pairwise:
+        """A pair without one of its slots says nothing."""
+        gone, numpy = self.to_items(slots).any(axis=-1, keepdims=True), numpy_for(self.tier)
+        return replace(self, tier=numpy.where(gone, numpy.full_like(self.tier, -1), self.tier))
+
+    def region(self, gauge: Gauge) -> PairwiseRegion:
+        known = jnp.asarray(self.informative)
+        first, second = jnp.asarray(self.tier[..., 0]), jnp.asarray(self.tier[..., 1])
+        limit = jnp.zeros(known.shape, gauge.scale.dtype)
+        if self.has_ties:
+            scale = gauge.scale if gauge.scale.ndim == 2 else gauge.scale[None, :]
+            limit = jnp.broadcast_to(self.to_items(scale)[..., 0], known.shape)
+        lower = jnp.where(first > second, limit, -jnp.inf)
+        upper = jnp.where(first < second, -limit, jnp.inf)
+        tied = first == second
+        lower, upper = jnp.where(tied, -limit, lower), jnp.where(tied, limit, upper)
+        return PairwiseRegion(self, jnp.where(known, lower, -jnp.inf), jnp.where(known, upper, jnp.inf))
+
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        return log_mass_by_state(self.region(gauge), means)
+
+
+class PairwiseRegion(NamedTuple):
+    """Ω(e) of pairs: lower ≤ x_first − x_second ≤ upper, [row, pair]."""
+
+    pairs: Pairwise
+    lower: Pairs
+    upper: Pairs
+
+    @property
+    def parts(self) -> tuple[PairwiseRegion, ...]:
+        return (self,)
+
+    @property
+    def is_convex(self) -> bool:
+        return True
+
+    @property
+    def n_colours(self) -> int:
+        return 2
+
+    @property
+    def held(self) -> RowsMask:
+        return self.pairs.observed
+
+    @property
+    def mass(self) -> str:
+        return "exact" if self.pairs.noise == "normal" else "gumbel"
+
+    @property
+    def _known(self) -> Bool[Array, "row pair"]:
+        return jnp.asarray(self.pairs.informative)
+
+    def _two(self, x: Rows) -> tuple[Pairs, Pairs]:
+        items = self.pairs.to_items(x)
+        return items[..., 0], items[..., 1]
+
+    def _both(self, first: Pairs, second: Pairs, elsewhere: float) -> Rows:
+        return self.pairs.to_slots(jnp.stack([first, second], axis=-1), elsewhere)
+
+    def colour(self) -> RowsCode:
+        here = self._known.astype(jnp.int32)
+        return self._both(jnp.zeros_like(here), here, 0)
+
+    def bounds(self, x: Rows) -> Bounds:
+        first, second = self._two(x)
+        lower = self._both(second + self.lower, first - self.upper, -jnp.inf)
+        return Bounds(lower, self._both(second + self.upper, first - self.lower, jnp.inf))
+
+    def start(self, mean: Rows) -> Rows:
+        """The means of each pair, moved apart or together until their difference is allowed."""
+        first, second = self._two(mean)
+        width = self.upper - self.lower
+        inside = jnp.minimum(1e-2, 0.25 * width)
+        gap = jnp.clip(first - second, self.lower + inside, self.upper - inside)
+        middle = 0.5 * (first + second)
+        moved = self._both(middle + 0.5 * gap, middle - 0.5 * gap, 0.0)
+        return jnp.where(self.held, moved, mean)
+
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        """Exact: the difference is a truncated normal of variance 2, and the sum is independent of it."""
+        key_gap, key_sum = jax.random.split(key)
+        first, second = self._two(mean)
+        gap = ROOT_2 * truncnorm.sample(key_gap, (first - second) / ROOT_2, self.lower / ROOT_2, self.upper / ROOT_2)
+        total = first + second + ROOT_2 * jax.random.normal(key_sum, gap.shape, gap.dtype)
+        drawn = self._both(0.5 * (total + gap), 0.5 * (total - gap), 0.0)
+        return jnp.where(self.held, drawn, x)
+
+    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        """Σ over pairs of log P(lower ≤ x_first − x_second ≤ upper)."""
+        shape = (self.lower.shape[0], self.pairs.n_slots)
+        first, second = self._two(jnp.broadcast_to(mean, shape))
+        variance = jnp.full(self.lower.shape, 2.0, first.dtype)
+        if deviation is not None:
+            one, two = self._two(deviation)
+            variance = one**2 + two**2
+        value = self._log_chance(first - second, variance)
+        return jnp.where(self._known, value, 0.0).sum(axis=-1)
+
+    def _log_chance(self, gap: Pairs, variance: Pairs) -> Pairs:
+        if self.pairs.noise == "normal":
+            unit = jnp.sqrt(variance)
+            return truncnorm.log_mass(gap / unit, rescale(self.lower, unit), rescale(self.upper, unit))
+        slope = 1.0 / jnp.sqrt(1.0 + PROBIT_OF_LOGIT * jnp.maximum(variance - 2.0, 0.0))
+        finite = lambda end: jnp.where(jnp.isfinite(end), end, jnp.zeros_like(end))  # noqa: E731
+        above = jax.nn.log_sigmoid(slope * (gap - finite(self.lower)))
+        below = jax.nn.log_sigmoid(slope * (finite(self.upper) - gap))
+        one_sided = jnp.where(jnp.isfinite(self.lower), above, below)
+        if not self.pairs.has_ties:
+            return one_sided
+        # P(tie) = σ(gap + δ) − σ(gap − δ) = σ(gap + δ) σ(δ − gap) (1 − e^−2δ)
+        both = jnp.isfinite(self.lower) & jnp.isfinite(self.upper)
+        width = jnp.where(both, finite(self.upper) - finite(self.lower), jnp.ones_like(gap))
+        tie = above + below + jnp.log(-jnp.expm1(-slope * width))
+        return jnp.where(both, tie, one_sided)
+
+    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
+        if whole:
+            return self.release(~masked).log_mass(mean, deviation)
+        return mass_by_difference(self, mean, deviation, masked)
+
+    def mean(self, mean: Rows) -> Rows:
+        """μ ± g, where g is the slope of the log mass in the difference of the two means."""
+        first, second = self._two(mean)
+        if self.pairs.noise == "normal":
+            gap = (first - second) / ROOT_2
+            slope = (truncnorm.mean(gap, self.lower / ROOT_2, self.upper / ROOT_2) - gap) / ROOT_2
+        else:
+            has_lower, has_upper = jnp.isfinite(self.lower), jnp.isfinite(self.upper)
+            gap = first - second
+            up = jax.nn.sigmoid(jnp.where(has_lower, self.lower, 0.0) - gap)
+            down = jax.nn.sigmoid(gap - jnp.where(has_upper, self.upper, 0.0))
+            slope = jnp.where(has_lower, up, 0.0) - jnp.where(has_upper, down, 0.0)
+        slope = jnp.where(self._known, slope, 0.0)
+        return mean + self.pairs.add_to_slots(jnp.stack([slope, -slope], axis=-1))
+
+    def smooth(self) -> PairwiseRegion:
+        return self
+
+    def take_boxes(self, box: Any) -> tuple[PairwiseRegion, Any]:
+        return self, box
+
+    def release(self, slots: RowsMask) -> PairwiseRegion:
+        pairs = self.pairs.release(slots)
+        known = jnp.asarray(pairs.informative)
+        lower, upper = jnp.where(known, self.lower, -jnp.inf), jnp.where(known, self.upper, jnp.inf)
+        return PairwiseRegion(pairs, lower, upper)
+
+    def stretch(self, by: Float[Array, ""]) -> PairwiseRegion:
+        return self._replace(lower=self.lower * by, upper=self.upper * by)
+
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        first, second = self._two(x)
+        inside = (self.lower <= first - second) & (first - second <= self.upper)
+        return (inside | ~self._known).all(axis=-1)
+
+    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        return no_error(self, mean)
+
+    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """⟨A, b, c⟩: one line x_first − x_second for each pair that says anything."""
+        slots = ((0, 1),) if self.pairs.slots is None else self.pairs.slots
+        known = np.flatnonzero(np.asarray(self._known[row]))
+        A = np.zeros((len(known), self.pairs.n_slots))
+        for line, pair in enumerate(known):
+            A[line, slots[pair][0]], A[line, slots[pair][1]] = 1.0, -1.0
+        return A, np.asarray(self.lower[row])[known], np.asarray(self.upper[row])[known]
+
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+        return describe_lines(self, row, names, in_units)

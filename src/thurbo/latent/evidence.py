@@ -1,0 +1,410 @@
+"""§3 Evidence: the constraints of rows on their sites, as arrays over `[row, slot]`; a table is buckets of one width.
+
+Idea: a constraint holds what a batch of rows says; `Buckets` groups rows of the same width, to limit compilation and
+padding, and translates sites to slots.
+Guarantees that padding changes no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import or_
+from typing import Any, Literal, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo._concurrency import cached_property
+from thurbo._typing import Array, Float, Int, Rows, RowsMask
+from thurbo.latent.constraints.base import Constraint, Gauge, JointRegion, Region, log_mass_by_state
+from thurbo.latent.constraints.box import BoxConstraint, BoxRegion, SomeBoxes
+from thurbo.latent.rbm import Params, Sites, gather
+
+Unobserved = Literal["marginalize", "exclude"]
+
+
+class Evidence(NamedTuple):
+    """Constraints on the slots of a batch of rows.
+
+    sites    which site each slot is; None if slot i is site i (a table)
+    present  slots that belong to the row's model, M; None means all of them. An unobserved slot that is present is
+             integrated over ("marginalize"); one that is absent is not a variable of that row ("exclude")
+    cells    which slots are masked together: those of one cell, such as the utilities of a category's column; None
+             if each slot is its own cell
+    listed   slots that are items of a row's list, masked ones too: being listed may be a signal
+    """
+
+    constraints: tuple[Constraint, ...]
+    sites: Sites | None = None
+    present: RowsMask | None = None
+    cells: Int[Array, " slot"] | None = None
+    listed: RowsMask | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return jax.tree.leaves(self.constraints)[0].shape[0]
+
+    @property
+    def sites_shared(self) -> bool:
+        """Whether all rows have the same sites, as in a table."""
+        return self.sites is None or self.sites.ndim == 1
+
+    @property
+    def observed(self) -> RowsMask:
+        """Slots that are constrained."""
+        seen = reduce(or_, (c.observed for c in self.constraints))
+        return seen if self.present is None else seen & self.present
+
+    def n_answers(self, slots: RowsMask) -> Int[Array, " row"]:
+        """Number of answers that have any of these slots: a choice among five categories is one of five slots."""
+        if self.cells is None:
+            return slots.sum(axis=-1)
+        return jnp.zeros_like(slots).at[:, self.cells].max(slots).sum(axis=-1)
+
+    @property
+    def free(self) -> RowsMask:
+        """Slots that belong to the model and are not constrained: integrated over."""
+        free = ~reduce(or_, (c.observed for c in self.constraints))
+        return free if self.present is None else free & self.present
+
+    def seen(self, params: Params) -> Params:
+        """The parameters by slot of each row."""
+        tasks = tuple(c.structure.tasks for c in self.constraints if c.structure.tasks is not None)
+        return gather(params, self.sites, self.listed, tasks, self.present)
+
+    @property
+    def spans_cells(self) -> bool:
+        """Whether any constraint may involve slots of different cells, so that cells are dependent given h."""
+        return any(c.structure.spans_cells for c in self.constraints)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether log P(e | h) is estimated with a standard error."""
+        return any(c.structure.is_estimated for c in self.constraints)
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether cells can be hidden, and the observed ones be found, without compiling anything."""
+        return not self.spans_cells and all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(self.constraints))
+
+    @property
+    def _boxes(self) -> list[BoxConstraint]:
+        return [cast(BoxConstraint, c) for c in self.constraints if not c.structure.couples]
+
+    @property
+    def _coupled(self) -> list[Constraint]:
+        return [c for c in self.constraints if c.structure.couples]
+
+    def region(self, gauge: Gauge) -> Region:
+        """Ω(e) for the current cuts and scales, by slot: the intersection of all boxes, and the coupled regions.
+
+        Every slot belongs to one part: a region over several cells includes the boxes of its slots. Boxes are not
+        computed for slots that belong only to groups: in a survey, most or all slots may belong to its categories (not
+        in rows with sites of their own, of which some slots only fill up).
+        """
+        own = [slot for c in self._coupled for slot in c.structure.own_slots]
+        if own and not self.spans_cells and (self.sites is None or self._boxes):
+            return self._region_without(own, gauge)
+        box, coupled = self._composed(gauge)
+        return JointRegion((box, *coupled)) if coupled else box
+
+    def _composed(self, gauge: Gauge) -> tuple[BoxRegion, list[Region]]:
+        """The boxes of all slots that are not in a coupled region, and the coupled regions."""
+        boxes, coupled = [c.region(gauge) for c in self._boxes], [c.region(gauge) for c in self._coupled]
+        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(gauge)
+        for place, region in enumerate(coupled):
+            coupled[place], box = region.take_boxes(box)
+        return box, coupled
+
+    def _region_without(self, named: list[int], gauge: Gauge) -> Region:
+        """The same without boxes on the slots in `named`."""
+        n_slots = gauge.scale.shape[-1]
+        slots = np.setdiff1d(np.arange(n_slots), named)
+        own = gauge.at(slots)
+        boxes = [c.at(slots).region(own) for c in self._boxes]
+        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(own)
+        coupled = [c.region(gauge) for c in self._coupled]
+        return JointRegion((SomeBoxes(box, tuple(slots.tolist()), n_slots), *coupled))
+
+    def _open_box(self, gauge: Gauge) -> BoxRegion:
+        free = jnp.full((self.n_rows, gauge.scale.shape[-1]), jnp.inf, gauge.scale.dtype)
+        return BoxRegion(-free, free, jnp.zeros(free.shape, bool), jnp.zeros_like(free))
+
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        """log P(e | h) of every row for each of many means, if all rows have the same sites."""
+        if not self.spans_cells:
+            return reduce(jnp.add, (c.log_mass_of_states(means, gauge) for c in self.constraints))
+        pairs = list(zip(self._coupled, self._composed(gauge)[1], strict=True))
+        spanning = [region for constraint, region in pairs if constraint.structure.spans_cells]
+        taken = reduce(jnp.logical_or, (region.held for region in spanning))
+        masses = [c.release(taken).log_mass_of_states(means, gauge) for c in self._boxes]
+        masses += [c.log_mass_of_states(means, gauge) for c, _ in pairs if not c.structure.spans_cells]
+        masses += [log_mass_by_state(region, means) for region in spanning]
+        return reduce(jnp.add, masses)
+
+    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
+        """E[x | e] of every row for x ~ N(mean, I), if all rows have the same sites and this mean."""
+        if len(self.constraints) == 1 and self._boxes:
+            return self._boxes[0].mean_of_state(mean, gauge)
+        region = self.region(gauge)
+        return region.mean(jnp.broadcast_to(mean, (self.n_rows, mean.shape[0])))
+
+    @property
+    def are_levels(self) -> bool:
+        """Whether every constraint says levels between learned cuts."""
+        return all(c.structure.are_levels for c in self.constraints)
+
+    def release(self, slots: RowsMask) -> Evidence:
+        """Leave these slots unconstrained: masked cells with "marginalize"."""
+        return self._replace(constraints=tuple(c.release(slots) for c in self.constraints))
+
+    def drop(self, slots: RowsMask) -> Evidence:
+        """Remove these slots from each row's model: masked cells with "exclude"."""
+        present = ~slots if self.present is None else self.present & ~slots
+        return self.release(slots)._replace(present=present)
+
+    def hide(self, slots: RowsMask, unobserved: Unobserved) -> Evidence:
+        """The evidence without these cells, for either value of `unobserved`."""
+        return self.drop(slots) if unobserved == "exclude" else self.release(slots)
+
+    def row_axes(self) -> Evidence:
+        """Which leaves have a row axis, in the form `jax.vmap` takes."""
+        return Evidence(
+            jax.tree.map(lambda _: 0, self.constraints),
+            None if self.sites_shared else 0,  # type: ignore[arg-type]
+            None if self.present is None else 0,  # type: ignore[arg-type]
+            None,
+            None if self.listed is None else 0,  # type: ignore[arg-type]
+        )
+
+    def lift(self, sites_shared: bool) -> Evidence:
+        """A batch of one row from the evidence of that row alone, as seen inside `jax.vmap` over rows."""
+        add = lambda leaf: leaf[None]  # noqa: E731
+        return Evidence(
+            jax.tree.map(add, self.constraints),
+            self.sites if self.sites is None or sites_shared else add(self.sites),
+            None if self.present is None else add(self.present),
+            self.cells,
+            None if self.listed is None else add(self.listed),
+        )
+
+    def rows(self, index: Int[Array, " batch"] | np.ndarray | slice) -> Evidence:
+        """The evidence of some rows, in that order."""
+        take = lambda leaf: leaf[index]  # noqa: E731  (on the host or on the device)
+        return Evidence(
+            jax.tree.map(take, self.constraints),
+            self.sites if self.sites_shared else take(self.sites),
+            None if self.present is None else take(self.present),
+            self.cells,
+            None if self.listed is None else take(self.listed),
+        )
+
+
+LADDER = tuple(sorted({8 << k for k in range(14)} | {12 << k for k in range(13)}))  # widths: 8, 12, 16, 24, 32, 48, …
+WIDTHS_TO_ASK = 8  # maximum of shapes that queries compile
+WIDTHS_TO_FIT = ((20_000, 2), (1_000_000, 5))  # entries, and maximum of shapes that training compiles up to so many
+CELLS = 1 << 15  # cells of lists in one chunk of a query
+ROW_BUCKETS = (16, 128, 1024)  # rows of a table in one chunk of a query
+
+
+class ListSlots(NamedTuple):
+    """Lists of one column: its first site, the start of each row's entries, its first slot by bucket."""
+
+    first_site: int
+    start: np.ndarray  # [row + 1]
+    first_slot: tuple[int, ...]  # [bucket]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["buckets", "places", "shared", "lists"], meta_fields=[])
+@dataclass(frozen=True)
+class Buckets:
+    """Evidence of a table's rows.
+
+    buckets  evidence of rows of one width each
+    places   their row numbers in the table, [bucket][row of the bucket]
+    shared   slot of each site in every row, −1 for sites that only lists have: [site]
+    lists    the entries of each listed column; empty for a selection of rows
+    """
+
+    buckets: tuple[Evidence, ...]
+    places: tuple[np.ndarray, ...]
+    shared: np.ndarray
+    lists: tuple[ListSlots, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        return sum(map(len, self.places))
+
+    @property
+    def n_cells(self) -> int:
+        """Total number of slots, padding included."""
+        return sum(len(place) * n_slots(bucket) for bucket, place in zip(self.buckets, self.places, strict=True))
+
+    @property
+    def sites_shared(self) -> bool:
+        """Whether all rows have the same sites, as in a table without lists."""
+        return all(bucket.sites_shared for bucket in self.buckets)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether the probability of some constraint is estimated, with a standard error."""
+        return any(bucket.is_estimated for bucket in self.buckets)
+
+    @property
+    def spans_cells(self) -> bool:
+        """Whether some constraint involves slots of different cells, so that a missing cell may be constrained."""
+        return any(bucket.spans_cells for bucket in self.buckets)
+
+    @property
+    def has_own_models(self) -> bool:
+        """Whether rows have their own models: lists, or missing cells that are not variables."""
+        return any(bucket.present is not None for bucket in self.buckets)
+
+    @cached_property
+    def _home(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bucket of each row, and its position there."""
+        which, position = np.zeros(self.n_rows, np.int32), np.zeros(self.n_rows, np.int64)
+        for number, place in enumerate(self.places):
+            which[place], position[place] = number, np.arange(len(place))
+        return which, position
+
+    def on_host(self) -> Buckets:
+        """The same with NumPy arrays, which are sliced without compilation."""
+        return replace(self, buckets=tuple(jax.tree.map(np.asarray, bucket) for bucket in self.buckets))
+
+    def on_device(self) -> Buckets:
+        """The same with arrays on the device, which compiled programs index without a copy."""
+        return replace(self, buckets=tuple(map(jax.device_put, self.buckets)))
+
+    def rows(self, index: np.ndarray) -> Buckets:
+        """A selection of rows, with repetition allowed, numbered by their position in `index`."""
+        which, position = (each[index] for each in self._home)
+        buckets, places = [], []
+        for number, bucket in enumerate(self.buckets):
+            kept = np.flatnonzero(which == number)
+            if len(kept):
+                buckets.append(bucket.rows(position[kept]))
+                places.append(kept)
+        return Buckets(tuple(buckets), tuple(places), self.shared)
+
+    def replaced(self, change: Callable[[Evidence], Evidence]) -> Buckets:
+        """The same rows with other evidence of the same shape."""
+        return replace(self, buckets=tuple(map(change, self.buckets)))
+
+    # ---- slots
+
+    def entry_slots(self, first_site: int) -> np.ndarray:
+        """Slot of every entry of a listed column, [entry]."""
+        own = next(each for each in self.lists if each.first_site == first_site)
+        row = np.repeat(np.arange(len(own.start) - 1), np.diff(own.start))
+        first = np.asarray(own.first_slot)[self._home[0][row]]
+        return first + np.arange(len(row)) - own.start[row]
+
+    def hide(self, row: np.ndarray, slot: np.ndarray, unobserved: Unobserved, always: bool = False) -> Buckets:
+        """The evidence without the constraints on some slots: (row, slot) pairs.
+
+        What all rows are known to have in common may be less than before; with `always` also if there are no pairs, so
+        that it compiles to the same programs.
+        """
+        which, position = (each[row] for each in self._home)
+        buckets = []
+        for number, bucket in enumerate(self.buckets):
+            own = which == number
+            if own.any() or always:
+                mask: Any = np.zeros((len(self.places[number]), n_slots(bucket)), bool)
+                mask[position[own], slot[own]] = True
+                bucket = bucket.hide(mask, unobserved) if bucket.is_on_host else _hide(bucket, mask, unobserved)
+            buckets.append(bucket)
+        return replace(self, buckets=tuple(buckets))
+
+    # ---- batches of training, chunks of queries
+
+    def batches(self, order: Sequence[np.ndarray], cells: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(bucket, its rows, which of these are real) for every batch; the last one is padded with repeated rows."""
+        for number, (bucket, rows) in enumerate(zip(self.buckets, order, strict=True)):
+            size = batch_rows(bucket, cells, len(rows))
+            for begin in range(0, len(rows), size):
+                taken = np.arange(begin, begin + size)
+                yield number, rows[taken % len(rows)], taken < len(rows)
+
+    def n_batches(self, cells: int) -> int:
+        sizes = (batch_rows(bucket, cells, len(place)) for bucket, place in zip(self.buckets, self.places, strict=True))
+        return sum(-(-len(place) // size) for size, place in zip(sizes, self.places, strict=True))
+
+    def by_chunks(self, function: Callable[..., Any], *rowwise: Any, rows: int | None = None) -> Any:
+        """Apply `function(evidence, *rowwise)` to all rows, one padded chunk at a time; returns NumPy arrays by row.
+
+        Chunks are sliced on the host and have a few fixed lengths, or in a table all have `rows` rows: a table of a new
+        length does not recompile.
+        """
+        rowwise = jax.tree.map(np.asarray, rowwise)
+        parts, places = [], []
+        for bucket, place in zip(self.on_host().buckets, self.places, strict=True):
+            for begin, count, size in _chunks(bucket, len(place), rows):
+                index = np.r_[begin : begin + count, np.full(size - count, begin)]
+                own = (leaf[place[index]] for leaf in rowwise)
+                chunk = function(bucket.rows(index), *own)
+                parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], chunk))
+                places.append(place[begin : begin + count])
+        if len(self.buckets) == 1:
+            return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        back = np.argsort(np.concatenate(places), kind="stable")
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves)[back], *parts)
+
+
+_hide = jax.jit(Evidence.hide, static_argnames=("unobserved",))
+
+
+def _chunks(bucket: Evidence, n_rows: int, rows: int | None) -> Iterator[tuple[int, int, int]]:
+    """Start, number of rows and padded number of rows of every chunk."""
+    largest = ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket))
+    if rows is not None and bucket.sites_shared:
+        largest = rows
+    for begin in range(0, n_rows, largest):
+        count = min(largest, n_rows - begin)
+        size = next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
+        yield begin, count, max(size, rows or 0) if bucket.sites_shared else size
+
+
+def one_table(evidence: Evidence) -> Buckets:
+    """A table without lists: slot i is site i."""
+    return Buckets((evidence,), (np.arange(evidence.n_rows),), np.arange(n_slots(evidence)))
+
+
+def n_slots(bucket: Evidence) -> int:
+    """Slots of a bucket's rows, padding included."""
+    return bucket.constraints[0].n_slots
+
+
+def batch_rows(bucket: Evidence, cells: int, n_rows: int) -> int:
+    """Number of rows of a batch with about the given number of cells."""
+    return int(np.clip(cells // n_slots(bucket), 1, max(n_rows, 1)))
+
+
+def widths(lengths: np.ndarray, most: int) -> np.ndarray:
+    """A limited number of widths from the ladder with the least padding, by dynamic programming."""
+    longest = int(lengths.max(initial=1))
+    steps = [step for step in LADDER if step < longest] + [next((s for s in LADDER if s >= longest), longest)]
+    counts = np.bincount(np.searchsorted(steps, lengths), minlength=len(steps))
+    below = np.concatenate([[0], np.cumsum(counts)])
+    best: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {
+        (0, 0): (0.0, ())
+    }  # (steps covered, widths used) → (slots, widths)
+    for end in range(1, len(steps) + 1):
+        for used in range(1, min(most, end) + 1):
+            options = [
+                (slots + (below[end] - below[begin]) * steps[end - 1], (*chosen, steps[end - 1]))
+                for (begin, count), (slots, chosen) in best.items()
+                if count == used - 1 and begin < end
+            ]
+            if options:
+                best[end, used] = min(options)
+    return np.asarray(min(value for (end, _), value in best.items() if end == len(steps))[1])
+
+
+def widths_to_fit(n_entries: int) -> int:
+    """The number of shapes for which compilation is worth its time."""
+    return next((most for entries, most in WIDTHS_TO_FIT if n_entries <= entries), WIDTHS_TO_ASK)

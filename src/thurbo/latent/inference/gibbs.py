@@ -1,0 +1,233 @@
+"""§4.1, §4.2 Gibbs sampling of (x, h, z) given evidence, and of h under the model alone; tempered chains, and modes.
+
+Idea: kernels `(key, state) → state`; hot chains move between modes and pass states on (§5.1); a mode is sought by
+raising the temperature and cooling slowly (A.1.3).
+Guarantees that each kernel leaves its distribution invariant.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.random import threefry_2x32
+
+from thurbo._typing import Array, Chains, Factors, Float, Hidden, Int, PRNGKey, Rows, RowsMask
+from thurbo.latent import rbm
+from thurbo.latent.constraints.base import Region
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.rbm import Params
+
+
+class ChainState(NamedTuple):
+    """One chain per row: latent variables x, binary hidden units h, Gaussian factors z."""
+
+    x: Rows
+    h: Hidden
+    z: Factors
+
+
+class Clamp(NamedTuple):
+    """What is constant while chains run on a batch of evidence: all that depends only on parameters and evidence."""
+
+    params: Params  # gathered by slot
+    region: Region
+    observed: RowsMask
+    present: RowsMask | None
+    whitener: Float[Array, "row factor factor"] | None  # of the covariance of z; None without factors
+
+
+def clamp(params: Params, evidence: Evidence, region: Region | None = None) -> Clamp:
+    """Bring parameters and evidence together, once for many sweeps; `region` is that of the evidence, if known."""
+    seen = evidence.seen(params)
+    observed = evidence.observed
+    whitener = rbm.factor_whitener(seen, observed) if params.n_factors else None
+    region = evidence.region(seen.gauge) if region is None else region
+    return Clamp(seen, region, observed, evidence.present, whitener)
+
+
+def sweep(key: PRNGKey, x: Rows, mean: Rows, region: Region) -> Rows:
+    """x ~ P(x | h, z, e): exact for boxes (§4.1), one step of a chain for what couples slots (§4.2)."""
+    return region.draw(key, x, mean)
+
+
+def step(key: PRNGKey, state: ChainState, given: Clamp) -> ChainState:
+    """One round of z | x_o, h (free slots integrated out), then x | h, z, e, then h | x, z."""
+    key_z, key_x, key_h = jax.random.split(key, 3)
+    mean, z = rbm.latent_mean(given.params, state.h), state.z
+    shift = jnp.zeros_like(mean)
+    if given.whitener is not None:
+        residual = rbm.only(state.x - mean, given.observed)
+        z = rbm.sample_factors(key_z, given.params, residual, given.whitener)
+        shift = rbm.factor_shift(given.params, z)
+    x = sweep(key_x, state.x, mean + shift, given.region)
+    h = rbm.sample_hidden(key_h, given.params, rbm.only(x - shift, given.present))
+    return ChainState(x, h, z)
+
+
+def start(key: PRNGKey, given: Clamp, probability: Hidden) -> ChainState:
+    """A state inside Ω(e): h from the given probabilities, z at zero, x drawn within its bounds."""
+    key_h, key_x = jax.random.split(key)
+    h = (jax.random.uniform(key_h, probability.shape, probability.dtype) < probability).astype(probability.dtype)
+    z = jnp.zeros((probability.shape[0], given.params.n_factors), probability.dtype)
+    mean = rbm.latent_mean(given.params, h)
+    return ChainState(sweep(key_x, given.region.start(mean), mean, given.region), h, z)
+
+
+def run(key: PRNGKey, state: ChainState, given: Clamp, n_steps: int) -> ChainState:
+    """`n_steps` rounds of Gibbs sampling."""
+    return jax.lax.fori_loop(0, n_steps, lambda i, s: step(jax.random.fold_in(key, i), s, given), state)
+
+
+def prior_step(key: PRNGKey, h: Hidden, params: Params, present: RowsMask | None = None) -> Hidden:
+    """One round of x | h then h | x under the model alone, Eqs (3), (4); factors cancel and need not be drawn."""
+    key_x, key_h = jax.random.split(key)
+    mean = rbm.latent_mean(params, h)
+    x = mean + jax.random.normal(key_x, mean.shape, mean.dtype)
+    return rbm.sample_hidden(key_h, params, rbm.only(x, present))
+
+
+def prior_run(key: PRNGKey, h: Hidden, params: Params, n_steps: int, present: RowsMask | None = None) -> Hidden:
+    """`n_steps` rounds under the model alone: the negative phase of §5.1, and what `sample` draws from."""
+    return jax.lax.fori_loop(0, n_steps, lambda i, s: prior_step(jax.random.fold_in(key, i), s, params, present), h)
+
+
+BITS = 24  # of a number, as many as single precision has
+
+
+def uniforms(key: PRNGKey, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "*shape"]:
+    """Numbers of U(0, 1), as multiples of 2⁻²⁴ below 1."""
+    if not _is_ours(key, dtype):
+        return jax.random.uniform(key, shape, dtype)
+    return _whole(key, shape).astype(dtype) * dtype.type(2.0**-BITS)
+
+
+def normals(key: PRNGKey, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "*shape"]:
+    """Numbers of N(0, 1), by its inverse distribution function: √2 erf⁻¹(2u − 1)."""
+    if not _is_ours(key, dtype):
+        return jax.random.normal(key, shape, dtype)
+    step = dtype.type(2.0 ** (1 - BITS))
+    # 2u − 1 = (2j + 1) / 2²⁴ − 1 without rounding: symmetric around zero, and never ±1.
+    centred = _whole(key, shape).astype(dtype) * step - dtype.type(1.0 - 2.0**-BITS)
+    return dtype.type(math.sqrt(2.0)) * jax.lax.erf_inv(centred)
+
+
+def _is_ours(key: PRNGKey, dtype: jnp.dtype) -> bool:
+    return dtype == np.float32 and str(jax.random.key_impl(key)) == "threefry2x32"
+
+
+def _whole(key: PRNGKey, shape: tuple[int, ...]) -> Int[Array, "*shape"]:
+    """Whole numbers below 2²⁴, uniform and independent."""
+    size = math.prod(shape)
+    half = (size + 1) // 2
+    words = threefry_2x32(jax.random.key_data(key), jnp.arange(2 * half, dtype=np.uint32))[:size]
+    return (words >> (32 - BITS)).astype(np.int32).reshape(shape)
+
+
+def ladder(n_temperatures: int, dtype: jnp.dtype) -> Float[Array, " temperature"]:
+    """Inverse temperatures from one down to zero; a single one is the model itself."""
+    return jnp.linspace(1.0, 0.0, n_temperatures, dtype=dtype) if n_temperatures > 1 else jnp.ones(1, dtype)
+
+
+def cold_chains(chains: Chains, n_temperatures: int) -> Float[Array, "cold hidden"]:
+    """The chains at τ = 1, the only ones whose statistics are used; chains are sorted by temperature."""
+    return chains[: chains.shape[0] // n_temperatures]
+
+
+def run_tempered(key: PRNGKey, chains: Chains, params: Params, n_steps: int, n_temperatures: int) -> Chains:
+    """`n_steps` rounds of Gibbs at every temperature, each followed by swaps of neighbours, even and odd in turn."""
+    dtype = chains.dtype
+    rate = jnp.clip(params.hidden_mean, 0.01, 0.99)
+    base = jnp.log(rate) - jnp.log1p(-rate)
+    taus = ladder(n_temperatures, dtype)
+    per_chain = jnp.repeat(taus, chains.shape[0] // n_temperatures)[:, None]
+
+    def one(i: Array, h: Chains) -> Chains:
+        key_x, key_h, key_swap = jax.random.split(jax.random.fold_in(key, i), 3)
+        mean = jnp.sqrt(per_chain) * rbm.latent_mean(params, h)
+        x = mean + jax.random.normal(key_x, mean.shape, dtype)
+        logits = (1.0 - per_chain) * base[None, :] + per_chain * params.hidden_bias[None, :]
+        logits = logits + jnp.sqrt(per_chain) * rbm.to_units(params.weights, x)
+        h = (jax.random.uniform(key_h, h.shape, dtype) < jax.nn.sigmoid(logits)).astype(dtype)
+        return swap(key_swap, h, rbm.log_omega(params, h) - h @ base, taus, i % 2)
+
+    return jax.lax.fori_loop(0, n_steps, one, chains)
+
+
+def swap(
+    key: PRNGKey, h: Chains, height: Float[Array, " chain"], taus: Float[Array, " temperature"], first: Array
+) -> Chains:
+    """Exchange neighbours first, first + 2, … with probability min(1, exp{(τ_a − τ_b)(height_b − height_a)}).
+
+    `height` is log Ω(h) − bᵀh, by which the densities of two temperatures differ.
+    """
+    n = taus.shape[0]
+    level = height.reshape(n, -1)
+    place = jnp.arange(n)
+    lower = ((place - first) % 2 == 0) & (place + 1 < n) & (place >= first)  # the colder one of each pair
+    partner = jnp.where(lower, place + 1, jnp.where(jnp.roll(lower, 1) & (place > 0), place - 1, place))
+    dice = jax.random.uniform(key, level.shape, level.dtype)
+    pair_dice = jnp.where(lower[:, None], dice, dice[partner])  # one random number for both of a pair
+    gain = (taus - taus[partner])[:, None] * (level[partner] - level)
+    moves = (partner != place)[:, None] & (jnp.log(pair_dice) < gain)
+    states = h.reshape(n, -1, h.shape[-1])
+    return jnp.where(moves[:, :, None], states[partner], states).reshape(h.shape)
+
+
+def cooling(hottest: float, coldest: float, n_steps: int, dtype: Any) -> Float[Array, " step"]:
+    """Temperatures T ← η T from the hottest to the coldest, η = (T_min / T_max)^(1/n)."""
+    ratio = jnp.asarray(coldest / hottest, dtype)
+    return hottest * ratio ** (jnp.arange(1, n_steps + 1, dtype=dtype) / n_steps)
+
+
+def seek_mode(
+    key: PRNGKey,
+    params: Params,
+    n_rows: int,
+    evidence: Evidence | None = None,
+    *,
+    hottest: float = 10.0,
+    coldest: float = 0.1,
+    n_cooling: int = 100,
+    n_freezing: int = 50,
+    n_collected: int = 50,
+) -> tuple[Float[Array, "row site"], Hidden]:
+    """Representative x and the hidden units behind it, one basin a row: T from `hottest` to 1 to `coldest`, then held.
+
+    x is averaged over the last `n_collected` rounds, as in the paper. With evidence, of one row for each, x never
+    leaves Ω(e): x / √T is a unit normal in Ω stretched by 1 / √T, and an average of points of a convex Ω is in it.
+    """
+    dtype = params.weights.dtype
+    key_start, key_run = jax.random.split(key)
+    h = jax.random.bernoulli(key_start, 0.5, (n_rows, params.n_hidden)).astype(dtype)
+    temperatures = jnp.concatenate(
+        [
+            cooling(hottest, 1.0, n_cooling, dtype),
+            cooling(1.0, coldest, n_freezing, dtype),
+            jnp.full(n_collected, coldest, dtype),
+        ]
+    )
+
+    region = None if evidence is None else evidence.region(evidence.seen(params).gauge)
+
+    def one(carry: tuple, item: tuple) -> tuple[tuple, None]:
+        h, x, total_x, total_h = carry
+        temperature, step = item
+        key_x, key_h = jax.random.split(jax.random.fold_in(key_run, step))
+        mean, root = rbm.latent_mean(params, h), jnp.sqrt(temperature)
+        if region is None:
+            x = mean + root * jax.random.normal(key_x, mean.shape, dtype)
+        else:
+            x = root * region.stretch(1.0 / root).draw(key_x, x / root, mean / root)
+        chance = jax.nn.sigmoid(rbm.hidden_logits(params, x) / temperature)
+        h = (jax.random.uniform(key_h, h.shape, dtype) < chance).astype(dtype)
+        collected = (step >= n_cooling + n_freezing).astype(dtype)
+        return (h, x, total_x + collected * x, total_h + collected * h), None
+
+    mean = rbm.latent_mean(params, h)
+    start = (h, mean if region is None else region.start(mean), jnp.zeros_like(mean), jnp.zeros_like(h))
+    (_, _, x, h), _ = jax.lax.scan(one, start, (temperatures, jnp.arange(temperatures.shape[0])))
+    return x / n_collected, h / n_collected

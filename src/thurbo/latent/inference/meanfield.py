@@ -1,0 +1,168 @@
+"""§4.3, A.1.2 Mean-field: q(h) q(z) q(x), with each region's own structure kept inside q(x).
+
+Slots that are free are integrated out, not clamped to their own mean: then h would depend on itself. Deterministic,
+differentiable through a fixed number of damped steps, which is what multi-prediction training needs. Orders take the
+slope of the paper's Gumbel mass (A.3) unless the exact one is requested: smooth, and cheap to differentiate again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from thurbo._typing import Array, Factors, Float, Hidden, Rows
+from thurbo.latent import rbm
+from thurbo.latent.constraints.base import Region
+from thurbo.latent.constraints.order import Mass
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference.gibbs import clamp
+from thurbo.latent.rbm import Params
+
+_State = tuple[Hidden, Factors, Rows]  # log-odds of h, z, and the mean of x given q(h)
+_Start = tuple[Float[Array, "#row hidden"], Factors, Float[Array, "#row slot"]]  # the same, one row where all share it
+
+
+class MeanField(NamedTuple):
+    """q(h_k = 1), its log-odds, and the mean of z with the whitener of its covariance.
+
+    `felt` is the mean over rows of the input of the hidden units from each slot, x̂ − Vz, in the last step. `mean` is
+    m(q), the mean of every slot's x without factors.
+    """
+
+    hidden: Hidden
+    log_odds: Hidden
+    factors: Factors
+    whitener: Float[Array, "row factor factor"] | None
+    felt: Float[Array, " slot"]
+    mean: Rows
+
+
+def mean_field(
+    params: Params,
+    evidence: Evidence,
+    n_steps: int,
+    damping: float = 0.5,
+    mass: Mass = "gumbel",
+    latent_bound: float | None = None,
+    n_felt: int | None = None,
+    known: Region | None = None,
+) -> MeanField:
+    """Iterate q_k ← σ(γ_k + Σ_i W_ik x̂_i), x̂_i the mean of x_i within Ω, with free slots integrated out.
+
+    A free slot's share of the log-odds of h_k is W_ik (μ_i − W_ik (q_k − ½)): ½‖m(h)‖² differenced in h_k. Each step
+    keeps a share `damping` of the old log-odds, since all units move at once. `mass` says whose slope gives x̂ of an
+    order: training and queries must agree on it, since prediction is trained through these very steps. What the hidden
+    units see of an x̂ further than `latent_bound` from its site's mean is cut there (§6). `felt` is of the first
+    `n_felt` rows, by default of all. `known` is the region of the evidence, where the caller has it.
+    """
+    given = clamp(params, evidence, known)
+    seen = given.params
+    region = given.region if mass == "exact" else given.region.smooth()
+    self_coupling = rbm.squared_weights(seen, evidence.free)
+
+    base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
+    usual = rbm.latent_mean(seen, base[None, :])
+
+    def one(state: _State, _: None) -> tuple[_State, Float[Array, " slot"]]:
+        log_odds, z, mean = state
+        q = jax.nn.sigmoid(log_odds)
+        shift = rbm.factor_shift(seen, z)
+        x = region.mean(mean + shift)
+        if latent_bound is not None:
+            x = jnp.clip(x, usual - latent_bound, usual + latent_bound)
+        if given.whitener is not None:
+            z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.whitener)
+        seen_of_x = rbm.only(x - shift, given.present)
+        fresh = rbm.hidden_logits(seen, seen_of_x) - (q - 0.5) * self_coupling
+        log_odds = damping * log_odds + (1.0 - damping) * fresh
+        return (log_odds, z, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))), seen_of_x[:n_felt].mean(axis=0)
+
+    rows = evidence.n_rows
+    log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
+    if seen.hidden_bias.ndim == 2:  # where presence moves the start, as it moves γ
+        log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
+        mean = rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
+    else:  # the same for all rows that have the same sites
+        mean = jnp.broadcast_to(usual, evidence.observed.shape)
+    z = jnp.zeros((rows, params.n_factors), params.weights.dtype) if seen.factor_prior is None else seen.factor_prior
+    (log_odds, z, mean), felt = jax.lax.scan(one, (log_odds, z, mean), None, length=n_steps)
+    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener, jax.lax.stop_gradient(felt[-1]), mean)
+
+
+class LatentMean(NamedTuple):
+    """q(x) of a mean-field whose hidden units are still to be updated: the mean x̂ of N(origin, I) within Ω.
+
+    `origin` has one row if all rows share it. `log_odds` are those of the hidden units from which it came.
+    """
+
+    x: Rows
+    origin: Float[Array, "#row slot"]
+    log_odds: Float[Array, "#row hidden"]
+    factors: Factors
+
+
+def latent_mean(
+    params: Params,
+    evidence: Evidence,
+    n_steps: int,
+    damping: float = 0.5,
+    latent_bound: float | None = None,
+) -> LatentMean:
+    """q(x) in the last of `n_steps` steps. In the first one all rows have the same q(h), and share what comes from it.
+
+    The regions are those of exact masses, as in the gradient.
+    """
+    seen = evidence.seen(params)
+    if n_steps > 1:
+        q = mean_field(params, evidence, n_steps - 1, damping, latent_bound=latent_bound)
+        log_odds, z, mean = q.log_odds, q.factors, q.mean
+    else:
+        log_odds, z, mean = _start(params, seen, evidence)
+    if params.n_factors:
+        mean = mean + rbm.factor_shift(seen, z)
+    if mean.shape[0] == 1 and evidence.sites_shared:
+        return LatentMean(evidence.mean_of_state(mean[0], seen.gauge), mean, log_odds, z)
+    mean = jnp.broadcast_to(mean, evidence.observed.shape)
+    return LatentMean(evidence.region(seen.gauge).mean(mean), mean, log_odds, z)
+
+
+def _start(params: Params, seen: Params, evidence: Evidence) -> _Start:
+    """Log-odds of the mean activations, the prior mean of z, and the mean of x given these; one row if shared."""
+    base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
+    log_odds = (jnp.log(base) - jnp.log1p(-base))[None, :]
+    if seen.hidden_bias.ndim == 2:  # where presence moves the start, as it moves γ
+        log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
+    z = seen.factor_prior
+    if z is None:
+        z = jnp.zeros((evidence.n_rows, params.n_factors), params.weights.dtype)
+    return log_odds, z, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
+
+
+def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows, Rows]:
+    """Mean and deviation of every slot's x under q: 1 + Σ_k W_ik² q_k (1 − q_k) + V_i Cov(z) V_iᵀ.
+
+    The predictive distribution of a cell, with the uncertainty about h and z that a plug-in mean leaves out.
+    """
+    seen = slots_from.seen(params)
+    # In a task, parameters are relative to the items that are shown: these may be others.
+    mean = q.mean if seen.spread is None else rbm.latent_mean(seen, q.hidden)
+    mean = mean + rbm.factor_shift(seen, q.factors)
+    added = rbm.to_slots(seen.weights**2, q.hidden * (1.0 - q.hidden))
+    if q.whitener is not None:
+        added = added + factor_variance(seen, q.whitener)
+    if seen.spread is not None:
+        added = added * seen.spread
+    return mean, jnp.sqrt(1.0 + added)
+
+
+def factor_variance(seen: Params, whitener: Float[Array, "row factor factor"]) -> Rows:
+    """V_i (I + V_oᵀV_o)⁻¹ V_iᵀ for every slot."""
+    v = seen.loadings
+    if v.ndim == 3:
+        half = jnp.einsum("rfg,rig->rif", whitener, v)
+        return (half * half).sum(axis=-1)
+    # Where rows share their sites, one product of matrices: [row, pair of factors] by [pair of factors, site].
+    covariance = jnp.einsum("rfg,rfh->rgh", whitener, whitener)
+    return rbm.counted(covariance) @ rbm.pairs(v).T

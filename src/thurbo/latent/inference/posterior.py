@@ -1,0 +1,171 @@
+"""§4.3 What the evidence of a row says about hidden units and other variables, by three methods under one name.
+
+`expectation` averages a function of the hidden state over P(h, z | e): "exact" sums over all states, "gibbs" averages
+over a chain, "mean-field" plugs in q with its variances. Each row's answer is the same whatever its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from thurbo._typing import Array, Factors, Float, Hidden, PerRow, PRNGKey, Rows, RowsMask
+from thurbo.latent import rbm
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference import gibbs
+from thurbo.latent.inference.likelihood import hidden_states, log_joint
+from thurbo.latent.inference.meanfield import factor_variance, mean_field
+from thurbo.latent.rbm import Params, Sites
+
+Method = Literal["exact", "gibbs", "mean-field"]
+
+
+class Belief(NamedTuple):
+    """One state of the hidden layer, or a summary of it: what it says about any site of the model.
+
+    hidden    h, or its probabilities
+    factors   z, or its mean
+    state     h where this is one state; None under mean-field, where `hidden` has a variance
+    whitener  U with UᵀU = Cov(z) under mean-field; None for one state, or without factors
+    """
+
+    hidden: Hidden
+    factors: Factors
+    state: Hidden | None = None
+    whitener: Float[Array, "row factor factor"] | None = None
+
+    def at(
+        self, params: Params, sites: Sites, together: bool = False, present: RowsMask | None = None
+    ) -> tuple[Rows, Rows]:
+        """Mean and standard deviation of x at some sites, [row, site]: the same for all rows, or each row's own.
+
+        With `together` the sites of a row are compared with each other: values are relative to their mean, which
+        leaves the variance of differences. `present` says which of them count.
+        """
+        tasks = ((0, 1, sites.shape[-1]),) if together else ()
+        if together and sites.ndim == 1:
+            sites = jnp.broadcast_to(sites, (self.hidden.shape[0], sites.shape[0]))
+        own = rbm.gather(params, sites, tasks=tasks, present=present)
+        h = self.hidden if self.state is None else self.state
+        mean = rbm.latent_mean(own, h) + rbm.factor_shift(own, self.factors)
+        if self.state is not None:
+            return mean, jnp.ones_like(mean)
+        added = rbm.to_slots(own.weights**2, h * (1.0 - h))
+        if self.whitener is not None:
+            added = added + factor_variance(own, self.whitener)
+        if own.spread is not None:
+            added = added * own.spread
+        return mean, jnp.sqrt(1.0 + added)
+
+
+Function = Callable[..., Any]  # of a belief, and of what differs between rows
+
+
+def expectation(
+    function: Function,
+    params: Params,
+    evidence: Evidence,
+    method: Method,
+    *,
+    n_steps: int = 30,
+    key: PRNGKey | None = None,
+    n_draws: int = 200,
+    weights: Float[Array, "state row"] | None = None,
+    rowwise: tuple[Array, ...] = (),
+) -> Any:
+    """E[function(belief) | e] for every row, of a function that is itself an expectation given the hidden state.
+
+    The function works row by row on whatever rows it is given, and knows nothing else about them: in a table it is
+    asked once per state of the hidden layer, not once per row; unless it takes arguments that differ between
+    rows, `rowwise`, each with a row axis. `weights` are `state_weights`, where they are known.
+    """
+    if method == "mean-field":
+        return function(summary(params, evidence, n_steps), *rowwise)
+    if method == "exact":
+        weights = state_weights(params, evidence) if weights is None else weights
+        return _by_enumeration(function, params, evidence, weights, rowwise)
+    if key is None:
+        raise ValueError("method 'gibbs' needs a key")
+    return _by_gibbs(key, function, params, evidence, n_draws, rowwise)
+
+
+def summary(params: Params, evidence: Evidence, n_steps: int) -> Belief:
+    """What the evidence says of the hidden layer, by mean-field."""
+    q = mean_field(params, evidence, n_steps)
+    return Belief(q.hidden, q.factors, None, q.whitener)
+
+
+def state_weights(params: Params, evidence: Evidence) -> Float[Array, "state row"]:
+    """P(h, z | e) of every enumerated state."""
+    states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
+    joint, _ = log_joint(params, evidence, states)
+    return jnp.exp(joint - logsumexp(joint, axis=0, keepdims=True))
+
+
+def _by_enumeration(
+    function: Function,
+    params: Params,
+    evidence: Evidence,
+    weights: Float[Array, "state row"],
+    rowwise: tuple[Array, ...],
+) -> Any:
+    states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
+    if evidence.sites_shared and not rowwise:  # a state means the same in every row: ask once per state, then average
+        by_state = function(Belief(states.h, states.z, states.h))
+        return jax.tree.map(lambda value: jnp.einsum("hr,h...->r...", weights, value), by_state)
+    seen, rows = evidence.seen(params), weights.shape[1]
+    prior = 0.0 if seen.factor_prior is None else seen.factor_prior
+
+    def of_state(weight: PerRow, h: Float[Array, " hidden"], z: Float[Array, " factor"]) -> Any:
+        h = jnp.broadcast_to(h, (rows, h.shape[0]))
+        found = function(Belief(h, jnp.broadcast_to(z, (rows, z.shape[0])) + prior, h), *rowwise)
+        return jax.tree.map(lambda v: v * weight.reshape(-1, *(1,) * (v.ndim - 1)), found)
+
+    def add(total: Any, item: tuple) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, of_state(*item)), None
+
+    like = jax.eval_shape(of_state, weights[0], states.h[0], states.z[0])
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    total, _ = jax.lax.scan(add, zero, (weights, states.h, states.z))
+    return total
+
+
+def _by_gibbs(
+    key: PRNGKey, function: Function, params: Params, evidence: Evidence, n_draws: int, rowwise: tuple[Array, ...]
+) -> Any:
+    """Average over one chain per row, after as many burn-in rounds. Every row uses the same random numbers.
+
+    Mapping over rows with one key draws the noise once, for a single row: a row's answer then depends on nothing but
+    the row, and the random numbers cost next to nothing.
+    """
+
+    def of_row(row: Evidence, *values: Array) -> Any:
+        one, own = row.lift(evidence.sites_shared), [value[None] for value in values]
+        given = gibbs.clamp(params, one)
+        state = gibbs.start(jax.random.fold_in(key, 0), given, mean_field(params, one, 10).hidden)
+        state = gibbs.run(jax.random.fold_in(key, 1), state, given, n_draws)
+
+        def add(carry: tuple, i: Array) -> tuple[tuple, None]:
+            state, total = carry
+            state = gibbs.step(jax.random.fold_in(key, i), state, given)
+            # h given x and z is known in closed form, so its own statistic need not carry the noise of the draw.
+            shift = rbm.factor_shift(given.params, state.z)
+            h = jax.nn.sigmoid(rbm.hidden_logits(given.params, rbm.only(state.x - shift, given.present)))
+            belief = Belief(h, state.z, state.h)
+            return (state, jax.tree.map(jnp.add, total, function(belief, *own))), None
+
+        like = jax.eval_shape(lambda: function(Belief(state.h, state.z, state.h), *own))
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+        (_, total), _ = jax.lax.scan(add, (state, zero), jnp.arange(2, n_draws + 2))
+        return jax.tree.map(lambda v: v[0] / n_draws, total)
+
+    return jax.vmap(of_row, in_axes=(evidence.row_axes(), *(0 for _ in rowwise)))(evidence, *rowwise)
+
+
+def hidden_probability(belief: Belief) -> tuple[Hidden, Factors]:
+    """The features of a row: P(h_k = 1 | e) and the factor means."""
+    return belief.hidden, belief.factors

@@ -1,0 +1,679 @@
+"""§3 From the blocks of columns to evidence, as NumPy arrays: few static shapes, to limit compilation.
+
+Idea: blocks of one kind are packed side by side; overlapping inequalities are merged into one `Linear` constraint per
+row; tables of similar size are padded to one shape, so that they share compiled programs.
+Guarantees that evidence is the same set of inequalities as the blocks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import jax
+import numpy as np
+
+from thurbo.errors import InfeasibleEvidence, SchemaError, ThurboError
+from thurbo.latent.constraints.base import Constraint, Gauge, Movable
+from thurbo.latent.constraints.box import Box, Levels
+from thurbo.latent.constraints.grouped import Form, Slots, form_of, shape_of
+from thurbo.latent.constraints.linear import Linear
+from thurbo.latent.constraints.order import CLOSER_SCALE, OneOf, Order
+from thurbo.latent.constraints.pairwise import Pairwise
+from thurbo.latent.constraints.repeated_choice import RepeatedChoice
+from thurbo.latent.evidence import WIDTHS_TO_ASK, Buckets, Evidence, ListSlots, Unobserved, n_slots, widths_to_fit
+from thurbo.latent.evidence import widths as list_widths
+from thurbo.latent.masses.separation import System, conflict, interior
+from thurbo.latent.rbm import Params
+
+if TYPE_CHECKING:
+    from thurbo.table.columns.cells import Block, Tasks
+
+
+class MergeLabels(NamedTuple):
+    """Names of the columns and sites, labels of the rows, and the cuts.
+
+    `cuts` [site, cut] are those of the model, None before training.
+    """
+
+    columns: Sequence[str]
+    sites: Sequence[str]
+    rows: Sequence[Any] | np.ndarray
+    cuts: np.ndarray | None = None
+
+
+class Line(NamedTuple):
+    """b ≤ Σ coefficient · slot ≤ c, and its source."""
+
+    coefficients: Mapping[int, float]
+    lower: float
+    upper: float
+    words: str
+    column: str
+
+
+def merge(
+    blocks: Sequence[Block], reading: MergeLabels, dtype: Any
+) -> tuple[Linear, dict[tuple[int, int], np.ndarray]]:
+    """All lines of all rows as one constraint, and which orders they include: {(row, first slot): their slots}."""
+    place = {site: slot for slot, site in enumerate(reading.sites)}
+    first = np.cumsum([0, *(len(block.sites) for block in blocks)])
+    lines: dict[int, list[Line]] = {}
+    for block, column in zip(blocks, reading.columns, strict=True):
+        for each in block.linear:
+            coefficients = {place[site]: value for site, value in each.coefficients.items()}
+            lines.setdefault(each.row, []).append(Line(coefficients, each.lower, each.upper, str(each), column))
+    taken: dict[tuple[int, int], np.ndarray] = {}
+    systems: list[System | None] = [None] * (len(blocks[0].code) if blocks else 0)
+    known: dict[tuple, np.ndarray | None] = {}
+    for row, said in lines.items():
+        named = {slot for line in said for slot in line.coefficients}
+        for number, block in enumerate(blocks):
+            own = np.arange(first[number], first[number + 1])
+            if block.has_tiers and named.intersection(own.tolist()) and (block.tier[row] > 0).any():
+                if block.one_of[row]:
+                    raise SchemaError(
+                        "one_of and an inequality on the same labels cannot be combined",
+                        row=reading.rows[row],
+                        column=reading.columns[number],
+                        remedy="use top_set(...), or remove one of the two",
+                    )
+                said += _pairs(block.tier[row], own, reading.sites, reading.columns[number])
+                taken[row, int(first[number])] = own
+        slots = sorted({slot for line in said for slot in line.coefficients})
+        boxes = _boxes(row, slots, blocks, first, reading)
+        systems[row] = _checked(row, said, boxes, reading, known)
+    # A row's constraint holds its lines; the boxes are those of its cells, for any learned cuts.
+    return Linear.of(systems, len(reading.sites), dtype), taken
+
+
+def _pairs(tier: np.ndarray, own: np.ndarray, sites: Sequence[str], column: str) -> list[Line]:
+    """An order as lines: every member of a tier above every member of the tier below."""
+    found = []
+    for height in range(int(tier.max()), 0, -1):
+        for above in np.flatnonzero(tier == height):
+            for below in np.flatnonzero(tier == height - 1):
+                words = f"{sites[own[above]]} >= {sites[own[below]]}"
+                found.append(Line({int(own[above]): 1.0, int(own[below]): -1.0}, 0.0, np.inf, words, column))
+    return found
+
+
+def _boxes(
+    row: int, slots: Sequence[int], blocks: Sequence[Block], first: np.ndarray, reading: MergeLabels
+) -> list[Line]:
+    """The boxes of these slots from their own cells, in standard units; levels only if the cuts are known."""
+    found = []
+    for slot in slots:
+        number = int(np.searchsorted(first, slot, side="right")) - 1
+        block, site = blocks[number], slot - int(first[number])
+        lower, upper = float(block.lower[row, site]), float(block.upper[row, site])
+        if block.code[row, site] >= 0 and reading.cuts is not None:
+            ends = np.r_[-np.inf, reading.cuts[slot, : block.n_cuts], np.inf]
+            lower, upper = ends[block.code[row, site]], ends[block.code_high[row, site] + 1]
+        if np.isfinite(lower) or np.isfinite(upper):
+            words = f"the cell of {reading.sites[slot]}"
+            found.append(Line({slot: 1.0}, lower, upper, words, reading.columns[number]))
+    return found
+
+
+def _checked(
+    row: int, lines: list[Line], boxes: list[Line], reading: MergeLabels, known: dict[tuple, np.ndarray | None]
+) -> System:
+    """The lines of a row and a point that satisfies them and the boxes; raises an error if there is none."""
+    every = lines + boxes
+    system = _system(every, len(reading.sites))
+    key = (system.matrix.tobytes(), system.lower.tobytes(), system.upper.tobytes())
+    if key not in known:
+        known[key] = _inside(system)
+    if known[key] is None:
+        clash = [every[number] for number in conflict(_loosened(system))]
+        columns = dict.fromkeys(line.column for line in clash)
+        raise InfeasibleEvidence(
+            f"no value satisfies all of: {'; '.join(line.words for line in clash)}",
+            row=reading.rows[row],
+            column='", "'.join(columns),
+            remedy="remove one of them",
+        )
+    n = len(lines)
+    return System(system.matrix[:n], system.lower[:n], system.upper[:n], known[key])
+
+
+def _system(lines: Sequence[Line], n_slots: int) -> System:
+    matrix = np.zeros((len(lines), n_slots))
+    for number, line in enumerate(lines):
+        for slot, value in line.coefficients.items():
+            matrix[number, slot] = value
+    return System(matrix, np.array([line.lower for line in lines]), np.array([line.upper for line in lines]))
+
+
+def _inside(system: System) -> np.ndarray | None:
+    """An interior point, after the exactly known values are substituted."""
+    fixed = np.flatnonzero(system.lower == system.upper)
+    slots = system.matrix[fixed].argmax(axis=1)
+    value = np.zeros(system.matrix.shape[1])
+    value[slots] = system.lower[fixed]
+    shift = np.delete(system.matrix @ value, fixed)
+    matrix = np.delete(system.matrix, fixed, axis=0)
+    matrix[:, slots] = 0.0
+    point = interior(System(matrix, np.delete(system.lower, fixed) - shift, np.delete(system.upper, fixed) - shift))
+    return None if point is None else point + value
+
+
+def _loosened(system: System) -> System:
+    """A point as a narrow box, so that a linear program can have a margin."""
+    width = np.where(system.lower == system.upper, 1e-4 * np.maximum(1.0, np.abs(system.lower)), 0.0)
+    return System(system.matrix, system.lower - width, system.upper + width)
+
+
+_FORMS: tuple[Form, ...] = ("permutation", "ranking", "places", "any")  # of orders: each one includes those before it
+LABELS_OF_A_PROGRAM = 128  # additional padded labels that one compiled program less is worth
+
+
+class _Shared(NamedTuple):
+    """Columns that have the same sites in every row."""
+
+    blocks: list[Block]
+    sites: np.ndarray  # their sites in the model
+    linear: Any  # a Linear, or None
+
+    def array(self, name: str) -> np.ndarray:
+        """One array of all blocks, concatenated."""
+        return np.concatenate([getattr(block, name) for block in self.blocks], axis=1)
+
+
+class _Listed(NamedTuple):
+    """One column of lists in one bucket: its block, first site, first slot and width."""
+
+    block: Block
+    first_site: int
+    first_slot: int
+    width: int
+
+    def grid(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the padded slots [row, slot] are entries, and the numbers of the entries."""
+        assert self.block.entries is not None
+        start = self.block.entries.start
+        length = start[rows + 1] - start[rows]
+        real = np.arange(self.width)[None, :] < length[:, None]
+        return real, (start[rows][:, None] + np.arange(self.width)[None, :])[real]
+
+    def present(self, rows: np.ndarray) -> np.ndarray:
+        """Which of the padded slots belong to the models of their rows, [row, slot]."""
+        real, entry = self.grid(rows)
+        if self.block.tasks is not None:
+            real[real] = self.block.tier[entry, 0] >= 0
+        return real
+
+
+def pack(
+    blocks: Iterable[Block],
+    unobserved: Unobserved,
+    dtype: Any = np.float32,
+    *,
+    reading: MergeLabels | None = None,
+    most_widths: int = WIDTHS_TO_ASK,
+    free_lists: bool = False,
+) -> Buckets:
+    """A table as evidence. With "exclude", a row's model has only the sites that its evidence constrains.
+
+    Which constraints there are depends on the families of the columns, not on the cells, except for inequalities
+    beyond one order of a column: these make one `Linear` and need a `reading`. Lists are padded to at most
+    `most_widths` widths (0: as many as suit a fit). With `free_lists`, entries without a score are variables of their
+    rows, as sampling needs.
+    """
+    every = list(blocks)
+    first = np.cumsum([0, *(len(block.sites) for block in every)])
+    shared = _shared(every, first, reading, dtype)
+    lists = [(block, int(at)) for block, at in zip(every, first[:-1], strict=True) if block.entries is not None]
+    n_rows = every[0].n_rows if every else 0
+    slot = np.full(int(first[-1]), -1, np.int64)
+    slot[shared.sites] = np.arange(len(shared.sites))
+    if not lists:
+        rows = np.arange(n_rows)
+        return Buckets((_evidence(shared, [], rows, unobserved, dtype),), (rows,), slot)
+    buckets, places, firsts = [], [], []
+    for rows, sizes in _by_width([block for block, _ in lists], n_rows, most_widths):
+        at, own = len(shared.sites), []
+        for (block, site), size in zip(lists, sizes, strict=True):
+            own.append(_Listed(block, site, at, size))
+            at += size
+        evidence = _evidence(shared, own, rows, unobserved, dtype, free_lists)
+        buckets.append(evidence)
+        places.append(rows)
+        firsts.append([each.first_slot for each in own])
+    where = tuple(
+        ListSlots(site, block.entries.start, tuple(each[number] for each in firsts))  # type: ignore[union-attr]
+        for number, (block, site) in enumerate(lists)
+    )
+    return Buckets(tuple(buckets), tuple(places), slot, where)
+
+
+def _shared(every: list[Block], first: np.ndarray, reading: MergeLabels | None, dtype: Any) -> _Shared:
+    """The shared columns, with all inequalities between them as one constraint."""
+    kept = [place for place, block in enumerate(every) if block.entries is None]
+    blocks = [every[place] for place in kept]
+    sites = np.concatenate([np.zeros(0, np.int64), *(np.arange(first[place], first[place + 1]) for place in kept)])
+    linear = None
+    if any(block.linear for block in blocks):
+        if reading is None:
+            raise ThurboError("inequalities between sites need the names of the sites: give a reading")
+        names = [reading.sites[int(site)] for site in sites]
+        columns = [reading.columns[place] for place in kept]
+        _refuse_listed(blocks, columns, set(names), reading)
+        _refuse_repeated(blocks, columns, names, reading)
+        cuts = None if reading.cuts is None else reading.cuts[sites]
+        linear, taken = merge(blocks, MergeLabels(columns, names, reading.rows, cuts), dtype)
+        blocks = _without(blocks, taken)
+    return _Shared([block for block in blocks if block.sites], sites, linear)
+
+
+def _refuse_listed(blocks: list[Block], columns: list[str], known: set[str], reading: MergeLabels) -> None:
+    """Raise an error for an inequality on an item of a list: it is not a variable of rows that do not list it."""
+    for block, column in zip(blocks, columns, strict=True):
+        for line in block.linear:
+            strange = [site for site in line.coefficients if site not in known]
+            if strange:
+                problem = f'"{strange[0]}" is an item of a list; inequalities on such items are not supported'
+                remedy = "compare items within the list, by scores or by an order"
+                raise SchemaError(problem, row=reading.rows[line.row], column=column, remedy=remedy)
+
+
+def _refuse_repeated(blocks: list[Block], columns: list[str], names: list[str], reading: MergeLabels) -> None:
+    """Raise an error for an inequality on an item whose ranking is choices with noise of their own."""
+    repeated = [block.is_repeated for block in blocks for _ in block.sites]
+    taken = {name for name, is_repeated in zip(names, repeated, strict=True) if is_repeated}
+    for block, column in zip(blocks, columns, strict=True):
+        for line in block.linear:
+            for site in taken.intersection(line.coefficients):
+                problem = f'"{site}" is an item of a ranking with context, which has no utility to compare'
+                remedy = "use Ranking(context=False)"
+                raise SchemaError(problem, row=reading.rows[line.row], column=column, remedy=remedy)
+
+
+def _by_width(blocks: list[Block], n_rows: int, most: int) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
+    """Rows whose lists have the same padded widths, with these widths."""
+    sizes, numbers = [], []
+    for block in blocks:
+        assert block.entries is not None
+        allowed = most or widths_to_fit(len(block.entries.site))
+        if len(blocks) > 1:  # every combination of widths is compiled separately
+            allowed = max(1, round(allowed ** (1 / len(blocks))))
+        lengths = np.diff(block.entries.start)
+        steps = list_widths(lengths, allowed)
+        sizes.append(steps)
+        numbers.append(np.searchsorted(steps, lengths))
+    key = np.stack(numbers, axis=1) if n_rows else np.zeros((0, len(blocks)), np.int64)
+    for combination in np.unique(key, axis=0):
+        rows = np.flatnonzero((key == combination).all(axis=1))
+        yield rows, tuple(int(steps[number]) for steps, number in zip(sizes, combination, strict=True))
+
+
+def _evidence(
+    shared: _Shared,
+    lists: list[_Listed],
+    rows: np.ndarray,
+    unobserved: Unobserved,
+    dtype: Any,
+    free_lists: bool = False,
+) -> Evidence:
+    """The evidence of some rows, whose lists are padded to the same widths."""
+    n_slots = len(shared.sites) + sum(each.width for each in lists)
+    families = {block.family for block in shared.blocks} | {each.block.family for each in lists}
+    every = len(rows) == (shared.blocks[0].n_rows if shared.blocks else -1)
+
+    def beside(name: str, nothing: Any, kind: Any) -> Any:
+        """One array of all columns over the slots of these rows."""
+        own = shared.array(name) if shared.blocks else np.zeros((len(rows), 0))
+        own = own if every or not shared.blocks else own[rows]
+        parts = [own.astype(kind)]
+        for each in lists:
+            real, entry = each.grid(rows)
+            part = np.full(real.shape, nothing, kind)
+            part[real] = getattr(each.block, name)[entry, 0]
+            parts.append(part)
+        return np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+
+    constraints: list[Constraint] = []
+    if "measured" in families:
+        ends = beside("lower", -np.inf, dtype), beside("upper", np.inf, dtype)
+        box = Box(*ends, beside("point", False, bool))
+        constraints.append(box._replace(exact=() if np.array_equal(box.observed, box.point) else None))
+    if "levels" in families:
+        most = max([block.n_cuts for block in shared.blocks] + [each.block.n_cuts for each in lists])
+        small = np.int8 if most < 127 else np.int32
+        code, high = beside("code", -1, small), beside("code_high", -1, small)
+        constraints.append(Levels(code, None if np.array_equal(code, high) else high))
+    constraints += _orders(shared.blocks, None if every else rows, n_slots)
+    for each in lists:
+        if each.block.family == "utility":
+            constraints.append((_listed_order if each.block.tasks is None else _tasks)(each, rows, n_slots))
+    present: Any = None
+    if unobserved == "exclude" or lists:
+        takes = shared.array("takes_part") if shared.blocks else np.zeros((len(rows), 0), bool)
+        takes = takes if every or not shared.blocks else takes[rows]
+        if free_lists:
+            takes = np.ones_like(takes)
+        present = np.concatenate([takes, *(each.present(rows) for each in lists)], axis=1)
+    if shared.linear is not None:
+        linear = shared.linear if every else jax.tree.map(lambda leaf: leaf[rows], shared.linear)
+        if lists:
+            linear = linear.embed(np.arange(len(shared.sites)), n_slots)
+        linear = jax.tree.map(np.asarray, linear)
+        constraints.append(linear)
+        if present is not None:
+            row, member = np.nonzero(linear.slots >= 0)
+            present[row, linear.slots[row, member]] = True
+    cells = _cells(shared.blocks, lists, n_slots)
+    if not lists:
+        return Evidence(tuple(constraints), None, present, cells)
+    site = np.broadcast_to(shared.sites, (len(rows), len(shared.sites)))
+    sites, listed = [site], [np.zeros(site.shape, bool)]
+    for each in lists:
+        real, entry = each.grid(rows)
+        assert each.block.entries is not None
+        own = np.zeros(real.shape, np.int64)
+        own[real] = each.first_site + each.block.entries.site[entry]
+        sites.append(own)
+        listed.append(real if each.block.tasks is None else np.zeros_like(real))  # what was shown is no signal
+    slots: Any = np.concatenate(sites, axis=1).astype(np.int32)
+    marked: Any = np.concatenate(listed, axis=1)
+    return Evidence(tuple(constraints), slots, present, cells, marked)
+
+
+def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> list[Block]:
+    """The blocks without the orders that lines include."""
+    out, first = [], 0
+    for block in blocks:
+        rows = [row for row, start in taken if start == first] if block.sites else []
+        if rows:
+            tier = block.tier.copy()
+            tier[rows] = -1
+            block = replace(block, tier=tier)
+        out.append(block)
+        first += len(block.sites)
+    return out
+
+
+def _cells(blocks: list[Block], lists: list[_Listed], n_slots: int) -> Any:
+    """The utilities of one column, or of one task, are one cell; every other slot is its own cell."""
+    tasks = [(each, each.block.tasks.size) for each in lists if each.block.tasks is not None]
+    if all(block.family != "utility" for block in blocks) and not tasks:
+        return None
+    cells, first = np.arange(n_slots), 0
+    for block in blocks:
+        if block.family == "utility":
+            cells[first : first + len(block.sites)] = first
+        first += len(block.sites)
+    for each, size in tasks:
+        own = np.arange(each.width) // size * size
+        cells[each.first_slot : each.first_slot + each.width] = each.first_slot + own
+    return cells.astype(np.int32)
+
+
+def _listed_order(each: _Listed, rows: np.ndarray, n_slots: int) -> Order:
+    """The orders of a listed column: one for each row, over the slots of its list."""
+    real, entry = each.grid(rows)
+    tier: Any = np.full((len(rows), 1, each.width), -1, np.int32)
+    tier[:, 0][real] = each.block.tier[entry, 0]
+    depth, breadth = shape_of(tier)
+    depth = 1 << (max(depth, 2) - 1).bit_length()  # few shapes
+    slots = (tuple(range(each.first_slot, each.first_slot + each.width)),)
+    return Order(tier, slots, n_slots, depth, breadth, None, mass="gumbel", gumbel_scale=CLOSER_SCALE)
+
+
+def _tasks(each: _Listed, rows: np.ndarray, n_slots: int) -> Order | Pairwise:
+    """The tasks of a listed column: consecutive groups of slots, each a comparison with noise of its own."""
+    about = each.block.tasks
+    assert about is not None
+    real, entry = each.grid(rows)
+    n_tasks = max(each.width // about.size, 1)
+    flat = np.full((len(rows), each.width), -1, np.int32)
+    flat[real] = each.block.tier[entry, 0]
+    tier: Any = flat[:, : n_tasks * about.size].reshape(len(rows), n_tasks, about.size)
+    first = each.first_slot + about.size * np.arange(n_tasks)
+    slots = tuple(tuple(range(begin, begin + about.size)) for begin in first.tolist())
+    return comparisons(tier, slots, n_slots, about)
+
+
+def comparisons(tier: Any, slots: Any, n_slots: int, about: Tasks) -> Order | Pairwise:
+    """Tasks as a constraint: `tier` [row, task, item]. Orders of more than two tiers have the Gumbel mass (A.3)."""
+    if about.is_paired:
+        return Pairwise(tier, slots, n_slots, 2, 1, None, True, True, about.noise, about.has_ties)
+    depth, breadth = about.shape
+    halves = (about.size, 1) if about.is_choice else None
+    form: Any = "places" if about.is_choice else "any"
+    mass: Any = "gumbel" if about.noise == "gumbel" or breadth > 1 else "exact"
+    scale = 1.0 if about.noise == "gumbel" else CLOSER_SCALE
+    return Order(tier, slots, n_slots, depth, breadth, halves, True, True, mass, scale, form)
+
+
+def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[Constraint]:
+    """Columns with similar numbers of labels share one constraint, padded to the widest: few programs.
+
+    Choices of one label are separate from orders with more tiers, since they have faster algorithms.
+    """
+    kinds: dict[bool, list[tuple[Block, int]]] = {}
+    constraints: list[Constraint] = []
+    first = 0
+    for block in blocks:
+        if block.is_repeated:
+            constraints.append(_repeated(block, rows, first, n_slots))
+        elif block.family == "utility":
+            is_choice = block.order_shape is None and _are_choices(block)
+            kinds.setdefault(is_choice, []).append((block, first))
+        first += len(block.sites)
+    for is_choice, size, members in _alike(kinds):
+        n_rows = len(members[0][0].tier) if rows is None else len(rows)
+        shape = (n_rows, len(members), size)
+        tier = np.full(shape, -1, np.int32)
+        one_of = np.zeros(shape[:2], bool)
+        slots = np.full(shape[1:], -1)
+        for place, (block, begin) in enumerate(members):
+            n_labels = len(block.sites)
+            tier[:, place, :n_labels] = block.tier if rows is None else block.tier[rows]
+            one_of[:, place] = block.one_of if rows is None else block.one_of[rows]
+            slots[place, :n_labels] = np.arange(begin, begin + n_labels)
+        where = tuple(map(tuple, slots.tolist()))
+        plain: Any = np.where(one_of[:, :, None], -1, tier)
+        halves = (size, 1) if is_choice else None
+        depth, breadth, form = _shape(plain, where, [block for block, _ in members])
+        constraints.append(Order(plain, where, n_slots, depth, breadth, halves, alone=True, form=form))
+        if one_of.any():
+            sets: Any = np.where(one_of[:, :, None], tier, -1)
+            constraints.append(OneOf(sets, where, n_slots, alone=True))
+    return constraints
+
+
+def order_shapes(blocks: Mapping[str, Block]) -> dict[str, tuple[int, int, str]]:
+    """What decides which program computes a column's orders: depth, width and form; not of choices of one label."""
+    found = dict[str, tuple[int, int, str]]()
+    for name, block in blocks.items():
+        if block.family == "utility" and block.entries is None and not (block.is_repeated or _are_choices(block)):
+            tier = np.where(block.one_of[:, None], -1, block.tier)[:, None, :]
+            found[name] = *shape_of(tier), form_of(tier, None)
+    return found
+
+
+def _are_choices(block: Block) -> bool:
+    return bool(((block.tier > 0).sum(axis=1) <= 1).all())
+
+
+def _shape(tier: np.ndarray, slots: Any, members: list[Block]) -> tuple[int, int, Form]:
+    """The shape of these orders; that of the training table if it has room for them, so that they share a program."""
+    depth, width = shape_of(tier)
+    form, known = form_of(tier, slots), [block.order_shape for block in members if block.order_shape is not None]
+    if not known:
+        return depth, width, form
+    forms: list[Any] = [each[2] for each in known]
+    if tier.max(initial=-1) > 0:  # otherwise they say nothing, and have any form
+        forms.append(form)
+    form = max(("places" if each == "choice" else each for each in forms), key=_FORMS.index)
+    return max(depth, *(each[0] for each in known)), max(width, *(each[1] for each in known)), form
+
+
+def _repeated(block: Block, rows: np.ndarray | None, first: int, n_slots: int) -> RepeatedChoice:
+    """A column whose rankings are choices one after another, at slots from `first` on."""
+    tier: Any = (block.tier if rows is None else block.tier[rows])[:, None, :].astype(np.int32)
+    return RepeatedChoice(tier, (tuple(range(first, first + len(block.sites))),), n_slots, alone=True)
+
+
+def _alike(kinds: dict[bool, list[tuple[Block, int]]]) -> Iterator[tuple[bool, int, list[tuple[Block, int]]]]:
+    """Columns to compile together, by kind, with their width."""
+    for is_choice, members in sorted(kinds.items()):
+        narrower = 0
+        for width in widths([len(block.sites) for block, _ in members], LABELS_OF_A_PROGRAM):
+            yield is_choice, width, [member for member in members if narrower < len(member[0].sites) <= width]
+            narrower = width
+
+
+def widths(lengths: Iterable[int], price: int) -> list[int]:
+    """Widths to pad lengths to: minimal padding, where each additional width costs `price`."""
+    counts = Counter(lengths)
+    sizes = sorted(counts)
+    best: list[tuple[int, list[int]]] = [(0, [])]  # for the n shortest lengths: cost and widths
+    for end in range(1, len(sizes) + 1):
+        ways = []
+        for begin in range(end):
+            padded = sizes[end - 1] * sum(counts[size] for size in sizes[begin:end])
+            ways.append((best[begin][0] + padded + price, [*best[begin][1], sizes[end - 1]]))
+        best.append(min(ways))
+    return best[-1][1]
+
+
+# Sizes to fill up to. Time grows with the number of sites: by an eighth at most on six surveys.
+BOXES = (16, 32, 48, 64, 96, 128, 192, 256)  # sites that are levels or numbers
+FEW_ITEMS = 6  # columns of choices with so many labels, and those with more ...
+GROUPS = (1, 2, 4, 6, 8, 12, 16, 24, 32)  # ... are filled up to these numbers of columns
+ITEMS = (9, 12, 16, 24, 32, 48, 64, 96)  # labels of the latter
+FEW_BOXES, LEAST_GROUPS = 16, (4, 2)  # columns of either kind beside few other sites: one shape for small surveys
+CUTS = (6, 12, 24, 48, 96)  # of a site
+ROWS = (2048, 8192, 32768)  # of a table that is trained on
+MOST_SLOTS = 300  # training of larger tables takes longer than compilation
+MOST_ADDED = 64  # sites, beyond as many as the table has itself
+
+
+def up(number: int, sizes: tuple[int, ...]) -> int:
+    """The smallest of the sizes that holds a number; beyond the largest, a multiple of it."""
+    return next((size for size in sizes if size >= number), -(-number // sizes[-1]) * sizes[-1])
+
+
+class Padding(NamedTuple):
+    """Where the sites of a table are in the common shape.
+
+    place    slot of each site, [site]
+    n_slots  number of slots of the common shape
+    groups   slots of the groups of each constraint in the common shape, and the numbers of its own groups among these;
+             None if it has no groups
+    """
+
+    place: np.ndarray
+    n_slots: int
+    groups: tuple[tuple[Slots, np.ndarray] | None, ...]
+
+    @classmethod
+    def of(cls, table: Buckets) -> Padding | None:
+        """The padding of a table; None for tables with lists or with constraints between cells, and for large ones."""
+        if len(table.buckets) != 1:
+            return None
+        evidence = table.buckets[0]
+        groups = [_groups(each) for each in evidence.constraints]
+        has_own_models = evidence.sites is not None or evidence.present is not None
+        if has_own_models or not groups or any(each is None for each in groups):
+            return None
+        n_sites, place = n_slots(evidence), np.full(n_slots(evidence), -1)
+        inside = [slot for own in groups for group in own or () for slot in group if slot >= 0]
+        boxes = np.setdiff1d(np.arange(n_sites), inside)
+        place[boxes] = np.arange(len(boxes))
+        end = up(len(boxes), BOXES) if len(boxes) else 0
+        known: dict[Slots, tuple[Slots, np.ndarray]] = {}
+        for own, constraint in zip(groups, evidence.constraints, strict=True):
+            if own and own not in known:
+                are_choices, old = constraint.structure.are_choices, np.asarray(own)
+                sizes, where = _choices(old, len(boxes) <= FEW_BOXES) if are_choices else _as_they_are(old)
+                slots, end = _one_after_another(sizes, end)
+                place[old[old >= 0]] = np.asarray(slots)[where, : old.shape[1]][old >= 0]
+                known[own] = slots, where
+        if end > min(MOST_SLOTS, 2 * n_sites + MOST_ADDED):
+            return None
+        return cls(place, end, tuple(known[own] if own else None for own in groups))
+
+    def evidence(self, own: Evidence) -> Evidence:
+        """Rows in the common shape, on the host."""
+        constraints: list[Constraint] = []
+        for each, groups in zip(own.constraints, self.groups, strict=True):
+            if groups is None:
+                constraints.append(each.embed(self.place, self.n_slots))
+            else:
+                constraints.append(cast(Movable, each).move(*groups, self.n_slots))
+        cells: Any = None
+        if own.cells is not None:
+            cells = np.arange(self.n_slots, dtype=np.int32)
+            cells[self.place] = self.place[np.asarray(own.cells)]
+        return Evidence(tuple(constraints), None, None, cells)
+
+    def table(self, own: Buckets) -> Buckets:
+        """A table in the common shape. Rows that fill it up have no place: they are no part of it."""
+        (evidence,), (rows,) = own.on_host().buckets, own.places
+        index = np.concatenate([np.arange(len(rows)), np.zeros(up(len(rows), ROWS) - len(rows), np.int64)])
+        return replace(own, buckets=(self.evidence(evidence).rows(index),), shared=self.place)
+
+    def sites(self, own: Any, nothing: Any) -> np.ndarray:
+        """Values by site in the common shape; `nothing` at sites that are added."""
+        values = np.asarray(own)
+        found = np.full((self.n_slots, *values.shape[1:]), nothing, values.dtype)
+        found[self.place] = values
+        return found
+
+    def cuts(self, own: Any) -> np.ndarray:
+        """Cuts by site in the common shape, +∞ where there is none."""
+        more = up(max(own.shape[1], 1), CUTS) - own.shape[1]
+        return self.sites(np.pad(np.asarray(own), ((0, 0), (0, more)), constant_values=np.inf), np.inf)
+
+    def params(self, own: Params) -> Params:
+        """Parameters in the common shape."""
+        gauge = Gauge(self.cuts(own.gauge.cuts), self.sites(own.gauge.scale, 1.0))  # type: ignore[arg-type]
+        by_site: dict[str, Any] = {
+            name: self.sites(getattr(own, name), 0.0) for name in ("site_bias", "weights", "loadings")
+        }
+        return jax.device_put(own._replace(gauge=gauge, **by_site))
+
+    def own_params(self, found: Params, n_cuts: int) -> Params:
+        """Parameters of the table's own sites, with as many cuts as it has."""
+        cuts, scale = np.asarray(found.gauge.cuts), np.asarray(found.gauge.scale)
+        gauge: Any = Gauge(cuts[self.place, :n_cuts], scale[self.place])  # type: ignore[arg-type]
+        by_site: dict[str, Any] = {
+            name: np.asarray(getattr(found, name))[self.place] for name in ("site_bias", "weights", "loadings")
+        }
+        return jax.device_put(found._replace(gauge=gauge, **by_site))
+
+
+def _groups(constraint: Constraint) -> Slots | None:
+    """The groups of a constraint, none of a box; None if it cannot be moved to other slots."""
+    about = constraint.structure
+    return about.groups if about.couples else ()
+
+
+def _choices(slots: np.ndarray, is_small: bool) -> tuple[list[int], np.ndarray]:
+    """Sizes of groups to fill up to, first those with few items; and which of them each group becomes."""
+    sizes = (slots >= 0).sum(axis=1)
+    is_few = sizes <= FEW_ITEMS
+    least = LEAST_GROUPS if is_small and sizes.max() <= ITEMS[0] else (0, 0)
+    counts = np.maximum([is_few.sum(), (~is_few).sum()], least)
+    n_few, n_more = (up(n, GROUPS) if n else 0 for n in counts.tolist())
+    where = np.where(is_few, np.cumsum(is_few) - 1, n_few + np.cumsum(~is_few) - 1)
+    return [FEW_ITEMS] * n_few + [up(int(sizes.max()), ITEMS)] * n_more, where
+
+
+def _as_they_are(slots: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """The same for orders that are no choices, which would cost more time if they were filled up."""
+    return (slots >= 0).sum(axis=1).tolist(), np.arange(len(slots))
+
+
+def _one_after_another(sizes: list[int], first: int) -> tuple[Slots, int]:
+    """Slots of groups of some sizes from `first` on, −1 beyond their items; and the end of them."""
+    ends, most = first + np.cumsum(sizes), max(sizes)
+    item = np.arange(most)[None, :]
+    slots = np.where(item < np.asarray(sizes)[:, None], (ends - sizes)[:, None] + item, -1)
+    return tuple(map(tuple, slots.tolist())), int(ends[-1])

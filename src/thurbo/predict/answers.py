@@ -1,0 +1,334 @@
+"""§6 Predictions in the user's units: probabilities of labels, cells of a table, intervals, and which cells are gaps.
+
+Each answer is predicted from all other evidence in its row. For a listed column these are the answers of the given
+items, or of the items that each row lists, each predicted from the others. Answers of questions that were not asked are
+no gaps: known answers of gates decide first; a gate that is empty itself is imputed or drawn, and then decides as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thurbo.errors import SchemaError, ThurboError
+from thurbo.latent.rbm import Params
+from thurbo.predict.model import Query
+from thurbo.table.columns.cells import Block, listing, plain, show, suggestion
+from thurbo.table.columns.forms import Certainty, Lines
+from thurbo.table.io.frames import Table, as_table
+from thurbo.table.schema import Schema, routing
+from thurbo.table.schema.routing import NOT_APPLICABLE, in_order
+
+STAGE = "predicting"
+# Names of kinds: every declared missing value, empty cells, and "n/a" in a text file, which may have none.
+ALL, ALWAYS_KNOWN = "all", ("all", "no answer", "n/a")
+
+Gaps = dict[str, dict[str, np.ndarray]]  # by question, by column of the table: which rows [row]
+Flags = dict[str, np.ndarray]  # new columns by name
+
+
+# ---- predictions
+
+
+def sites_of(schema: Schema, name: str, items: Any) -> np.ndarray:
+    """Positions of items in their column; an unknown item is an error."""
+    known = {label: place for place, label in enumerate(schema[name].labels)}
+    found = []
+    for item in items:
+        if plain(item) not in known:
+            remedy = f"{suggestion(item, known)}use items of the training table"
+            raise SchemaError(f"there is no item {show(item)}", column=name, remedy=remedy)
+        found.append(known[plain(item)])
+    return np.asarray(found, np.int64)
+
+
+def items_of(name: str, items: Any) -> Any:
+    """The given items of one column, {column: items} if there are several; None if there are none."""
+    return items.get(name) if isinstance(items, Mapping) else items
+
+
+def check_items(schema: Schema, items: Any) -> None:
+    """Refuse items where no column has any, or where they are given for another column."""
+    if items is None:
+        return
+    held = [name for name, column in schema.items() if column.has_items]
+    if not held:
+        raise ThurboError("items= is for Ratings and Ranking columns, and this model has none; leave it out")
+    for name in items if isinstance(items, Mapping) else ():
+        if name not in held:
+            remedy = f"{suggestion(name, held)}columns with items: {listing(held)}"
+            raise SchemaError("items= names it, but it has no items", column=str(name), remedy=remedy)
+
+
+def lines_of(query: Query, name: str, items: Any) -> Lines | None:
+    """The answers to predict in a listed column: the same items in every row; None for each row's own items."""
+    items = items_of(name, items)
+    if items is None or not query.schema[name].is_listed:
+        return None
+    if isinstance(items, str):
+        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+    sites, n_rows = sites_of(query.schema, name, items), query.evidence.n_rows
+    return Lines(np.repeat(np.arange(n_rows), len(sites)), np.tile(sites, n_rows))
+
+
+def _by_row(query: Query, name: str, items: Any, found: np.ndarray, what: str) -> np.ndarray:
+    """Answers [line, ...] of a listed column as [row, item, ...]."""
+    if not query.schema[name].is_listed:
+        return found
+    if items_of(name, items) is None:
+        problem = f"{what} of a list needs items"
+        raise SchemaError(problem, column=name, remedy="use items=[...]; predict works without items")
+    return found.reshape(query.evidence.n_rows, -1, *found.shape[1:])
+
+
+def probabilities(query: Query, name: str, items: Any = None) -> np.ndarray:
+    """P(label | all other evidence in the row): [row, label], of lists [row, item, level].
+
+    For levels, bands and categories the rows sum to one; for an order it is P(this item is the best); for options each
+    number is P(this option is selected).
+    """
+    column, lines = query.schema[name], lines_of(query, name, items)
+    _by_row(query, name, items, np.zeros((0, 1)), "predict_proba")
+    asked = query.about(name, lines)
+    try:
+        found = column.form.probabilities(column, asked)
+    except ThurboError as error:
+        raise ThurboError(f'column "{name}": {error}') from None
+    return found if column.form.asks_rows else _by_row(query, name, items, found, "predict_proba")
+
+
+def all_probabilities(query: Query) -> np.ndarray:
+    """P(label) of all columns with labels, except lists, in the order of the schema: [row, label]."""
+    schema = query.schema
+    names = [name for name in schema.modelled if schema[name].labels and not schema[name].is_listed]
+    if schema.listed and not names:
+        problem = "all columns are lists of items, as in a sparse matrix, so there is no table of labels"
+        raise SchemaError(problem, remedy="say column= and items=[...]")
+    found = [probabilities(query, name) for name in names]
+    return np.concatenate([np.zeros((query.evidence.n_rows, 0)), *found], axis=1)
+
+
+def cells(
+    query: Query, name: str, statistic: str, items: Any = None, rows: np.ndarray | None = None, own: bool = True
+) -> dict[str, np.ndarray]:
+    """One predicted cell per row, by column of the table that holds the answers; `rows` applies to shared columns."""
+    column, where = query.schema[name], query.schema.slices[name]
+    if column.is_listed:
+        asked = query.about(name, lines_of(query, name, items))
+        values = column.form.values(column, asked, statistic)
+        return {name: column.list_cells(*asked.lines, values, query.evidence.n_rows)}
+    lines = None if rows is None else Lines(rows, np.zeros(len(rows), np.int64))
+    cuts = np.asarray(query.params.gauge.cuts, np.float64)[where]
+    return column.form.cells(column, name, query.about(name, lines, own), statistic, cuts)
+
+
+def certainty(query: Query, name: str, values: np.ndarray, rows: np.ndarray, own: bool) -> Certainty:
+    """How sure the predicted cells of some rows are, in a shared column."""
+    column = query.schema[name]
+    return column.form.certainty(column, query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own), values)
+
+
+def table(
+    query: Query,
+    names: Sequence[str],
+    statistic: str,
+    items: Any,
+    on_column: Callable[[dict[str, Any]], None] = lambda record: None,
+) -> dict[str, np.ndarray]:
+    """Predicted cells of several columns; `on_column` is called after each, with a record for a progress display."""
+    found: dict[str, np.ndarray] = {}
+    for done, name in enumerate(names, start=1):
+        found |= cells(query, name, statistic, items)
+        on_column({"stage": STAGE, "done": done, "of": len(names), "figure": name})
+    return found
+
+
+def interval(query: Query, name: str, level: Any, items: Any = None) -> np.ndarray:
+    """The two ends [row, 2] of the central interval of each row, of lists [row, item, 2]: units or labels."""
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
+        raise ThurboError(f"level={level!r} is not a probability; give a number above 0 and below 1, such as 0.9")
+    column, lines = query.schema[name], lines_of(query, name, items)
+    _by_row(query, name, items, np.zeros((0, 1)), "predict_interval")
+    try:
+        found = column.form.interval(column, query.about(name, lines), float(level))
+    except ThurboError as error:
+        raise ThurboError(f'column "{name}": {error}') from None
+    return _by_row(query, name, items, found, "predict_interval")
+
+
+def from_latent(
+    schema: Schema, params: Params, x: np.ndarray, shared: np.ndarray, names: Sequence[str] | None = None
+) -> dict[str, np.ndarray]:
+    """Cells of shared columns, decoded from latent values [row, slot]; `shared` is the slot of each site."""
+    cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
+    found: dict[str, np.ndarray] = {}
+    for name, where in schema.slices.items():
+        column = schema[name]
+        if column.sites and not column.is_listed and (names is None or name in names):
+            found |= column.decode_columns(name, x[:, shared[where]], cuts[where], scale[where])
+    return found
+
+
+# ---- gaps
+
+
+def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
+    """The kinds of declared missing values that `fill` names: by name or by value, or "all" of them."""
+    known: dict[str, set[str]] = {}
+    for column in schema.values():
+        for value, name in column.declared_missing:
+            known.setdefault(name.casefold(), set()).add(name)
+            known.setdefault(str(value).casefold(), set()).add(name)
+    if schema.skips:  # empty cells of questions that were not asked
+        known.setdefault(NOT_APPLICABLE, set()).add(NOT_APPLICABLE)
+    every = {name for names in known.values() for name in names}
+    found: set[str] = set()
+    for each in (fill,) if isinstance(fill, (str, int, float)) else fill or ():
+        word = str(plain(each)).strip().casefold()
+        if word not in known and word not in ALWAYS_KNOWN:
+            remedy = (
+                f"{suggestion(each, every)}the kinds are {listing(sorted(every)) or 'none'}; {ALL} means all of them"
+            )
+            raise ThurboError(f"fill={show(each)} is not a kind of missing answer that the schema declares; {remedy}")
+        found |= every if word == ALL else known.get(word, set())
+    return frozenset(found)
+
+
+def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: frozenset[str] = frozenset()) -> Gaps:
+    """Cells of a table that are to be imputed, for every question that has any: empty cells, and cells with a declared
+    missing value of one of the given kinds. Other declared values ("refused", "not applicable") are kept, and so are
+    empty cells of questions that were not asked, unless "not applicable" is one of the kinds.
+
+    An answer in several columns (a ranking, options) is a gap if all of them are. An answer that is known as an
+    interval (by its ends, its band or as censored) is not a gap. A list has no gaps: items are added only if they are
+    asked for.
+    """
+    found: Gaps = {}
+    for name in schema.modelled:
+        column = schema[name]
+        if column.is_listed:
+            continue
+        given = {source: table.cells(source) for source in column.source_columns(name)}
+        gone = {source: column.fillable(own, kinds) for source, own in given.items()}
+        kept = [column.answered(own).missing & ~gone[source] for source, own in given.items()]
+        gone = column.gaps(name, gone, ~blocks[name].answered & ~np.any(kept, axis=0))
+        if any(missing.any() for missing in gone.values()):
+            found[name] = gone
+    return applicable(schema, table, found, kinds)
+
+
+class Guessed(NamedTuple):
+    """Predicted cells by column of the table [row], and how sure they are, if that was asked; NaN in other rows."""
+
+    cells: dict[str, np.ndarray]
+    certainty: dict[str, Certainty]
+
+
+def guesses(query: Query, gaps: Gaps, statistic: str, how_sure: bool = False) -> Guessed:
+    """The best prediction for every gap, by column of the table; other rows have an arbitrary cell.
+
+    The posterior of a row is computed once for all its gaps, since a missing answer does not change it.
+    """
+    found = Guessed({}, {})
+    for name, by_column in gaps.items():
+        rows = np.flatnonzero(np.any(list(by_column.values()), axis=0))
+        own = bool(query.blocks[name].answered[rows].any())
+        predicted = cells(query, name, statistic, rows=rows, own=own)
+        place = np.zeros(query.evidence.n_rows, np.int64)
+        place[rows] = np.arange(len(rows))
+        found.cells.update({column: np.asarray(values)[place] for column, values in predicted.items()})
+        if how_sure:
+            sure = certainty(query, name, next(iter(predicted.values())), rows, own)
+            for column, missing in by_column.items():
+                found.certainty[column] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
+    return found
+
+
+def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapping[str, Certainty]) -> Flags:
+    """New columns beside each column with imputed cells: which of them were imputed, and how sure they are."""
+    found: Flags = {}
+    for column, missing in where.items():
+        if not missing.any():
+            continue
+        marks = {"imputed": missing}
+        if column in certainty:
+            marks[certainty[column].kind] = certainty[column].values
+        for word, values in marks.items():
+            name, number = f"{column}_{word}", 2
+            while name in found or name in names:
+                name, number = f"{column}_{word}_{number}", number + 1
+            found[name] = values
+    return found
+
+
+# ---- questions that were not asked
+
+
+def applicable(
+    schema: Schema, table: Table, gaps: Gaps, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
+) -> Gaps:
+    """The gaps without empty cells of questions that were not asked, unless `kinds` has "not applicable".
+
+    `cells` are imputed cells by column of the table: with them, imputed gates decide as well.
+    """
+    if not schema.skips or NOT_APPLICABLE in kinds:
+        return gaps
+    where = {source: missing for gone in gaps.values() for source, missing in gone.items()}
+    imputed = None if cells is None else {source: (cells[source], missing) for source, missing in where.items()}
+    out, found = routing.not_asked(schema, schema.skips, table, imputed), {}
+    for name, gone in gaps.items():
+        if name in out:
+            gone = {source: missing & ~(out[name] & table.cells(source).missing) for source, missing in gone.items()}
+        if any(missing.any() for missing in gone.values()):
+            found[name] = gone
+    return found
+
+
+def settle(
+    schema: Schema,
+    table: Table,
+    gaps: Gaps,
+    kinds: Collection[str],
+    cells: dict[str, np.ndarray],
+    certainty: dict[str, Certainty],
+) -> Gaps:
+    """The gaps that are filled once gates are imputed; `cells` and `certainty` of gates that follow are changed."""
+    if not schema.skips:
+        return gaps
+    for gate, (value, rows) in routing.deduced(schema, schema.skips, table).items():
+        if gate not in gaps:
+            continue
+        cells[gate] = cells[gate].copy()
+        cells[gate][rows] = value
+        if gate in certainty:
+            known = np.where(rows & gaps[gate][gate], 1.0, certainty[gate].values)
+            certainty[gate] = certainty[gate]._replace(values=known)
+    found = applicable(schema, table, gaps, kinds, cells)
+    for name, gone in gaps.items():
+        for source in set(gone) & set(certainty):
+            left = found.get(name, {}).get(source, np.zeros(table.n_rows, bool))
+            certainty[source] = certainty[source]._replace(values=np.where(left, certainty[source].values, np.nan))
+    return found
+
+
+def emptied(schema: Schema, cells: dict[str, np.ndarray], given: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """Cells of complete rows, by column of the table, with those that the row would not have been asked left empty.
+
+    Questions in `given` are kept: they are conditions of the rows.
+    """
+    found = dict(cells)
+    for name, skips in in_order(schema.skips):
+        if name in given or not schema[name].sites or schema[name].is_listed:
+            continue
+        for skip in skips:
+            if skip.asked_if not in found:
+                continue
+            answers = as_table({skip.asked_if: found[skip.asked_if]}).cells(skip.asked_if)
+            # A gate without an answer was not asked itself.
+            out = answers.missing | (routing.says(schema[skip.asked_if], skip, answers) == routing.NOT_ASKED)
+            for source in schema[name].source_columns(name):
+                found[source] = routing.emptied(found[source], out)
+    return found

@@ -1,5 +1,0 @@
-"""§3 for a whole table: the type of each column, inferred with reasons or written by hand."""
-
-from thurbo.schema.schema import Schema
-
-__all__ = ["Schema"]

@@ -1,0 +1,81 @@
+"""§3: the data types. Each module turns one type of cell into inequalities on Gaussian sites, and back.
+
+A column is an immutable description. A fitted column also holds its levels, or its location and scale.
+This folder uses NumPy only: it imports neither JAX nor a dataframe library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.banded import Banded
+from thurbo.table.columns.categorical import Categorical
+from thurbo.table.columns.cells import Block, Cells, Entries, LinearRow, suggestion
+from thurbo.table.columns.censored import Bounded, Censored
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.continuous import Continuous, MeasuredColumn
+from thurbo.table.columns.ignore import Id, Ignore, Weight
+from thurbo.table.columns.inequality import Inequality
+from thurbo.table.columns.labels import LabelledColumn, LevelColumn, UtilityColumn
+from thurbo.table.columns.listed import ListSettings
+from thurbo.table.columns.multiselect import MultiSelect
+from thurbo.table.columns.ordinal import Answered, Binary, Ordinal
+from thurbo.table.columns.ranking import Ranking
+from thurbo.table.columns.ratings import Ratings
+from thurbo.table.columns.statements import Statement, at_least, at_most, between, one_of, parse_given, prefers, top_set
+from thurbo.table.columns.tasks import BestWorst, Choice, Pairs
+
+KINDS: dict[str, type[Column]] = Column.registered  # by name; a new type registers itself when it is imported
+
+__all__ = [
+    "KINDS",
+    "Answered",
+    "Banded",
+    "BestWorst",
+    "Binary",
+    "Block",
+    "Bounded",
+    "Categorical",
+    "Cells",
+    "Censored",
+    "Choice",
+    "Column",
+    "Continuous",
+    "Entries",
+    "Id",
+    "Ignore",
+    "Inequality",
+    "LabelledColumn",
+    "LevelColumn",
+    "LinearRow",
+    "ListSettings",
+    "MeasuredColumn",
+    "MultiSelect",
+    "Ordinal",
+    "Pairs",
+    "Ranking",
+    "Ratings",
+    "Statement",
+    "UtilityColumn",
+    "Weight",
+    "at_least",
+    "at_most",
+    "between",
+    "column_from_dict",
+    "one_of",
+    "parse_given",
+    "prefers",
+    "top_set",
+]
+
+
+def column_from_dict(state: dict[str, Any]) -> Column:
+    """Rebuild a column of any type from the dictionary of its `to_dict`."""
+    kind = state.get("kind")
+    if kind is None:
+        raise SchemaError("the column has no kind", remedy=f"give it one of the kinds {', '.join(KINDS)}")
+    if kind not in KINDS:
+        remedy = f"{suggestion(kind, KINDS)}the kinds are {', '.join(KINDS)}"
+        raise SchemaError(f'there is no kind of column "{kind}"', remedy=remedy)
+    return KINDS[kind].from_dict(state)

@@ -1,0 +1,275 @@
+"""§3.1, interval evidence with names: an answer such as "30-44" gives an interval that contains a number.
+
+The labels are the bands; the model is about the number. Unlike levels, bands have known distances.
+Bands are sorted from lowest to highest and do not overlap. A number decodes to its band, or to the nearest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import (
+    Block,
+    Cells,
+    FloatArray,
+    IntArray,
+    Refused,
+    is_label,
+    listing,
+    plain,
+    show,
+    suggestion,
+)
+from thurbo.table.columns.continuous import NARROWEST, MeasuredColumn
+from thurbo.table.columns.forms.form import Form
+from thurbo.table.columns.forms.number import BandForm
+from thurbo.table.columns.labels import LabelledColumn, check_labels
+from thurbo.table.columns.statements import Interval, OneOfStatement, Statement
+
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Banded(LabelledColumn, MeasuredColumn):
+    """A number that is known by its band: lower ≤ number ≤ upper for the chosen band.
+
+    Parameters
+    ----------
+    bands : dict
+        The two ends of each band by its label. None is an open end. Bands may leave gaps and must not overlap.
+    transform : {None, "log", "rank-normal"}, default=None
+        As in `Continuous`.
+    location, scale, knots, scores : optional
+        The map to standard units, as in `Continuous`. `fit` sets them.
+    decimals, lowest, highest : optional
+        Decimals and range of predicted numbers, as in `Continuous`.
+    names : dict, optional
+        Display names of labels.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a band or a number.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {9: "Refused"}.
+    parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
+        How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
+        "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+
+    Notes
+    -----
+    A cell is the label of a band, a number (if all labels are text), `between`, `at_least`, `at_most`, or `one_of`
+    adjacent bands.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> column = tb.Banded({"45 or more": (45, None), "18-29": (18, 30), "30-44": (30, 45)})
+    >>> column.labels
+    ('18-29', '30-44', '45 or more')
+    >>> schema = tb.Schema({"age": column}).fit({"age": ["18-29", 33, tb.at_least(60), None]})
+    >>> schema["age"].describe()
+    'a number in one of 18-29 | 30-44 | 45 or more'
+    """
+
+    kind: ClassVar[str] = "banded"
+    is_one_label: ClassVar[bool] = True
+    mappings: ClassVar[tuple[str, ...]] = ("bands",)
+    bands: Mapping[Any, tuple[float | None, float | None]] | None = (
+        None  # stored as pairs, so that the column is immutable
+    )
+
+    @property
+    def form(self) -> Form:
+        return BandForm()
+
+    def _check_own(self) -> None:
+        stored: Any = self.bands
+        shape = isinstance(stored, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in stored)
+        if not shape:
+            remedy = 'give Banded({"18-29": (18, 30), "> 60": (60, None)})'
+            raise SchemaError(f"bands={stored!r} is not a dictionary of bands", remedy=remedy)
+        check_labels(tuple(label for label, _ in stored), "bands", "band", "Banded")
+        bands = sorted(((label, _ends(label, ends)) for label, ends in stored), key=lambda band: band[1])
+        for (one, (_, end)), (other, (start, _)) in pairwise(bands):
+            if start < end:
+                problem = f"the bands {show(one)} and {show(other)} overlap, from {start:g} to {end:g}"
+                raise SchemaError(problem, remedy="let each band begin where the one below it ends")
+        if self.transform == "log" and bands[0][1][1] <= 0:
+            problem = f"the band {show(bands[0][0])} contains no positive number"
+            raise SchemaError(problem, remedy='use transform="rank-normal" or None')
+        object.__setattr__(self, "bands", tuple(bands))
+
+    @property
+    def _bands(self) -> tuple[tuple[Any, Ends], ...]:
+        stored: Any = self.bands
+        return stored
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return tuple(label for label, _ in self._bands)
+
+    @property
+    def has_order(self) -> bool:
+        return True
+
+    @property
+    def edges(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper ends of the bands in the user's units, infinite if open."""
+        lower, upper = np.asarray([ends for _, ends in self._bands], np.float64).T
+        return (np.where(lower <= 0, -np.inf, lower) if self.transform == "log" else lower), upper
+
+    @property
+    def standard_edges(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper ends of the bands in standard units."""
+        found = []
+        for ends in self.edges:
+            known, z = np.isfinite(ends), ends.copy()
+            z[known] = self.to_standard(ends[known])
+            found.append(z)
+        return found[0], found[1]
+
+    @property
+    def effect_edges(self) -> FloatArray:
+        """Between neighbouring bands, in the middle of a gap, in standard units."""
+        lower, upper = self.standard_edges
+        return (upper[:-1] + lower[1:]) / 2
+
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """From the lowest to the highest end of the bands."""
+        lower, upper = self.edges
+        return float(lower[0]), float(upper[-1])
+
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        lower, upper = self._read(cells)
+        is_silent = np.isinf(lower).all() and np.isinf(upper).all()
+        if is_silent:  # without answers, the bands determine location and scale
+            return self.learn(*self.edges)
+        return self.learn(lower, upper, weight)
+
+    def encode(self, cells: Cells) -> Block:
+        return self.confined(*self._read(cells))
+
+    def _read(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper end of each cell in the user's units [row], infinite if open."""
+        places = self.lookup()
+        distinct, which = cells.factorise()
+        ends = np.tile([-np.inf, np.inf], (len(distinct) + 1, 1))
+        reasons: dict[int, Refused] = {}
+        for index, value in enumerate(distinct):
+            try:
+                ends[index] = self._said(value, places)
+            except Refused as refused:
+                reasons[index] = refused
+        if reasons and self.unseen == "error":
+            first = int(np.isin(which, list(reasons)).argmax())
+            why = reasons[int(which[first])]
+            raise cells.error(first, why.problem, why.remedy)
+        return ends[which, 0], ends[which, 1]
+
+    def _said(self, value: Any, places: Mapping[Any, int]) -> Ends:
+        if isinstance(value, OneOfStatement):
+            codes = sorted(self._place(member, places) for member in value.values)
+            if codes[-1] - codes[0] >= len(codes):
+                raise Refused(f"{show(value)} leaves out bands between them", "name adjacent bands")
+            return self._from_to(codes[0], codes[-1])
+        if isinstance(value, Interval) and any(isinstance(end, str) for end in (value.lower, value.upper)):
+            low = 0 if value.lower is None else self._place(value.lower, places)
+            high = len(places) - 1 if value.upper is None else self._place(value.upper, places)
+            if low > high:
+                raise Refused(f"{show(value)} has its ends in the wrong order", "exchange them")
+            # "At least 45-59" has no upper end, even if the highest band has one.
+            lower, upper = self._from_to(low, min(high, len(self.labels) - 1))
+            return -np.inf if value.lower is None else lower, np.inf if value.upper is None else upper
+        if isinstance(value, Statement):
+            return self._interval(value)
+        if is_label(value) and value in places:
+            return self._from_to(places[value], places[value])
+        number = self._number(value)
+        if number is None:
+            raise self._unknown(value)
+        return number, number
+
+    def _from_to(self, low: int, high: int) -> Ends:
+        lower, upper = self.edges
+        return float(lower[low]), float(upper[high])
+
+    def _place(self, value: Any, places: Mapping[Any, int]) -> int:
+        if not is_label(value) or value not in places:
+            raise self._unknown(value)
+        return places[value]
+
+    def _number(self, value: Any) -> float | None:
+        """The cell as a number; None if labels are numbers themselves, or if the number cannot be used."""
+        if isinstance(value, bool) or any(not isinstance(label, str) for label in self.labels):
+            return None
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        usable = np.isfinite(number) and (self.transform != "log" or number > 0)
+        return number if usable else None
+
+    def _unknown(self, value: Any) -> Refused:
+        near = suggestion(plain(value), (*self.labels, *self.texts)) if isinstance(value, str) else ""
+        return Refused(
+            f"{show(value)} is not one of the bands {listing(self.texts)}",
+            f'{near}correct the cell, add it to Banded({{...}}), or use Banded(unseen="missing")',
+        )
+
+    def codes(self, block: Block) -> IntArray:
+        """The only band that is compatible with each cell: [row], −1 if there are several."""
+        lower, upper = self.standard_edges
+        slack = 1e-9 * np.maximum(1.0, np.abs(np.where(np.isfinite(lower), lower, 0.0)))
+        low, high = block.lower, block.upper
+        # An interval that was widened for single precision is larger than its band; its middle is inside.
+        narrow = np.isfinite(low) & np.isfinite(high) & (high <= low + (1 + 1e-9) * NARROWEST)
+        middle = np.where(narrow, low, 0.0) / 2 + np.where(narrow, high, 0.0) / 2
+        low, high = np.where(narrow, middle, low), np.where(narrow, middle, high)
+        within = (low >= lower - slack) & (high <= upper + slack) & block.observed
+        return np.where(within.any(axis=1), within.argmax(axis=1), -1).astype(np.int32)
+
+    def nearest(self, numbers: FloatArray) -> IntArray:
+        """The band that contains each number, or else the nearest band: [row], −1 if the number is missing."""
+        lower, upper = self.edges
+        numbers = np.asarray(numbers, np.float64)
+        outside = np.maximum(lower - numbers[:, None], numbers[:, None] - upper)
+        # A number on the edge between two bands belongs to the higher band.
+        found = len(self.labels) - 1 - np.maximum(outside, 0.0)[:, ::-1].argmin(axis=1)
+        return np.where(np.isnan(numbers), -1, found).astype(np.int32)
+
+    def _numbers(self, x: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """Not rounded: a rounded number can be in the next band."""
+        return self._unlimited(x, scale)
+
+    def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
+        return self.answers_of(self.nearest(numbers))
+
+    def describe(self) -> str:
+        return self.described(f"a number in one of {listing(self.texts, ' | ')}")
+
+
+def _ends(label: Any, ends: Any) -> Ends:
+    """The two ends of a band, ∓∞ if open."""
+    if not isinstance(ends, tuple) or len(ends) != 2:
+        raise SchemaError(
+            f"the band {show(label)} has the ends {ends!r}", remedy="give (lower, upper), None for an open end"
+        )
+    lower, upper = (side if end is None else end for end, side in zip(ends, (-np.inf, np.inf), strict=True))
+    for end in (lower, upper):
+        if isinstance(end, (bool, str)) or not isinstance(end, (int, float)) or np.isnan(end):
+            raise SchemaError(
+                f"the band {show(label)} has the end {show(end)}", remedy="give a number, or None for an open end"
+            )
+    if not lower < upper or (np.isinf(lower) and np.isinf(upper)):
+        problem = f"the band {show(label)} from {lower:g} to {upper:g} "
+        problem += "contains every number" if np.isinf(lower) and lower < upper else "contains no number"
+        raise SchemaError(problem, remedy="give the smaller end first; at most one end may be open")
+    return float(lower), float(upper)

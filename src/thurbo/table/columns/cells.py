@@ -1,0 +1,500 @@
+"""§3 What a column reads and what it makes: cells in the user's own values, and constraints on sites.
+
+Idea: `Cells` is one column of a table with its missing cells and row labels; `Block` is the record that all columns
+produce, as arrays over lines.
+Guarantees that error messages show a cell as the user wrote it, with its row and column.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError, inequality
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int32]
+BoolArray = NDArray[np.bool_]
+
+
+def plain(value: Any) -> Any:
+    """A label as a Python bool, int, float or str; text is stripped, any other object is unchanged."""
+    if isinstance(value, str):
+        return str(value).strip()
+    if isinstance(value, np.floating) and value.dtype.itemsize < 8:
+        # The shortest decimal that rounds to it, so that a float32 0.1 equals the level 0.1.
+        return float(str(value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value
+
+
+def is_label(value: Any) -> bool:
+    """Whether a value can be a label: text, a finite number or a boolean, all of which can be written to a file."""
+    return isinstance(value, (bool, int, str)) or (isinstance(value, float) and bool(np.isfinite(value)))
+
+
+def spellings(value: Any) -> tuple[Any, ...]:
+    """A value and, if it is text that can be read as a number, that number."""
+    try:
+        return (value, float(value)) if isinstance(value, str) and np.isfinite(float(value)) else (value,)
+    except ValueError:
+        return (value,)
+
+
+def show(value: Any) -> str:
+    """A value as messages print it: text in quotes, long values shortened."""
+    text = f'"{value}"' if isinstance(value, str) else str(plain(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def listing(values: Iterable[Any], separator: str = ", ", most: int = 12) -> str:
+    """Labels as text for messages and tables; if there are many, the middle is omitted."""
+    words = [str(value) for value in values]
+    if len(words) > most:
+        words = [*words[: most // 2], "...", *words[-(most // 3) :]]
+    return separator.join(words)
+
+
+def suggestion(value: object, known: Iterable[object]) -> str:
+    """The start of a remedy that suggests the nearest known name; empty if no name is near."""
+    known, value = list(known), plain(value)
+    same = next((name for name in known if str(name) == str(value)), None)
+    if same is not None and isinstance(same, str) != isinstance(value, str):
+        kinds = ("number", "text") if isinstance(value, str) else ("text", "number")
+        return f"did you mean the {kinds[0]} {show(same)} instead of the {kinds[1]} {show(value)}? "
+    if not isinstance(value, str):  # a number near another number is no slip of the pen
+        return ""
+    names = {name.casefold(): name for name in map(str, known)}
+    near = difflib.get_close_matches(str(value).casefold(), names, n=1)
+    return f'did you mean "{names[near[0]]}"? ' if near else ""
+
+
+def collection(value: Any) -> tuple[Any, ...] | None:
+    """The members of a list, tuple, set or array; None if the value is not a collection."""
+    if isinstance(value, (set, frozenset)):
+        return tuple(sorted(value, key=lambda member: (isinstance(member, str), str(member))))
+    if isinstance(value, np.ndarray):
+        return tuple(value.tolist()) if value.ndim else None
+    return tuple(value) if isinstance(value, (list, tuple)) else None
+
+
+def frozen(value: Any) -> Any:
+    """A cell as a hashable value: collections as tuples of plain values, a mapping as the frozenset of its items."""
+    if isinstance(value, Mapping):
+        return frozenset((plain(key), plain(entry)) for key, entry in value.items())
+    members = collection(value)
+    return plain(value) if members is None else tuple(map(frozen, members))
+
+
+class Refused(Exception):
+    """The reason why a column cannot read a value, before its row is known."""
+
+    def __init__(self, problem: str, remedy: str):
+        super().__init__(problem)
+        self.problem, self.remedy = problem, remedy
+
+
+class Contradiction(Refused):
+    """A value that contradicts itself: an error even if unknown values are treated as missing."""
+
+
+class Listed(NamedTuple):
+    """Lists of items with scores, row after row: those of row r are the entries start[r] to start[r + 1]."""
+
+    start: NDArray[np.int64]  # [row + 1]
+    items: NDArray[Any]  # the distinct items
+    which: NDArray[Any]  # [entry] number of its item
+    score: NDArray[Any]  # [entry] numbers
+    scores: str | None = None  # name of the column of scores in the long table, if any
+    ordered: bool = False  # only the order of scores within a row is used
+
+    def take(self, rows: NDArray[Any], *, used: bool = False) -> Listed:
+        """The lists of some rows; with `used`, without items that none of them lists."""
+        length = np.diff(self.start)[rows]
+        start = np.concatenate([[0], np.cumsum(length)])
+        entry = np.repeat(self.start[:-1][rows] - start[:-1], length) + np.arange(start[-1])
+        which, items = self.which[entry], self.items
+        if used:
+            kept, which = np.unique(which, return_inverse=True)
+            items = items[kept]
+        return self._replace(start=start, items=items, which=which, score=self.score[entry])
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One column of a table: its values, which of them are missing, and the labels of the rows.
+
+    If several columns of the table hold the answer to one question, they are its `parts`, by their own names; columns
+    that the table does not have are omitted. `values` then holds the cells under the question's own name, if any.
+    """
+
+    name: str
+    values: NDArray[Any]  # [row]; values of missing cells are not read
+    missing: BoolArray  # [row]
+    rows: NDArray[Any]  # [row] labels for error messages
+    ordered_levels: tuple[Any, ...] | None = None  # the frame's own order: ordered categorical, Enum
+    parts: Mapping[str, Cells] = field(default_factory=dict)
+    listed: Listed | None = None  # lists of items, where the table holds them as such
+
+    def __len__(self) -> int:
+        return len(self.missing)
+
+    def take(self, rows: NDArray[Any]) -> Cells:
+        """The cells of some rows, which may repeat; lists keep only items that occur in them."""
+        parts = {name: part.take(rows) for name, part in self.parts.items()}
+        listed = None if self.listed is None else self.listed.take(rows, used=True)
+        own = self.values[rows], self.missing[rows], self.rows[rows]
+        return Cells(self.name, *own, self.ordered_levels, parts, listed)
+
+    def counted(self, weight: FloatArray | None) -> tuple[Cells, FloatArray | None]:
+        """The cells of positive weight and their weights, None if all are one: [row]."""
+        if weight is None or np.all(weight == 1.0):
+            return self, None
+        counts = np.flatnonzero(weight > 0)
+        return (self, weight) if len(counts) == len(weight) else (self.take(counts), weight[counts])
+
+    def error(self, position: int, problem: str, remedy: str) -> SchemaError:
+        """The error for one cell, which names its row and column."""
+        return SchemaError(problem, row=self.rows[position], column=self.name, remedy=remedy)
+
+    def hashable(self) -> Cells:
+        """The same cells with lists, sets and mappings frozen, so that they can be factorised."""
+        if self.values.dtype.kind != "O":
+            return self
+        listed = self.values.tolist()
+        if not any(
+            issubclass(each, (list, tuple, set, frozenset, np.ndarray, Mapping)) for each in set(map(type, listed))
+        ):
+            return self
+        known: dict[Any, Any] = {}  # equal lists are frozen once
+
+        def freeze(value: Any) -> Any:
+            if not isinstance(value, (list, tuple)):
+                return frozen(value)
+            try:
+                key = tuple(value)
+                return known[key] if key in known else known.setdefault(key, frozen(value))
+            except TypeError:  # lists of lists have no hash of their own
+                return frozen(value)
+
+        values = np.empty(len(self), object)
+        for place, (value, gone) in enumerate(zip(listed, self.missing.tolist(), strict=True)):
+            values[place] = None if gone else freeze(value)
+        return replace(self, values=values)
+
+    def factorise(self) -> tuple[list[Any], IntArray]:
+        """Distinct values as plain Python values, and the index of each row's value (−1 if missing)."""
+        observed = np.flatnonzero(~self.missing)
+        present = self.values[observed]
+        code = np.full(len(self), -1, np.int32)
+        if present.dtype.kind == "b":
+            # No sort: black-and-white images have many columns of booleans.
+            found = [value for value in (False, True) if np.any(present == value)]
+            code[observed] = present if len(found) == 2 else 0
+            return found, code
+        if present.dtype.kind in "iuf":
+            numbers, inverse = np.unique(present, return_inverse=True)
+            code[observed] = inverse
+            is_short = numbers.dtype.kind == "f" and numbers.dtype.itemsize < 8
+            return [plain(number) for number in numbers] if is_short else numbers.tolist(), code
+        # One dictionary look-up per cell, in the interpreter's C loops; 1, 1.0 and True are one key.
+        listed = present.tolist()
+        try:
+            index = {value: place for place, value in enumerate(dict.fromkeys(listed))}
+        except TypeError:
+            position = next(i for i in observed if not _is_hashable(self.values[i]))
+            problem = f"{show(self.values[position])} is a collection, not one value"
+            raise self.error(int(position), problem, "give the column one value per cell, or Ignore it") from None
+        merged: dict[Any, int] = {}
+        place = [merged.setdefault(plain(value), len(merged)) for value in index]
+        code[observed] = np.asarray(place, np.int32)[np.fromiter(map(index.__getitem__, listed), np.intp, len(listed))]
+        return list(merged), code
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def is_number_text(text: str) -> bool:
+    """Whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def as_numbers(cells: Cells) -> tuple[FloatArray, BoolArray]:
+    """Cells as floats, NaN if missing, and which observed cells cannot be read as a number."""
+    numbers = np.full(len(cells), np.nan)
+    refused = np.zeros(len(cells), bool)
+    observed = ~cells.missing
+    present = cells.values[observed]
+    if present.dtype.kind in "mMcV":
+        return numbers, observed.copy()
+    try:
+        numbers[observed] = present.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        # Cells are read one by one only if the column has a cell that is not a number.
+        for position in np.flatnonzero(observed):
+            try:
+                numbers[position] = float(cells.values[position])
+            except (TypeError, ValueError, OverflowError):
+                refused[position] = True
+    return numbers, refused
+
+
+def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
+    """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
+    codes = np.asarray(codes)
+    missing = codes < 0
+    if all(isinstance(label, bool) for label in labels) and not missing.any():
+        dtype: Any = np.bool_
+    elif all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
+        dtype = np.float64 if missing.any() else np.int64
+    elif all(isinstance(label, float) for label in labels):
+        dtype = np.float64
+    else:
+        dtype = object
+    table = np.empty(len(labels) + 1, dtype)
+    table[:-1] = labels
+    table[-1] = None if dtype is object else np.nan if dtype is np.float64 else False
+    return table[np.where(missing, -1, codes)]
+
+
+Family = Literal["levels", "measured", "utility", "none"]
+
+OPEN = 1e12  # an end of an interval so many standard units away is no end: its square is near the limit of float32
+
+# The default of a Block field is a read-only view without information; it takes no memory.
+_SAYS_NOTHING: Any = None
+
+
+ARRAYS = ("lower", "upper", "point", "code", "code_high", "tier", "one_of", "log_jacobian")  # of a Block, by line
+
+
+class LinearRow(NamedTuple):
+    """One inequality of one row, Eq. (5): lower ≤ Σ coefficient · site ≤ upper.
+
+    Sites are named in full, "column" or "column.label". Measured sites are in the user's units until `Schema.compile`
+    has processed the inequality, and in standard units z afterwards, as in `Block.lower`.
+    """
+
+    row: int
+    coefficients: dict[str, float]
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        """As text: "0.5 <= age - 2 income"."""
+        return inequality(self.coefficients, self.lower, self.upper)
+
+
+class Entries(NamedTuple):
+    """The lines of a listed column: entries start[r] to start[r + 1] belong to row r, each with one site."""
+
+    start: NDArray[np.int64]  # [row + 1]
+    site: IntArray  # [entry] position among the column's sites
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """Row of each entry, [entry]."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.start))
+
+    @classmethod
+    def none(cls, n_rows: int) -> Entries:
+        """Rows whose lists are all empty."""
+        return cls(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32))
+
+
+class Tasks(NamedTuple):
+    """Comparisons of a listed column, each with noise of its own: every `size` consecutive entries are one task.
+
+    An entry of tier −1 only pads its task. In pairs, equal tiers are a tie; in other tasks they are not compared.
+    """
+
+    size: int
+    noise: Literal["normal", "gumbel"] = "normal"
+    is_paired: bool = False
+    has_ties: bool = False  # whether ties of pairs have a learned threshold
+    shape: tuple[int, int] = (2, 1)  # most tiers, and most items of a tier that is neither the first nor the last
+    is_choice: bool = True  # whether a task only says that one item is above all others
+
+
+@dataclass(frozen=True)
+class Block:
+    """The constraints of one column on its sites: intervals, levels between cuts, or orders.
+
+    Arrays are [line, site]. In the shared layout a line is a row, and all rows have the same sites. In the listed
+    layout a line is an entry of a row's list and has one site, `entries.site`: arrays are [entry, 1].
+
+    A measured site has `lower` and `upper` in standard units (equal if `point`). A level site has `code` ≥ 0, and
+    `code_high` > `code` if the cell allows several adjacent levels. A utility has a `tier`: the tiers of a row are
+    0 (worst), 1, 2, ... without gaps; equal tiers are tied (not compared); −1 is not part of the order. If `one_of`,
+    the best label is one of tier 1, and the labels of tier 0 are not above the best of these. Any other inequality is
+    in `linear`. A cell without information has (−∞, ∞), no point, code −1 and tier −1. `n_cuts` is the number of
+    learned cuts of each level site, 0 for other sites. `log_jacobian` is log |dz/de| of each point: it converts the
+    density to the user's units.
+    """
+
+    sites: tuple[str, ...]  # labels within the column; ("",) for a column with one site
+    lower: FloatArray
+    upper: FloatArray
+    point: BoolArray
+    code: IntArray
+    n_cuts: int
+    log_jacobian: FloatArray  # [line]
+    code_high: IntArray = _SAYS_NOTHING
+    tier: IntArray = _SAYS_NOTHING
+    one_of: BoolArray | Any = _SAYS_NOTHING  # [line]
+    linear: tuple[LinearRow, ...] = ()  # sites of any column
+    family: Family = "measured"  # which of these arrays the column uses
+    entries: Entries | None = None  # row and site of each line, in the listed layout
+    tasks: Tasks | None = None  # if the entries of a row are several comparisons, not one order
+    is_repeated: bool = False  # whether an order is choices one after another, each with noise of its own
+    order_shape: tuple[int, int, str] | None = None  # of the orders in the training table: see evidence.pack
+
+    def __post_init__(self) -> None:
+        if self.code_high is None:
+            object.__setattr__(self, "code_high", self.code)
+        if self.tier is None:
+            object.__setattr__(self, "tier", np.broadcast_to(np.int32(-1), self.code.shape))
+        if self.one_of is None:
+            object.__setattr__(self, "one_of", np.broadcast_to(np.False_, len(self.code)))
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.code) if self.entries is None else self.entries.n_rows
+
+    @property
+    def has_tiers(self) -> bool:
+        """Whether a cell can hold an order: columns of levels and numbers cannot."""
+        return self.tier.strides != (0, 0)
+
+    @property
+    def observed(self) -> BoolArray:
+        """Which sites the cell constrains, by itself or by an order: [line, site]; `linear` is not included."""
+        alone = self.point | (self.code >= 0) | np.isfinite(self.lower) | np.isfinite(self.upper)
+        if not self.has_tiers:
+            return alone
+        if self.tasks is not None:
+            return self._compared[:, None]
+        # A row whose items are all tied has no comparison.
+        compares: Any = (self.tier > 0).any(axis=1)
+        if self.entries is not None:
+            compares = self.any_in_row(compares)[self.entries.row]
+        return alone | (self.tier >= 0) & compares[:, None]
+
+    @property
+    def _compared(self) -> BoolArray:
+        """Which entries of tasks are compared with another one, [line]."""
+        assert self.tasks is not None
+        tier = self.tier.reshape(-1, self.tasks.size)
+        says = tier.min(axis=1) >= 0 if self.tasks.has_ties else tier.max(axis=1) > 0
+        return ((tier >= 0) & says[:, None]).reshape(-1)
+
+    @property
+    def task(self) -> IntArray:
+        """The task of each line, [line]: numbers from 0 over all rows."""
+        assert self.tasks is not None
+        return np.repeat(np.arange(len(self.tier) // self.tasks.size, dtype=np.int32), self.tasks.size)
+
+    @property
+    def takes_part(self) -> BoolArray:
+        """Which sites belong to the row's model: the constrained ones, and all ranked ones: [line, site]."""
+        return self.observed | (self.tier >= 0) if self.has_tiers else self.observed
+
+    @property
+    def answered(self) -> BoolArray:
+        """Which rows have any information, [row]."""
+        return self.any_in_row(np.asarray(self.takes_part.any(axis=1)))
+
+    def any_in_row(self, lines: BoolArray) -> BoolArray:
+        """Whether any line of each row is marked, [row]."""
+        if self.entries is None:
+            return lines
+        return np.bincount(self.entries.row, lines, minlength=self.n_rows) > 0
+
+    def sum_in_row(self, values: FloatArray) -> FloatArray:
+        """Sum of `values` [line] over the lines of each row, [row]."""
+        if self.entries is None:
+            return values
+        return np.bincount(self.entries.row, values, minlength=self.n_rows).astype(np.float64)
+
+    def lines(self, index: NDArray[Any]) -> Block:
+        """Some lines of a block, in the shared layout; they may repeat, and have arrays of their own."""
+        parts: dict[str, Any] = {name: np.array(getattr(self, name)[index]) for name in ARRAYS}
+        return replace(self, **parts, linear=())
+
+    def within(self, most: float) -> tuple[Block, BoolArray]:
+        """The block with all numbers at most so many standard units from 0, and which lines that changed, [line].
+
+        An interval that lies beyond becomes open towards its side.
+        """
+        point, low, high = self.point, self.lower, self.upper
+        above, below = ~point & (low > most), ~point & (high < -most)
+        far = point & (np.abs(low) > most) | above | below
+        changed = np.asarray(far.any(axis=1))
+        if not far.any() and not any((np.isfinite(end) & (np.abs(end) > OPEN)).any() for end in (low, high)):
+            return self, changed
+        lower = np.select([point | above, below | (low < -OPEN)], [low.clip(-most, most), -np.inf], low)
+        upper = np.select([point | below, above | (high > OPEN)], [high.clip(-most, most), np.inf], high)
+        return replace(self, lower=lower, upper=upper), changed
+
+    @classmethod
+    def levels(
+        cls,
+        code: IntArray,
+        n_cuts: int,
+        code_high: IntArray | None = None,
+        sites: tuple[str, ...] = ("",),
+        entries: Entries | None = None,
+    ) -> Block:
+        """A block of levels only, codes [line, site]; the other arrays take no memory (read-only views)."""
+        high, no_jacobian = code if code_high is None else code_high, np.broadcast_to(0.0, len(code))
+        nothing = _nothing(code.shape)
+        return cls(sites, *nothing, code, n_cuts, no_jacobian, high, family="levels", entries=entries)
+
+    @classmethod
+    def orders(
+        cls,
+        tier: IntArray,
+        one_of: BoolArray | None,
+        sites: tuple[str, ...],
+        linear: Iterable[LinearRow] = (),
+        entries: Entries | None = None,
+        tasks: Tasks | None = None,
+    ) -> Block:
+        """A block of orders only, tiers [line, site]; the other arrays take no memory (read-only views)."""
+        code, no_jacobian = np.broadcast_to(np.int32(-1), tier.shape), np.broadcast_to(0.0, len(tier))
+        nothing, between = _nothing(tier.shape), tuple(linear)
+        return cls(sites, *nothing, code, 0, no_jacobian, code, tier, one_of, between, "utility", entries, tasks)
+
+    @classmethod
+    def silent(cls, n_rows: int, sites: tuple[str, ...] = ("",), n_cuts: int = 0, family: Family = "measured") -> Block:
+        """A block without information, which a column then fills in from its cells."""
+        shape = (n_rows, len(sites))
+        nothing = np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape, bool)
+        return cls(sites, *nothing, np.full(shape, -1, np.int32), n_cuts, np.zeros(n_rows), family=family)
+
+
+def _nothing(shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Lower ends, upper ends and points of sites without an interval."""
+    return np.broadcast_to(-np.inf, shape), np.broadcast_to(np.inf, shape), np.broadcast_to(np.False_, shape)

@@ -1,0 +1,357 @@
+"""§3.1, interval and one-sided evidence: a number between two columns, or only known to be above or below a limit.
+
+Idea: `Bounded` reads both ends of an interval from two columns; `Censored` reads a number and whether it was observed.
+Guarantees that an interval contains every number that is filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray, as_numbers, is_label, natural, show
+from thurbo.table.columns.continuous import MeasuredColumn, numbers_or_intervals
+from thurbo.table.columns.ordinal import Binary, is_word
+
+
+@dataclass(frozen=True)
+class Censored(MeasuredColumn):
+    """A number that may be censored: number ≥ value if the event was not observed, or beyond a limit of the scale.
+
+    Parameters
+    ----------
+    event : str, optional
+        Name of the column that shows whether the event was observed. If not, the number is a lower bound.
+    limits : tuple, optional
+        (lowest, highest) number that can be observed; None for no limit. A number at or beyond a limit is censored.
+    true : label, optional
+        The value of `event` that means "observed"; not needed for booleans, 0 and 1, or yes and no.
+    values : tuple, optional
+        Both values of `event`, (censored, observed). `fit` sets them.
+    transform : {None, "log", "rank-normal"}, default=None
+        As in `Continuous`.
+    location, scale, knots, scores : optional
+        The map to standard units, as in `Continuous`. `fit` sets them.
+    decimals : int, optional
+        Decimals of predicted numbers, as in `Continuous`.
+    lowest, highest : float, optional
+        Range of predicted and drawn numbers, if there is one; `fit` widens it to what was observed. Without it only
+        `limits` confine them: where numbers are censored, others can lie beyond those that were observed.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a number.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {-1: "Refused"}.
+    parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
+        How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
+        "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+
+    Notes
+    -----
+    A cell is a number, `between`, `at_least` or `at_most`. A number with a missing event counts as censored. An
+    imputed number is an observed event; a number beyond a limit is written as the limit.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"months": [3, 12, 7], "relapse": ["yes", "no", "yes"]}
+    >>> tb.Schema({"months": tb.Censored(event="relapse", transform="log")}).fit(table)["months"].describe()
+    'a number, at least that where relapse is not yes, by its log value'
+    """
+
+    kind: ClassVar[str] = "censored"
+    event: str | None = None
+    limits: tuple[float | None, float | None] | None = field(default=None, kw_only=True)
+    true: Any = field(default=None, kw_only=True)
+    values: tuple[Any, Any] | None = field(default=None, kw_only=True)  # of the event: (censored, observed); set by fit
+
+    def _check_own(self) -> None:
+        if self.event is None and self.limits is None:
+            remedy = 'use Censored(event="column") or Censored(limits=(0, 100)), or use Continuous()'
+            raise SchemaError("Censored has neither an event nor limits", remedy=remedy)
+        if self.event is not None and not isinstance(self.event, str):
+            raise SchemaError(f"event={self.event!r} is not the name of a column", remedy="name a column of the table")
+        if self.event is None and self.true is not None:
+            raise SchemaError("Censored has true= but no event=", remedy='add event="column"')
+        if self.limits is not None:
+            object.__setattr__(self, "limits", _limits(self.limits))
+            if self.transform == "log" and not self._limits[1] > 0:
+                raise SchemaError(f"limits {self.limits} contain no positive number", remedy="use another transform")
+        if self.event is not None:
+            self._events  # noqa: B018  (raises an error unless there are two values)
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        stored: Any = self.limits or (-np.inf, np.inf)
+        return stored
+
+    @property
+    def _events(self) -> Binary:
+        return Binary(self.true, values=self.values, unseen=self.unseen)
+
+    def source_columns(self, name: str) -> tuple[str, ...]:
+        return (name,) if self.event is None else (name, self.event)
+
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        fitted = self
+        part = None if self.event is None else cells.parts.get(self.event)
+        if part is not None and self.values is None:
+            events = self._events.fit(part)
+            self._refuse_guess(part)
+            fitted = replace(self, true=None, values=events.values)
+        return fitted.learn(*fitted._ends(cells), weight)
+
+    def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
+        fitted = super().learn(lower, upper, weight)
+        declared = {name: getattr(fitted, name) for name in ("lowest", "highest") if getattr(self, name) is not None}
+        return replace(fitted, **{"lowest": None, "highest": None, **declared})
+
+    def _refuse_guess(self, part: Cells) -> None:
+        """Infer which value means "observed". Two arbitrary values are ambiguous: R's survival accepts 1 and 2."""
+        distinct, which = part.factorise()
+        for place, value in enumerate(distinct if self.true is None else ()):
+            if not (is_word(value) if isinstance(value, str) else value in (0, 1)):
+                problem = f"{show(value)} does not show whether the event was observed"
+                remedy = "use Censored(event=..., true=...) with the value that means it was observed"
+                raise part.error(int((which == place).argmax()), problem, remedy)
+
+    def encode(self, cells: Cells) -> Block:
+        return self.confined(*self._ends(cells))
+
+    def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper end of each number in the user's units [row], infinite if open."""
+        least, most = self._limits
+        number, top = numbers_or_intervals(self, cells, least if least > 0 else -np.inf)
+        is_number = (number == top) & np.isfinite(number)
+        lower, upper = number.copy(), top
+        below, above = is_number & (number <= least), is_number & (number >= most)
+        lower[below], upper[below] = -np.inf, least
+        lower[above], upper[above] = most, np.inf
+        censored = is_number & ~self._seen(cells, is_number)
+        lower[censored], upper[censored] = np.minimum(number[censored], most), np.inf
+        if self.transform == "log":
+            lower = np.where(lower <= 0, -np.inf, lower)
+        return lower, upper
+
+    def _seen(self, cells: Cells, is_number: BoolArray) -> BoolArray:
+        """Where the event was observed; all rows if there is no such column, or if a query gives only the number."""
+        if self.event is None or not cells.parts or not is_number.any():
+            return np.ones(len(cells), bool)
+        if self.event not in cells.parts:
+            problem = f'the table does not have this column, which "{cells.name}" needs'
+            raise SchemaError(problem, column=self.event, remedy="add it, or use Continuous() if nothing is censored")
+        return self._events.to_ranges(cells.parts[self.event])[0] == 1
+
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """The limits: a number beyond them is observed as the limit."""
+        return self._limits
+
+    def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
+        found = np.clip(np.asarray(numbers, np.float64), *self._limits)
+        is_whole = np.asarray(numbers).dtype.kind == "i" and bool(np.all(found == np.floor(found)))
+        return found.astype(np.int64) if is_whole else found
+
+    def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
+        found = {name: self.as_cells(numbers)}
+        if self.event is not None:
+            found[self.event] = natural(self.values or (False, True), np.where(np.isnan(numbers), -1, 1))
+        return found
+
+    def describe(self) -> str:
+        least, most = self._limits
+        seen = self.values[1] if self.values else self.true
+        unseen = "false" if seen is None else f"not {seen}"
+        words = [f"at least that where {self.event} is {unseen}"] if self.event else []
+        words += [f"censored at {end:g}" for end in (least, most) if np.isfinite(end)]
+        return self.described(f"a number, {', '.join(words)}")
+
+
+def _limits(limits: Any) -> tuple[float, float]:
+    """The lowest and the highest number that can be observed, ∓∞ if there is no limit."""
+    if not isinstance(limits, tuple) or len(limits) != 2:
+        raise SchemaError(f"limits={limits!r} are not two limits", remedy="give (lowest, highest), None for no limit")
+    lower, upper = (side if end is None else end for end, side in zip(limits, (-np.inf, np.inf), strict=True))
+    for end in (lower, upper):
+        if isinstance(end, (bool, str)) or not isinstance(end, (int, float)) or not (is_label(end) or np.isinf(end)):
+            raise SchemaError(f"the limit {show(end)} is not a number", remedy="give a number, or None for no limit")
+    if not lower < upper:
+        raise SchemaError(f"limits from {lower:g} to {upper:g} contain no number", remedy="give the lower limit first")
+    return float(lower), float(upper)
+
+
+@dataclass(frozen=True)
+class Bounded(MeasuredColumn):
+    """A number in an interval, lower ≤ number ≤ upper, whose ends are in columns of the table.
+
+    Parameters
+    ----------
+    lower, upper : str, optional
+        Names of the columns that hold the ends.
+    center : str, optional
+        Name of the column that holds the middle of the interval; used with `halfwidth`.
+    halfwidth : float or str, optional
+        The largest distance from the center: a number, or the name of a column.
+    transform : {None, "log", "rank-normal"}, default=None
+        As in `Continuous`.
+    location, scale, knots, scores : optional
+        The map to standard units, as in `Continuous`. `fit` sets them.
+    decimals, lowest, highest : optional
+        Decimals and range of predicted numbers, as in `Continuous`.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a number.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {-1: "Refused"}.
+    parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
+        How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
+        "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+
+    Notes
+    -----
+    Cells are numbers. An end that is missing or infinite is open; so are both ends if the center or the width is
+    missing. Equal ends are a point. In a query, a number, `between`, `at_least` or `at_most` under the name of the
+    column replaces both ends. Imputation writes the number to both ends (or to the center, with width 0) and never
+    changes a cell that holds an end.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"low": [10, 20, 30], "high": [20, None, 30]}
+    >>> tb.Schema({"income": tb.Bounded(lower="low", upper="high")}).fit(table)["income"].describe()
+    'a number from low to high'
+    """
+
+    kind: ClassVar[str] = "bounded"
+    lower: str | None = field(default=None, kw_only=True)
+    upper: str | None = field(default=None, kw_only=True)
+    center: str | None = field(default=None, kw_only=True)
+    halfwidth: float | str | None = field(default=None, kw_only=True)
+
+    def _check_own(self) -> None:
+        has_ends = self.lower is not None or self.upper is not None
+        if has_ends == (self.center is not None) or (self.center is None) != (self.halfwidth is None):
+            remedy = 'use Bounded(lower="column", upper="column") or Bounded(center="column", halfwidth=...)'
+            raise SchemaError("Bounded needs two ends, or a center and a halfwidth", remedy=remedy)
+        for setting in ("lower", "upper", "center"):
+            name = getattr(self, setting)
+            if name is not None and not isinstance(name, str):
+                raise SchemaError(
+                    f"{setting}={name!r} is not the name of a column", remedy="name a column of the table"
+                )
+        width = self.halfwidth
+        if width is not None and not isinstance(width, str) and not (np.isfinite(width) and width >= 0):
+            raise SchemaError(
+                f"halfwidth={width!r} is not a width", remedy="give a number of zero or more, or a column"
+            )
+        if len(set(self.source_columns(""))) < len(self.source_columns("")):
+            raise SchemaError(
+                f"Bounded reads the column {show(self.source_columns('')[0])} twice",
+                remedy="name two different columns",
+            )
+
+    def source_columns(self, name: str) -> tuple[str, ...]:
+        columns = (self.lower, self.upper, self.center, self.halfwidth)
+        return tuple(column for column in columns if isinstance(column, str))
+
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        return self.learn(*self._ends(cells), weight)
+
+    def encode(self, cells: Cells) -> Block:
+        return self.confined(*self._ends(cells))
+
+    def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
+        """Both ends in the user's units [row], infinite if open."""
+        silent = np.full(len(cells), np.inf)
+        # A cell under the name of an end is that end, unless it is given alone, as in a query.
+        is_own = cells.name not in cells.parts
+        lower, upper = numbers_or_intervals(self, cells) if is_own else (-silent, silent)
+        open_rows = np.isinf(lower) & np.isinf(upper)
+        first, second = self._around(cells.parts) if self.center else self._between(cells.parts)
+        if first is not None:
+            lower = np.where(open_rows, first, lower)
+        if second is not None:
+            upper = np.where(open_rows, second, upper)
+        return self._in_order(cells, lower, upper)
+
+    def _between(self, parts: Mapping[str, Cells]) -> tuple[FloatArray | None, FloatArray | None]:
+        found: list[FloatArray | None] = []
+        for name, side in ((self.lower, -np.inf), (self.upper, np.inf)):
+            part = None if name is None else parts.get(name)
+            if part is None:
+                found.append(None)
+                continue
+            numbers, silent = self._end(part)
+            found.append(np.where(silent, side, numbers))
+        return found[0], found[1]
+
+    def _around(self, parts: Mapping[str, Cells]) -> tuple[FloatArray | None, FloatArray | None]:
+        part = parts.get(str(self.center))
+        if part is None:
+            return None, None
+        middle, silent = self.read_numbers(part)
+        width = np.full(len(part), np.inf if isinstance(self.halfwidth, str) else self.halfwidth, np.float64)
+        if self.halfwidth in parts:
+            other = parts[str(self.halfwidth)]
+            width, unknown = self._end(other)
+            self._refuse(other, width < 0, "is a negative width")
+            silent = silent | unknown | (width < 0)
+        return np.where(silent, -np.inf, middle - width), np.where(silent, np.inf, middle + width)
+
+    def _end(self, part: Cells) -> tuple[FloatArray, BoolArray]:
+        """Cells of one end as numbers (infinite ones included), and which of them are missing."""
+        numbers, refused = as_numbers(part)
+        self._refuse(part, refused, "is not a number")
+        return numbers, np.isnan(numbers)
+
+    def _refuse(self, part: Cells, bad: BoolArray, problem: str) -> None:
+        if self.unseen == "error" and bad.any():
+            position = int(bad.argmax())
+            remedy = 'correct the cell, or treat such cells as missing with Bounded(unseen="missing")'
+            raise part.error(position, f"value {show(part.values[position])} {problem}", remedy)
+
+    def _in_order(self, cells: Cells, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The ends; raises an error if no number is between them."""
+        part = cells.parts.get(str(self.lower or self.center), cells)
+        crossed = (lower > upper) | (np.isinf(lower) & (lower == upper))
+        if self.unseen == "error" and crossed.any():
+            position = int(crossed.argmax())
+            ends = f"the lower end {lower[position]:g} and the upper end {upper[position]:g} contain no number"
+            raise part.error(position, ends, "exchange them, or leave the wrong one empty")
+        if self.transform == "log":
+            negative = ~crossed & (upper <= 0)
+            if self.unseen == "error" and negative.any():
+                position = int(negative.argmax())
+                part = cells.parts.get(str(self.upper or self.center), cells)
+                problem = f"the upper end {upper[position]:g} leaves no positive number"
+                raise part.error(position, problem, 'use transform="rank-normal" or None')
+            crossed |= negative
+            lower = np.where(lower <= 0, -np.inf, lower)  # all positive numbers are above
+        return np.where(crossed, -np.inf, lower), np.where(crossed, np.inf, upper)
+
+    def gaps(self, name: str, missing: dict[str, BoolArray], silent: BoolArray) -> dict[str, BoolArray]:
+        """A row is imputed only if it has neither end: a second end would narrow a known interval."""
+        empty = np.logical_and.reduce(list(missing.values()))
+        return dict.fromkeys(missing, empty & silent)
+
+    def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
+        """Both ends equal to the number; for a center, the number itself and width 0."""
+        found = {column: numbers for column in (self.lower, self.upper, self.center) if column is not None}
+        if isinstance(self.halfwidth, str):
+            found[self.halfwidth] = np.where(np.isnan(numbers), np.nan, 0.0)
+        return found
+
+    def describe(self) -> str:
+        if self.center is not None:
+            return self.described(f"a number within {self.halfwidth} of {self.center}")
+        if self.lower is None or self.upper is None:
+            end = f"at least {self.lower}" if self.lower else f"at most {self.upper}"
+            return self.described(f"a number, {end}")
+        return self.described(f"a number from {self.lower} to {self.upper}")

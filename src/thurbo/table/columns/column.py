@@ -1,0 +1,448 @@
+"""§3, the interface of a data type: a column turns cells into inequalities on its sites, and latent values into cells.
+
+A column reads `Cells` and produces a `Block`; `Column` is the interface of all types. NumPy only.
+A new data type is one new module in this folder, and one line in the table of cases of the column tests.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import (
+    Block,
+    BoolArray,
+    Cells,
+    Entries,
+    Family,
+    FloatArray,
+    IntArray,
+    collection,
+    is_label,
+    natural,
+    plain,
+    show,
+    spellings,
+    suggestion,
+)
+
+if TYPE_CHECKING:
+    from thurbo.table.columns.forms.form import Form
+    from thurbo.table.columns.listed import Design
+
+Role = Literal["answer", "id", "weight", "ignored", "pattern"]
+Measure = Literal["nominal", "ordinal", "scale", ""]
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """A data type of a column in the user's table.
+
+    Before `fit` it holds the user's settings; `fit` returns a copy with levels, or location and scale.
+    Columns are immutable and can be converted to and from plain dictionaries (`to_dict`, `column_from_dict`). Values
+    that mean "no answer" are declared with `missing={9: "Don't know", -1: "Refused"}`, or as a list. `Schema` treats
+    them as missing and leaves them in the table, so that `missing_kinds` can count each kind. `recode={"Y": "Yes"}`
+    reads a value as another one; the table itself is not changed.
+    """
+
+    kind: ClassVar[str]
+    patterned: ClassVar[Any] = ()  # the questions of a column that says whether they were answered
+    family: ClassVar[Family]
+    role: ClassVar[Role] = "answer"
+    is_ranking: ClassVar[bool] = False
+    is_one_label: ClassVar[bool] = False  # whether an answer is one of `labels`, and can decide what is asked next
+    registered: ClassVar[dict[str, type[Column]]] = {}  # every kind of column by its name
+    mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
+    words: ClassVar[tuple[str, ...]] = ("missing",)  # settings that are given as {value: text}
+    unseen: Literal["error", "missing"] = field(default="error", kw_only=True)
+    missing: Mapping[Any, str] | Iterable[Any] = field(
+        default=(), kw_only=True
+    )  # stored as pairs, so that the column is immutable
+    recode: Mapping[Any, Any] | tuple[tuple[Any, Any], ...] = field(default=(), kw_only=True)  # stored as pairs
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            Column.registered[cls.kind] = cls
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in (*self.mappings, *self.words, "recode") and isinstance(value, Mapping):
+                value = list(value.items())
+            object.__setattr__(self, item.name, _immutable(value, item.name))
+        if self.unseen not in ("error", "missing"):
+            raise SchemaError(f"unseen={self.unseen!r} is not valid", remedy='use "error" or "missing"')
+        _check_recode(self.recode)
+        for setting in self.words:
+            object.__setattr__(self, setting, _words(getattr(self, setting), setting, getattr(self, "names", ())))
+        self._check()
+        for setting in self.words:
+            object.__setattr__(self, setting, _keyed(getattr(self, setting), self.labels))
+        for value, name in self._kinds:
+            if value in self.labels:
+                problem = f"{show(value)} is one of the labels, and is declared missing ({name})"
+                raise SchemaError(problem, remedy="remove it from one of the two")
+
+    def _check(self) -> None:  # noqa: B027  (most columns have no further checks)
+        """Check the settings when the column is created, not when it is used."""
+
+    def fit(self, cells: Cells, weight: FloatArray | None = None) -> Self:
+        """Learn from cells what encoding needs: levels, or location and scale; weight 2 is two cells, 0 is none."""
+        return self._fit(*cells.counted(weight))
+
+    @abstractmethod
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        """`fit` to cells with positive weights, [row]; None if all weights are one."""
+
+    @abstractmethod
+    def encode(self, cells: Cells) -> Block:
+        """Turn cells into inequalities; raises SchemaError naming row, column, value and remedy."""
+
+    @abstractmethod
+    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """Turn latent values [row, site] into cells [row], given the cuts [site, cut] and scale [site]."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line of text: the meaning of a cell."""
+
+    @property
+    def form(self) -> Form:
+        """The form of answer; it implements what queries, evaluation and reports need."""
+        problem = f"a column of kind {self.kind} is not part of the model ({self.describe()})"
+        raise SchemaError(problem, remedy="use another column")
+
+    @property
+    def has_items(self) -> bool:
+        """Whether its labels are items that `rank` can order."""
+        return False
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether each row has few of its many sites (a list of items), or all rows have the same."""
+        return False
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a cell is a list of comparisons, each with noise of its own."""
+        return False
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether its sites have a learned scale: that of numbers, or a threshold of ties."""
+        return self.family == "measured"
+
+    @property
+    def design(self) -> Design | None:
+        """The attributes of its items as features; None without attributes."""
+        return None
+
+    @property
+    def has_context(self) -> bool:
+        """Whether an answer is choices one after another, of which the earlier ones may change the later ones."""
+        return False
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the items that a row does not name are below those that it names."""
+        return False
+
+    def source_columns(self, name: str) -> tuple[str, ...]:
+        """Columns of the table that hold the answers to this question; none if it is not read."""
+        return (name,)
+
+    def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
+        """Latent values as the columns of the table that `source_columns` names, each in its own coding."""
+        return {name: self.decode(x, cuts, scale)}
+
+    def from_answers(self, answered: Mapping[str, BoolArray], some: BoolArray) -> Block:
+        """The block of a column without cells of its own, derived from which questions are answered."""
+        raise NotImplementedError(f"a column of kind {self.kind} has cells")
+
+    def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
+        """Predicted values of items as cells, in the listed layout: one cell for each of the `n_rows` rows."""
+        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+
+    def given_cells(self, cells: Cells) -> NDArray[Any]:
+        """The cells as the user gave them, in the listed layout: {item: score}, or items from best to worst."""
+        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+
+    def shortened(self, cells: Cells, block: Block, masked: BoolArray) -> NDArray[Any]:
+        """The cells without the tasks of the masked lines."""
+        raise NotImplementedError(f"a column of kind {self.kind} has no tasks")
+
+    def extended(
+        self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Cells with predicted items added, in the listed layout; `utility` is that of the given entries."""
+        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+
+    def gaps(self, name: str, missing: dict[str, BoolArray], silent: BoolArray) -> dict[str, BoolArray]:
+        """Which of the fillable cells are imputed: all; with several columns, those of rows without any answer."""
+        if self.source_columns(name) == (name,):
+            return missing
+        return {source: gone & silent for source, gone in missing.items()}
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The values a cell can take, in order; empty for a measured column. With several sites, one label each."""
+        return ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Display text of each of `labels`."""
+        return tuple(map(str, self.labels))
+
+    @property
+    def answer_labels(self) -> tuple[Any, ...]:
+        """The labels of one answer: `labels`, or the levels of the items of a list."""
+        return self.labels
+
+    @property
+    def is_named(self) -> BoolArray:
+        """Whether each of `labels` is one answer, [label]; a category that joins several answers is not."""
+        return np.ones(len(self.labels), bool)
+
+    @property
+    def answer_texts(self) -> tuple[str, ...]:
+        """Display text of each of `answer_labels`."""
+        return self.texts
+
+    def answers_of(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
+        return natural(self.answer_labels, codes)
+
+    @property
+    def level_numbers(self) -> FloatArray:
+        """A number for each of `answer_labels`: the label itself, or its position from 1."""
+        labels = self.answer_labels
+        if all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in labels):
+            return np.asarray(labels, np.float64)
+        return np.arange(1.0, len(labels) + 1)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether `labels` are in order from lowest to highest; irrelevant for two labels."""
+        return False
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Labels of the sites within the column."""
+        return ("",)
+
+    @property
+    def n_cuts(self) -> int:
+        """Number of learned cuts of each of its sites."""
+        return max(len(self.labels) - 1, 0)
+
+    @property
+    def measure(self) -> Measure:
+        """Measurement level, as stored in SPSS files; empty if no single level applies."""
+        if self.has_order:
+            return "ordinal"
+        if self.family == "measured":
+            return "scale"
+        return "nominal" if self.family == "levels" and self.sites == ("",) else ""
+
+    def linear_units(self) -> tuple[float, float]:
+        """Location and scale of its sites in the user's units, as linear inequalities need them."""
+        return 0.0, 1.0
+
+    def rows(self, cells: Cells) -> NDArray[Any]:
+        """Row labels for messages: [row]; an `Id` column returns its cells."""
+        return cells.rows
+
+    def weights(self, cells: Cells) -> FloatArray:
+        """Row weights: [row]; 1 for every column but `Weight`."""
+        return np.ones(len(cells))
+
+    @property
+    def _kinds(self) -> tuple[tuple[Any, str], ...]:
+        """Values that are declared missing, and their names."""
+        stored: Any = self.missing
+        return stored
+
+    @property
+    def declared_missing(self) -> tuple[tuple[Any, str], ...]:
+        """Values that mean "no answer", each with the name of its kind."""
+        return self._kinds
+
+    @property
+    def _recode(self) -> tuple[tuple[Any, Any], ...]:
+        """Values that are read as another value."""
+        stored: Any = self.recode
+        return stored
+
+    def recoded(self, cells: Cells) -> Cells:
+        """The cells with each value in `recode` read as another value; parts included."""
+        table: dict[Any, Any] = {each: to for value, to in self._recode for each in spellings(value)}
+        if not table:
+            return cells
+        parts = {name: self.recoded(part) for name, part in cells.parts.items()}
+        distinct, which = cells.hashable().factorise()
+        ordered = cells.ordered_levels and tuple(dict.fromkeys(table.get(each, each) for each in cells.ordered_levels))
+        if any(value in table for value in distinct):
+            values = np.full(len(distinct) + 1, None, object)
+            values[:-1] = [table.get(value, value) for value in distinct]
+            return replace(cells, values=values[which], ordered_levels=ordered, parts=parts)
+        return replace(cells, ordered_levels=ordered, parts=parts)
+
+    def interpreted(self, cells: Cells) -> Cells:
+        """The cells after `recode`, with text read in the notation of the column, if it has one."""
+        return cells
+
+    def answered(self, cells: Cells) -> Cells:
+        """The cells as the column reads them: recoded, and declared missing values (or their names) as missing."""
+        return self.interpreted(self._less_missing(self.recoded(cells)))
+
+    def _less_missing(self, cells: Cells) -> Cells:
+        if not self._kinds:
+            return cells
+        gone = {value for value, _ in self._kinds}
+        ordered = cells.ordered_levels and tuple(level for level in cells.ordered_levels if plain(level) not in gone)
+        parts = {name: self._less_missing(part) for name, part in cells.parts.items()}
+        return replace(cells, missing=cells.missing | (self._kind(cells) >= 0), ordered_levels=ordered, parts=parts)
+
+    def with_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Self:
+        """A copy with more values declared missing, except those that are answers or are declared already."""
+        given = list(missing.items()) if isinstance(missing, Mapping) else missing
+        stored = _words(_immutable(given, "missing"), "missing", getattr(self, "names", ()))
+        known = {each for value, _ in self._kinds for each in spellings(value)} | {*self.labels, *map(str, self.labels)}
+        extra = [(value, text) for value, text in stored if not set(spellings(value)) & known]
+        return replace(self, missing=(*self._kinds, *extra)) if extra else self
+
+    def missing_kinds(self, cells: Cells) -> dict[str, int]:
+        """Number of cells with each kind of missing value by its name, and of empty cells ("no answer")."""
+        found = {name: 0 for _, name in self._kinds} | {"no answer": 0}
+        cells = self.recoded(cells)
+        for part in cells.parts.values() if cells.parts else (cells,):
+            kind = self._kind(part)
+            for place, (_, name) in enumerate(self._kinds):
+                found[name] += int((kind == place).sum())
+            found["no answer"] += int(part.missing.sum())
+        return found
+
+    def fillable(self, cells: Cells, kinds: Iterable[str] = ()) -> BoolArray:
+        """Cells that imputation may fill: empty ones, and those with a missing value of one of these kinds: [row]."""
+        chosen = [place for place, (_, name) in enumerate(self._kinds) if name in set(kinds)]
+        return cells.missing | np.isin(self._kind(cells), chosen) if chosen else cells.missing
+
+    def _kind(self, cells: Cells) -> IntArray:
+        """Index of the declared missing value in each cell, given as value or as name: [row], −1 if none."""
+        kind = np.full(len(cells), -1, np.int32)
+        if cells.values.dtype.kind in "biuf":
+            for place, (value, _) in enumerate(self._kinds):
+                for number in spellings(value):
+                    if not isinstance(number, str):
+                        kind[cells.values == number] = place
+        else:
+            labels = {*map(str, self.labels), *self.texts}
+            known: dict[Any, int] = {name: place for place, (_, name) in enumerate(self._kinds) if name not in labels}
+            known |= {each: place for place, (value, _) in enumerate(self._kinds) for each in spellings(value)}
+            values = map(plain, cells.values.tolist())
+            found = (known.get(value, -1) if is_label(value) else -1 for value in values)
+            kind = np.fromiter(found, np.int32, len(cells))
+        return np.where(cells.missing, np.int32(-1), kind)
+
+    @property
+    def learning_settings(self) -> dict[str, Any]:
+        """Training settings of this column, by name; only lists have such settings."""
+        return {}
+
+    def silent(self, n_rows: int) -> Block:
+        """The block of this column for rows without answers."""
+        return Block.silent(n_rows, self.sites, self.n_cuts, self.family)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON/TOML-ready values from which `from_dict` rebuilds the column, including its fitted state."""
+        state: dict[str, Any] = {"kind": self.kind}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.default is MISSING or value != item.default:
+                is_table = item.name in (*self.mappings, *self.words, "recode")
+                pairs = is_table and all(isinstance(key, str) for key, _ in value)
+                state[item.name] = {key: _lists(entry) for key, entry in value} if pairs else _lists(value)
+        return state
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Rebuild a column from the dictionary of `to_dict`."""
+        known = [item.name for item in fields(cls)]
+        settings = {name: value for name, value in state.items() if name != "kind"}
+        for name in settings:
+            if name not in known:
+                remedy = f"{suggestion(name, known)}its settings are {', '.join(known)}"
+                raise SchemaError(f'a column of kind {cls.kind} has no setting "{name}"', remedy=remedy)
+        return cls(**settings)
+
+
+def check_column(name: Any, column: Any) -> None:
+    """Check that an entry of a schema is a name and a column object."""
+    if not isinstance(name, str):
+        raise SchemaError(f"the column name {name!r} is not text", remedy="use text as column names")
+    if isinstance(column, type) and issubclass(column, Column):
+        problem = f"{column.__name__} is a class, not a column object"
+        raise SchemaError(problem, column=name, remedy=f"write {column.__name__}() with parentheses")
+    if not isinstance(column, Column):
+        problem = f"{column!r} is not a column type"
+        raise SchemaError(problem, column=name, remedy="use a column type, for example Continuous()")
+
+
+def _immutable(value: Any, name: str) -> Any:
+    """Lists and arrays as tuples of plain values, so that columns can be compared, hashed and written to files."""
+    if value is None or isinstance(value, (str, np.generic)):
+        return plain(value)
+    if isinstance(value, dict):
+        raise SchemaError(f"{name}={value!r} is a dictionary", remedy="give a list in order")
+    if isinstance(value, (set, frozenset)):
+        value = collection(value)
+    if isinstance(value, Iterable):
+        return tuple(_immutable(entry, name) if isinstance(entry, (list, tuple)) else plain(entry) for entry in value)
+    return plain(value)
+
+
+def _words(value: Any, setting: str, names: Any) -> tuple[tuple[Any, str], ...]:
+    """{value: text} as pairs; a value without text is its own text, or has the name that `names` gives it."""
+    if not isinstance(value, tuple):
+        raise SchemaError(f"{setting}={value!r} is not a list", remedy=f'give {setting}={{9: "Don\'t know"}} or a list')
+    known = dict(names) if setting == "missing" else {}
+    pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, known.get(each, each)) for each in value]
+    for place, (key, text) in enumerate(pairs):
+        if not is_label(key):
+            raise SchemaError(
+                f"{setting} has {show(key)}, which cannot be the value of a cell",
+                remedy="use text, numbers or booleans",
+            )
+        if not is_label(text) or text == "":
+            raise SchemaError(f"{setting} has {show(text)} as the name of {show(key)}", remedy="give a text")
+        if key in [other for other, _ in pairs[:place]]:
+            raise SchemaError(f"{setting} has {show(key)} twice", remedy="name each value once")
+    return tuple((key, str(text)) for key, text in pairs)
+
+
+def _check_recode(pairs: Any) -> None:
+    """Check that `recode` is a dictionary of values that cells can have."""
+    is_pairs = isinstance(pairs, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
+    if not is_pairs or not all(is_label(value) and value != "" for pair in pairs for value in pair):
+        raise SchemaError(f"recode={pairs!r} is not a dictionary of values", remedy='give recode={"Y": "Yes"}')
+    keys = [key for key, _ in pairs]
+    for value, to in pairs:
+        if to in keys and dict(pairs)[to] != to:
+            raise SchemaError(f"recode changes {show(value)} to {show(to)}, and {show(to)} again", remedy="do it once")
+
+
+def _keyed(pairs: tuple[tuple[Any, str], ...], labels: tuple[Any, ...]) -> tuple[tuple[Any, str], ...]:
+    """{value: text} with keys converted to labels: in hand-written files all keys are text."""
+    written = {str(label): label for label in labels}
+    return tuple((key if key in labels else written.get(key, key), text) for key, text in pairs)
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(entry) for entry in value] if isinstance(value, tuple) else value

@@ -1,0 +1,481 @@
+"""§3.1, evidence about a number e: a point, an interval or one end, in standard units z = (T(e) − location) / scale.
+
+Idea: `MeasuredColumn` is the scale that all numbers share; `Continuous` is point evidence, x = z.
+Guarantees that encoding and decoding are inverse to each other within the precision of the column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import Block, BoolArray, Cells, Family, FloatArray, Refused, as_numbers, show
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.forms.form import Form
+from thurbo.table.columns.forms.number import NumberForm, RoundedForm
+from thurbo.table.columns.numbers import (
+    DATES,
+    LARGEST_WHOLE,
+    NOTATIONS,
+    Notation,
+    Precision,
+    amount,
+    check_precision,
+    date_text,
+    frequent_and_even,
+    normal_scores,
+    piecewise_linear,
+    scores_of_rounded,
+    tail_slopes,
+)
+from thurbo.table.columns.statements import Interval, Statement, split
+
+TRANSFORMS = (None, "log", "rank-normal")
+N_BANDS = 8  # of numbers on which other answers have direct effects
+NARROWEST = 1e-3  # narrowest interval in standard units whose ends are distinct in single precision
+
+Transform = Literal["log", "rank-normal"] | None
+
+
+@dataclass(frozen=True)
+class MeasuredColumn(Column):
+    """A cell about one number, after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores).
+
+    `parse` says how a number is written where cells are text: "number" ("about 7", "7 hrs", "1,200"), "percent"
+    ("32 %" is 32), "currency" ("$1.5k"), "decimal-comma" ("1.234,50"), "date" or "date-dmy" (days since 1970-01-01).
+    """
+
+    family: ClassVar[Family] = "measured"
+    transform: Transform = field(default=None, kw_only=True)
+    parse: Notation | None = field(default=None, kw_only=True)
+    location: float | None = field(default=None, kw_only=True)
+    scale: float | None = field(default=None, kw_only=True)
+    knots: tuple[float, ...] = field(default=(), kw_only=True)  # rank-normal: numbers in the user's units ...
+    scores: tuple[float, ...] = field(default=(), kw_only=True)  # ... and the normal score of each
+    decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: set by fit,
+    lowest: float | None = field(default=None, kw_only=True)  # which widens a given range to what was observed
+    highest: float | None = field(default=None, kw_only=True)
+
+    @property
+    def form(self) -> Form:
+        return NumberForm()
+
+    def _check(self) -> None:
+        if self.transform not in TRANSFORMS:
+            raise SchemaError(
+                f"transform={self.transform!r} is not understood", remedy='use None, "log" or "rank-normal"'
+            )
+        if self.parse is not None and self.parse not in NOTATIONS:
+            choices = ", ".join(f'"{notation}"' for notation in NOTATIONS)
+            raise SchemaError(f"parse={self.parse!r} is not understood", remedy=f"use one of {choices}")
+        increasing = all(np.all(np.diff(values) > 0) for values in (self.knots, self.scores))
+        if len(self.knots) != len(self.scores) or not increasing:
+            raise SchemaError("knots and scores are not two increasing lists of one length", remedy="fit the column")
+        if self.scale is not None and not 0 < self.scale < np.inf:
+            raise SchemaError(f"scale={self.scale} is not a positive number", remedy="fit the column")
+        if self.location is not None and not np.isfinite(self.location):
+            raise SchemaError(f"location={self.location} is not a finite number", remedy="fit the column")
+        check_precision(self._precision)
+        self._check_own()
+
+    def _check_own(self) -> None:
+        """Check the settings of one type of column."""
+
+    @property
+    def n_cuts(self) -> int:
+        return 0
+
+    @property
+    def standard(self) -> tuple[float, float]:
+        """Location and scale, once fitted."""
+        if self.location is None or self.scale is None:
+            raise SchemaError(
+                f"{type(self).__name__} is not fitted: its location and scale are not known", remedy="fit it first"
+            )
+        return self.location, self.scale
+
+    def linear_units(self) -> tuple[float, float]:
+        """Location and scale; raises Refused if there is a transform, which does not allow sums in user's units."""
+        if self.transform is not None:
+            problem = f'has transform="{self.transform}", so it cannot be part of a linear inequality'
+            remedy = f"use {type(self).__name__} without transform, or between(...) in its own cell"
+            raise Refused(problem, remedy)
+        return self.standard
+
+    # ---- units
+
+    def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
+        """The column with its map to standard units fitted to intervals (or numbers) in the user's units.
+
+        `weight` says how many answers each of them stands for; None is one each.
+        """
+        known = np.isfinite(lower) | np.isfinite(upper)
+        fitted, own = self, None if weight is None else weight[known]
+        if self.transform == "rank-normal":
+            knots, scores = self._scores(lower[known], upper[known], own)
+            fitted = replace(self, knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
+        if self.transform == "rank-normal" and (lower[known] < upper[known]).any():
+            location, scale = 0.0, 1.0  # scores are standard normal; those of the middles of intervals are not
+        else:
+            location, scale = _location_and_scale(fitted._forward(_middles(lower[known], upper[known])), own)
+        return replace(fitted, location=location, scale=scale, **self._precision.widened(lower, upper)._asdict())
+
+    def _scores(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Knots and scores of "rank-normal"."""
+        return normal_scores(lower, upper, weight)
+
+    @property
+    def _precision(self) -> Precision:
+        return Precision(self.decimals, self.lowest, self.highest)
+
+    def limited(self, numbers: FloatArray) -> NDArray[Any]:
+        """Predicted numbers with the decimals and within the range of the column."""
+        return self._precision.limit(numbers)
+
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """The range that the type of the column gives its numbers, whatever was observed."""
+        return -np.inf, np.inf
+
+    @property
+    def unit(self) -> float:
+        """The distance of neighbouring numbers where a number stands for all that are rounded to it, otherwise 0."""
+        return 0.0
+
+    @property
+    def standard_knots(self) -> FloatArray:
+        """The knots of "rank-normal" in standard units; none with another transform."""
+        location, scale = self.standard
+        return (np.asarray(self.scores, np.float64) - location) / scale
+
+    @property
+    def effect_edges(self) -> FloatArray:
+        """Between bands of about equal shares, in standard units; a frequent rounded number is a band of its own."""
+        location, scale = self.standard
+        if not (self.unit and len(self.scores) > 1):
+            return np.asarray([NormalDist().inv_cdf(k / N_BANDS) for k in range(1, N_BANDS)])
+        return (frequent_and_even(np.asarray(self.scores), N_BANDS) - location) / scale
+
+    def to_standard(self, numbers: FloatArray) -> FloatArray:
+        """Numbers in the user's units as standard units: z = (T(e) − location) / scale."""
+        location, scale = self.standard
+        with np.errstate(over="ignore"):  # a number near the limit of float64 is infinite in small units
+            return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
+
+    def to_user(self, z: FloatArray) -> FloatArray:
+        """Standard units as numbers in the user's units: T⁻¹(location + scale z)."""
+        location, scale = self.standard
+        transformed = location + scale * np.asarray(z, np.float64)
+        if self.transform == "log":
+            with np.errstate(over="ignore"):
+                return np.exp(transformed)
+        if self.transform == "rank-normal":
+            return piecewise_linear(transformed, self.scores, self.knots, tail_slopes(self.knots, self.scores, True))
+        return transformed
+
+    def log_derivative(self, numbers: FloatArray) -> FloatArray:
+        """log |dz/de| at numbers in the user's units."""
+        _, scale = self.standard
+        numbers = np.asarray(numbers, np.float64)
+        if self.transform == "log":
+            return -np.log(numbers) - np.log(scale)
+        if self.transform == "rank-normal":
+            low, high = tail_slopes(self.knots, self.scores)
+            slopes = np.concatenate([[low], np.diff(self.scores) / np.diff(self.knots), [high]])
+            return np.log(slopes[np.searchsorted(self.knots, numbers, side="right")]) - np.log(scale)
+        return np.full(numbers.shape, -np.log(scale))
+
+    def _forward(self, numbers: FloatArray) -> FloatArray:
+        if self.transform == "log":
+            return np.log(numbers)
+        if self.transform == "rank-normal":
+            return piecewise_linear(numbers, self.knots, self.scores, tail_slopes(self.knots, self.scores))
+        return numbers
+
+    # ---- from cells to blocks and back
+
+    def confined(self, lower: FloatArray, upper: FloatArray) -> Block:
+        """Intervals in the user's units [row] as a block: an infinite end is open, equal ends are a point.
+
+        An interval too narrow for single precision is widened; `log_jacobian` corrects its probability for that.
+        """
+        block = self.silent(len(lower))
+        point = (lower == upper) & np.isfinite(lower)
+        for ends, into in ((lower, block.lower), (upper, block.upper)):
+            known = np.isfinite(ends)
+            into[known, 0] = self.to_standard(ends[known])
+        block.point[:, 0] = point
+        block.log_jacobian[point] = self.log_derivative(lower[point])
+        width = np.full(len(lower), np.inf)
+        both = np.isfinite(block.lower[:, 0]) & np.isfinite(block.upper[:, 0]) & ~point
+        width[both] = block.upper[both, 0] - block.lower[both, 0]
+        narrow = width < NARROWEST
+        if narrow.any():
+            low, high = lower[narrow], upper[narrow]
+            middle = (block.lower[narrow, 0] + block.upper[narrow, 0]) / 2
+            block.lower[narrow, 0], block.upper[narrow, 0] = middle - NARROWEST / 2, middle + NARROWEST / 2
+            # By the derivative, since the difference of two nearly equal numbers is inaccurate.
+            block.log_jacobian[narrow] = self.log_derivative(low / 2 + high / 2) + np.log((high - low) / NARROWEST)
+        return block
+
+    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """The number that belongs to x, as a cell."""
+        return self.as_cells(self._numbers(x, scale))
+
+    def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
+        """Numbers in the user's units as cells; days are dates again."""
+        if self.parse not in DATES:
+            return numbers
+        return np.asarray([None if np.isnan(number) else date_text(number) for number in numbers], object)
+
+    def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
+        """Numbers in the user's units as the columns of the table that `source_columns` names."""
+        return {name: self.as_cells(numbers)}
+
+    def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
+        return self.as_columns(name, self._numbers(x, scale))
+
+    def _numbers(self, x: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        return self.limited(self._unlimited(x, scale))
+
+    def _unlimited(self, x: FloatArray, scale: FloatArray) -> FloatArray:
+        return self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
+
+    # ---- reading
+
+    def interpreted(self, cells: Cells) -> Cells:
+        """Text in the notation `parse` as numbers; a text that is not a number stays, so that errors can show it."""
+        parts = {name: self.interpreted(part) for name, part in cells.parts.items()}
+        cells = replace(cells, parts=parts) if parts else cells
+        if self.parse is None or cells.values.dtype.kind in "biuf":
+            return cells
+        if cells.values.dtype.kind == "M":
+            numbers = cells.values.astype("datetime64[ms]").astype(np.float64) / 86_400_000
+            return replace(cells, values=np.where(cells.missing, np.nan, numbers)) if self.parse in DATES else cells
+        distinct, which = cells.factorise()
+        values = np.full(len(distinct) + 1, None, object)
+        values[:-1] = [self._parsed(value) for value in distinct]
+        return replace(cells, values=values[which])
+
+    def _parsed(self, value: Any) -> Any:
+        text = value.isoformat() if hasattr(value, "isoformat") and self.parse in DATES else value
+        number = amount(text, self.parse or "number") if isinstance(text, str) and text not in self.labels else None
+        return value if number is None else number
+
+    def read_ends(self, cells: Cells, position: int, statement: Statement) -> tuple[float, float]:
+        """The ends of a stated interval in the user's units, infinite if open."""
+        try:
+            return self._interval(statement)
+        except Refused as refused:
+            if self.unseen == "missing":
+                return -np.inf, np.inf
+            raise cells.error(position, refused.problem, refused.remedy) from None
+
+    def _interval(self, statement: Statement) -> tuple[float, float]:
+        if not isinstance(statement, Interval):
+            raise Refused(
+                f"{show(statement)} cannot be used in a column of numbers", "use between, at_least or at_most"
+            )
+        if any(isinstance(end, str) for end in (statement.lower, statement.upper)):
+            raise Refused(f"{show(statement)} has text instead of a number", "give numbers")
+        lower = -np.inf if statement.lower is None else float(statement.lower)
+        upper = np.inf if statement.upper is None else float(statement.upper)
+        if self.transform == "log" and upper <= 0:
+            raise Refused(f"{show(statement)} contains no positive number", 'use transform="rank-normal" or None')
+        if self.transform == "log" and lower <= 0:
+            lower = -np.inf  # all positive numbers are above
+        return lower, upper
+
+    def read_numbers(self, cells: Cells, least: float = -np.inf) -> tuple[FloatArray, BoolArray]:
+        """Cells as numbers, and which of them are missing; raises an error at the first cell that is not a number.
+
+        A number up to `least` is censored there, so its logarithm is not needed.
+        """
+        numbers, refused = as_numbers(cells)
+        missing = cells.missing | np.isnan(numbers) & ~refused
+        refused |= np.isinf(numbers) & ~missing
+        if self.transform == "log":
+            refused |= ~missing & ~(numbers > 0) & ~(numbers <= least)
+        if self.unseen == "error" and refused.any():
+            position = int(refused.argmax())
+            raise self.no_number(cells, position, numbers[position])
+        return numbers, missing | refused
+
+    def no_number(self, cells: Cells, position: int, number: float) -> SchemaError:
+        """The error for a cell that cannot be read as a number of this column."""
+        value, kind = cells.values[position], type(self).__name__
+        escape = f'or treat such cells as missing with {kind}(unseen="missing")'
+        if np.isinf(number):
+            return cells.error(position, f"value {show(value)} is infinite", f"correct the cell, {escape}")
+        if np.isnan(number):
+            if cells.values.dtype.kind in "mM" or hasattr(value, "isoformat"):
+                remedy = "convert dates and times to numbers, for example days since the first"
+                return cells.error(position, f"value {show(value)} is a date or time, not a number", remedy)
+            return cells.error(position, f"value {show(value)} is not a number", f"correct the cell, {escape}")
+        return cells.error(
+            position,
+            f'value {show(value)} has no logarithm, and the column is {kind}(transform="log")',
+            f'use transform="rank-normal" or None, {escape}',
+        )
+
+    def described(self, what: str) -> str:
+        """A description with the transform added."""
+        return what if self.transform is None else f"{what}, by its {self.transform} value"
+
+
+def _middles(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Middles of intervals, or their only known end: enough to estimate location and scale."""
+    lower, upper = np.where(np.isfinite(lower), lower, upper), np.where(np.isfinite(upper), upper, lower)
+    return lower / 2 + upper / 2  # halves first: the sum of two large numbers may overflow
+
+
+def _location_and_scale(values: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
+    """Mean and standard deviation, by weight; scale 1 if all numbers are equal."""
+    if len(values) == 0:
+        return 0.0, 1.0
+    if values.min() == values.max():
+        return float(values[0]), 1.0
+    # Relative to the largest number, so that squares neither overflow nor underflow.
+    unit = np.abs(values).max()
+    if weight is None or np.all(weight == weight[0]):
+        location, scale = float(unit * np.mean(values / unit)), float(unit * np.std(values / unit))
+    else:
+        mean = np.average(values / unit, weights=weight)
+        spread = np.sqrt(np.average((values / unit - mean) ** 2, weights=weight))
+        location, scale = float(unit * mean), float(unit * spread)
+    return location, scale if scale > np.finfo(float).tiny else 1.0
+
+
+_SLACK = 1e-6  # in units: an end this close to a recorded number is that number
+
+
+@dataclass(frozen=True)
+class Continuous(MeasuredColumn):
+    """A number e with a normal latent variable, x = (T(e) − location) / scale.
+
+    Parameters
+    ----------
+    transform : {None, "log", "rank-normal"}, default=None
+        T: the identity, the logarithm of positive numbers, or a monotone map to normal scores. Use "log" or
+        "rank-normal" for skewed numbers.
+    location, scale : float, optional
+        Mean and standard deviation of T(e). `fit` sets them.
+    knots, scores : tuple of float, optional
+        Points of the "rank-normal" map. `fit` sets them.
+    rounded : bool, default=False
+        Whether a number stands for all numbers that are rounded to it: with no decimals, 7 is the interval from 6.5 to
+        7.5. With transform="rank-normal", this is for numbers of which some are very frequent, such as a tenth of
+        zeros: these have their share as a probability. `between`, `at_least` and `at_most` include the ends they name.
+    decimals : int, optional
+        Decimals of predicted numbers. `fit` sets them to those of the training cells, unless they are given.
+    lowest, highest : float, optional
+        Range of predicted numbers. `fit` widens it to what was observed.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a finite number, or not positive for "log".
+    missing : dict or list, optional
+        Values that mean "no answer", such as {-1: "Refused"}.
+    parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
+        How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
+        "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+
+    Notes
+    -----
+    A cell is a number, `between`, `at_least` or `at_most` in the user's units.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 40, tb.at_least(60), None]})
+    >>> schema["age"].location
+    40.0
+    """
+
+    kind: ClassVar[str] = "continuous"
+    transform: Transform = None
+    rounded: bool = field(default=False, kw_only=True)
+
+    def _check_own(self) -> None:
+        if not isinstance(self.rounded, bool):
+            raise SchemaError(f"rounded={self.rounded!r} is not understood", remedy="use True or False")
+
+    @property
+    def form(self) -> Form:
+        return RoundedForm() if self.unit else NumberForm()
+
+    @property
+    def unit(self) -> float:
+        return 10.0**-self.decimals if self.rounded and self.decimals is not None else 0.0
+
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        lower, upper = numbers_or_intervals(self, cells)
+        if not self.rounded:
+            return self.learn(lower, upper, weight)
+        known = self._precision.widened(lower, upper)._asdict()
+        own = replace(self, **known)
+        return replace(own.learn(*own._rounded(lower, upper), weight), **known)  # the range is that of the numbers
+
+    def _scores(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        is_one = upper - lower < 1.5 * self.unit  # or an interval between two numbers
+        if not is_one.any():
+            return super()._scores(lower, upper, weight)
+        places = self.decimals or 0
+        numbers = self._nearest((lower + upper)[is_one] / 2, places)
+        counts = None if weight is None else (weight[is_one], weight[~is_one])
+        knots, scores = scores_of_rounded(numbers, self.unit, lower[~is_one], upper[~is_one], counts)
+        return self._nearest(knots, places + 1), scores
+
+    def encode(self, cells: Cells) -> Block:
+        lower, upper = numbers_or_intervals(self, cells)
+        if not self.unit:
+            return self.confined(lower, upper)
+        is_number = (lower == upper) & np.isfinite(lower)
+        block = self.confined(*self._rounded(lower, upper))
+        block.log_jacobian[is_number] -= np.log(self.unit)  # a density in the user's units, as of other numbers
+        return block
+
+    def _rounded(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ends of what is rounded to a recorded number in each cell; logarithms have no lower end at or below zero."""
+        if not self.unit:
+            return lower, upper
+        places, is_number = self.decimals or 0, lower == upper
+        first, last = (self._nearest(ends, places) for ends in (lower, upper))
+        # A number that was not recorded so precisely is rounded; of a statement, numbers outside it are left out.
+        first = np.where(~is_number & (first < lower - _SLACK * self.unit), first + self.unit, first)
+        last = np.where(~is_number & (last > upper + _SLACK * self.unit), last - self.unit, last)
+        none = first > last + 0.5 * self.unit  # no recorded number is inside: the interval stays as it is
+        lower = np.where(none, lower, self._nearest(first - 0.5 * self.unit, places + 1))
+        upper = np.where(none, upper, self._nearest(last + 0.5 * self.unit, places + 1))
+        return np.where(lower <= 0, -np.inf, lower) if self.transform == "log" else lower, upper
+
+    @staticmethod
+    def _nearest(numbers: FloatArray, decimals: int) -> FloatArray:
+        """Numbers with so many decimals: equal ones are equal floats, however they were computed."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(np.abs(numbers) < LARGEST_WHOLE, np.round(numbers, decimals), numbers)
+
+    def is_one_number(self, block: Block) -> BoolArray:
+        """Whether each line is one rounded number, and not a wider interval: [line]."""
+        both = np.isfinite(block.lower[:, 0]) & np.isfinite(block.upper[:, 0])
+        low, high = (np.where(both, end[:, 0], 0.0) for end in (block.lower, block.upper))
+        is_narrow = high - low < 1.5 * NARROWEST  # it was widened for single precision
+        return both & (is_narrow | (np.abs(self.to_user(high) - self.to_user(low) - self.unit) < 0.5 * self.unit))
+
+    def describe(self) -> str:
+        return self.described("a rounded number" if self.rounded else "a number")
+
+
+def numbers_or_intervals(column: MeasuredColumn, cells: Cells, least: float = -np.inf) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper end of each cell in the user's units [row]: equal for a number, infinite if open."""
+    numbers_only, stated = split(cells)
+    numbers, silent = column.read_numbers(numbers_only, least)
+    lower, upper = np.where(silent, -np.inf, numbers), np.where(silent, np.inf, numbers)
+    for position, statement in stated.items():
+        lower[position], upper[position] = column.read_ends(cells, position, statement)
+    return lower, upper

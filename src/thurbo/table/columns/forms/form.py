@@ -1,0 +1,708 @@
+"""The interface of a form, and what all forms share: records, scores of masked answers (§6), baselines, listed items.
+
+Idea: a form answers what queries, evaluation and reports ask of an answer; it gets predictive distributions by `Ask`.
+Guarantees that every type of answer has a log score and a baseline that uses its column alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, stdtrit
+
+from thurbo.errors import ThurboError, check_choice
+from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray, plain
+
+if TYPE_CHECKING:
+    from thurbo.table.columns.column import Column
+    from thurbo.table.columns.forms.number import Distribution
+
+
+Statistic = Literal["auto", "mode", "median", "mean"]
+
+
+class Lines(NamedTuple):
+    """Answers to predict: answer a is that of row `row[a]` at site `site[a]` of the column."""
+
+    row: NDArray[Any]
+    site: NDArray[Any]
+
+
+@runtime_checkable
+class Ask(Protocol):
+    """Predictive distributions of one column's answers, each given all other evidence in its row.
+
+    In the shared layout there is one answer for each row, at a `site` of the column. In the listed layout there is one
+    for each line, at the site of the line.
+    """
+
+    bands_at: FloatArray | None  # ends of the bands in which a number is drawn, in standard units
+
+    @property
+    def lines(self) -> Lines:
+        """Row and site of each answer."""
+
+    def levels(self, n_levels: int, site: int = 0) -> FloatArray:
+        """P(level) of each answer, [answer, level]."""
+
+    def below(self, z: FloatArray) -> FloatArray:
+        """P(· ≤ z) of each answer at each of the given numbers, [answer, number], in standard units."""
+
+    def bands(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
+        """P(lower ≤ z ≤ upper) of each band, if it is one of these: [answer, band]."""
+
+    def number(self) -> Distribution:
+        """The distribution of each answer in standard units."""
+
+    def density(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log density and P(· ≤ z) at one number for each answer, in standard units."""
+
+    def mass(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
+        """P(lower ≤ z ≤ upper) of each answer, in standard units."""
+
+    def largest(self) -> tuple[FloatArray, FloatArray]:
+        """P(label has the largest utility) and mean utilities, [row, label] each."""
+
+    def utility(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the utility of each answer's item, [answer]."""
+
+    def orders(self, tier: IntArray) -> FloatArray:
+        """log P(order) of rows, or of tasks whose lines are the answers: tiers [row, item] → [row]."""
+
+    def above(self, one: int, two: int) -> FloatArray:
+        """P(item above another item) of each row, [row]."""
+
+    def draw_orders(self, first: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Utilities of one draw of each row in which the item `first` is the largest, [row, item]."""
+
+
+@runtime_checkable
+class Trial(Protocol):
+    """One column with some answers masked: the input of its evaluation."""
+
+    name: str
+    is_masked: BoolArray  # [line]
+    weight: FloatArray  # [line] weight of the row of each line
+
+    @property
+    def block(self) -> Block:
+        """The constraints of the column, masked answers included."""
+
+    @property
+    def masked(self) -> NDArray[Any]:
+        """Lines whose answer is masked, [answer]."""
+
+    @property
+    def row(self) -> NDArray[Any]:
+        """Row of each masked answer, [answer]."""
+
+    @property
+    def ask(self) -> Ask:
+        """The predictive distributions of the masked answers."""
+
+    def logistic(self, code: IntArray, n_labels: int) -> FloatArray | None:
+        """P(label) of the masked lines by logistic regression on the other columns, [answer, label]."""
+
+    def ridge(self, target: FloatArray, known: BoolArray) -> Normal | None:
+        """Numbers of the masked lines by ridge regression on the other columns."""
+
+    def boosting(self, code: IntArray, n_labels: int) -> FloatArray | None:
+        """P(label) of the masked lines by gradient boosting on the other columns, [answer, label]."""
+
+    def boosted_numbers(self, target: FloatArray, known: BoolArray) -> Normal | None:
+        """Numbers of the masked lines by gradient boosting on the other columns."""
+
+
+class Start(NamedTuple):
+    """Parameters of a column's sites before training: cuts [site, cut], biases [site] and one scale for all sites."""
+
+    cuts: FloatArray
+    bias: FloatArray
+    scale: float = 1.0
+
+
+class Profile(NamedTuple):
+    """A column as numbers that can be averaged over rows: one per possible answer."""
+
+    answers: tuple[str, ...]
+    values: FloatArray  # [row, answer]; 1 or 0, or a number in standard units; NaN if unknown
+    to_user: Callable[[FloatArray], FloatArray] | None = None  # if they are numbers
+    several: bool = False  # whether more than one of the answers may hold in a row
+
+
+class Answers(NamedTuple):
+    """One question of a table, or the part of it for one label, ready to be averaged in a report."""
+
+    name: str
+    kind: str  # "binary", "ordinal", "continuous", ...
+    labels: tuple[str, ...]  # in order; empty for a number
+    values: FloatArray  # [row] code or number; NaN if missing
+    description: str
+    site: str = ""  # name of its site, if it is not that of the question
+    parts: tuple[Answers, ...] = ()  # one for each label, if each has a site
+    answered: BoolArray | None = None  # [row], if this differs from having a value
+    share_interval: float = 0.0  # share of the answers that are intervals or one-sided
+    has_order: bool = True  # whether the first and last of `labels` are ends
+    exclusive: bool = True  # whether at most one of `parts` is true in a row
+    prefix: str = ""  # text before shares of labels: "first: "
+
+    @property
+    def observed(self) -> BoolArray:
+        return ~np.isnan(self.values)
+
+    @property
+    def share_missing(self) -> float:
+        answered = self.observed if self.answered is None else self.answered
+        return float(np.mean(~answered)) if len(answered) else 0.0
+
+    @property
+    def lines(self) -> tuple[Answers, ...]:
+        """Its parts, or itself if it has none."""
+        return self.parts or (self,)
+
+
+class Certainty(NamedTuple):
+    """How sure predicted values are: their "probability", or the "margin" of numbers, half of a 90 % interval."""
+
+    kind: Literal["probability", "margin"]
+    values: FloatArray  # [answer]
+
+
+def check_statistic(statistic: str) -> None:
+    """Check the name of a summary of a predictive distribution."""
+    check_choice("statistic", statistic, ("auto", "mode", "median", "mean"))
+
+
+class Form(ABC):
+    """A type of answer. Methods take the column, which has the labels, the units and the format of cells."""
+
+    asks_rows: bool = False  # whether `Ask` predicts whole cells with all their sites, not single sites
+    has_options: bool = False  # whether `probabilities` are those of separate yes-no answers
+
+    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+        """P(label | all other evidence in the row), [answer, label]."""
+        raise ThurboError(f"a column of kind {column.kind} has no labels; use predict for its mean or median")
+
+    @abstractmethod
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        """One value per answer: a label, or a number in the user's units."""
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        """Values as the columns of the table that hold the answers, in the shared layout."""
+        return {name: self.values(column, ask, statistic)}
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        """How sure the given predicted values are: the probability of each label, [answer]."""
+        chance, place = self.probabilities(column, ask), {label: at for at, label in enumerate(column.answer_labels)}
+        code = np.asarray([place.get(plain(value), -1) for value in np.asarray(values).tolist()], np.int64)
+        own = np.take_along_axis(chance, np.maximum(code, 0)[:, None], axis=1)[:, 0]
+        return Certainty("probability", np.where(code >= 0, own, np.nan))
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        """Both ends of the central interval of each answer, [answer, 2]."""
+        raise ThurboError(
+            f"a column of kind {column.kind} has no order, so it has no intervals; "
+            "use a number or an ordinal column, or use predict_proba"
+        )
+
+    # ---- the chain rule: answers of a row are scored and drawn one after another
+
+    def n_parts(self, column: Column) -> int:
+        """Number of answers in a cell that are scored and drawn one after another."""
+        return 1
+
+    @abstractmethod
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """log P(what each line says), [line], in the user's units; the lines of `block` are those of `ask`."""
+
+    @abstractmethod
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        """P(outcome) of each answer, [answer, outcome]: a few exclusive outcomes, of which one is drawn first."""
+
+    def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
+        """Ends of the bands of a number, in standard units, which `outcomes` are; None if outcomes are labels."""
+        return None
+
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+        """Outcomes that agree with what each line says, [line, outcome]."""
+        return np.ones(outcomes.shape, bool)
+
+    @abstractmethod
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """One draw of each answer given its outcome, as cells by column of the table; it agrees with `within`."""
+
+    def from_latent(
+        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
+    ) -> NDArray[Any]:
+        """Values of latent x [answer] at sites of a listed column; `cuts` and `scale` are those of all its sites."""
+        raise ThurboError(f"a column of kind {column.kind} has no lists")
+
+    @abstractmethod
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        """Lines whose answer is known exactly enough to score a prediction, [line]."""
+
+    def mask(self, column: Column, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
+        """The lines to mask, given lines that were drawn at random, [line]."""
+        return masked
+
+    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+        """Groups of lines that have to be masked together: [line] the number of its group, −1 if not in `lines`."""
+        return np.where(lines, np.arange(len(lines)), -1)
+
+    @abstractmethod
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        """Scores of the masked answers under the model and the baselines."""
+
+    @abstractmethod
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        """Features for a regression from the `shown` lines: [row, feature], and which rows have any, [row]."""
+
+    @abstractmethod
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        """The answers for a report."""
+
+    @abstractmethod
+    def profile(self, column: Column, block: Block) -> Profile:
+        """The answers as numbers that can be averaged over the rows of a segment."""
+
+    @abstractmethod
+    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+        """Parameters of the independent model, from the observed frequencies; `weight` is [row]."""
+
+    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+        """Shares of the labels in a table, [site, label], one line for all sites of a choice; None without labels.
+
+        Every label has half an answer more than observed; `weight` is [row].
+        """
+        return None
+
+    def shrinkage(self, column: Column, block: Block, weight: FloatArray) -> FloatArray:
+        """How much stronger the weight decay of each site is than that of the model, [site]; `weight` is [row]."""
+        return np.ones(len(block.sites))
+
+    def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
+        """Parameters of this column that are shown to the user: "cuts", or "scales"."""
+        return {}
+
+    def own_units(self, column: Column, low: float, high: float, scale: float) -> str:
+        """The ends of an interval of x in the user's units, as text; empty if there are none."""
+        return ""
+
+
+LEAST_LOG = -700.0  # of a probability: exp of it is still a positive number
+
+
+def log_of(chance: FloatArray) -> FloatArray:
+    """Logarithms of probabilities, finite for 0."""
+    return np.log(np.maximum(chance, np.exp(LEAST_LOG)))
+
+
+def word(label: Any) -> str:
+    """A label as text."""
+    return ("yes" if label else "no") if isinstance(label, bool) else str(label)
+
+
+def line_weight(block: Block, weight: FloatArray) -> FloatArray:
+    """Weights of rows as weights of lines."""
+    return weight if block.entries is None else weight[block.entries.row]
+
+
+LEAST_CHANCE = 1e-12  # smallest probability of the true label, so that log scores are finite
+N_BINS = 10
+LEVEL = 0.95  # of the intervals of differences
+SURPRISING = 2.0  # how much less probable than usual a surprising answer was
+MEASURES = ("accuracy", "log_score", "mae", "smae", "rmse", "calibration_error")
+RIVALS = ("", "_marginal", "_logistic", "_boosting")
+
+ByRival = dict[str, NDArray[Any]]  # the model's under "", the baselines' under "_marginal", "_logistic", "_boosting"
+
+
+class ScoreDifference(NamedTuple):
+    """A mean difference of log scores, model − baseline, its standard error and 95 % interval; None with one row."""
+
+    mean: float
+    error: float | None
+    low: float | None
+    high: float | None
+
+
+class Tested(NamedTuple):
+    """The masked answers of one type, and what the model and each baseline gave for each of them, [answer].
+
+    score       log score: log-probability, or log density in the user's units
+    right       1 if the predicted label is the true one, a half in a tie
+    absolute    absolute error of the median
+    squared     squared error of the mean
+    confidence  probability of the predicted label
+    below       P(number ≤ truth)
+    code        the true label, under ""
+    """
+
+    about: str
+    kind: str
+    answer: str
+    row: IntArray  # of every answer
+    weight: FloatArray  # of every answer
+    score: ByRival
+    right: ByRival
+    absolute: ByRival
+    squared: ByRival
+    confidence: ByRival
+    below: ByRival
+    code: ByRival
+
+    @classmethod
+    def of(
+        cls, about: str, column: Column, answer: str, row: NDArray[Any], weight: FloatArray, **parts: ByRival
+    ) -> Tested:
+        """The same with the parts that apply."""
+        empty: dict[str, ByRival] = {name: {} for name in cls._fields[5:]}
+        return cls(about, column.kind, answer, row, weight, **{**empty, **parts})
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Every measure by every method, None if it does not apply; and the differences to the baselines."""
+        found: dict[str, float] = {}
+        for measure, values in (("accuracy", self.right), ("log_score", self.score), ("mae", self.absolute)):
+            found |= {f"{measure}{rival}": self._mean(each) for rival, each in values.items()}
+        found |= {f"rmse{rival}": float(np.sqrt(self._mean(each))) for rival, each in self.squared.items()}
+        for rival, sure in self.confidence.items():
+            found[f"calibration_error{rival}"] = calibration_of_labels(sure, self.right[rival], self.weight)
+        for rival, below in self.below.items():
+            found[f"calibration_error{rival}"] = calibration_of_numbers(below, self.weight)
+        usual = found.get("mae_marginal")
+        if usual:
+            found |= {f"smae{rival}": found[f"mae{rival}"] / usual for rival in self.absolute}
+        measures = {f"{measure}{rival}": found.get(f"{measure}{rival}") for measure in MEASURES for rival in RIVALS}
+        about = {"column": self.about, "kind": self.kind, "answer": self.answer, "n": len(self.row)}
+        return {**about, **measures, **gains([self])}
+
+    def _mean(self, values: NDArray[Any]) -> float:
+        return float(np.average(values, weights=self.weight))
+
+
+def pooled(tests: Iterable[Tested]) -> list[Tested]:
+    """Tests of the same type of answer as one test, for example those of several folds."""
+    groups: dict[tuple[str, str, str], list[Tested]] = {}
+    for test in tests:
+        groups.setdefault(test[:3], []).append(test)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(group: list[Tested]) -> Tested:
+    row, weight = (np.concatenate([getattr(test, name) for test in group]) for name in ("row", "weight"))
+    parts: list[ByRival] = []
+    for name in Tested._fields[5:]:
+        each: list[ByRival] = [getattr(test, name) for test in group]
+        rivals = [rival for rival in each[0] if all(rival in values for values in each)]
+        parts.append({rival: np.concatenate([values[rival] for values in each]) for rival in rivals})
+    return Tested(*group[0][:3], row, weight, *parts)
+
+
+def gains(tests: list[Tested]) -> dict[str, float | None]:
+    """Mean difference of log scores to each baseline, its standard error and interval; None where there is none."""
+    found: dict[str, float | None] = {}
+    for rival in RIVALS[1:]:
+        known = [test for test in tests if rival in test.score]
+        names = [f"gain{rival}{end}" for end in ("", "_se", "_low", "_high")]
+        found |= dict(zip(names, difference(*_paired(known, rival)) if known else [None] * 4, strict=True))
+    return found
+
+
+def _paired(tests: list[Tested], rival: str) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Difference to a baseline, weight and row of every answer."""
+    gain = np.concatenate([test.score[""] - test.score[rival] for test in tests])
+    return gain, np.concatenate([test.weight for test in tests]), np.concatenate([test.row for test in tests])
+
+
+def difference(value: FloatArray, weight: FloatArray, row: NDArray[Any]) -> ScoreDifference:
+    """Weighted mean of the differences; answers of one row are not independent, so the error is that of rows.
+
+    With r_i the sum of w (value − mean) over row i, the variance is Σ r_i² / (Σ w)² · n / (n − 1); the interval is that
+    of Student's t with n − 1 degrees of freedom, n the number of rows with an answer.
+    """
+    total = weight.sum()
+    mean = float(value @ weight / total)
+    rows, place = np.unique(row[weight > 0], return_inverse=True)
+    n = len(rows)
+    if n < 2:
+        return ScoreDifference(mean, None, None, None)
+    sums = np.bincount(place, (weight * (value - mean))[weight > 0], minlength=n)
+    error = float(np.sqrt((sums @ sums) * n / (n - 1)) / total)
+    reach = float(stdtrit(n - 1, 0.5 + 0.5 * LEVEL)) * error
+    return ScoreDifference(mean, error, mean - reach, mean + reach)
+
+
+def tested_labels(
+    about: str,
+    column: Column,
+    answer: str,
+    code: IntArray,
+    rivals: ByRival,
+    weight: FloatArray,
+    row: NDArray[Any],
+) -> Tested:
+    """Scores of labels: P(label) by each method, [answer, label], against the true codes."""
+    cells, parts = np.arange(len(code)), dict[str, ByRival]()
+    parts["score"] = {rival: np.log(np.maximum(chance[cells, code], LEAST_CHANCE)) for rival, chance in rivals.items()}
+    parts["right"] = {rival: (chance.argmax(axis=1) == code).astype(float) for rival, chance in rivals.items()}
+    parts["confidence"] = {rival: chance.max(axis=1) for rival, chance in rivals.items()}
+    parts["code"] = {"": np.asarray(code)}
+    if column.has_order:
+        parts["absolute"] = {rival: np.abs(median_level(chance) - code) for rival, chance in rivals.items()}
+    return Tested.of(about, column, answer, row, weight, **parts)
+
+
+def median_level(chances: FloatArray) -> NDArray[Any]:
+    """The level at which half of the probability is reached, [row]."""
+    return (np.cumsum(chances, axis=1) < 0.5).sum(axis=1).clip(max=chances.shape[1] - 1)
+
+
+def calibration_bins(tests: Iterable[Tested]) -> list[dict[str, Any]]:
+    """Of all labels in ten bins of confidence: `n` answers, mean `predicted` probability and share `observed`."""
+    known = [test for test in tests if test.confidence]
+    if not known:
+        return []
+    sure, right = (np.concatenate([getattr(test, part)[""] for test in known]) for part in ("confidence", "right"))
+    weight = np.concatenate([test.weight for test in known])
+    which, found = np.minimum((sure * N_BINS).astype(int), N_BINS - 1), []
+    for place in range(N_BINS):
+        own = (which == place) & (weight > 0)
+        if own.any():
+            predicted, observed = (float(np.average(each[own], weights=weight[own])) for each in (sure, right))
+            found.append({"n": int(own.sum()), "predicted": predicted, "observed": observed})
+    return found
+
+
+def surprises(tests: Iterable[Tested], least: int = 3) -> list[dict[str, Any]]:
+    """Labels that were given although they were at most half as probable as usual, the largest share first.
+
+    `n` of `of` answers with this label, given by at least `least` rows.
+    """
+    found = []
+    for test in tests:
+        if test.answer not in ("label", "favourite") or "" not in test.code or "_marginal" not in test.score:
+            continue
+        unlikely = test.score[""] < test.score["_marginal"] - np.log(SURPRISING)
+        for code in np.unique(test.code[""]).tolist():
+            own = test.code[""] == code
+            n, of = int((unlikely & own).sum()), int(own.sum())
+            if n >= least:
+                found.append({"column": test.about, "code": int(code), "n": n, "of": of, "share": n / of})
+    return sorted(found, key=lambda each: -each["share"])
+
+
+def calibration_of_labels(
+    confidence: FloatArray, right: BoolArray | FloatArray, weight: FloatArray | None = None
+) -> float:
+    """Expected calibration error: Σ over ten bins of confidence of share · |mean confidence − share correct|."""
+    weight = np.ones(len(right)) if weight is None else weight
+    which = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    gaps = np.bincount(which, weight * (confidence - right), N_BINS)
+    return float(np.abs(gaps).sum() / weight.sum())
+
+
+def calibration_of_numbers(below: FloatArray, weight: FloatArray | None = None) -> float:
+    """Mean of |share of rows with P(z ≤ truth) up to p − p| over p = 0.1, …, 0.9."""
+    levels = np.arange(1, N_BINS) / N_BINS
+    return float(np.abs(np.average(below[:, None] <= levels, axis=0, weights=weight) - levels).mean())
+
+
+LOG_ROOT_2PI = 0.5 * float(np.log(2 * np.pi))
+PRIOR_ANSWERS = 10.0  # shrinkage of an item's shares to those of all items, in answers
+
+
+class Normal(NamedTuple):
+    """A predicted normal distribution in standard units, one for each row."""
+
+    mean: FloatArray
+    deviation: FloatArray
+
+
+def shares(code: IntArray, n_labels: int, weight: FloatArray | None = None) -> FloatArray:
+    """Share of each label among the answers (code ≥ 0), half an answer added, so that none is zero: [label]."""
+    known = code >= 0
+    count = np.bincount(code[known], None if weight is None else scaled(weight[known]), minlength=n_labels) + 0.5
+    return count / count.sum()
+
+
+def shares_by_item(site: IntArray, code: IntArray, n_sites: int, n_labels: int, weight: FloatArray) -> FloatArray:
+    """Share of each label among each item's answers, shrunk to the shares over all items: [item, label]."""
+    known = code >= 0
+    overall = shares(code, n_labels, weight)
+    counts = np.zeros((n_sites, n_labels))
+    np.add.at(counts, (site[known], code[known]), scaled(weight[known]))
+    counts += PRIOR_ANSWERS * overall
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def scaled(weight: FloatArray) -> FloatArray:
+    """Weights with mean one over the rows with positive weight, so that half an answer is half of an average one."""
+    return weight / weight[weight > 0].mean() if weight.any() else np.ones(len(weight))
+
+
+def spread(z: FloatArray, weight: FloatArray | None = None) -> tuple[float, float]:
+    """Mean and deviation of shown numbers in standard units; 0 and 1 if there are fewer than two."""
+    weight = np.ones(z.shape) if weight is None else scaled(weight)
+    if (weight > 0).sum() < 2:
+        return 0.0, 1.0
+    mean = float(np.average(z, weights=weight))
+    return mean, max(float(np.sqrt(np.average((z - mean) ** 2, weights=weight))), 1e-3)
+
+
+def normal(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """Mean and deviation by maximum likelihood of shown numbers (equal ends) and intervals, in standard units.
+
+    A weak prior (the standard normal) keeps both finite for any data.
+    """
+    point, weight = lower == upper, scaled(weight)
+    mean, deviation = spread(middles(lower, upper), weight)
+    if point.all() or (weight > 0).sum() < 2:
+        return mean, deviation
+    from scipy.optimize import minimize
+
+    def loss(at: FloatArray) -> float:
+        size = max(float(np.exp(at[1])), 1e-3)
+        low, high = (lower - at[0]) / size, (upper - at[0]) / size
+        found = np.where(
+            point, -0.5 * np.where(point, low, 0.0) ** 2 - np.log(size) - LOG_ROOT_2PI, log_between(low, high)
+        )
+        return float(-np.average(found, weights=weight) + 1e-3 * (at @ at) / 2)
+
+    found = minimize(loss, [mean, np.log(deviation)], method="Nelder-Mead").x
+    return float(found[0]), max(float(np.exp(found[1])), 1e-3)
+
+
+def middles(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Middles of intervals, or the only end that is known."""
+    return (np.where(np.isfinite(lower), lower, upper) + np.where(np.isfinite(upper), upper, lower)) / 2
+
+
+def log_between(low: FloatArray, high: FloatArray) -> FloatArray:
+    """log P(low ≤ x ≤ high) of a standard normal, exact in both tails; −∞ if the ends are equal."""
+    low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return log_ndtr(high) + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_ndtr(high), 0.0)))
+
+
+def standing(block: Block) -> FloatArray:
+    """Position of each label in its row's order, from −1 (last) to 1 (first), 0 if it is not compared."""
+    if block.entries is None:
+        top = np.maximum(block.tier.max(axis=1, keepdims=True), 1)
+    else:
+        top = np.ones(block.n_rows, np.int32)
+        np.maximum.at(top, block.entries.row, block.tier[:, 0])
+        top = top[block.entries.row][:, None]
+    return np.where(block.tier >= 0, 2.0 * block.tier / top - 1.0, 0.0)
+
+
+N_FEATURES = 40  # items with a feature of their own in a regression
+N_SHOWN = 12  # items that a report or a segment shows
+DAMPING = 5.0  # shrinkage of an item's mean to that of all items, in answers
+
+
+def most_frequent(block: Block, most: int, lines: BoolArray | None = None) -> IntArray:
+    """Sites in most lists, the most frequent first."""
+    assert block.entries is not None
+    site = block.entries.site if lines is None else block.entries.site[lines]
+    count = np.bincount(site, minlength=len(block.sites))
+    order = np.argsort(-count, kind="stable")[:most]
+    return order[count[order] > 0].astype(np.int32)
+
+
+def by_row(block: Block, values: FloatArray, sites: IntArray, lines: BoolArray | None = None) -> FloatArray:
+    """Values [line] of some sites as a table [row, site], NaN if a row does not list it."""
+    assert block.entries is not None
+    row, site = block.entries.row, block.entries.site
+    place = np.full(len(block.sites), -1)
+    place[sites] = np.arange(len(sites))
+    kept = (place[site] >= 0) & ~np.isnan(values)
+    kept = kept if lines is None else kept & lines
+    found = np.full((block.n_rows, len(sites)), np.nan)
+    found[row[kept], place[site[kept]]] = values[kept]
+    return found
+
+
+def row_means(block: Block, values: FloatArray) -> FloatArray:
+    """Mean of the values [line] of each row, NaN if it has none: [row]."""
+    assert block.entries is not None
+    known = ~np.isnan(values)
+    row = block.entries.row[known]
+    count = np.bincount(row, minlength=block.n_rows)
+    total = np.bincount(row, values[known], minlength=block.n_rows)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def features(block: Block, values: FloatArray, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """Mean and number of a row's values, and the values of the most frequent items: [row, feature], [row]."""
+    known = shown & ~np.isnan(values)
+    assert block.entries is not None
+    if known.any():
+        values = (values - values[known].mean()) / (values[known].std() or 1.0)
+    kept = np.where(known, values, np.nan)
+    mean = np.nan_to_num(row_means(block, kept))
+    count = np.bincount(block.entries.row[known], minlength=block.n_rows)
+    table = by_row(block, kept, most_frequent(block, N_FEATURES, known))
+    parts = [mean[:, None], np.log1p(count)[:, None], np.nan_to_num(table), ~np.isnan(table)]
+    return np.concatenate(parts, axis=1).astype(np.float64), count > 0
+
+
+def shifts(block: Block, level: FloatArray, weight: FloatArray) -> FloatArray:
+    """Difference of each item's mean from that of all items, in standard deviations, shrunk if few answers: [site].
+
+    `level` and `weight` are those of each line.
+    """
+    assert block.entries is not None
+    site, n_sites = block.entries.site, len(block.sites)
+    if not len(site) or not weight.any():
+        return np.zeros(n_sites)
+    n = np.bincount(site, weight, minlength=n_sites)
+    total, typical = np.bincount(site, weight * level, minlength=n_sites), np.average(level, weights=weight)
+    spread = np.sqrt(np.average((level - typical) ** 2, weights=weight)) or 1.0
+    return (total - typical * n) / (n + DAMPING) / spread
+
+
+def pairs_of(row: NDArray[Any], value: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Positions of (better, worse) lines among lines of the same row; `row` is sorted."""
+    better, worse = [], []
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    for begin, end in zip(starts, [*starts[1:], len(row)], strict=True):
+        a, b = np.nonzero(value[begin:end, None] > value[None, begin:end])
+        better.append(a + begin)
+        worse.append(b + begin)
+    if not better:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    return np.concatenate(better), np.concatenate(worse)
+
+
+def in_order(gap: FloatArray) -> FloatArray:
+    """1 where the better item of a pair has the higher value, a half in a tie."""
+    return (gap > 0) + 0.5 * (gap == 0)
+
+
+def test_order(column: Column, trial: Trial, truth: NDArray[Any], values: ByRival) -> list[Tested]:
+    """Accuracy of ranking: of two masked items of one row with different scores, is the better one predicted higher?
+
+    `truth` are the scores of the masked lines, `values` what each method expects, [answer].
+    """
+    entries = trial.block.entries
+    if entries is None:
+        return []
+    better, worse = pairs_of(trial.row, truth)
+    if not len(better):
+        return []
+    right = {rival: in_order(each[better] - each[worse]) for rival, each in values.items()}
+    weight = trial.weight[trial.masked][better]
+    return [Tested.of(f"{trial.name}: pairs", column, "pair", trial.row[better], weight, right=right)]

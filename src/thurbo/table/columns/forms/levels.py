@@ -1,0 +1,346 @@
+"""Levels: an answer is one of a few labels between learned cuts, Eqs (6), (7); options are several yes-no answers.
+
+Used for one question of a table, and for lists of items that are rated by the same levels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
+from thurbo.table.columns.forms import form
+from thurbo.table.columns.forms.form import (
+    Answers,
+    Ask,
+    ByRival,
+    Certainty,
+    Form,
+    Profile,
+    Start,
+    Tested,
+    Trial,
+    check_statistic,
+    line_weight,
+    log_of,
+    median_level,
+    shares,
+    shares_by_item,
+    tested_labels,
+    word,
+)
+
+if TYPE_CHECKING:
+    from thurbo.table.columns.column import Column
+
+WIDER = 1.2  # approximate latent standard deviation of a list's items, in units of the noise
+
+
+class LevelForm(Form):
+    """One of a few labels."""
+
+    def codes(self, column: Column, block: Block) -> IntArray:
+        """The only level that each line allows: [line], −1 if there are several or none."""
+        code = block.code[:, 0]
+        return np.where(block.code_high[:, 0] == code, code, np.asarray(-1, code.dtype))
+
+    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+        return ask.levels(len(column.answer_labels))
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        """The most probable label, the median, or the mean of labels that are numbers (otherwise the median)."""
+        check_statistic(statistic)
+        return label_values(column, self.probabilities(column, ask), statistic)
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        if not column.has_order:
+            return super().interval(column, ask, level)
+        low, high = central_levels(self.probabilities(column, ask), level)
+        return np.stack([column.answers_of(low), column.answers_of(high)], axis=1)
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """log of the sum over the levels that each line allows."""
+        chance = self.outcomes(column, ask, part)
+        return log_of((chance * self._levels_of(block, part, chance.shape[1])).sum(axis=1))
+
+    def _levels_of(self, block: Block, part: int, n_levels: int) -> BoolArray:
+        low, high = block.code[:, part, None], block.code_high[:, part, None]
+        return (low <= np.arange(n_levels)) & (np.arange(n_levels) <= high) | (low < 0)
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        return self.probabilities(column, ask)
+
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+        return self._levels_of(block, 0, outcomes.shape[1])
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        return {name: column.answers_of(outcome)}
+
+    def from_latent(
+        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
+    ) -> NDArray[Any]:
+        own = cuts[site][:, : column.n_cuts]
+        return column.answers_of((x[:, None] > own).sum(axis=1))
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        return self.codes(column, block) >= 0
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        code = self.codes(column, trial.block)
+        rivals = label_rivals(trial, code, self.probabilities(column, trial.ask))
+        rows = trial.masked
+        found = tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows], trial.row)
+        if trial.block.entries is None:
+            return [found]
+        expected = {rival: chance @ np.arange(chance.shape[1]) for rival, chance in rivals.items()}
+        return [found, *form.test_order(column, trial, code[rows], expected)]
+
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        if block.entries is not None:
+            code = self.codes(column, block)
+            return form.features(block, np.where(code >= 0, code, np.nan).astype(float), shown)
+        levels = np.arange(len(column.answer_labels))
+        low, high = block.code[:, :1], block.code_high[:, :1]
+        values = ((low <= levels) & (levels <= high)) / np.maximum(high - low + 1, 1)
+        return values, (low[:, 0] >= 0) & shown
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        code = self.codes(column, block)
+        values = np.where(code >= 0, code, np.nan).astype(float)
+        labels = tuple(map(word, column.answer_texts))
+        if block.entries is None:
+            answered = block.observed[:, 0]
+            order = column.has_order or len(labels) == 2
+            return Answers(name, column.kind, labels, values, column.describe(), answered=answered, has_order=order)
+        return item_answers(column, name, block, values, labels)
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        code = self.codes(column, block)
+        if block.entries is not None:
+            return item_profile(column, block, np.where(code >= 0, code, np.nan).astype(float), column.level_numbers)
+        values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(column.answer_labels)), np.nan)
+        texts = column.answer_texts
+        # With two labels, one indicator is enough.
+        return Profile(texts[1:], values[:, 1:]) if len(texts) == 2 else Profile(texts, values)
+
+    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+        if block.entries is not None:
+            return None
+        known = (block.code >= 0) & (block.code == block.code_high)
+        each = [np.bincount(block.code[own, site], weight[own], block.n_cuts + 1) for site, own in enumerate(known.T)]
+        counts = np.stack(each) + 0.5
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+        if block.entries is None:
+            return Start(starting_cuts(block.code, block.n_cuts, weight), np.zeros(len(block.sites)))
+        own = line_weight(block, weight)
+        known = block.code[:, 0] >= 0
+        code = np.where(known, block.code[:, 0], 0)
+        share = np.bincount(code, own * known, minlength=block.n_cuts + 1) + 0.5
+        cuts = ndtri((np.cumsum(share)[:-1] / share.sum()).clip(1e-6, 1 - 1e-6))
+        shift = form.shifts(block, code.astype(np.float64), own * known)
+        return Start(WIDER * (cuts[None, :] - shift[:, None]), np.zeros(len(block.sites)))
+
+    def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
+        own = cuts[:, : column.n_cuts]
+        return {"cuts": own if column.is_listed else own[0]}
+
+
+class OptionForm(LevelForm):
+    """Any number of options, each selected or not: one binary level for each."""
+
+    asks_rows = True
+    has_options = True
+
+    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+        """P(selected) of each option, [row, option]."""
+        return np.stack([ask.levels(2, site)[:, 1] for site in range(len(column.sites))], axis=1)
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        ticked = self.probabilities(column, ask) > 0.5
+        cuts = np.zeros((len(column.sites), 1))
+        return column.decode(np.where(ticked, 1.0, -1.0), cuts, np.ones(len(column.sites)))
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        """Each option is selected if that is more probable."""
+        check_statistic(statistic)
+        chance = self.probabilities(column, ask)
+        # Distance from the cut orders the options if the table has columns for only some of the selected ones.
+        x = cuts[:, 0] + np.where(chance > 0.5, 1.0, -1.0) * (1.0 + np.abs(chance - 0.5))
+        return column.decode_columns(name, x, cuts, np.ones(len(column.sites)))
+
+    def n_parts(self, column: Column) -> int:
+        return len(column.sites)
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        """P(not selected) and P(selected) of one option."""
+        return ask.levels(2, part)
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """`outcome` says of all options whether they are selected, [row, option]."""
+        cuts = np.zeros((len(column.sites), 1))
+        x = np.where(outcome > 0, 1.0, -1.0) * (1.0 + 0.1 * rng.random(outcome.shape))
+        return column.decode_columns(name, x, cuts, np.ones(len(column.sites)))
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        """The probability of the least certain option."""
+        chance = self.probabilities(column, ask)
+        return Certainty("probability", np.maximum(chance, 1.0 - chance).min(axis=1))
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        return Form.interval(self, column, ask, level)
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        return np.asarray((block.code >= 0).any(axis=1))
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        """Each option of a masked row is an answer."""
+        code, chance = trial.block.code, self.probabilities(column, trial.ask)
+        rows, parts, true, weight, row = trial.masked, [], [], [], []
+        for site in range(len(column.sites)):
+            known = code[rows, site] >= 0
+            both = np.stack([1.0 - chance[:, site], chance[:, site]], axis=1)
+            rivals = label_rivals(trial, code[:, site], both)
+            parts.append({rival: values[known] for rival, values in rivals.items()})
+            true.append(code[rows[known], site])
+            weight.append(trial.weight[rows[known]])
+            row.append(trial.row[known])
+        rivals = {rival: np.concatenate([part[rival] for part in parts]) for rival in parts[0]}
+        flat = (np.concatenate(each) for each in (weight, row))
+        return [tested_labels(trial.name, column, "option", np.concatenate(true), rivals, *flat)]
+
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        return np.where(block.code < 0, 0.5, block.code) - 0.5, (block.code >= 0).any(axis=1) & shown
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        """As a whole the number of selected options, and a yes or no for each option."""
+        said = np.where(block.code >= 0, block.code, np.nan).astype(float)
+        whole = tuple(f"{n} selected" for n in range(len(column.labels) + 1))
+        parts = parts_of(column, name, block, said, ("not selected", "selected"))
+        return Answers(
+            name,
+            column.kind,
+            whole,
+            said.sum(axis=1),
+            column.describe(),
+            parts=parts,
+            answered=block.answered,
+            exclusive=False,
+        )
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        return Profile(column.texts, np.where(block.code >= 0, block.code, np.nan), several=True)
+
+    def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
+        return {"cuts": cuts[:, :1]}
+
+
+def label_values(column: Column, chances: FloatArray, statistic: str) -> NDArray[Any]:
+    """Mode, median, or mean of a label; the mean of labels that are not numbers is their median."""
+    labels = column.answer_labels
+    numeric = all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in labels)
+    if statistic == "mean" and numeric:
+        return chances @ np.asarray(labels, np.float64)
+    codes = chances.argmax(axis=1) if statistic in {"auto", "mode"} else median_level(chances)
+    return column.answers_of(codes)
+
+
+def label_rivals(trial: Trial, code: IntArray, chance: FloatArray) -> ByRival:
+    """P(label) of the masked lines by the model and the baselines, [answer, label]; `code` is that of all lines."""
+    n_labels, entries = chance.shape[1], trial.block.entries
+    shown = np.where(trial.is_masked, np.asarray(-1, code.dtype), code)
+    if entries is None:
+        usual = np.tile(shares(shown, n_labels, trial.weight), (len(trial.masked), 1))
+    else:
+        by_item = shares_by_item(entries.site, shown, len(trial.block.sites), n_labels, trial.weight)
+        usual = by_item[entries.site[trial.masked]]
+    found = {"": chance, "_marginal": usual}
+    regressions = {"_logistic": trial.logistic(shown, n_labels), "_boosting": trial.boosting(shown, n_labels)}
+    return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
+
+
+def central_levels(chances: FloatArray, level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """First and last level [row] of the smallest central range with at least `level` of the probability.
+
+    Central: both tails have the same maximal probability, as large as possible.
+    """
+    below = np.cumsum(chances, axis=1) - chances  # P(lower than this level)
+    above = 1.0 - below - chances  # P(higher)
+    # The range changes only where the limit equals one of the tail probabilities; above a half it would be empty.
+    cuts = np.concatenate([np.zeros((len(chances), 1)), below, above], axis=1)
+    cuts = np.where(cuts < 0.5, cuts, 0.0).clip(min=0.0)
+    tolerance = 1e-9
+    outside_left = below[:, None, :] + chances[:, None, :] <= cuts[:, :, None] + tolerance
+    outside_right = above[:, None, :] + chances[:, None, :] <= cuts[:, :, None] + tolerance
+    inside = ~(outside_left | outside_right)
+    held = (inside * chances[:, None, :]).sum(axis=2)
+    best = np.where(held >= level - tolerance, cuts, -1.0).argmax(axis=1)
+    run = inside[np.arange(len(chances)), best]
+    return run.argmax(axis=1), run.shape[1] - 1 - run[:, ::-1].argmax(axis=1)
+
+
+def starting_cuts(code: IntArray, n_cuts: int, weight: FloatArray) -> FloatArray:
+    """θ_l = Φ⁻¹(share of answers at or below level l), [site, cut]; each level has half an answer added."""
+    counts = np.stack([weight @ (code == level) for level in range(n_cuts + 1)], axis=1) + 0.5
+    share = np.cumsum(counts, axis=1)[:, :n_cuts] / counts.sum(axis=1, keepdims=True)
+    return ndtri(share.clip(1e-6, 1 - 1e-6))
+
+
+def parts_of(column: Column, name: str, block: Block, said: FloatArray, labels: tuple[str, str]) -> tuple[Answers, ...]:
+    """One yes or no for each label of a column with one site per label; `said` is [row, label]."""
+    return tuple(
+        Answers(f"{name}: {word(text)}", column.kind, labels, said[:, place], column.describe(), f"{name}.{site}")
+        for place, (text, site) in enumerate(zip(column.texts, block.sites, strict=True))
+    )
+
+
+def item_answers(column: Column, name: str, block: Block, values: FloatArray, labels: tuple[str, ...]) -> Answers:
+    """A listed column for a report: each row's mean, and its most frequent items one by one."""
+    shown = form.most_frequent(block, form.N_SHOWN)
+    table = form.by_row(block, values, shown)
+    parts = tuple(
+        Answers(
+            f"{name}: {column.texts[site]}",
+            column.kind,
+            labels,
+            table[:, place],
+            column.describe(),
+            f"{name}.{block.sites[site]}",
+        )
+        for place, site in enumerate(shown)
+    )
+    means = form.row_means(block, values)
+    if labels:  # codes of levels as the numbers they stand for
+        means = np.interp(means, np.arange(len(labels)), column.level_numbers)
+    whole = Answers(name, column.kind, (), means, column.describe(), parts=parts, answered=block.answered)
+    return whole._replace(exclusive=False)
+
+
+def item_profile(column: Column, block: Block, values: FloatArray, numbers: FloatArray | None) -> Profile:
+    """A listed column for a segment: each row's mean, and the scores of its most frequent items, as numbers."""
+    shown = form.most_frequent(block, form.N_SHOWN)
+    table = np.concatenate([form.row_means(block, values)[:, None], form.by_row(block, values, shown)], axis=1)
+    names = ("mean score", *(column.texts[site] for site in shown))
+    if numbers is None:
+        return Profile(names, table, getattr(column, "to_user", None), several=True)
+    return Profile(names, table, lambda codes: np.interp(codes, np.arange(len(numbers)), numbers), several=True)

@@ -1,0 +1,507 @@
+"""Numbers: an answer is a point or an interval of a measured scale, §3.1; bands are named intervals.
+
+Idea: a rounded number is the interval of all numbers that are rounded to it.
+Guarantees that probabilities of bands and of rounded numbers sum to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
+
+from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
+from thurbo.table.columns.forms import form
+from thurbo.table.columns.forms.form import (
+    LEAST_CHANCE,
+    Answers,
+    Ask,
+    ByRival,
+    Certainty,
+    Form,
+    Normal,
+    Profile,
+    Start,
+    Tested,
+    Trial,
+    check_statistic,
+    line_weight,
+    log_between,
+    log_of,
+    middles,
+    normal,
+    tested_labels,
+    word,
+)
+from thurbo.table.columns.forms.levels import item_answers, item_profile, label_rivals, label_values
+from thurbo.table.columns.numbers import Precision
+
+Column = Any  # a measured column: it has to_user, limited, declared_range, as_columns and standard
+
+N_BANDS = 16  # into which the numbers of a column are divided when they are drawn
+MARGIN_LEVEL = 0.9  # probability of the interval whose half width says how sure an imputed number is
+LOG_LEAST_DENSITY = -87.0  # about the smallest positive number of float32
+
+Guesses = dict[str, Normal]  # by baseline, of every masked line
+
+
+class Distribution(NamedTuple):
+    """The predicted distribution of each answer in standard units: a grid and P(z ≤ grid)."""
+
+    mean: FloatArray  # [answer]
+    grid: FloatArray  # [point]
+    distribution: FloatArray  # [answer, point]
+
+    def quantile(self, level: float) -> FloatArray:
+        """z with P(z ≤ ·) = level, by interpolation on the grid."""
+        rows = np.arange(len(self.mean))
+        above = np.clip((self.distribution < level).sum(axis=1), 1, len(self.grid) - 1)
+        low, high = self.distribution[rows, above - 1], self.distribution[rows, above]
+        share = np.clip((level - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+        return self.grid[above - 1] + share * (self.grid[above] - self.grid[above - 1])
+
+    def mode(self) -> FloatArray:
+        """The point of highest density: the vertex of a parabola through the three highest steps of the grid."""
+        density = np.diff(self.distribution, axis=1)
+        best = density.argmax(axis=1).clip(1, density.shape[1] - 2)
+        rows = np.arange(len(self.mean))
+        left, top, right = (density[rows, best + step] for step in (-1, 0, 1))
+        bend = left - 2.0 * top + right
+        shift = np.where(bend < 0, 0.5 * (left - right) / np.where(bend < 0, bend, -1.0), 0.0).clip(-1.0, 1.0)
+        width = self.grid[1] - self.grid[0]
+        return 0.5 * (self.grid[best] + self.grid[best + 1]) + shift * width
+
+    def average(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """E[function(z)] by the midpoint rule on the grid."""
+        steps = np.diff(self.distribution, axis=1)
+        return steps @ function(0.5 * (self.grid[1:] + self.grid[:-1])) / steps.sum(axis=1)
+
+
+class Predicted(NamedTuple):
+    """Predictions of numbers: medians and means in the user's units, log densities and P(z ≤ truth)."""
+
+    median: FloatArray
+    mean: FloatArray
+    log_density: FloatArray  # in standard units
+    below: FloatArray
+
+
+class NumberForm(Form):
+    """A number, exactly or within an interval."""
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        """Median, mode or mean in the user's units; "auto" is the median. A mean is not rounded."""
+        check_statistic(statistic)
+        found = ask.number()
+        if statistic == "mean":
+            return found.average(column.to_user)
+        return column.limited(column.to_user(found.mode() if statistic == "mode" else found.quantile(0.5)))
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        return column.as_columns(name, self.values(column, ask, statistic))
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        found, tail = ask.number(), 0.5 * (1.0 - level)
+        ends = np.stack([column.to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
+        return np.clip(ends, *column.declared_range)
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        """Half of the width of the 90 % interval, in the user's units."""
+        ends = self.interval(column, ask, MARGIN_LEVEL)
+        return Certainty("margin", 0.5 * (ends[:, 1] - ends[:, 0]))
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """The log density of a number, or the log-probability of an interval."""
+        lower, upper, point = block.lower[:, 0], block.upper[:, 0], block.point[:, 0]
+        found = np.zeros(len(lower))
+        if point.any():
+            found = np.where(point, ask.density(np.where(point, lower, 0.0))[0], 0.0)
+        if not point.all():
+            ends = np.where(point, -1.0, lower), np.where(point, 1.0, upper)
+            found = np.where(point, found, log_of(ask.mass(*ends)))
+        return found + block.log_jacobian
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        """P(number is in each of some bands), which have equal shares over all answers."""
+        found = self._spread(column, ask)
+        return np.diff(self._below(found, self._edges(found, ask)), axis=1)
+
+    def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
+        return self._edges(self._spread(column, ask), ask)
+
+    def _spread(self, column: Column, ask: Ask) -> Distribution:
+        return ask.number()
+
+    def _edges(self, found: Distribution, ask: Ask) -> FloatArray:
+        """Ends of the bands in standard units, the first and last of them beyond all numbers."""
+        if ask.bands_at is not None:
+            return ask.bands_at
+        overall = found.distribution.mean(axis=0)
+        inner = np.interp(np.arange(1, N_BANDS) / N_BANDS, overall, found.grid)
+        return np.concatenate([found.grid[:1], inner, found.grid[-1:]])
+
+    def _below(self, found: Distribution, z: FloatArray) -> FloatArray:
+        """P(· ≤ z), [answer, number]; 0 and 1 at the ends of the grid."""
+        below = np.stack([np.interp(z, found.grid, own) for own in found.distribution])
+        below[:, 0], below[:, -1] = 0.0, 1.0
+        return below
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """By the inverse of the distribution inside the band, or inside the interval that `within` says."""
+        found, rows = self._spread(column, ask), np.arange(len(outcome))
+        below = self._below(found, self._edges(found, ask))
+        low, high = below[rows, outcome], below[rows, outcome + 1]
+        if within is not None:
+            ends = np.stack([within.lower[:, 0], within.upper[:, 0]]).clip(found.grid[0], found.grid[-1])
+            low, high = (
+                np.asarray([np.interp(z, found.grid, own) for z, own in zip(side, found.distribution, strict=True)])
+                for side in ends
+            )
+        level = low + (high - low) * rng.random(len(rows))
+        z = np.asarray([np.interp(at, own, found.grid) for at, own in zip(level, found.distribution, strict=True)])
+        if within is not None:
+            z = np.clip(z, within.lower[:, 0], within.upper[:, 0])
+        numbers = column.limited(column.to_user(z))
+        return {name: numbers} if column.is_listed else column.as_columns(name, numbers)
+
+    def from_latent(
+        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
+    ) -> NDArray[Any]:
+        return column.limited(column.to_user(x * scale[site]))
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        return block.observed[:, 0]
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        """The scores of masked numbers and of masked intervals, if there are any."""
+        guesses, is_point = self._baselines(column, trial), trial.block.point[trial.masked, 0]
+        points, intervals = is_point.any(), not is_point.all()
+        found = []
+        if points:
+            found.append(self._of_points(column, trial, np.flatnonzero(is_point), guesses))
+        if intervals:
+            found.append(self._of_intervals(column, trial, np.flatnonzero(~is_point), guesses))
+        if trial.block.entries is not None and not intervals:
+            expected = {"": trial.ask.utility()[0], "_marginal": guesses["_marginal"].mean}
+            found += form.test_order(column, trial, trial.block.lower[trial.masked, 0], expected)
+        return found
+
+    def _baselines(self, column: Column, trial: Trial) -> Guesses:
+        block, rows = trial.block, trial.masked
+        lower, upper = block.lower[:, 0], block.upper[:, 0]
+        shown = block.observed[:, 0] & ~trial.is_masked
+        mean, deviation = normal(lower[shown], upper[shown], trial.weight[shown])
+        centre = np.full(len(rows), mean)
+        if block.entries is not None:  # use the mean of each item
+            level = np.where(shown, middles(np.where(shown, lower, 0.0), np.where(shown, upper, 0.0)), 0.0)
+            centre = mean + deviation * form.shifts(block, level, trial.weight * shown)[block.entries.site[rows]]
+        found = {"_marginal": Normal(centre, np.full(len(rows), deviation))}
+        known = shown & np.isfinite(lower) & np.isfinite(upper)
+        target = np.zeros(len(known))
+        target[known] = self._middle(column, block)[0][known]
+        regressions = {"_logistic": trial.ridge(target, known), "_boosting": trial.boosted_numbers(target, known)}
+        return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
+
+    def _of_points(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+        block, rows = trial.block, trial.masked[which]
+        z = block.lower[trial.masked, 0]
+        finite = np.where(np.isfinite(z), z, 0.0)
+        log_density, below = trial.ask.density(finite)
+        spread = trial.ask.number()
+        model = Predicted(column.to_user(spread.quantile(0.5)), spread.average(column.to_user), log_density, below)
+        found = {"": Predicted(*(each[which] for each in model))}
+        for rival, guess in guesses.items():
+            found[rival] = _by_normal(column, Normal(*(each[which] for each in guess)), z[which])
+        truth = column.to_user(z[which])
+        parts: dict[str, ByRival] = {
+            "score": {rival: each.log_density + block.log_jacobian[rows] for rival, each in found.items()},
+            "absolute": {rival: np.abs(each.median - truth) for rival, each in found.items()},
+            "squared": {rival: (each.mean - truth) ** 2 for rival, each in found.items()},
+            "below": {rival: each.below for rival, each in found.items()},
+        }
+        return Tested.of(trial.name, column, "number", trial.row[which], trial.weight[rows], **parts)
+
+    def _of_intervals(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+        """log P(lower ≤ number ≤ upper), either of which may be infinite."""
+        block, rows = trial.block, trial.masked[which]
+        lower, upper = block.lower[trial.masked, 0], block.upper[trial.masked, 0]
+        chances = {"": trial.ask.mass(lower, upper)[which]}
+        for rival, guess in guesses.items():
+            ends = ((end - guess.mean) / guess.deviation for end in (lower, upper))
+            chances[rival] = np.exp(log_between(*ends))[which]
+        # The Jacobian is that of intervals which were widened for single precision.
+        scores = {
+            rival: np.log(np.maximum(each, LEAST_CHANCE)) + block.log_jacobian[rows] for rival, each in chances.items()
+        }
+        about, row, weight = f"{trial.name}: intervals", trial.row[which], trial.weight[rows]
+        return Tested.of(about, column, "interval", row, weight, score=scores)
+
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        middle, says = self._middle(column, block)
+        if block.entries is not None:
+            return form.features(block, np.where(says, middle, np.nan), shown)
+        return middle[:, None], says & shown
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        """A number in the user's units; the middle of an interval, or its known end."""
+        low, high = block.lower[:, 0], block.upper[:, 0]
+        answered = np.isfinite(low) | np.isfinite(high)
+
+        def user(z: FloatArray) -> FloatArray:
+            # Standard units at scale one decode to the user's own.
+            return np.asarray(column.to_user(np.where(np.isfinite(z), z, 0.0)), float)
+
+        lower, upper = user(low), user(high)
+        values = np.select([np.isinf(low), np.isinf(high)], [upper, lower], (lower + upper) / 2)
+        values = np.where(answered, values, np.nan)
+        if block.entries is not None:
+            return item_answers(column, name, block, values, ())
+        n_answered = int(answered.sum())
+        share = 1 - float(block.point[:, 0].sum()) / n_answered if n_answered else 0.0
+        return Answers(name, column.kind, (), values, column.describe(), answered=answered, share_interval=share)
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        middle, says = self._middle(column, block)
+        values = np.where(says, middle, np.nan)
+        if block.entries is not None:
+            return item_profile(column, block, values, None)
+        return Profile(("",), values[:, None], column.to_user)
+
+    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+        n_sites = len(block.sites)
+        if block.entries is None:
+            return Start(np.zeros((n_sites, 0)), np.zeros(n_sites))
+        middle, says = self._middle(column, block)
+        shift = form.shifts(block, np.where(says, middle, 0.0), line_weight(block, weight) * says)
+        return Start(np.zeros((n_sites, 0)), shift)
+
+    def _middle(self, column: Column, block: Block) -> tuple[FloatArray, BoolArray]:
+        """Middle of each line's interval, or its one known end, and whether there is any: [line] each."""
+        ends = np.stack([block.lower[:, 0], block.upper[:, 0]])
+        finite = np.isfinite(ends)
+        middle = np.where(finite, ends, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+        return middle, np.asarray(finite.any(axis=0))
+
+    def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
+        location, unit = column.standard
+        return {"scales": (location, unit * float(scale[0]))}
+
+    def own_units(self, column: Column, low: float, high: float, scale: float) -> str:
+        ends = column.to_user(np.array([low, high]) * scale)
+        return f"{ends[0]:.6g}" if low == high else f"{ends[0]:.6g} to {ends[1]:.6g}"
+
+
+class BandForm(NumberForm):
+    """A number that is known by its band: predicted and scored as one of the bands."""
+
+    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+        return ask.bands(*column.standard_edges)
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """The log-probability of a band; of a number or an interval, that of a number."""
+        code = column.codes(block)
+        if (code >= 0).all():
+            return log_of(np.take_along_axis(self.probabilities(column, ask), code[:, None], axis=1)[:, 0])
+        chance = self.probabilities(column, ask)[np.arange(len(code)), np.maximum(code, 0)]
+        return np.where(code >= 0, log_of(chance), super().log_prob(column, ask, block, part))
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        return self.probabilities(column, ask)
+
+    def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
+        return None
+
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+        lower, upper = column.standard_edges
+        inside = (np.asarray(upper) > block.lower[:, :1]) & (np.asarray(lower) < block.upper[:, :1])
+        return inside | ~inside.any(axis=1, keepdims=True)
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        return {name: column.answers_of(outcome)}
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        if statistic in {"auto", "mode"}:
+            return {name: label_values(column, self.probabilities(column, ask), statistic)}
+        return super().cells(column, name, ask, statistic, cuts)
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        return Form.certainty(self, column, ask, values)
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        """Cells with a single band, or with a number inside it."""
+        return column.codes(block) >= 0
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        code, rows = column.codes(trial.block), trial.masked
+        rivals = label_rivals(trial, code, self.probabilities(column, trial.ask))
+        return [tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows], trial.row)]
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        """Bands by name, which is more informative than a middle."""
+        code, labels = column.codes(block), tuple(map(word, column.texts))
+        values = np.where(code >= 0, code, np.nan).astype(float)
+        return Answers(name, column.kind, labels, values, column.describe(), answered=block.observed[:, 0])
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        code = column.codes(block)
+        values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(column.labels)), np.nan)
+        return Profile(column.texts[1:], values[:, 1:]) if len(column.labels) == 2 else Profile(column.texts, values)
+
+
+def _by_normal(column: Column, guess: Normal, z: FloatArray) -> Predicted:
+    """Predictions of a normal distribution in standard units."""
+    distance = (z - guess.mean) / guess.deviation
+    log_density = -0.5 * distance**2 - np.log(guess.deviation) - 0.5 * np.log(2 * np.pi)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+    spread = column.to_user(guess.mean[:, None] + guess.deviation[:, None] * nodes)
+    return Predicted(
+        column.to_user(guess.mean),
+        spread @ (weights / weights.sum()),
+        np.maximum(log_density, LOG_LEAST_DENSITY),
+        np.exp(log_ndtr(distance)),
+    )
+
+
+SMALL = 1e-6  # a relative difference of ends that single precision makes
+REACH, GRID_POINTS = 5.0, 401  # deviations, and points of a grid for the baselines
+
+
+class RoundedForm(NumberForm):
+    """A number that stands for all numbers that are rounded to it."""
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        check_statistic(statistic)
+        found, recorded = _spread(column, ask), _recorded(column)
+        if statistic == "mean":
+            return found.average(recorded)
+        if statistic == "mode":
+            return column.limited(_most_probable(found, recorded))
+        return column.limited(column.to_user(found.quantile(0.5)))
+
+    def _spread(self, column: Column, ask: Ask) -> Distribution:
+        return _spread(column, ask)
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        found, tail, recorded = _spread(column, ask), 0.5 * (1.0 - level), _recorded(column)
+        return np.stack([recorded(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        """The scores of masked numbers, and of masked statements such as `at_least`, if there are any."""
+        guesses, is_number = self._baselines(column, trial), column.is_one_number(trial.block)[trial.masked]
+        found = []
+        if is_number.any():
+            found.append(self._of_numbers(column, trial, np.flatnonzero(is_number), guesses))
+        if not is_number.all():
+            found.append(self._of_intervals(column, trial, np.flatnonzero(~is_number), guesses))
+        return found
+
+    def _of_numbers(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+        block, rows, recorded = trial.block, trial.masked[which], _recorded(column)
+        lower, upper = (np.where(np.isfinite(end), end, 0.0) for end in _ends(block, trial.masked))
+        spread, chance = _spread(column, trial.ask), trial.ask.mass(lower, upper)
+        below = {"": trial.ask.density(lower)[1]}
+        log_p = {"": np.log(np.maximum(chance, np.exp(LOG_LEAST_DENSITY)))}
+        median, mean = {"": spread.quantile(0.5)}, {"": spread.average(recorded)}
+        for rival, guess in guesses.items():
+            low, high = ((end - guess.mean) / guess.deviation for end in (lower, upper))
+            below[rival], log_p[rival] = np.exp(log_ndtr(low)), np.maximum(log_between(low, high), LOG_LEAST_DENSITY)
+            median[rival], mean[rival] = guess.mean, _normal(column, guess).average(recorded)
+        truth = _as_written(column, self._middle(column, block)[0][rows])
+        # A uniform number inside the jump of the distribution, so that a right model has uniform values.
+        inside = np.random.RandomState(0).random_sample(len(lower))
+        parts: dict[str, ByRival] = {
+            "score": {rival: each[which] + block.log_jacobian[rows] for rival, each in log_p.items()},
+            "absolute": {rival: np.abs(recorded(each[which]) - truth) for rival, each in median.items()},
+            "squared": {rival: (each[which] - truth) ** 2 for rival, each in mean.items()},
+            "below": {rival: (each + inside * np.exp(log_p[rival]))[which] for rival, each in below.items()},
+        }
+        return Tested.of(trial.name, column, "number", trial.row[which], trial.weight[rows], **parts)
+
+    def _middle(self, column: Column, block: Block) -> tuple[FloatArray, BoolArray]:
+        """Mean of the normal scores inside each interval, since one end of a frequent number can be far off."""
+        middle, says = super()._middle(column, block)
+        if column.transform != "rank-normal":
+            return middle, says
+        lower, upper = _ends(block, np.arange(len(middle)))
+        both = np.isfinite(lower) & np.isfinite(upper) & (upper > lower)
+        low, high = np.where(both, lower, -1.0), np.where(both, upper, 1.0)
+        inside = (_bell(low) - _bell(high)) / np.maximum(np.exp(log_between(low, high)), 1e-300)
+        margin = SMALL * (high - low)  # not an end, which belongs to a neighbour too
+        return np.where(both & (upper - lower > SMALL), inside.clip(low + margin, high - margin), middle), says
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        found = super().answers(column, name, block)
+        is_number, answered = column.is_one_number(block), found.answered
+        n_answered = int(np.asarray(answered).sum())
+        numbers = _as_written(column, np.where(is_number, self._middle(column, block)[0], 0.0))
+        share = 1 - float(is_number.sum()) / n_answered if n_answered else 0.0
+        return found._replace(values=np.where(is_number, numbers, found.values), share_interval=share)
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        return super().profile(column, block)._replace(to_user=_recorded(column))
+
+
+def _ends(block: Block, lines: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    return block.lower[lines, 0], block.upper[lines, 0]
+
+
+def _recorded(column: Column) -> Callable[[FloatArray], FloatArray]:
+    """Standard units as numbers that can be recorded."""
+    return lambda z: np.asarray(column.limited(column.to_user(z)), np.float64)
+
+
+def _most_probable(found: Distribution, recorded: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """The number with the largest probability, by the steps of the distribution on its grid."""
+    steps = np.diff(found.distribution, axis=1)
+    numbers, which = np.unique(recorded(0.5 * (found.grid[1:] + found.grid[:-1])), return_inverse=True)
+    first = np.flatnonzero(np.diff(which, prepend=-1))  # the map is increasing: equal numbers are neighbours
+    return numbers[np.add.reduceat(steps, first, axis=1).argmax(axis=1)]
+
+
+def _spread(column: Column, ask: Ask) -> Distribution:
+    """The predicted distribution on a grid with the ends of frequent numbers, between which predictions jump."""
+    found = ask.number()
+    knots = column.standard_knots
+    knots = knots[(knots > found.grid[0]) & (knots < found.grid[-1])]
+    if not len(knots):
+        return found
+    place = np.searchsorted(found.grid, knots)
+    every = np.insert(found.distribution, place, ask.below(knots), axis=1)
+    np.maximum.accumulate(every, axis=1, out=every)
+    return found._replace(grid=np.insert(found.grid, place, knots), distribution=every)
+
+
+def _normal(column: Column, guess: Normal) -> Distribution:
+    """A normal distribution in standard units for each line, on such a grid."""
+    low, high = (guess.mean + REACH * guess.deviation * side for side in (-1, 1))
+    grid = np.sort(np.concatenate([np.linspace(low.min(), high.max(), GRID_POINTS), column.standard_knots]))
+    return Distribution(guess.mean, grid, ndtr((grid - guess.mean[:, None]) / guess.deviation[:, None]))
+
+
+def _as_written(column: Column, z: FloatArray) -> FloatArray:
+    """Standard units as recorded numbers, also those outside of the range of the training table."""
+    numbers = np.asarray(column.to_user(z), np.float64)
+    return np.asarray(Precision(column.decimals).limit(numbers), np.float64)
+
+
+def _bell(z: FloatArray) -> FloatArray:
+    return np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)

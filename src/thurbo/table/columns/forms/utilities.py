@@ -1,0 +1,586 @@
+"""Utilities: an answer compares sites, §3.2: a choice of one label, an order with ties, or a task.
+
+Idea: choices and orders compare the sites of their row; a task orders the items that it shows, with noise of its own.
+Guarantees that probabilities of labels sum to one, and that an order is written back as it was read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, log_ndtr, ndtri
+
+from thurbo.table.columns.cells import Block, BoolArray, Entries, FloatArray, IntArray
+from thurbo.table.columns.forms import form
+from thurbo.table.columns.forms.form import (
+    LEAST_CHANCE,
+    Answers,
+    Ask,
+    Certainty,
+    Form,
+    Profile,
+    Start,
+    Tested,
+    Trial,
+    check_statistic,
+    line_weight,
+    log_of,
+    standing,
+    tested_labels,
+    word,
+)
+from thurbo.table.columns.forms.levels import item_answers, item_profile, label_rivals, label_values, parts_of
+
+if TYPE_CHECKING:
+    from thurbo.table.columns.column import Column
+
+
+COMMON_SHARE, MOST_SHRINKAGE = 0.5, 50.0  # of the answers that a label has
+MOST_DRAWS = 50  # of orders, until they agree with what is known
+MOST_PAIRS = 20_000  # maximum of shown pairs to fit the slope of the baseline
+
+
+class ChoiceForm(Form):
+    """One label is preferred to all others: the largest utility."""
+
+    asks_rows = True
+    part_labels = ("not chosen", "chosen")
+    prefix = ""
+
+    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+        """P(label is preferred to all others), [row, label]."""
+        return ask.largest()[0]
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        check_statistic(statistic)
+        return label_values(column, self.probabilities(column, ask) * column.is_named, statistic)
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        check_statistic(statistic)
+        chance = self.probabilities(column, ask)
+        if column.has_order:
+            return {name: label_values(column, chance * column.is_named, statistic)}
+        return column.decode_columns(name, chance, cuts, np.ones(len(column.sites)))
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        if not column.has_order:
+            return super().interval(column, ask, level)
+        from thurbo.table.columns.forms.levels import central_levels
+
+        low, high = central_levels(self.probabilities(column, ask), level)
+        return np.stack([column.answers_of(low), column.answers_of(high)], axis=1)
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """log P(the label), of one of several their sum; of other orders the log-probability of the order."""
+        chance, which = ask.largest()[0], favourite(block)
+        own = np.where(block.one_of[:, None], block.tier == 1, which[:, None] == np.arange(chance.shape[1]))
+        found = log_of((chance * own).sum(axis=1))
+        other = ~block.one_of & (which < 0)
+        return np.where(other, ask.orders(block.tier), found) if other.any() else found
+
+    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+        return ask.largest()[0]
+
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+        """Labels that no other one is stated to be above."""
+        return (block.tier < 0) | (block.tier == block.tier.max(axis=1, keepdims=True))
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        if column.has_order:
+            return {name: column.answers_of(outcome)}
+        chosen = (outcome[:, None] == np.arange(len(column.sites))).astype(np.float64)
+        return column.decode_columns(name, chosen, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        return favourite(block) >= 0
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        return _test_favourite(column, trial, trial.name, "label", trial.ask.largest()[0])
+
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        return standing(block), block.takes_part.any(axis=1) & shown
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        """As a whole the preferred label, and a yes or no for each label."""
+        is_best = best(block)
+        which = np.where((is_best == 1).any(axis=1), (is_best == 1).argmax(axis=1), np.nan).astype(float)
+        return Answers(
+            name,
+            column.kind,
+            tuple(map(word, column.texts)),
+            which,
+            column.describe(),
+            parts=parts_of(column, name, block, is_best, self.part_labels),
+            answered=block.answered,
+            has_order=column.has_order,
+            prefix=self.prefix,
+        )
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        return Profile(column.texts, best(block))
+
+    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+        return Start(np.zeros((len(block.sites), 0)), starting_utilities(block.tier, weight))
+
+    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+        which = favourite(block)
+        counts = np.bincount(which[which >= 0], weight[which >= 0], len(block.sites)) + 0.5
+        return counts[None, :] / counts.sum()
+
+    def shrinkage(self, column: Column, block: Block, weight: FloatArray) -> FloatArray:
+        """In inverse proportion to the share of a label, if that is below a half: few answers are about a rare one."""
+        known = weight * (block.tier >= 0).any(axis=1)
+        share = known @ (block.tier > 0) / max(float(known.sum()), 1e-12)
+        return np.clip(COMMON_SHARE / np.maximum(share, 1e-12), 1.0, MOST_SHRINKAGE)
+
+
+class OrderForm(ChoiceForm):
+    """Items from best to worst, ties allowed."""
+
+    part_labels = ("not first", "first")
+    prefix = "first: "
+
+    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+        """P(item is the best of all), [row, item]."""
+        return ask.largest()[0]
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        """Utilities of items in the listed layout; the order of all items otherwise."""
+        if column.is_listed:
+            return ask.utility()[0]
+        mean = ask.largest()[1]
+        return column.decode(mean, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
+
+    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        check_statistic(statistic)
+        return column.decode_columns(name, ask.largest()[1], cuts, np.ones(len(column.sites)))
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        return ask.orders(block.tier)
+
+    def drawn(
+        self,
+        column: Column,
+        name: str,
+        ask: Ask,
+        outcome: NDArray[Any],
+        rng: np.random.Generator,
+        within: Block | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """The first item is given; utilities of all items are drawn until they agree with `within`."""
+        x = ask.draw_orders(outcome, rng)
+        for _ in range(MOST_DRAWS if within is not None else 0):
+            assert within is not None
+            wrong = ~_agrees(x, within.tier)
+            if not wrong.any():
+                break
+            x = np.where(wrong[:, None], ask.draw_orders(outcome, rng), x)
+        if within is not None:
+            x = np.where(_agrees(x, within.tier)[:, None], x, _reordered(x, within.tier))
+        return column.decode_columns(name, x, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
+
+    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+        """The probability that the first item is the best."""
+        chance, mean = ask.largest()
+        return Certainty("probability", np.take_along_axis(chance, mean.argmax(axis=1)[:, None], axis=1)[:, 0])
+
+    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+        """In the listed layout, an interval of the utility of each item: mean ± z standard deviations."""
+        if not column.is_listed:
+            return Form.interval(self, column, ask, level)
+        mean, deviation = ask.utility()
+        reach = ndtri(0.5 + 0.5 * level) * deviation
+        return np.stack([mean - reach, mean + reach], axis=1)
+
+    def from_latent(
+        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
+    ) -> NDArray[Any]:
+        return x
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        if block.entries is None:
+            return ((block.tier > 0).any(axis=1)) & ~block.one_of
+        return block.observed[:, 0]
+
+    def mask(self, column: Column, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
+        """In a list, at least two entries of a row or none: a single entry has no pair."""
+        if block.entries is None or not masked.any():
+            return masked
+        masked, entries = masked.copy(), block.entries
+        count = np.bincount(entries.row, masked, minlength=block.n_rows)
+        for row in np.flatnonzero(count == 1):
+            own = np.arange(entries.start[row], entries.start[row + 1])
+            others = own[~masked[own] & block.observed[own, 0]]
+            if len(others):
+                masked[rng.choice(others)] = True
+            else:
+                masked[own] = False
+        return masked
+
+    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+        """In a list, random pairs of a row's entries, the last three together if their number is odd."""
+        if block.entries is None:
+            return super().together(column, block, lines, rng)
+        chosen = np.flatnonzero(lines)
+        order = chosen[np.lexsort((rng.random_sample(len(chosen)), block.entries.row[chosen]))]
+        row = block.entries.row[order]
+        count = np.bincount(row, minlength=block.n_rows)
+        place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+        pair = np.minimum(place // 2, np.maximum(count[row] // 2 - 1, 0))
+        group = np.full(len(lines), -1)
+        group[order] = np.where(count[row] > 1, row * (int(count.max(initial=0)) // 2 + 1) + pair, -1)
+        return group
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        """The favourite, and every pair of ranked items; of lists, pairs of masked items."""
+        if trial.block.entries is not None:
+            return _test_listed_pairs(column, trial)
+        chance, mean = trial.ask.largest()
+        found = _test_favourite(column, trial, f"{trial.name}: favourite", "favourite", chance)
+        return [*found, _test_pairs(column, trial, mean)]
+
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        if block.entries is None:
+            return super().features(column, block, shown)
+        return form.features(block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), shown)
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        if block.entries is None:
+            return super().answers(column, name, block)
+        place = np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan)
+        return item_answers(column, name, block, place, ())
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        if block.entries is None:
+            return Profile(tuple(f"{text} first" for text in column.texts), best(block))
+        found = item_profile(column, block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), None)
+        return found._replace(to_user=lambda place: place)
+
+    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+        return None
+
+    def shrinkage(self, column: Column, block: Block, weight: FloatArray) -> FloatArray:
+        return np.ones(len(block.sites))
+
+    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+        if block.entries is None:
+            return super().start(column, block, weight)
+        shift = form.shifts(block, block.tier[:, 0].astype(np.float64), line_weight(block, weight))
+        return Start(np.zeros((len(block.sites), 0)), shift)
+
+
+def favourite(block: Block) -> IntArray:
+    """The label above all others, [row]; −1 if there is no single one, or if not all were compared."""
+    top = block.tier == block.tier.max(axis=1, keepdims=True)
+    known = (block.tier >= 0).all(axis=1) & (top.sum(axis=1) == 1) & ~block.one_of
+    return np.where(known, top.argmax(axis=1), -1).astype(np.int32)
+
+
+def _agrees(x: FloatArray, tier: IntArray) -> BoolArray:
+    """Whether utilities [row, item] are in the order of the tiers, [row]; items of tier −1 are not compared."""
+    higher = (tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0)
+    return np.asarray(~(higher & (x[:, :, None] <= x[:, None, :])).any(axis=(1, 2)))
+
+
+def _reordered(x: FloatArray, tier: IntArray) -> FloatArray:
+    """The same utilities, given to the items of each row in the order of their tiers."""
+    found = x.copy()
+    for row in np.flatnonzero(~_agrees(x, tier)):
+        part = np.flatnonzero(tier[row] >= 0)
+        found[row, part[np.lexsort((x[row, part], tier[row, part]))]] = np.sort(x[row, part])
+    return found
+
+
+def best(block: Block) -> FloatArray:
+    """1 for the label above all others that the row compares, 0 for one below another, NaN if unknown."""
+    top = block.tier.max(axis=1, keepdims=True)
+    at_top = (block.tier == top) & (top > 0)
+    alone = (at_top.sum(axis=1) == 1) & ~block.one_of
+    return np.select([(block.tier >= 0) & (block.tier < top), at_top & alone[:, None]], [0.0, 1.0], np.nan)
+
+
+def starting_utilities(tier: IntArray, weight: FloatArray) -> FloatArray:
+    """Utilities [site] with mean zero at which each label is preferred as often as observed.
+
+    For a choice it is the scaled log share (the Gumbel model); for ranked items the log-odds of the mean position.
+    `tier` is [row, site], −1 if a site is not ranked; the position is the tier divided by the row's highest tier.
+    """
+    bias = np.zeros(tier.shape[1])
+    top = tier.max(axis=1, keepdims=True)
+    part = (tier >= 0) & (top > 0)
+    if part.any():
+        own = weight[:, None] * part
+        height = (own * np.where(part, tier, 0) / np.maximum(top, 1)).sum(axis=0)
+        share = (height + 0.5) / (own.sum(axis=0) + 1.0)
+        one_best = bool(((tier > 0).sum(axis=1) <= 1).all())
+        bias = np.sqrt(6) / np.pi * np.log(share / (1.0 if one_best else 1.0 - share))
+        bias -= bias.mean()
+    return bias
+
+
+def _test_favourite(column: Column, trial: Trial, about: str, answer: str, chance: FloatArray) -> list[Tested]:
+    code, rows = favourite(trial.block), trial.masked
+    kept = code[rows] >= 0
+    if not kept.any():
+        return []
+    rivals = {rival: values[kept] for rival, values in label_rivals(trial, code, chance).items()}
+    weight, row = trial.weight[rows][kept], trial.row[kept]
+    return [tested_labels(about, column, answer, code[rows][kept], rivals, weight, row)]
+
+
+def _test_pairs(column: Column, trial: Trial, mean: FloatArray) -> Tested:
+    """Accuracy on pairs of ranked items: by mean utility, by mean position, and by ridge regression of positions."""
+    block, rows = trial.block, trial.masked
+    place = standing(block)
+    shown = block.takes_part.any(axis=1) & ~trial.is_masked
+    ranked = ((block.tier >= 0) & shown[:, None]) * trial.weight[:, None]
+    usual = (place * ranked).sum(axis=0) / np.where(ranked.any(axis=0), ranked.sum(axis=0), 1.0)
+    rivals = {"": mean, "_marginal": np.tile(usual, (len(rows), 1))}
+    regression = trial.ridge(np.where(block.tier >= 0, place, usual), shown)
+    if regression is not None:
+        rivals["_logistic"] = regression.mean
+    tier = block.tier[rows]
+    number, better, worse = np.nonzero((tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0))
+    right = {}
+    for rival, utility in rivals.items():
+        gap = utility[number, better] - utility[number, worse]
+        right[rival] = form.in_order(gap)
+    weight = trial.weight[rows[number]]
+    return Tested.of(f"{trial.name}: pairs", column, "pair", trial.row[number], weight, right=right)
+
+
+def _test_listed_pairs(column: Column, trial: Trial) -> list[Tested]:
+    """Pairs of masked items of one row, with P(better above worse); the baseline is the mean position of each item."""
+    block, lines = trial.block, trial.masked
+    assert block.entries is not None
+    mean, deviation = trial.ask.utility()
+    better, worse = form.pairs_of(block.entries.row[lines], block.tier[lines, 0])
+    if not len(better):
+        return []
+    usual, slope = _item_standings(trial)
+    site = block.entries.site[lines]
+    gap = mean[better] - mean[worse]
+    scores = {"": log_ndtr(gap / np.sqrt(deviation[better] ** 2 + deviation[worse] ** 2))}
+    usual_gap = usual[site[better]] - usual[site[worse]]
+    scores["_marginal"] = -np.logaddexp(0.0, -slope * usual_gap)
+    scores = {rival: np.maximum(each, np.log(LEAST_CHANCE)) for rival, each in scores.items()}
+    weight = trial.weight[lines][better]
+    gaps = {"": gap, "_marginal": usual_gap}
+    hits = {rival: form.in_order(each) for rival, each in gaps.items()}
+    row = trial.row[better]
+    return [Tested.of(f"{trial.name}: pairs", column, "pair", row, weight, score=scores, right=hits)]
+
+
+def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
+    """Mean position of each shown item, and the slope of the log-odds of a pair in their difference."""
+    block = trial.block
+    assert block.entries is not None
+    shown = ~trial.is_masked
+    place = standing(block)[:, 0]
+    usual = form.shifts(block, place, trial.weight * shown)
+    kept = np.flatnonzero(shown)[: MOST_PAIRS // 4]
+    better, worse = form.pairs_of(block.entries.row[kept], block.tier[kept, 0])
+    gap = usual[block.entries.site[kept[better]]] - usual[block.entries.site[kept[worse]]]
+    slope = 1.0
+    for _ in range(30):  # Newton steps of a logistic regression with one slope and a weak prior
+        chance = 1.0 / (1.0 + np.exp(-np.clip(slope * gap, -30, 30)))
+        step = ((1.0 - chance) @ gap - 0.01 * slope) / ((chance * (1.0 - chance)) @ gap**2 + 0.01)
+        slope += float(np.clip(step, -2.0, 2.0))
+    return usual, slope
+
+
+CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # utilities with normal noise per utility with Gumbel noise
+PRIOR_TASKS = 1.0  # tasks that pull the utility of each item to zero in the baseline
+N_STEPS = 50
+
+
+class TaskForm(OrderForm):
+    """Comparisons of shown items. A predicted cell orders the items that its row compares."""
+
+    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+        return ask.utility()[0]
+
+    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+        """log P(order) of each task, [task]; the lines are those of whole tasks."""
+        return ask.orders(block.tier[:, 0].reshape(-1, _size(block)))
+
+    def scorable(self, column: Column, block: Block) -> BoolArray:
+        return block.observed[:, 0]
+
+    def mask(self, column: Column, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
+        """Whole tasks: those whose first line was drawn."""
+        return np.repeat(_by_task(block, masked)[:, 0], _size(block))
+
+    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+        """The lines of a task are masked together."""
+        some = np.repeat(_by_task(block, lines).any(axis=1), _size(block))
+        return np.where(some, block.task, -1)
+
+    def test(self, column: Column, trial: Trial) -> list[Tested]:
+        """The probability of each masked task; the baseline has one utility for each item, the same for all rows."""
+        block, lines = trial.block, trial.masked
+        assert block.entries is not None
+        size = _size(block)
+        if not len(lines):
+            return []
+        tier = block.tier[lines, 0].reshape(-1, size)
+        site = block.entries.site[lines].reshape(-1, size)
+        shown = ~trial.is_masked
+        usual, log_tie, log_win = _usual(block, shown, trial.weight), *_of_ties(block, shown, trial.weight)
+        alone = log_plackett_luce(usual[site], tier) + np.where(tier.max(axis=1) > 0, log_win, log_tie)
+        scores = {"": trial.ask.orders(tier), "_marginal": alone}
+        scores = {rival: np.maximum(each, np.log(LEAST_CHANCE)) for rival, each in scores.items()}
+        mean = trial.ask.utility()[0].reshape(-1, size)
+        right = {"": _is_right(mean, tier), "_marginal": _is_right(usual[site], tier)}
+        weight, row = trial.weight[lines].reshape(-1, size)[:, 0], trial.row.reshape(-1, size)[:, 0]
+        return [Tested.of(trial.name, column, "task", row, weight, score=scores, right=right)]
+
+    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        once, place = _averaged(block, shown)
+        return form.features(once, place, np.ones(len(place), bool))
+
+    def answers(self, column: Column, name: str, block: Block) -> Answers:
+        once, place = _averaged(block)
+        return item_answers(column, name, once, place, ())
+
+    def profile(self, column: Column, block: Block) -> Profile:
+        once, place = _averaged(block)
+        return item_profile(column, once, place, None)._replace(to_user=lambda place: place)
+
+    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+        """The utilities of a model without differences between rows, and the threshold of ties at their share."""
+        assert block.tasks is not None
+        lines = line_weight(block, weight)
+        utility = _usual(block, np.ones(len(lines), bool), lines)
+        if block.tasks.noise == "normal":
+            utility = utility * CLOSER_SCALE
+        scale = 1.0
+        if block.tasks.has_ties:
+            share = float(np.exp(_of_ties(block, np.ones(len(lines), bool), lines)[0]))
+            scale = np.sqrt(2.0) * float(ndtri(0.5 + 0.5 * share))
+        return Start(np.zeros((len(block.sites), 0)), utility - utility.mean(), scale)
+
+
+def _size(block: Block) -> int:
+    assert block.tasks is not None
+    return block.tasks.size
+
+
+def _by_task(block: Block, lines: NDArray[Any]) -> NDArray[Any]:
+    return lines.reshape(-1, _size(block))
+
+
+def _standing(block: Block) -> FloatArray:
+    """Position of each line in its task, from −1 (last) to 1 (first), 0 for padding: [line]."""
+    tier = _by_task(block, block.tier[:, 0]).astype(np.float64)
+    top = np.maximum(tier.max(axis=1, keepdims=True, initial=0), 1.0)
+    is_tie = tier.max(axis=1, keepdims=True, initial=0) == 0
+    return np.where((tier >= 0) & ~is_tie, 2.0 * tier / top - 1.0, 0.0).reshape(-1)
+
+
+def _averaged(block: Block, shown: BoolArray | None = None) -> tuple[Block, FloatArray]:
+    """Each item of a row once, with its mean position over the row's tasks: the list of items, and [line]."""
+    assert block.entries is not None
+    kept = block.observed[:, 0] if shown is None else block.observed[:, 0] & shown
+    row, site, n_sites = block.entries.row[kept], block.entries.site[kept], max(len(block.sites), 1)
+    key, place = np.unique(row * n_sites + site, return_inverse=True)
+    total = np.bincount(place, _standing(block)[kept], minlength=len(key))
+    mean = total / np.maximum(np.bincount(place, minlength=len(key)), 1)
+    start = np.searchsorted(key // n_sites, np.arange(block.n_rows + 1))
+    entries = Entries(start.astype(np.int64), (key % n_sites).astype(np.int32))
+    tier = np.zeros((len(key), 1), np.int32)
+    nothing: dict[str, Any] = {
+        "lower": tier - np.inf,
+        "upper": tier + np.inf,
+        "point": np.zeros(tier.shape, bool),
+        "code": tier - 1,
+    }
+    jacobian, one_of = np.zeros(len(key)), np.zeros(len(key), bool)
+    return (
+        replace(
+            block, **nothing, code_high=tier - 1, tier=tier, log_jacobian=jacobian, one_of=one_of, entries=entries,
+            tasks=None,
+        ),
+        mean,
+    )  # fmt: skip
+
+
+def _is_right(utility: FloatArray, tier: NDArray[Any]) -> FloatArray:
+    """1 if an item of the best tier has the largest utility, [task]; of ties a half."""
+    part = np.where(tier >= 0, utility, -np.inf)
+    top, last = part.max(axis=1, keepdims=True), tier.max(axis=1, keepdims=True)
+    best = (part == top) & (tier >= 0)
+    hit = (best & (tier == last)).sum(axis=1) / np.maximum(best.sum(axis=1), 1)
+    return np.where(last[:, 0] > 0, hit, 0.5)
+
+
+def log_plackett_luce(utility: FloatArray, tier: NDArray[Any]) -> FloatArray:
+    """log P(order) of tasks [task, item] with Gumbel noise; tied items follow in any order, each with the same share.
+
+    Ties alone have probability one: the baseline does not model them.
+    """
+    part = tier >= 0
+    strength = np.where(part, np.exp(np.clip(utility, -30, 30)), 0.0)
+    total = np.zeros(len(tier))
+    for level in range(1, int(tier.max(initial=0)) + 1):
+        own = tier == level
+        below = np.where(part & (tier <= level), strength, 0.0).sum(axis=1)
+        count, log_own = own.sum(axis=1), np.where(own, np.log(np.maximum(strength, 1e-300)), 0.0).sum(axis=1)
+        # Efron's form: the items of a tier leave the set one after another, each with its mean strength.
+        mine = np.where(own, strength, 0.0).sum(axis=1)
+        for step in range(int(count.max(initial=0))):
+            left = below - step * mine / np.maximum(count, 1)
+            total = total - np.where(step < count, np.log(np.maximum(left, 1e-300)), 0.0)
+        total = total + log_own + gammaln(count + 1.0)  # in any of the orders
+    return total
+
+
+def _of_ties(block: Block, shown: BoolArray, weight: FloatArray) -> tuple[float, float]:
+    """log of the share of shown pairs that are ties, and of those that are not, half a pair added: 0 without ties."""
+    assert block.tasks is not None
+    if not block.tasks.has_ties:
+        return 0.0, 0.0
+    tier = _by_task(block, block.tier[:, 0])
+    counts = _by_task(block, weight * shown)[:, 0] * (tier.min(axis=1) >= 0)
+    tied = tier.max(axis=1) == 0
+    tie, win = (float(counts @ which) + 0.5 for which in (tied, ~tied))
+    return float(np.log(tie / (tie + win))), float(np.log(win / (tie + win)))
+
+
+def _usual(block: Block, shown: BoolArray, lines: FloatArray) -> FloatArray:
+    """One utility for each item, by maximum likelihood of the shown tasks with Gumbel noise and a weak prior: [item].
+
+    Bradley–Terry for pairs, a multinomial logit for choices; by gradient steps with a diagonal preconditioner.
+    """
+    assert block.entries is not None
+    size, kept = _size(block), _by_task(block, shown & block.observed[:, 0]).any(axis=1)
+    tier = _by_task(block, block.tier[:, 0])[kept]
+    site, weight = _by_task(block, block.entries.site)[kept], _by_task(block, lines)[kept][:, :1]
+    n_sites = len(block.sites)
+    utility = np.zeros(n_sites)
+    if not len(tier):
+        return utility
+    best = tier == tier.max(axis=1, keepdims=True)
+    best &= tier.max(axis=1, keepdims=True) > 0
+    part = (tier >= 0) & best.any(axis=1, keepdims=True)
+    count = best.sum(axis=1, keepdims=True)
+    for _ in range(N_STEPS):
+        strength = np.where(part, np.exp(np.clip(utility[site], -30, 30)), 0.0)
+        chance = strength / np.maximum(strength.sum(axis=1, keepdims=True), 1e-300)
+        slope = weight * np.where(part, best - count * chance, 0.0)
+        curve = weight * np.where(part, count * chance * (1.0 - chance), 0.0)
+        gradient = np.bincount(site.reshape(-1), slope.reshape(-1), minlength=n_sites) - PRIOR_TASKS * utility
+        curvature = np.bincount(site.reshape(-1), curve.reshape(-1), minlength=n_sites) + PRIOR_TASKS
+        utility = utility + np.clip(gradient / curvature, -1.0, 1.0) * (0.7 if size > 2 else 0.5)
+    return utility

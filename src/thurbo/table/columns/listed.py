@@ -1,0 +1,345 @@
+"""The listed layout: each row has few of a column's many sites, and one line for each item; attributes of items (§8).
+
+Idea: a row lists few of many items; known features f_i of an item enter its parameters, α_i = a_i + B f_i.
+Guarantees that items keep their order, and that attributes are standardised once, at the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import (
+    Cells,
+    Entries,
+    FloatArray,
+    Listed,
+    collection,
+    is_label,
+    listing,
+    plain,
+    show,
+    suggestion,
+)
+from thurbo.table.columns.statements import OrderStatement
+
+MOST_SHARED, LEAST_SHARE = 16, 0.5  # orders of at most so many items, with this share ranked, use the shared layout
+LEAST_LISTED, MOST_SHARE = 65, 0.25  # orders of at least so many items, at most this share ranked, are listed
+
+
+@dataclass(frozen=True)
+class ListSettings:
+    """How a model learns the items of a list: shrinkage, and whether being listed is a signal.
+
+    Parameters
+    ----------
+    item_decay : float, default=30.0
+        Precision of a normal prior that shrinks each item's parameters towards the mean of all items. Items that few
+        rows list are shrunk most.
+    presence : bool, default=True
+        Use which items a row lists as a signal, besides their scores.
+    draws : int, default=20
+        Number of draws of the parameters from their posterior distribution, for `Ratings` whose scores are levels.
+        They are members of the model (`members_`) beside those that are trained, weighed by held-out answers. They use
+        who has rated an item, and account for how little is known about items with few ratings. 0 is none.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = {"movie": tb.Ratings(settings=tb.ListSettings(item_decay=10.0, presence=False))}
+    >>> model = tb.TBM(schema, n_hidden=4)
+    """
+
+    item_decay: float = 30.0
+    presence: bool = True
+    draws: int = 20
+
+    def __post_init__(self) -> None:
+        decay = self.item_decay
+        if isinstance(decay, bool) or not isinstance(decay, (int, float)) or not 0 <= decay < np.inf:
+            raise SchemaError(f"item_decay={decay!r} is not a number of at least 0", remedy="the default is 30.0")
+        if not isinstance(self.presence, (bool, np.bool_)):
+            raise SchemaError(f"presence={self.presence!r} is not True or False", remedy="the default is True")
+        if isinstance(self.draws, bool) or not isinstance(self.draws, (int, np.integer)) or self.draws < 0:
+            raise SchemaError(f"draws={self.draws!r} is not a number of draws", remedy="the default is 20; 0 is none")
+
+
+def with_settings(state: dict[str, Any]) -> dict[str, Any]:
+    """The dictionary of a column with its "settings" as `ListSettings`; refuses settings that do not exist."""
+    own = state.get("settings")
+    if not isinstance(own, Mapping):
+        return state
+    known = [item.name for item in fields(ListSettings)]
+    for name in own:
+        if name not in known:
+            remedy = f"{suggestion(name, known)}the settings are {', '.join(known)}"
+            raise SchemaError(f'settings of a list have no "{name}"', remedy=remedy)
+    return {**state, "settings": ListSettings(**own)}
+
+
+def orders_are_listed(n_items: int, n_entries: float, n_rows: float, *, usually: bool) -> bool:
+    """Whether orders are stored as lists: by the number of items and the share of them that rows rank."""
+    share = n_entries / max(n_rows * n_items, 1)
+    if n_items <= MOST_SHARED and share >= LEAST_SHARE:
+        return False
+    return usually or (n_items >= LEAST_LISTED and share <= MOST_SHARE)
+
+
+class _Entry(NamedTuple):
+    item: Any
+    score: float
+
+
+def read_lists(cells: Cells) -> Listed:
+    """The lists of a column: as given by `from_long` or a sparse matrix, or read cell by cell."""
+    if cells.listed is not None:
+        return cells.listed
+    index_of: dict[Any, int] = {}
+    start, index, score = [0], [], []
+    ordered = not any(_has_scores(value) for value in cells.values[~cells.missing].tolist())
+    for position, (value, gone) in enumerate(zip(cells.values.tolist(), cells.missing.tolist(), strict=True)):
+        for item, number in () if gone else _entries(cells, position, value):
+            index.append(index_of.setdefault(item, len(index_of)))
+            score.append(number)
+        start.append(len(index))
+    items = np.fromiter(index_of, object, len(index_of))
+    which, scores = np.asarray(index, np.int64), np.asarray(score, np.float64)
+    return Listed(np.asarray(start, np.int64), items, which, scores, ordered=ordered)
+
+
+def _has_scores(value: Any) -> bool:
+    """Whether a cell holds scores: {item: score}, or a list of {"item", "score"} as in polars and arrow."""
+    members = collection(value) or ()
+    return isinstance(value, Mapping) or bool(members and isinstance(members[0], Mapping))
+
+
+def _entries(cells: Cells, position: int, value: Any) -> list[_Entry]:
+    """Items of one cell with their scores; in a list, earlier items have higher scores."""
+    if isinstance(value, Mapping):
+        found = []
+        for item, number in value.items():
+            if number is None:  # no score: some file formats give every cell all items
+                continue
+            if not isinstance(number, (int, float, np.number)) or not np.isfinite(number):
+                problem = f"the score {show(number)} of item {show(item)} is not a number"
+                raise cells.error(position, problem, "give a finite number")
+            found.append(_Entry(plain(item), float(number)))
+        return found
+    tiers: Iterable[Any] | None = value.tiers if isinstance(value, OrderStatement) else collection(value)
+    if tiers is None:
+        remedy = "give {item: score}, a list of items from best to worst, or a long table through from_long"
+        raise cells.error(position, f"{show(value)} is not a list of items", remedy)
+    tiers = tuple(tiers)
+    if tiers and all(isinstance(each, Mapping) and {"item", "score"} == set(each) for each in tiers):
+        return _entries(cells, position, {each["item"]: each["score"] for each in tiers})
+    groups = [collection(tier) or (tier,) for tier in tiers]
+    return [_Entry(plain(item), float(len(groups) - place)) for place, tier in enumerate(groups) for item in tier]
+
+
+def tiers(row: NDArray[Any], score: NDArray[Any]) -> NDArray[np.int32]:
+    """Rank of each score within its row, 0 for the lowest, equal scores tied, without gaps; rows are sorted."""
+    if not len(row):
+        return np.zeros(0, np.int32)
+    order = np.lexsort((score, row))
+    new_row = np.diff(row[order], prepend=-1) != 0
+    rises = np.diff(score[order], prepend=score[order[0]]) != 0
+    step = np.cumsum(rises & ~new_row)
+    first = step[new_row]
+    place = np.empty(len(row), np.int32)
+    place[order] = step - np.repeat(first, np.diff(np.append(np.flatnonzero(new_row), len(row))))
+    return place
+
+
+def from_table(tier: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:
+    """Tiers of a table [row, item] as lists of the ranked items, and the tier of each entry."""
+    row, site = np.nonzero(tier >= 0)
+    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(tier)))]).astype(np.int64)
+    return Entries(start, site.astype(np.int32)), tier[row, site]
+
+
+def to_table(entries: Entries, tier: NDArray[np.int32], n_sites: int) -> NDArray[np.int32]:
+    """Lists as a table [row, item], −1 if an item is not in the list."""
+    found = np.full((entries.n_rows, n_sites), -1, np.int32)
+    found[entries.row, entries.site] = tier
+    return found
+
+
+def as_scores(labels: tuple[Any, ...], row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
+    """Lines as cells {item: score}, one for each row."""
+    cells = np.empty(n_rows, object)
+    cells[:] = [{} for _ in range(n_rows)]
+    lines = (np.asarray(each).tolist() for each in (row, site, values))
+    for at, place, value in zip(*lines, strict=True):
+        cells[at][labels[place]] = value
+    return cells
+
+
+def as_orders(labels: tuple[Any, ...], row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
+    """Lines as cells [item, item, ...] from the largest value to the smallest, one for each row."""
+    cells = np.empty(n_rows, object)
+    cells[:] = [[] for _ in range(n_rows)]
+    order = np.lexsort((-np.asarray(values, np.float64), row))
+    for line in order.tolist():
+        cells[int(row[line])].append(labels[int(site[line])])
+    return cells
+
+
+def original(cells: Cells) -> list[dict[Any, Any]]:
+    """Each row's list as given by the user: {item: score}, scores unchanged."""
+    found = read_lists(cells)
+    items, which, score = np.asarray(found.items).tolist(), found.which.tolist(), np.asarray(found.score).tolist()
+    given = cells.values.tolist() if cells.listed is None else [None] * len(cells)
+    rows = []
+    for row, cell in enumerate(given):
+        entries = range(int(found.start[row]), int(found.start[row + 1]))
+        if not cells.missing[row] and _has_scores(cell):
+            pairs = cell.items() if isinstance(cell, Mapping) else ((each["item"], each["score"]) for each in cell)
+            rows.append({item: value for item, value in pairs if value is not None})
+        else:
+            rows.append({plain(items[which[entry]]): score[entry] for entry in entries})
+    return rows
+
+
+def extended_scores(
+    labels: tuple[Any, ...], cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any
+) -> NDArray[Any]:
+    """Cells {item: score} with predicted items added; given scores do not change."""
+    found, new = np.empty(len(cells), object), as_scores(labels, row, site, values, len(cells))
+    for place, (old, more) in enumerate(zip(original(cells), new, strict=True)):
+        found[place] = {**old, **{item: value for item, value in more.items() if item not in old}}
+    return found
+
+
+def extended_orders(
+    labels: tuple[Any, ...], entries: Entries, utility: NDArray[Any], row: Any, site: Any, values: Any
+) -> NDArray[Any]:
+    """Lists from best to worst with predicted items inserted by their utility; the given order does not change."""
+    rows, sites = np.concatenate([entries.row, row]), np.concatenate([entries.site, site])
+    return as_orders(labels, rows, sites, np.concatenate([utility, values]), entries.n_rows)
+
+
+Pairs = tuple[tuple[Any, tuple[tuple[str, Any], ...]], ...]  # ((item, ((attribute, value), ...)), ...)
+
+
+class Attribute(NamedTuple):
+    """One attribute: its levels, or the mean and standard deviation of its numbers."""
+
+    name: str
+    levels: tuple[Any, ...] = ()
+    location: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of its features: one for each level, or one for a number."""
+        return tuple(f"{self.name}: {level}" for level in self.levels) or (self.name,)
+
+
+class Coding(NamedTuple):
+    """How attributes become features, learned from the items of the training table."""
+
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(name for each in self.attributes for name in each.features)
+
+    def matrix(self, pairs: Pairs) -> FloatArray:
+        """Features of items, [item, feature]; a missing value is the mean."""
+        parts = []
+        for each in self.attributes:
+            values = [dict(own).get(each.name) for _, own in pairs]
+            if not each.levels:
+                numbers = np.asarray([np.nan if value is None else float(value) for value in values])
+                parts.append(np.nan_to_num((numbers - each.location) / each.scale)[:, None])
+                continue
+            for (item, _), value in zip(pairs, values, strict=True):
+                if value is not None and value not in each.levels:
+                    remedy = f"{suggestion(value, each.levels)}the levels are {listing(each.levels)}"
+                    raise SchemaError(
+                        f"item {show(item)}: {each.name} = {show(value)} was not in the training table", remedy=remedy
+                    )
+            parts.append(np.asarray([[float(value == level) for level in each.levels] for value in values]))
+        if not parts:
+            return np.zeros((len(pairs), 0))
+        return np.concatenate([part.reshape(len(pairs), -1) for part in parts], axis=1)
+
+
+def as_pairs(given: Any) -> Pairs:
+    """Attributes as given, {item: {attribute: value}} or pairs of these, as tuples of plain values."""
+    found = []
+    for item, own in given.items() if isinstance(given, Mapping) else given:
+        values = own.items() if isinstance(own, Mapping) else own
+        try:
+            kept = tuple((str(name), _value(item, name, value)) for name, value in values)
+        except (TypeError, ValueError):
+            problem = f"the attributes of item {show(item)} are {show(own)}"
+            raise SchemaError(problem, remedy='give {"item": {"attribute": value}}') from None
+        found.append((plain(item), kept))
+    return tuple(found)
+
+
+def _value(item: Any, name: Any, value: Any) -> Any:
+    value = plain(value)
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return None
+    if not is_label(value):
+        raise SchemaError(
+            f"item {show(item)}: {name} = {show(value)} is not a number or a text", remedy="give one value"
+        )
+    return value
+
+
+def coding_of(pairs: Pairs) -> Coding:
+    """The coding of the attributes of some items: numbers standardised, other values by level."""
+    names = dict.fromkeys(name for _, own in pairs for name, _ in own)
+    found = []
+    for name in names:
+        values = [value for _, own in pairs for each, value in own if each == name and value is not None]
+        if values and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            numbers = np.asarray(values, np.float64)
+            found.append(Attribute(name, (), float(numbers.mean()), float(numbers.std()) or 1.0))
+        else:
+            levels = sorted(set(values), key=lambda value: (isinstance(value, str), str(value)))
+            found.append(Attribute(name, tuple(levels)))
+    return Coding(tuple(found))
+
+
+class Design(NamedTuple):
+    """The attributes of a column's items as features: [item, feature], and how others are coded."""
+
+    coding: Coding
+    matrix: FloatArray
+    constants: bool  # whether items have parameters of their own, beside those of their attributes
+
+
+def design_of(labels: tuple[Any, ...], pairs: Pairs, constants: bool) -> Design:
+    """The design of a column's items; an item without attributes has the mean of all others."""
+    known = dict(pairs)
+    coding = coding_of(pairs)
+    every = coding.matrix(tuple((label, known.get(label, ())) for label in labels))
+    has = np.asarray([label in known for label in labels], bool)
+    if has.any() and not has.all():
+        every[~has] = every[has].mean(axis=0)
+    return Design(coding, every, constants)
+
+
+@lru_cache(maxsize=64)
+def known_design(labels: tuple[Any, ...], pairs: Pairs, constants: bool) -> Design:
+    """`design_of`, kept for columns that ask for it often."""
+    return design_of(labels, pairs, constants)
+
+
+def check_items(pairs: Pairs, items: tuple[Any, ...] | None) -> None:
+    """Refuse attributes of items that do not exist."""
+    if items is None:
+        return
+    for item, _ in pairs:
+        if item not in items:
+            raise SchemaError(f"attributes are given for {show(item)}, which is not an item", remedy="remove it")

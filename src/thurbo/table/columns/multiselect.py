@@ -1,0 +1,352 @@
+"""§3.1, Eq. (6) for each option: "select all that apply" is one binary answer per option.
+
+An empty list means that no option was selected; a missing cell means that the question was not asked.
+Each option has one site and one learned cut. After fit, `labels` equals `options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import (
+    Block,
+    Cells,
+    Family,
+    FloatArray,
+    IntArray,
+    Refused,
+    is_label,
+    listing,
+    natural,
+    plain,
+    show,
+    suggestion,
+)
+from thurbo.table.columns.forms.form import Form
+from thurbo.table.columns.forms.levels import OptionForm
+from thurbo.table.columns.labels import LabelledColumn, check_labels, check_names, check_pairs, in_order
+from thurbo.table.columns.ordinal import false_and_true, is_word
+from thurbo.table.columns.statements import Statement
+
+
+@dataclass(frozen=True)
+class MultiSelect(LabelledColumn):
+    """Any number of options, Eq. (6): x_o ≥ θ_o if option o is selected, x_o ≤ θ_o if not.
+
+    Parameters
+    ----------
+    options : list, optional
+        All options; by default those of the training cells.
+    sep : str, default=";"
+        Separator of options in a cell that is text.
+    columns : dict, optional
+        {option: column} if each option has its own column of 0 and 1, of two words, or of one word and blanks.
+    ticked : label, optional
+        With `columns`: the value that means "selected"; all other values mean "not selected".
+    mentions : list of str, optional
+        Columns that each hold one selected option, in any order, or are empty.
+    blank : {"unticked", "unasked"}, optional
+        With `columns`: meaning of an empty cell. By default "unasked" if training cells have a value for "not
+        selected", otherwise "unticked". With "unticked", a row without any selected option was not asked, unless the
+        question has a single option.
+    values, cell_format : optional
+        Coding of each column, and whether cells are text or lists. `fit` sets them.
+    names : dict, optional
+        Display names of options.
+    unseen : {"error", "missing"}, default="error"
+        What to do with an unknown option; "missing" omits it.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {99: "Refused"}.
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+
+    Notes
+    -----
+    A cell is a list of the selected options, a text, or a mapping {option: True, False or None}, in which None is
+    unknown. An empty list or text means that no option was selected; a missing cell means that the question was not
+    asked. With `columns` or `mentions`, a row with only empty cells was not asked.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"news": ["radio;TV", "", ["TV"], None]}
+    >>> tb.Schema({"news": tb.MultiSelect()}).fit(table)["news"].options
+    ('TV', 'radio')
+    """
+
+    kind: ClassVar[str] = "multiselect"
+    family: ClassVar[Family] = "levels"
+    mappings: ClassVar[tuple[str, ...]] = ("columns",)
+    options: tuple[Any, ...] | None = None
+    sep: str = ";"
+    columns: Mapping[Any, str] | None = field(
+        default=None, kw_only=True
+    )  # stored as pairs, so that the column is immutable
+    ticked: Any = field(default=None, kw_only=True)  # the value that means "selected", in columns
+    mentions: tuple[str, ...] | None = field(default=None, kw_only=True)
+    blank: Literal["unticked", "unasked"] | None = field(default=None, kw_only=True)
+    values: tuple[tuple[Any, Any], ...] | None = field(default=None, kw_only=True)  # (not selected, selected) by column
+    cell_format: Literal["text", "list"] | None = field(default=None, kw_only=True)  # of a cell; set by fit
+
+    def _check(self) -> None:
+        if not isinstance(self.sep, str) or not self.sep:
+            # Text in settings is stripped, so a separator cannot be only white space.
+            raise SchemaError(f"sep={self.sep!r} is not a separator", remedy='use for example sep=";" or sep=","')
+        if self.blank not in (None, "unticked", "unasked"):
+            raise SchemaError(f"blank={self.blank!r} is not valid", remedy='use "unticked" or "unasked"')
+        if self.columns is not None:
+            check_pairs(self.columns, "columns")
+            keys = tuple(option for option, _ in self._pairs)
+            if self.options is not None and self.options != keys:
+                remedy = "omit options: columns gives them"
+                raise SchemaError(f"options {listing(self.options)} are not those of columns", remedy=remedy)
+            _check_options(keys)
+        if self.mentions is not None:
+            check_names(self.mentions, "mentions")
+            if self.columns is not None:
+                raise SchemaError("MultiSelect has both columns and mentions", remedy="give one of them")
+        if self.ticked is not None and (self.columns is None or not is_label(self.ticked)):
+            remedy = 'use MultiSelect(columns={"option": "column"}, ticked=1)'
+            raise SchemaError(f"ticked={self.ticked!r} needs columns", remedy=remedy)
+        if self.options is not None:
+            _check_options(self.options)
+
+    @property
+    def form(self) -> Form:
+        return OptionForm()
+
+    @property
+    def _pairs(self) -> tuple[tuple[Any, str], ...]:
+        stored: Any = self.columns or ()
+        return tuple(stored)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return self.options or tuple(option for option, _ in self._pairs)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(map(str, self.labels))
+
+    @property
+    def n_cuts(self) -> int:
+        return 1
+
+    def source_columns(self, name: str) -> tuple[str, ...]:
+        return self.mentions or tuple(column for _, column in self._pairs) or (name,)
+
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        if self.columns is not None:
+            return self._fit_columns(cells)
+        distinct, _ = cells.hashable().factorise()
+        if self.mentions is not None:
+            distinct = [value for part in cells.parts.values() for value in part.factorise()[0] if value != ""]
+        form: Any = self.cell_format or ("text" if any(isinstance(value, str) for value in distinct) else "list")
+        if self.options is not None:
+            return replace(self, cell_format=form)
+        found = self.possible(option for value in distinct for option in self._ticked(value))
+        for option in found:
+            if not is_label(option):
+                remedy = "use MultiSelect([...]) with all options"
+                raise SchemaError(f"{show(option)} cannot be an option", column=cells.name, remedy=remedy)
+        if not found:
+            remedy = "use MultiSelect([...]) with all options, or use Ignore()"
+            raise SchemaError("no cell names an option", column=cells.name, remedy=remedy)
+        return replace(self, cell_format=form, options=in_order(found))
+
+    def encode(self, cells: Cells) -> Block:
+        """Cells as one binary level for each option."""
+        if not self.labels or (self.columns is not None and self.values is None):
+            raise SchemaError(
+                "MultiSelect is not fitted: its options are not known", column=cells.name, remedy="fit it first"
+            )
+        cells = cells.hashable()
+        index: dict[Any, int] = {site: place for place, site in enumerate(self.sites)}
+        index |= self.lookup()
+        distinct, which = cells.factorise()
+        code = np.full((len(distinct) + 1, len(self.labels)), -1, np.int32)
+        reasons: dict[int, Refused] = {}
+        for place, value in enumerate(distinct):
+            try:
+                code[place] = self._read(value, index)
+            except Refused as refused:
+                reasons[place] = refused
+        if reasons and self.unseen == "error":
+            first = int(np.isin(which, list(reasons)).argmax())
+            why = reasons[int(which[first])]
+            raise cells.error(first, why.problem, why.remedy)
+        code = code[which]
+        if cells.parts:
+            others = self._from_columns(cells) if self.mentions is None else self._from_mentions(cells, index)
+            code[cells.missing] = others[cells.missing]
+        return Block.levels(code, 1, sites=self.sites)
+
+    def _ticked(self, value: Any) -> list[Any]:
+        """The options in a cell."""
+        if isinstance(value, str):
+            table = dict(self._recode)
+            words = filter(None, map(str.strip, value.split(self.sep)))
+            return list(dict.fromkeys(table.get(word, word) for word in words))
+        if isinstance(value, frozenset):
+            return [option for option, _ in value]
+        if isinstance(value, Statement):
+            return []
+        return list(value) if isinstance(value, tuple) else [value]
+
+    def _read(self, value: Any, index: Mapping[Any, int]) -> IntArray:
+        """Codes of the options of one cell: 1 selected, 0 not selected, −1 unknown."""
+        if isinstance(value, Statement):
+            remedy = "give the selected options, or {option: True or False} for some of them"
+            raise Refused(f"{show(str(value))} cannot be used in a MultiSelect column", remedy)
+        answers = dict(value) if isinstance(value, frozenset) else dict.fromkeys(self._ticked(value), True)
+        code = np.full(len(self.labels), -1 if isinstance(value, frozenset) else 0, np.int32)
+        for option, answer in answers.items():
+            if not isinstance(option, (str, int, float)) or option not in index:
+                if self.unseen == "missing" and len(answers) > 1:
+                    continue
+                raise self._unknown(option)
+            if answer not in (True, False, None):
+                raise Refused(f"option {show(option)} is {show(answer)}", "use True, False or None")
+            code[index[option]] = -1 if answer is None else int(answer)
+        return code
+
+    def _unknown(self, option: Any) -> Refused:
+        near = suggestion(option, (*self.labels, *self.texts)) if isinstance(option, str) else ""
+        return Refused(
+            f"option {show(option)} is not one of {listing(self.labels)}",
+            f'{near}correct the cell, add it to MultiSelect([...]), or use MultiSelect(unseen="missing")',
+        )
+
+    def _fit_columns(self, cells: Cells) -> Self:
+        """Find the values for "selected" and "not selected" in each column, and the meaning of an empty cell."""
+        values, any_unticked = [], False
+        for place, (option, name) in enumerate(self._pairs):
+            if self.values is not None:
+                values.append(self.values[place])
+                continue
+            part = cells.parts.get(name)
+            distinct = [] if part is None else [value for value in part.factorise()[0] if value != ""]
+            pair = _pair(distinct, option, part) if self.ticked is None else _counted(distinct, self.ticked)
+            any_unticked |= pair[0] in distinct
+            values.append(pair)
+        blank: Any = self.blank or ("unasked" if any_unticked else "unticked")
+        return replace(self, values=tuple(values), blank=blank)
+
+    def _from_columns(self, cells: Cells) -> IntArray:
+        """Codes of the columns that hold one option each: [row, option]."""
+        assert self.values is not None
+        code = np.full((len(cells), len(self.labels)), -1, np.int32)
+        absent = np.ones(len(self.labels), bool)
+        for place, ((option, name), (no, yes)) in enumerate(zip(self._pairs, self.values, strict=True)):
+            part = cells.parts.get(name)
+            if part is None:
+                continue
+            absent[place] = False
+            distinct, which = part.factorise()
+            known = {no: 0, yes: 1, "": -1}
+            other = -2 if self.ticked is None else 0
+            code[:, place] = np.asarray([*(known.get(value, other) for value in distinct), -1], np.int32)[which]
+            strange = code[:, place] == -2
+            if strange.any() and self.unseen == "error":
+                position = int(strange.argmax())
+                problem = f"value {show(part.values[position])} of option {show(option)}"
+                problem += f" is neither {show(yes)} nor {show(no)}" if no != "" else f" is not {show(yes)}"
+                remedy = 'correct the cell, or treat such cells as missing with MultiSelect(unseen="missing")'
+                raise part.error(position, problem, remedy)
+        refused = code == -2
+        if self.blank == "unticked":
+            # The only option of a question: a blank cell cannot be told from "not asked", and blank="unticked" says no.
+            answered = (code == 1).any(axis=1, keepdims=True) | (len(self.labels) == 1)
+            asked = answered & ~absent & ~refused
+            code[(code < 0) & asked] = 0
+        code[refused] = -1
+        return code
+
+    def _from_mentions(self, cells: Cells, index: Mapping[Any, int]) -> IntArray:
+        """Codes of the columns that hold one selected option each: [row, option]."""
+        said = np.zeros((len(cells), len(self.labels)), bool)
+        for part in cells.parts.values():
+            distinct, which = part.factorise()
+            place = np.asarray([*(index.get(value, -1) for value in distinct), -1], np.int32)[which]
+            is_blank = np.asarray([*(value == "" for value in distinct), True])[which]
+            strange = np.flatnonzero((place < 0) & ~is_blank)
+            if len(strange) and self.unseen == "error":
+                why = self._unknown(part.values[strange[0]])
+                raise part.error(int(strange[0]), why.problem, why.remedy)
+            known = np.flatnonzero(place >= 0)
+            said[known, place[known]] = True
+        return np.where(said.any(axis=1, keepdims=True), said, -1).astype(np.int32)
+
+    def is_ticked(self, x: FloatArray, cuts: FloatArray) -> IntArray:
+        """Codes of latent values: 1 above the option's cut, 0 below, −1 if missing: [row, option]."""
+        x = np.asarray(x, np.float64)
+        above = x > np.asarray(cuts, np.float64).reshape(len(self.labels), -1)[:, 0]
+        return np.where(np.isnan(x), -1, above).astype(np.int32)
+
+    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """The options above their cuts, as a list, or as text if cells were text."""
+        cells = np.full(len(x), None, object)
+        for row, codes in enumerate(self.is_ticked(x, cuts)):
+            if (codes >= 0).any():
+                options = [self.labels[place] for place in np.flatnonzero(codes == 1)]
+                cells[row] = self.sep.join(map(str, options)) if self.cell_format == "text" else options
+        return cells
+
+    def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
+        """The options above their cuts as one column per option, in its coding, or one column per mention."""
+        if self.mentions is not None:
+            return self._as_mentions(x, cuts)
+        if self.columns is None:
+            return {name: self.decode(x, cuts, scale)}
+        assert self.values is not None
+        found: dict[str, NDArray[Any]] = {}
+        for (_, column), (no, yes), codes in zip(self._pairs, self.values, self.is_ticked(x, cuts).T, strict=True):
+            if self.blank == "unticked":
+                found[column] = natural((yes,), np.where(codes == 1, 0, -1))
+            else:
+                found[column] = natural((no, yes), codes)
+        return found
+
+    def _as_mentions(self, x: FloatArray, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        """The selected options in order; if there are too few columns, those furthest above their cuts."""
+        assert self.mentions is not None
+        codes, height = self.is_ticked(x, cuts), np.asarray(x, np.float64) - np.asarray(cuts, np.float64)[:, 0]
+        held = np.full((len(codes), len(self.mentions)), -1)
+        for row, code in enumerate(codes):
+            chosen = np.flatnonzero(code == 1)
+            chosen = np.sort(chosen[np.argsort(-height[row, chosen])][: len(self.mentions)])
+            held[row, : len(chosen)] = chosen
+        return {column: natural(self.labels, held[:, step]) for step, column in enumerate(self.mentions)}
+
+    def describe(self) -> str:
+        return f"any of {listing(self.texts)}" if self.labels else "any of some options"
+
+
+def _check_options(options: Any) -> None:
+    if isinstance(options, tuple) and len(options) == 1:
+        options = (*options, f"not {options[0]}")  # labels are checked as two or more; one option is allowed
+    check_labels(options, "options", "option", "MultiSelect")
+
+
+def _counted(distinct: list[Any], ticked: Any) -> tuple[Any, Any]:
+    """The values (not selected, selected) if one value means "selected" and all others do not."""
+    others = [value for value in distinct if value != ticked]
+    nothing = "" if isinstance(ticked, str) else false_and_true([ticked], ticked)[0]
+    return (others[0] if others else nothing), ticked
+
+
+def _pair(distinct: list[Any], option: Any, part: Cells | None) -> tuple[Any, Any]:
+    """The values (not selected, selected) of a column; "" if an empty cell means "not selected"."""
+    if len(distinct) > 2 and part is not None:
+        position = next(int(i) for i in np.flatnonzero(~part.missing) if plain(part.values[i]) == distinct[2])
+        problem = f"option {show(option)} has the values {listing(map(show, distinct))}"
+        raise part.error(position, problem, "give the column two values, or one value and empty cells")
+    if len(distinct) == 1 and isinstance(distinct[0], str) and not is_word(distinct[0]):
+        return "", distinct[0]
+    return false_and_true(distinct, None)

@@ -1,0 +1,379 @@
+"""§3.1, Eqs (6), (7): binary and ordinal answers, a site between two cuts; the cuts are learned (§5.2).
+
+Idea: a binary answer has one cut θ, x ≤ θ if false and x ≥ θ if true; an ordinal one has a cut between any two levels.
+`Answered` is a binary site that is no question: whether a block of questions has any answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import (
+    Block,
+    BoolArray,
+    Cells,
+    FloatArray,
+    Refused,
+    is_label,
+    listing,
+    plain,
+    show,
+    suggestion,
+)
+from thurbo.table.columns.column import Role
+from thurbo.table.columns.labels import LevelColumn
+from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, split
+
+
+@dataclass(frozen=True)
+class Ordinal(LevelColumn):
+    """One of ordered levels, Eq. (7): θ_{l−1} ≤ x ≤ θ_l for level l, with learned cuts θ.
+
+    Parameters
+    ----------
+    levels : list, optional
+        All levels, lowest first; by default the ordered categories of the frame, or the sorted numbers.
+    names : dict, optional
+        Display names of labels, such as {1: "Strongly agree", 2: "Agree"}.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is not a level.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {9: "Don't know"}.
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+
+    Notes
+    -----
+    A cell is a level. `between`, `at_least`, `at_most` and `one_of` (adjacent levels) allow several levels.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
+    >>> schema.fit({"trust": ["none", tb.at_least("some"), None]})["trust"].describe()
+    'none < some < a lot'
+    """
+
+    kind: ClassVar[str] = "ordinal"
+    levels: tuple[Any, ...] | None = None
+
+    def _check(self) -> None:
+        if self.levels is None:
+            return
+        if not isinstance(self.levels, tuple):
+            raise SchemaError(f"levels={self.levels!r} is not a list", remedy="give levels in order, lowest first")
+        for place, level in enumerate(self.levels):
+            if not is_label(level):
+                raise SchemaError(f"level {show(level)} cannot be a label", remedy="use text, numbers or booleans")
+            if level in self.levels[:place]:
+                raise SchemaError(f"level {show(level)} occurs twice in the levels", remedy="name each level once")
+        if len(self.levels) < 2:
+            raise SchemaError(
+                f"levels [{listing(map(show, self.levels))}] have no order",
+                remedy="give at least two levels, or use Ignore()",
+            )
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return self.levels or ()
+
+    @property
+    def has_order(self) -> bool:
+        return True
+
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        if self.levels is not None:
+            return self
+        if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
+            return replace(self, levels=tuple(self.meant(cells.ordered_levels)))
+        found, which = split(cells)[0].factorise()
+        distinct = self.possible(found)
+        for value in distinct:
+            if isinstance(value, str) or not is_label(value):
+                raise cells.error(
+                    int((which == found.index(value)).argmax()) if value in found else 0,
+                    f"the order of values such as {show(value)} is not known",
+                    "give it: Ordinal(levels=[lowest, ..., highest])",
+                )
+        if len(distinct) < 2:
+            problem = (
+                f"the only value is {show(distinct[0])}" if distinct else "there are no values to take levels from"
+            )
+            raise SchemaError(
+                problem,
+                column=cells.name,
+                remedy="use Ordinal(levels=[lowest, ..., highest]), or use Ignore()",
+            )
+        return replace(self, levels=ordered_numbers(distinct))
+
+    def _range(self, statement: Statement) -> tuple[int, int]:
+        if isinstance(statement, OneOfStatement):
+            codes = sorted({self._code(value) for value in statement.values})
+            if codes[-1] - codes[0] >= len(codes):
+                levels = listing(self.labels, " < ")
+                raise Refused(f"{show(statement)} leaves out levels between them ({levels})", "name adjacent levels")
+            return codes[0], codes[-1]
+        if not isinstance(statement, Interval):
+            remedy = "use between, at_least, at_most or one_of"
+            raise Refused(f"{show(statement)} cannot be used in a column of ordered levels", remedy)
+        inside = levels_inside(statement, self.labels, self._code)
+        return inside[0], inside[-1]
+
+    def _code(self, value: Any) -> int:
+        places = self.lookup()
+        if value not in places:
+            near = suggestion(value, places) if isinstance(value, str) else ""
+            problem = f"level {show(value)} is not one of {listing(self.labels, ' < ')}"
+            raise Refused(problem, f"{near}use levels of the column")
+        return places[value]
+
+    def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
+        levels = listing(self.labels, " < ")
+        problem = f"level {show(value)} is not one of {levels}"
+        if isinstance(value, str) and value.strip() in map(str, self.labels):
+            return cells.error(
+                position, f"{problem}: it is text and the levels are numbers", "convert the column to numbers"
+            )
+        near = suggestion(plain(value), self.lookup()) if isinstance(value, str) else ""
+        return cells.error(
+            position,
+            problem,
+            f'{near}correct the cell, add it to Ordinal(levels=[...]), or use Ordinal(unseen="missing")',
+        )
+
+    def describe(self) -> str:
+        return listing(self.texts, " < ") if self.levels else "one of ordered levels"
+
+
+def levels_inside(interval: Interval, levels: tuple[Any, ...], place: Callable[[Any], int]) -> list[int]:
+    """Positions of the levels between two ends, both included, lowest first; raises Refused if there is none."""
+    lower, upper = interval.lower, interval.upper
+    ends = [end for end in (lower, upper) if end is not None]
+    if all(isinstance(value, (int, float)) for value in (*levels, *ends)):
+        # Ends between levels are allowed: "at least 2.5" of 1, 2, 3 is 3.
+        inside = [
+            code
+            for code, level in enumerate(levels)
+            if (lower is None or level >= lower) and (upper is None or level <= upper)
+        ]
+    else:
+        low = 0 if lower is None else place(lower)
+        inside = list(range(low, len(levels) if upper is None else place(upper) + 1))
+    if not inside:
+        raise Refused(f"{show(interval)} contains none of {listing(levels, ' < ')}", "correct its ends")
+    return inside
+
+
+def ordered_numbers(distinct: list[Any]) -> tuple[Any, ...]:
+    """Numbers as levels; whole numbers as integers, since frames convert integers with missing cells to floats."""
+    if all(isinstance(value, float) and value.is_integer() for value in distinct):
+        distinct = [int(value) for value in distinct]
+    return tuple(sorted(distinct))
+
+
+_AFFIRMATIVE = frozenset({"yes", "true", "y", "t", "1"})
+_OPPOSITE = {"yes": "no", "true": "false", "y": "n", "t": "f", "1": "0"}
+_OPPOSITE |= {negative: positive for positive, negative in _OPPOSITE.items()}
+
+
+@dataclass(frozen=True)
+class Binary(LevelColumn):
+    """One of two values, Eq. (6): x ≤ θ if false, x ≥ θ if true, with a learned cut θ.
+
+    Parameters
+    ----------
+    true : label, optional
+        The value above the cut. By default it is inferred: True, 1 or "yes", otherwise the larger value.
+    values : tuple, optional
+        Both values, (false, true). `fit` sets them if they are not given.
+    names : dict, optional
+        Display names of labels, such as {0: "No", 1: "Yes"}.
+    unseen : {"error", "missing"}, default="error"
+        What to do with a cell that is neither value.
+    missing : dict or list, optional
+        Values that mean "no answer", such as {9: "Refused"}.
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+
+    Notes
+    -----
+    A cell is one of the two values: text, a number or a boolean. If the training cells contain only one value, the
+    other is its usual opposite (True and False, 1 and 0, "Yes" and "No" in the same case), 0 for another number, and
+    "not ..." for another text.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> tb.Schema({"voted": tb.Binary()}).fit({"voted": ["Yes", "No", None]})["voted"].values
+    ('No', 'Yes')
+    """
+
+    kind: ClassVar[str] = "binary"
+    true: Any = None
+    values: tuple[Any, Any] | None = field(default=None, kw_only=True)
+
+    def _check(self) -> None:
+        for value in (self.true, *(self.values or ())):
+            if value is not None and not is_label(value):
+                raise SchemaError(
+                    f"Binary value {show(value)} cannot be a label", remedy="use text, a number or a boolean"
+                )
+        if self.values is not None and (len(self.values) != 2 or self.values[0] == self.values[1]):
+            raise SchemaError(
+                f"Binary values {listing(self.values)} are not two distinct values", remedy="give values=(false, true)"
+            )
+        if self.values is not None and self.true is not None and self.meant([self.true]) != [self.values[1]]:
+            raise SchemaError(
+                f"Binary(true={show(self.true)}) contradicts values {listing(self.values)}",
+                remedy="give values=(false, true)",
+            )
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return self.values or ()
+
+    @property
+    def n_cuts(self) -> int:
+        return 1
+
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        if self.values is not None:
+            return self
+        distinct, which = split(cells)[0].factorise()
+        for place, value in enumerate(distinct):
+            if not is_label(value):
+                remedy = "turn the column into text, numbers or booleans first, or Ignore it"
+                raise cells.error(int((which == place).argmax()), f"{show(value)} cannot be a label", remedy)
+        found, distinct = distinct, self.meant(distinct)
+        if len(distinct) < 2 and len(self.possible(distinct)) == 2:
+            distinct = self.possible(distinct)
+        if len(distinct) > 2:
+            third = next(place for place, value in enumerate(found) if self.meant([value]) == distinct[2:3])
+            raise cells.error(
+                int((which == third).argmax()),
+                f"{show(distinct[2])} is one of {len(distinct)} values ({listing(map(show, distinct))}), "
+                "and a Binary column has two",
+                'merge values, use Ordinal(levels=[...]), or Binary(values=(false, true), unseen="missing")',
+            )
+        true = None if self.true is None else next(iter(self.meant([self.true])), None)
+        if true is None:
+            true = next((label for label in distinct if is_affirmative(dict(self._names).get(label, ""))), None)
+        if true is not None and true not in distinct and len(distinct) == 2:
+            raise cells.error(
+                int((which >= 0).argmax()),
+                f"the values are {listing(map(show, distinct))}, and none is the true one, {show(self.true)}",
+                f"{suggestion(self.true, distinct)}use Binary(true=...) with one of the two",
+            )
+        pair = false_and_true(distinct, true)
+        if all(isinstance(value, float) and value.is_integer() for value in pair):
+            pair = int(pair[0]), int(pair[1])  # as with levels: missing cells turn a frame's integers into floats
+        return replace(self, true=None, values=pair)
+
+    def _range(self, statement: Statement) -> tuple[int, int]:
+        if not isinstance(statement, OneOfStatement):
+            raise Refused(
+                f"{show(statement)} cannot be used in a Binary column", "give one of the two values, or use one_of"
+            )
+        places = self.lookup()
+        for value in statement.values:
+            if value not in places:
+                problem = f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}"
+                raise Refused(problem, "use values of the column")
+        codes = [places[value] for value in statement.values]
+        return min(codes), max(codes)
+
+    def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
+        near = suggestion(plain(value), self.lookup()) if isinstance(value, str) else ""
+        return cells.error(
+            position,
+            f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}",
+            f'{near}correct the cell, or treat it as missing with Binary(unseen="missing")',
+        )
+
+    def describe(self) -> str:
+        if self.values is not None:
+            return f"{self.texts[0]} or {self.texts[1]}"
+        return "one of two values" if self.true is None else f"{self.true} or not"
+
+
+def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
+    """The two values in order; if only one was seen, with its opposite."""
+    if not distinct:
+        distinct = [False if true is None else _opposite(true)]
+    if len(distinct) == 1:
+        only = distinct[0]
+        other = _opposite(only)
+        if true is not None and true not in (only, other):
+            other = true
+        distinct = [only, other]
+        if true is None:
+            true = other if is_affirmative(other) else only
+    if true is None:
+        true = next((value for value in distinct if is_affirmative(value)), None)
+    if true is None:
+        true = max(distinct, key=lambda value: (isinstance(value, str), value))
+    first, second = distinct
+    return (second, first) if first == true else (first, second)
+
+
+def is_word(value: str) -> bool:
+    """Whether a text is a usual word for yes or no."""
+    return value.casefold() in _OPPOSITE
+
+
+def is_affirmative(value: Any) -> bool:
+    """Whether a value is a usual way to write yes."""
+    return value.casefold() in _AFFIRMATIVE if isinstance(value, str) else value == 1
+
+
+def _opposite(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        word = _OPPOSITE.get(value.casefold())
+        if word is None:
+            return f"not {value}"
+        return word.upper() if value.isupper() else word.capitalize() if value.istitle() else word
+    return type(value)(value == 0)
+
+
+@dataclass(frozen=True)
+class Answered(Binary):
+    """True if at least one of some questions has an answer, Eq. (6).
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of the questions, which are missing together.
+    """
+
+    kind: ClassVar[str] = "answered"
+    role: ClassVar[Role] = "pattern"
+    is_one_label: ClassVar[bool] = False
+    values: tuple[Any, Any] | None = field(default=(False, True), kw_only=True)
+    columns: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def patterned(self) -> tuple[str, ...]:
+        return self.columns
+
+    def source_columns(self, name: str) -> tuple[str, ...]:
+        return ()
+
+    def describe(self) -> str:
+        return f"whether there is an answer to {listing(self.columns, ' or ')}"
+
+    def from_answers(self, answered: Mapping[str, BoolArray], some: BoolArray) -> Block:
+        """The block of this column, by the rows [row] in which each question that the table has is answered.
+
+        Other rows than `some` say nothing, and so does a table that has none of the questions.
+        """
+        own = [answered[name] for name in self.columns if name in answered]
+        found = np.any([np.zeros(len(some), bool), *own], axis=0)
+        code = np.where(some & bool(own), found, -1)
+        return Block.levels(code.astype(np.int32)[:, None], 1)

@@ -1,0 +1,405 @@
+"""§3.2: a ranking with ties: every utility of a better tier is above every utility of a worse tier.
+
+Text, nested lists, ranks, scores and places are all converted to tiers. Unranked items are absent, or last.
+After fit, `labels` equals `items`. Tied items are not compared. Decoded cells have the format of the input cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import (
+    Block,
+    BoolArray,
+    Cells,
+    Entries,
+    FloatArray,
+    IntArray,
+    LinearRow,
+    Refused,
+    as_numbers,
+    listing,
+    show,
+)
+from thurbo.table.columns.forms.form import Form
+from thurbo.table.columns.forms.utilities import OrderForm
+from thurbo.table.columns.labels import (
+    LabelTiers,
+    UtilityColumn,
+    check_labels,
+    check_names,
+    check_pairs,
+    combine,
+    fitted_labels,
+    last,
+    mentioned,
+    mentioned_in,
+)
+from thurbo.table.columns.listed import (
+    LEAST_LISTED,
+    ListSettings,
+    as_orders,
+    extended_orders,
+    from_table,
+    orders_are_listed,
+)
+from thurbo.table.columns.statements import OneOfStatement, OrderStatement, Statement, TopSet, parse_order
+
+
+@dataclass(frozen=True)
+class Ranking(UtilityColumn):
+    """An order of items with ties, §3.2: x_a ≥ x_b for every item a of a better tier than b.
+
+    Parameters
+    ----------
+    items : list, optional
+        All items; by default those of the training cells.
+    unranked : {"absent", "last"}, optional
+        Items that a row does not rank are not compared ("absent", the default), or are below all ranked items
+        ("last", the default of `places`).
+    ranks : dict, optional
+        {item: column} if each item has a column with its rank, 1 = best.
+    scores : dict, optional
+        {item: column} if each item has a column with its score, large = best.
+    places : list of str, optional
+        Columns that hold the first, second, ... item. After the first empty place, an item is only known to be below
+        the items before that place.
+    context : bool, default=False
+        Whether a ranking is a sequence of choices, from the best item down, in which items chosen before may change
+        the utilities of those that are left, and later choices may be more or less precise. Needs orders without
+        ties above the last place, and `objective="exact"`.
+    cell_format, listed : optional
+        Whether cells are text or lists, and the storage layout. `fit` sets them.
+    names : dict, optional
+        Display names of items.
+    unseen : {"error", "missing"}, default="error"
+        What to do with an unknown item; "missing" omits it.
+    missing : dict or list, optional
+        Values that mean "no answer".
+    recode : dict, optional
+        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+
+    Notes
+    -----
+    A cell is a text "a > b = c > d", a list from best to worst [["a"], ["b", "c"], ["d"]], `prefers(a, b)` or a list
+    of these, `one_of(...)` or `top_set(...)`. A cell under the column's own name replaces ranks, scores or places.
+    Imputed scores are the number of items (best) down to 1, since only their order is used.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> table = {"drinks": ["tea > coffee = water", tb.prefers("coffee", "tea"), None]}
+    >>> tb.Schema({"drinks": tb.Ranking()}).fit(table)["drinks"].describe()
+    'an order of coffee, tea, water'
+    """
+
+    kind: ClassVar[str] = "ranking"
+    one: ClassVar[str] = "item"
+    many: ClassVar[str] = "items"
+    is_ranking: ClassVar[bool] = True
+    mappings: ClassVar[tuple[str, ...]] = ("ranks", "scores")
+    items: tuple[Any, ...] | None = None
+    unranked: Literal["absent", "last"] | None = None
+    ranks: Mapping[Any, str] | None = field(
+        default=None, kw_only=True
+    )  # stored as pairs, so that the column is immutable
+    scores: Mapping[Any, str] | None = field(default=None, kw_only=True)
+    places: tuple[str, ...] | None = field(default=None, kw_only=True)
+    context: bool = field(default=False, kw_only=True)
+    cell_format: Literal["text", "lists"] | None = field(default=None, kw_only=True)  # of a cell; set by fit
+    listed: bool | None = field(default=None, kw_only=True)  # rows rank few of many items; set by fit
+
+    def _check(self) -> None:
+        if self.unranked not in (None, "absent", "last"):
+            raise SchemaError(f"unranked={self.unranked!r} is not valid", remedy='use "absent" or "last"')
+        if self.cell_format not in (None, "text", "lists"):
+            raise SchemaError(f"cell_format={self.cell_format!r} is not valid", remedy='use "text" or "lists"')
+        if not isinstance(self.context, bool):
+            raise SchemaError(f"context={self.context!r} is not True or False", remedy="the default is False")
+        if self.context and self.listed:
+            problem = "context=True needs a site for each item in every row, and listed=True has none"
+            raise SchemaError(problem, remedy="use context=False, or leave listed out")
+        given = [name for name in ("ranks", "scores", "places") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise SchemaError(f"Ranking has {' and '.join(given)}", remedy="give one of them")
+        if self.places is not None:
+            check_names(self.places, "places")
+        elif given:
+            check_pairs(getattr(self, given[0]), given[0])
+            keys = tuple(item for item, _ in self._pairs)
+            check_labels(keys, self.many, self.one, "Ranking")
+            if self.items is not None and set(self.items) != set(keys):
+                problem = f"items {listing(self.items)} are not those of {given[0]}, {listing(keys)}"
+                raise SchemaError(problem, remedy=f"omit items: {given[0]} gives them")
+        if self.items is not None:
+            check_labels(self.items, self.many, self.one, "Ranking")
+
+    @property
+    def form(self) -> Form:
+        return OrderForm()
+
+    @property
+    def learning_settings(self) -> dict[str, Any]:
+        return asdict(ListSettings()) if self.is_listed else {}
+
+    @property
+    def has_items(self) -> bool:
+        return True
+
+    @property
+    def is_listed(self) -> bool:
+        return bool(self.listed)
+
+    @property
+    def has_context(self) -> bool:
+        return self.context
+
+    def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
+        """Predicted utilities of items as cells: the items from best to worst."""
+        return self._written(as_orders(self.labels, row, site, values, n_rows))
+
+    def extended(
+        self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Cells with predicted items inserted; `utility` is that of the given entries."""
+        return self._written(extended_orders(self.labels, entries, utility, row, site, values))
+
+    def _written(self, cells: NDArray[Any]) -> NDArray[Any]:
+        for place, cell in enumerate(cells):
+            cells[place] = [[item] for item in cell] if self.cell_format == "lists" else " > ".join(map(str, cell))
+        return cells
+
+    @property
+    def _pairs(self) -> tuple[tuple[Any, str], ...]:
+        stored: Any = self.ranks or self.scores or ()
+        return tuple(stored)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return self.items or tuple(item for item, _ in self._pairs)
+
+    def source_columns(self, name: str) -> tuple[str, ...]:
+        return self.places or tuple(column for _, column in self._pairs) or (name,)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether unranked items are below all ranked items."""
+        return self.unranked == "last" or (self.unranked is None and self.places is not None)
+
+    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+        if self._pairs or (self.places is not None and self.items is not None):
+            return self
+        if self.places is not None:
+            found = [value for part in cells.parts.values() for value in mentioned(part) if value != ""]
+            ordered = next((part.ordered_levels for part in cells.parts.values()), None)
+            return replace(self, items=fitted_labels(replace(cells, ordered_levels=ordered), found, self))
+        cells = cells.hashable()
+        distinct, _ = cells.factorise()
+        text = [value for value in distinct if isinstance(value, str)]
+        is_text = bool(text) or all(isinstance(value, Statement) for value in distinct)
+        form: Any = self.cell_format or ("text" if is_text else "lists")
+        if self.items is not None:
+            return replace(self, cell_format=form)._laid_out(cells, weight)
+        whole = set(text)
+        found = [item for value in text for tier in parse_order(value).tiers for item in tier if item]
+        found += [item for item in mentioned(cells) if item not in whole]
+        return replace(self, cell_format=form, items=fitted_labels(cells, found, self))._laid_out(cells, weight)
+
+    def _laid_out(self, cells: Cells, weight: FloatArray | None) -> Self:
+        """The column with its layout: the listed layout if rows rank few of many items, which saves memory."""
+        if self.is_last or self.context or self.listed is not None or len(self.labels) < LEAST_LISTED:
+            return self
+        distinct, which = cells.factorise()
+        length = np.asarray([*(_length(value) for value in distinct), 0])[which]
+        sizes = (int(length.sum()), len(cells)) if weight is None else (float(weight @ length), float(weight.sum()))
+        return replace(self, listed=orders_are_listed(len(self.labels), *sizes, usually=False))
+
+    def encode(self, cells: Cells) -> Block:
+        """Cells as tiers."""
+        tier, one_of, linear = self.read(cells)
+        if cells.parts:
+            others = self._from_places(cells) if self.places else self._from_numbers(cells)
+            tier[cells.missing] = others[cells.missing]
+        if self.context:
+            self._refuse_ties(cells, tier, one_of, linear)
+            return replace(Block.orders(tier, one_of, self.sites), is_repeated=True)
+        if not self.is_listed:
+            return Block.orders(tier, one_of, self.sites, linear)
+        if linear or one_of.any():
+            row = linear[0].row if linear else int(one_of.argmax())
+            problem = f"comparisons of {len(self.labels)} items that do not form an order from best to worst"
+            raise cells.error(row, problem, "give an order, or fewer items")
+        entries, place = from_table(tier)
+        return Block.orders(place[:, None], None, self.sites, entries=entries)
+
+    def _refuse_ties(self, cells: Cells, tier: IntArray, one_of: BoolArray, linear: list[LinearRow]) -> None:
+        """Choices one after another need to be known one by one, until the last."""
+        bad = one_of | ((tier > 0).sum(axis=1) > np.maximum(tier.max(axis=1), 0))
+        bad[[line.row for line in linear]] = True
+        if bad.any():
+            problem = "the cell does not say which item was chosen first, second, ...: items above the last are tied"
+            raise cells.error(int(bad.argmax()), problem, "give an order without ties, or use Ranking(context=False)")
+
+    def silent(self, n_rows: int) -> Block:
+        if not self.is_listed:
+            return replace(super().silent(n_rows), is_repeated=self.context)
+        return Block.orders(np.zeros((0, 1), np.int32), None, self.sites, entries=Entries.none(n_rows))
+
+    def _read(self, value: Any, places: Mapping[Any, int]) -> LabelTiers | None:
+        if isinstance(value, (OneOfStatement, TopSet)):
+            return self.subset(value, places)
+        if isinstance(value, OrderStatement):
+            return combine([value], places, self)
+        if isinstance(value, Statement):
+            raise Refused(f"{show(value)} cannot be used in a Ranking column", "use prefers(better, worse)")
+        if isinstance(value, tuple) and value and all(isinstance(entry, OrderStatement) for entry in value):
+            return combine(value, places, self)
+        if isinstance(value, str):
+            tiers = parse_order(value).tiers if value else ()
+        elif isinstance(value, tuple):
+            tiers = tuple(tier if isinstance(tier, tuple) else (tier,) for tier in value)
+        else:
+            tiers = ((value,),)
+        return self._tiers(tiers, places)
+
+    def _tiers(self, tiers: tuple[tuple[Any, ...], ...], places: Mapping[Any, int]) -> LabelTiers | None:
+        """A ranking of items, best first, as tiers."""
+        if self.unseen == "missing":
+            tiers = tuple(tuple(item for item in tier if item in places) for tier in tiers)
+        groups = [group for group in (self.find(tier, places) for tier in tiers) if group]
+        seen: set[int] = set()
+        tier = np.full(len(self.labels), -1, np.int32)
+        for height, group in enumerate(reversed(groups)):
+            for place in group:
+                if place in seen:
+                    raise Refused(f"item {show(self.labels[place])} is ranked twice", "name each item once in a cell")
+                seen.add(place)
+                tier[place] = height
+        return LabelTiers(last(tier[None])[0] if self.is_last else tier) if groups else None
+
+    def _from_numbers(self, cells: Cells) -> IntArray:
+        """Tiers of the columns that hold a rank or score for each item: [row, item]."""
+        numbers = np.full((len(cells), len(self.labels)), np.nan)
+        what = "score" if self.ranks is None else "rank"
+        for item, name in self._pairs:
+            part = cells.parts.get(name)
+            if part is None:
+                continue
+            column, refused = as_numbers(part)
+            refused |= np.isinf(column)
+            if self.ranks is not None:
+                refused |= column < 1  # files use 0 for an item that was not ranked
+            if refused.any() and self.unseen == "error":
+                position = int(refused.argmax())
+                wanted = "not a finite number" if self.ranks is None else "not a number from 1, the best, upwards"
+                raise part.error(
+                    position,
+                    f"{what} {show(part.values[position])} of item {show(item)} is {wanted}",
+                    'correct the cell, or treat such cells as missing with Ranking(unseen="missing")',
+                )
+            numbers[:, self.labels.index(item)] = np.where(part.missing | refused, np.nan, column)
+        tier = dense_tiers(numbers if self.ranks is None else -numbers)
+        return last(tier) if self.is_last else tier
+
+    def _from_places(self, cells: Cells) -> IntArray:
+        """Tiers of the columns that hold the item at each place, best first: [row, item]."""
+        assert self.places is not None
+        index = self.index(cells)
+        height = np.full((len(cells), len(self.labels)), np.nan)
+        gap = np.zeros(len(cells), bool)
+        rows = np.arange(len(cells))
+        for step, name in enumerate(self.places):
+            part = cells.parts.get(name)
+            item = np.full(len(cells), -1, np.int32) if part is None else self._items(part, index)
+            empty = item < 0
+            taken = ~empty & ~np.isnan(height[rows, np.maximum(item, 0)])
+            if part is not None and taken.any():
+                self._refuse_twice(part, taken)
+            gap |= empty
+            # After an empty place the better items are unknown: an item is below only those before that place.
+            use = ~empty & ~taken & ~(gap & self.is_last)
+            height[rows[use], item[use]] = -step
+        tier = dense_tiers(height)
+        return last(tier) if self.is_last else tier
+
+    def _items(self, part: Cells, index: Mapping[Any, int]) -> IntArray:
+        """The item in each cell of a place: [row], −1 if it is empty."""
+        distinct, which = part.factorise()
+        place = np.asarray([*(index.get(value, -1) for value in distinct), -1], np.int32)[which]
+        is_blank = np.asarray([*(value == "" for value in distinct), True])[which]
+        strange = np.flatnonzero((place < 0) & ~is_blank)
+        if len(strange) and self.unseen == "error":
+            why = self.unknown(part.values[strange[0]])
+            raise part.error(int(strange[0]), why.problem, why.remedy)
+        return place
+
+    def _refuse_twice(self, part: Cells, taken: BoolArray) -> None:
+        if self.unseen == "error":
+            position = int(taken.argmax())
+            problem = f"item {show(part.values[position])} already has a better place"
+            raise part.error(position, problem, "name each item once in a row")
+
+    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """Items from the largest utility to the smallest; items without a utility are omitted."""
+        cells = np.full(len(x), None, object)
+        is_text = self.cell_format != "lists" and not any(sign in site for site in self.sites for sign in ">=")
+        for row, order in enumerate(_best_first(x)):
+            if len(order):
+                items = [self.labels[place] for place in order]
+                cells[row] = " > ".join(map(str, items)) if is_text else [[item] for item in items]
+        return cells
+
+    def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
+        """Cells as ranks, scores or places, if the column is read from several columns."""
+        orders = _best_first(x)
+        if self.places is not None:
+            held = np.full((len(x), len(self.places)), None, object)
+            for row, order in enumerate(orders):
+                best = order[: len(self.places)]
+                held[row, : len(best)] = [self.labels[place] for place in best]
+            return {column: held[:, step] for step, column in enumerate(self.places)}
+        if not self._pairs:
+            return {name: self.decode(x, cuts, scale)}
+        rank = np.full((len(x), len(self.labels)), np.nan)
+        for row, order in enumerate(orders):
+            rank[row, order] = np.arange(1, len(order) + 1)
+        numbers = rank if self.scores is None else len(self.labels) + 1 - rank
+        whole = numbers if np.isnan(numbers).any() else numbers.astype(np.int64)
+        return {column: whole[:, self.labels.index(item)] for item, column in self._pairs}
+
+    def describe(self) -> str:
+        items = listing(self.texts) if self.labels else "items"
+        by = next((f" by {name}" for name in ("ranks", "scores", "places") if getattr(self, name)), "")
+        said = f"an order of {items}{by}" + (", unranked ones last" if self.is_last else "")
+        return said + (", chosen one after another" if self.context else "")
+
+
+def _length(value: Any) -> int:
+    """How many items a cell ranks."""
+    if isinstance(value, str):
+        return 1 + value.count(">") + value.count("=")
+    return sum(1 for _ in mentioned_in(value))
+
+
+def dense_tiers(numbers: FloatArray) -> IntArray:
+    """Tiers from 0 without gaps of the numbers in each row, equal numbers tied, −1 if missing."""
+    order = np.argsort(numbers, axis=1, kind="stable")
+    ordered = np.take_along_axis(numbers, order, axis=1)
+    rises = np.zeros(numbers.shape, np.int32)
+    rises[:, 1:] = ordered[:, 1:] > ordered[:, :-1]
+    tier = np.empty(numbers.shape, np.int32)
+    np.put_along_axis(tier, order, np.cumsum(rises, axis=1, dtype=np.int32), axis=1)
+    return np.where(np.isnan(numbers), np.int32(-1), tier)
+
+
+def _best_first(x: FloatArray) -> list[NDArray[np.intp]]:
+    """Places of each row's known utilities, the largest first."""
+    x = np.asarray(x, np.float64)
+    known = (~np.isnan(x)).sum(axis=1)
+    return [order[:count] for order, count in zip(np.argsort(-x, axis=1, kind="stable"), known, strict=True)]

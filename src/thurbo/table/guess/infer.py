@@ -1,0 +1,614 @@
+"""Detect the type of every column of a table: questions of several columns first, then the other columns.
+
+Idea: columns whose names begin alike are one question (options, mentions, ranks); codes such as −9 and 99 beside 1 to 5
+are missing values; a column that another one determines is left out.
+Guarantees that every column of the table has a type and a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, count, groupby, takewhile
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import BoolArray, Cells, IntArray, listing, spellings
+from thurbo.table.columns.column import Column, Role
+from thurbo.table.columns.ignore import Ignore
+from thurbo.table.columns.multiselect import MultiSelect
+from thurbo.table.columns.ordinal import is_word
+from thurbo.table.columns.ranking import Ranking
+from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
+from thurbo.table.guess.words import folded, in_words
+from thurbo.table.io.codebook import ColumnGroup, Note, whole
+
+_FEWEST_ROWS = 20
+_MOST_ITEMS = 100
+_BY_CHANCE = 0.2  # most repeated items, relative to independent columns
+_ORDINAL_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = re.compile(
+    rf"\b(\d+)(?:st|nd|rd|th)\b|\b({'|'.join(_ORDINAL_WORDS)})\b|(?<![a-z0-9])({'|'.join(_ORDINAL_WORDS)})(?=_)", re.I
+)
+_SPLITS = (
+    re.compile(r"^(?P<head>.*\S)\s+[-\u2013\u2014]\s+(?P<rest>\S.*)$", re.DOTALL),
+    re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
+    re.compile(r"^(?P<head>.*\S):\s+(?P<rest>\S.*)$", re.DOTALL),
+    re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
+    re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
+)
+
+
+class _Part(NamedTuple):
+    name: str
+    head: str
+    rest: str
+    place: int | None  # of a numbered name
+
+
+def named_groups(names: Sequence[str], read: Callable[[str], Cells]) -> Iterator[ColumnGroup]:
+    """Groups of neighbouring columns whose names begin alike, and whose cells belong together."""
+    for split in (_ordinal, *(lambda name, pattern=pattern: _split(name, pattern) for pattern in _SPLITS)):
+        for head, run in groupby((split(name) for name in names), key=lambda part: part.head):
+            parts = list(run)
+            if head:
+                yield from _group(head, parts, [read(part.name) for part in parts])
+
+
+def _split(name: str, pattern: re.Pattern[str]) -> _Part:
+    match = pattern.match(name)
+    if not match:
+        return _Part(name, "", "", None)
+    rest = match["rest"]
+    return _Part(name, " ".join(match["head"].split()), rest.strip(), int(rest) if rest.isdigit() else None)
+
+
+def _ordinal(name: str) -> _Part:
+    marks = list(_ORDINAL.finditer(name))
+    if len(marks) != 1:
+        return _Part(name, "", "", None)
+    mark = marks[0]
+    word = (mark[2] or mark[3] or "").casefold()
+    place = int(mark[1]) if mark[1] else _ORDINAL_WORDS.index(word) + 1
+    rest = " ".join(f"{name[: mark.start()]} {name[mark.end() :]}".replace("_", " ").split())
+    return _Part(name, rest or "places", str(place), place)
+
+
+def _group(head: str, parts: list[_Part], cells: list[Cells]) -> Iterator[ColumnGroup]:
+    ticks = [(part, text) for part, each in zip(parts, cells, strict=True) if (text := _only_text(each)) is not None]
+    alike = [(part, text) for part, text in ticks if _plain(part.rest) == _plain(text)]
+    chosen = ticks if len(ticks) > 1 and len({text for _, text in ticks}) == len(ticks) else alike
+    if chosen:
+        members = tuple((part.name, text) for part, text in chosen)
+        yield ColumnGroup(head, "grid", members, title=head)
+        return
+    if len(parts) < 2 or len({part.rest for part in parts}) < len(parts) or len(cells[0]) < _FEWEST_ROWS:
+        return
+    members = tuple((part.name, part.rest) for part in parts)
+    numbered = [part.place for part in parts] == list(range(1, len(parts) + 1))
+    table, n_items = _item_codes(cells)
+    if len(parts) > 1 and "apply" in head.casefold():
+        yield ColumnGroup(head, "grid", members, title=head)  # options as 0 and 1, if the cells agree
+    elif len(parts) > 2 and (not numbered or "rank" in head.casefold()) and _are_numbers(cells):
+        yield ColumnGroup(head, "grid", members, title=head)  # ranks, if the cells agree
+    elif numbered and 2 < n_items <= _MOST_ITEMS and _are_places(table, n_items):
+        yield ColumnGroup(head, "places", members, title=head)
+
+
+def _only_text(cells: Cells) -> str | None:
+    """The only value of a column that is ticked by a text."""
+    if cells.values.dtype.kind not in "OTU" or not cells.missing.any():
+        return None
+    values = cells.values[~cells.missing].tolist()
+    if not all(isinstance(value, str) for value in values):  # lists and decimals look like a text, and are none
+        return None
+    found = set(values)
+    text = found.pop().strip() if len(found) == 1 else ""
+    return text if text and not is_word(text) else None
+
+
+def _plain(text: str) -> str:
+    return re.sub(r" \(\d+\)$", "", " ".join(text.casefold().split()))
+
+
+def _are_numbers(cells: Sequence[Cells]) -> bool:
+    return all(each.values.dtype.kind in "iuf" for each in cells)
+
+
+def _item_codes(cells: Sequence[Cells]) -> tuple[IntArray, int]:
+    """Codes of the items in all columns: [row, column], −1 if missing; and the number of items."""
+    known: dict[object, int] = {}
+    table = np.full((len(cells[0]), len(cells)), -1, np.int32)
+    for place, each in enumerate(cells):
+        if each.values.dtype.kind == "O" and not all(
+            isinstance(v, (str, int, float)) for v in each.values[~each.missing]
+        ):
+            return table, 0
+        distinct, which = each.factorise()
+        codes = [known.setdefault(whole(value), len(known)) for value in distinct]
+        table[:, place] = np.asarray([*codes, -1], np.int32)[which]
+    return table, len(known)
+
+
+def _are_places(table: IntArray, n_items: int) -> bool:
+    """Whether items repeat within a row much less than by chance, and the columns share their items."""
+    expected = repeated = 0.0
+    for one, two in combinations(table.T, 2):
+        both = (one >= 0) & (two >= 0)
+        if not both.any():
+            continue
+        shares = [np.bincount(each[both], minlength=n_items) / both.sum() for each in (one, two)]
+        expected += float(both.sum() * (shares[0] * shares[1]).sum())
+        repeated += float((one == two)[both].sum())
+    return expected >= _FEWEST_ROWS / 2 and repeated <= _BY_CHANCE * expected
+
+
+class GroupedQuestion(NamedTuple):
+    """A question that consists of several columns, with the reason."""
+
+    name: str
+    column: Column
+    reason: str
+    title: str
+    members: tuple[str, ...]
+
+
+def questions(
+    names: Collection[str], read: Callable[[str], Cells], notes: Mapping[str, Note], groups: Sequence[ColumnGroup]
+) -> list[GroupedQuestion]:
+    """Questions that consist of several columns; a column belongs to at most one of them."""
+    found: list[GroupedQuestion] = []
+    taken: set[str] = set()
+    for group in (*groups, *_places(notes), *named_groups(list(names), read)):
+        members = tuple(column for column, _ in group.members)
+        if taken & set(members) or not all(member in names for member in members):
+            continue
+        made = _made(group, {member: read(member) for member in members}, notes)
+        if made is not None:
+            # The name must be new: a table column with the name of the question would replace its members.
+            used = {*names, *(question.name for question in found)}
+            name = next(each for each in _names(group.name) if each not in used)
+            found.append(GroupedQuestion(name, made[0], made[1], group.title, members))
+            taken |= set(members)
+    return found
+
+
+def _names(name: str) -> Iterator[str]:
+    """The name, then alternatives if it is already used."""
+    yield name
+    yield from (f"{name} ({number})" for number in count(2))
+
+
+def _made(group: ColumnGroup, parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
+    if group.kind == "ticks":
+        columns = {option: column for column, option in group.members}
+        missing = _missing(parts, notes)
+        column = MultiSelect(columns=columns, ticked=group.ticked, missing=missing)
+        return column, f"the file's multiple response set of {len(columns)} columns"
+    if group.kind == "mentions":
+        items, names, missing = _items(parts, notes)
+        if len(items) < 2 or len(items) > MOST_CODES:
+            return None
+        column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
+        return column, f"the file's multiple response set: up to {len(parts)} mentions of {len(items)} options"
+    return _ranked(parts, notes) if group.kind == "places" else _grid(group, parts)
+
+
+def _grid(group: ColumnGroup, parts: Mapping[str, Cells]) -> tuple[Column, str] | None:
+    """Columns under one heading: ranks if places differ within each row, options if each column has one text."""
+    distinct = {name: part.factorise()[0] for name, part in parts.items()}
+    options = {option: column for column, option in group.members}
+    heading = f"a guess: {len(parts)} columns under one heading"
+    if len(parts) == 1:
+        reason = "a guess: the only option of its question, so blank counts as not selected, even if it was not asked"
+        return MultiSelect(columns=options, blank="unticked"), reason
+    if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
+        return MultiSelect(columns=options), f"{heading}, each with a single text"
+    if _SELECT.search(group.name.casefold()) and all(_are_ticks(values) for values in distinct.values()):
+        return MultiSelect(columns=options), f"{heading} that says to select, each yes or no"
+    places = range(1, len(parts) + 1)
+    if all(value in places for values in distinct.values() for value in values) and any(distinct.values()):
+        ranks = np.column_stack([np.where(part.missing, np.nan, _numbers(part)) for part in parts.values()])
+        if not _twice(ranks).any() and np.nanmax(ranks) > 2:
+            return Ranking(ranks=options), f"{heading}, with different ranks in each row"
+    return None
+
+
+_SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
+
+
+def _are_ticks(values: list[Any]) -> bool:
+    """Whether the values are 0 and 1, or yes and no."""
+    return len(values) > 0 and all(
+        str(whole(value)).casefold() in ("0", "1", "yes", "no", "true", "false") for value in values
+    )
+
+
+def _numbers(part: Cells) -> Any:
+    numbers = np.full(len(part), np.nan)
+    numbers[~part.missing] = part.values[~part.missing].astype(np.float64)
+    return numbers
+
+
+def _twice(table: Any) -> BoolArray:
+    """Which rows contain a number twice: [row]."""
+    found: BoolArray = (np.diff(np.sort(table, axis=1), axis=1) == 0).any(axis=1)
+    return found
+
+
+_MOST_TWICE = 0.05  # share of rows that name an item twice
+_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
+_PLACE = re.compile(r"\b(\d)(?:st|nd|rd|th)\b|\b(first|second|third|fourth|fifth)\b", re.IGNORECASE)
+
+
+def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
+    """Columns whose titles differ only in "1st", "2nd", "3rd", and whose value labels are the same."""
+    runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
+    for name, note in notes.items():
+        marks = list(_PLACE.finditer(note.title))
+        if len(marks) == 1 and len(note.names) > 2:
+            mark = marks[0]
+            place = int(mark[1]) if mark[1] else _ORDINALS[mark[2].casefold()]
+            rest = f"{note.title[: mark.start()]}…{note.title[mark.end() :]}"
+            # The question number may change too: "Q56pt1.", "Q56pt2."
+            stem = re.sub(r"^\w+[.:)]\s*", "", rest).casefold()
+            runs.setdefault((stem, frozenset(text for _, text in note.names)), []).append((place, name))
+    for members in runs.values():
+        members.sort()
+        if len(members) > 1 and [place for place, _ in members] == list(range(1, len(members) + 1)):
+            names = [name for _, name in members]
+            stem = _beginning(names).rstrip(" _.-")
+            pairs = tuple((name, str(place)) for place, name in members)
+            yield ColumnGroup(stem or "places", "places", pairs, title=notes[names[0]].title)
+
+
+def _beginning(names: list[str]) -> str:
+    """The longest common prefix of the names."""
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in alike)
+
+
+def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
+    items, names, missing = _items(parts, notes)
+    if not 2 < len(items) <= MOST_CODES:
+        return None
+    place = {item: float(index) for index, item in enumerate(items)}
+    table = np.full((len(next(iter(parts.values()))), len(parts)), np.nan)
+    for position, part in enumerate(parts.values()):
+        distinct, which = part.factorise()
+        codes = np.asarray([*(place.get(whole(value), np.nan) for value in distinct), np.nan])
+        table[:, position] = codes[which]
+    twice = float(_twice(table).mean())
+    if twice > _MOST_TWICE:
+        column: Column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
+        return (
+            column,
+            f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row",
+        )
+    # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
+    unseen: Any = "missing" if twice else "error"
+    column = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
+    reason = f"a guess: {listing(parts)} hold the places, from first to last, of {len(items)} items"
+    return column, f"{reason}; an item named twice in a row counts once" if twice else reason
+
+
+def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[Any], dict[Any, str], dict[Any, str]]:
+    """Options that occur in any of the columns, their labels, and the missing codes."""
+    items: dict[Any, None] = {}
+    names: dict[Any, str] = {}
+    missing: dict[Any, str] = {}
+    for name, part in parts.items():
+        found = sort_codes(part.factorise()[0], notes.get(name, Note()))
+        items |= dict.fromkeys(found.answers)
+        names |= found.named
+        missing |= found.missing
+    ordered = sorted((item for item in items if item not in missing), key=lambda item: (isinstance(item, str), item))
+    return ordered, {item: names[item] for item in ordered if names.get(item)}, missing
+
+
+def _missing(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> dict[Any, str]:
+    found: dict[Any, str] = {}
+    for name, part in parts.items():
+        found |= sort_codes(part.factorise()[0], notes.get(name, Note())).missing
+    return found
+
+
+_SAMPLE = 400  # rows compared first
+_FEWEST = 20  # fewest rows of both, and fewest disagreements that independent answers would have
+
+
+def derived(columns: Mapping[str, Cells]) -> Iterator[tuple[str, str, bool]]:
+    """(column, the column that it follows from, whether they are the same), at most one source for each column."""
+    codes, values = _codes(columns)
+    names = list(codes)
+    if len(names) < 2:
+        return
+    table = np.column_stack([codes[name] for name in names])
+    rows = np.random.default_rng(0).permutation(len(table))[:_SAMPLE]
+    sample, n_values = table[rows], table.max(axis=0) + 1
+    done: set[str] = set()
+    for source in np.argsort(-n_values, kind="stable"):  # fine answers first: age before its bands
+        if names[source] in done or n_values[source] < 2:
+            continue
+        order = np.argsort(sample[:, source], kind="stable")
+        same = (sample[order][1:, source] == sample[order][:-1, source]) & (sample[order][1:, source] >= 0)
+        one, two = sample[order][1:][same], sample[order][:-1][same]
+        breaks = ((one != two) & (one >= 0) & (two >= 0)).any(axis=0)
+        for place in np.flatnonzero(~breaks & (n_values >= 2) & (n_values <= n_values[source])):
+            name = names[place]
+            if place == source or name in done or not _follows(table[:, source], table[:, place]):
+                continue
+            is_copy = values[name] == values[names[source]] and np.array_equal(table[:, source], table[:, place])
+            if n_values[place] == n_values[source] and place < source:
+                continue  # of two columns that determine each other, the later one follows
+            done.add(name)
+            yield name, names[source], is_copy
+
+
+def _codes(columns: Mapping[str, Cells]) -> tuple[dict[str, IntArray], dict[str, list[str]]]:
+    """Answers of each column as codes in the order of their texts, −1 if missing, and the texts."""
+    codes, values = {}, {}
+    for name, cells in columns.items():
+        try:
+            distinct, which = cells.factorise()
+        except (SchemaError, TypeError):
+            continue
+        if len(distinct) < 2 or len(distinct) > len(cells) / 2:
+            continue
+        texts = [str(value) for value in distinct]
+        place = np.empty(len(distinct) + 1, np.int32)
+        place[np.argsort(texts, kind="stable")] = np.arange(len(distinct))
+        place[-1] = -1
+        codes[name], values[name] = place[which], sorted(texts)
+    return codes, values
+
+
+def _follows(source: IntArray, target: IntArray) -> bool:
+    """Whether each value of `source` goes with one value of `target`, and that is not by chance."""
+    both = (source >= 0) & (target >= 0)
+    if both.sum() < _FEWEST:
+        return False
+    one, two = source[both].astype(np.int64), target[both].astype(np.int64)
+    pairs = np.unique(one * (two.max() + 1) + two)
+    if len(pairs) > len(np.unique(one)):
+        return False
+    shares = np.bincount(two) / len(two)
+    expected = (len(one) - len(pairs)) * (1 - float((shares**2).sum()))
+    return expected >= _FEWEST
+
+
+_WIDE = tuple(range(2, 7))  # numbers of digits
+HIGH = frozenset(
+    [7, 8, 9, *(int(digit * width) for digit in "789" for width in _WIDE)]
+    + [int("9" * width) - below for width in _WIDE for below in (1, 2)]
+)
+LOW = frozenset([*range(-9, 0), *(-code for code in HIGH)])
+_MOST_STEPS = 11  # most levels of a scale
+_TOP = 11  # largest level of a scale: 0 to 10, and 11
+_FEWEST_NUMBERS = 10
+_MOST_CODES = 5  # most codes below the answers
+_OFTEN = 5  # answers that are this frequent next to a gap make the gap unlikely
+
+
+class NumberCounts(NamedTuple):
+    """Distinct numbers of a column in order, and how often each occurs."""
+
+    values: list[float]
+    counts: list[int]
+
+    @classmethod
+    def of(cls, cells: Cells) -> NumberCounts:
+        """The values of a numeric column."""
+        values, counts = np.unique(cells.values[~cells.missing], return_counts=True)
+        return cls(values.tolist(), counts.tolist())
+
+
+class _Ends(NamedTuple):
+    codes: list[float]
+    answers: list[float]
+    is_strong: bool
+
+
+def isolated(columns: Mapping[str, NumberCounts]) -> dict[str, dict[float, str]]:
+    """Codes that are probably not answers, by column, each with the evidence."""
+    ends = {name: (list(_below(each)), list(_above(each))) for name, each in columns.items()}
+    found: dict[str, dict[float, str]] = {name: {} for name in columns}
+    for name, sides in ends.items():
+        for side in sides:
+            if strong := next((end for end in side if end.is_strong), None):
+                found[name] |= dict.fromkeys(strong.codes, "far from the other values")
+    shared = Counter(code for codes in found.values() for code in codes)
+    for name, sides in ends.items():
+        for side in sides:
+            weak = [
+                end for end in side if all(shared[code] >= 2 for code in end.codes) and _is_rare(columns[name], end)
+            ]
+            if weak and not any(end.is_strong for end in side):
+                found[name] |= dict.fromkeys(weak[0].codes, "as in other columns")
+    return {name: codes for name, codes in found.items() if codes}
+
+
+def _below(each: NumberCounts) -> Iterable[_Ends]:
+    codes = [value for value in each.values if value < 0]
+    answers = [value for value in each.values if value >= 0]
+    if not codes or len(answers) < 2 or sum(each.counts) < _FEWEST_NUMBERS or not set(codes) <= LOW:
+        return
+    if {-code for code in codes} == {value for value in answers if value}:
+        return  # −2, −1, 0, 1, 2 is a scale
+    # A run of negative numbers that ends at zero is part of the scale, unless other columns have the same codes.
+    is_apart = answers[0] - codes[-1] >= 2 and len(codes) <= _MOST_CODES
+    often = len(answers) <= _MOST_STEPS or (_count(each, codes) >= 2 and _are_whole(answers))
+    yield _Ends(codes, answers, is_apart and often)
+
+
+def _above(each: NumberCounts) -> Iterable[_Ends]:
+    values = [value for value in each.values if value >= 0]
+    codes: list[float] = []
+    while (
+        len(values) > 2 and values[-1] in HIGH and (not codes or len(str(int(codes[0]))) == len(str(int(values[-1]))))
+    ):
+        codes.insert(0, values.pop())
+    if not codes or sum(each.counts) < _FEWEST_NUMBERS or not _are_whole(values):
+        return
+    for start in range(len(codes)):  # of 1 to 7, 8 and 9, the first may be an answer
+        code, answers = codes[start:], [*values, *codes[:start]]
+        gap = code[0] - answers[-1]
+        dense = len(answers) <= _MOST_STEPS and answers[-1] - answers[0] < 2 * len(answers) and answers[-1] <= _TOP
+        often = _count(each, answers[-1:]) >= _OFTEN
+        if dense and code[0] > 9:
+            yield _Ends(code, answers, True)
+        elif dense and answers[-1] <= 7:
+            mean = _count(each, answers) / len(answers)
+            several = gap == 2 and len(code) > 1 and _count(each, code) < len(code) * mean / 2
+            yield _Ends(code, answers, often and (gap >= 3 or several))
+        elif not dense and code[0] > 9 and gap >= 2:
+            tail = [each.counts[each.values.index(value)] for value in answers[-max(5, len(answers) // 10) :]]
+            frequent = _count(each, code) >= max(_OFTEN, 3 * len(code) * float(np.mean(tail)))
+            yield _Ends(code, answers, frequent or (gap > 2 * answers[-1] and _count(each, code) >= 2))
+
+
+def _is_rare(each: NumberCounts, side: _Ends) -> bool:
+    """Whether weak evidence is enough: the codes are no more frequent than answers are on average."""
+    mean = _count(each, side.answers) / len(side.answers)
+    gap = min(abs(code - answer) for code in side.codes for answer in (side.answers[0], side.answers[-1]))
+    return gap >= 2 or _count(each, side.codes) / len(side.codes) <= mean
+
+
+def _count(each: NumberCounts, values: Iterable[float]) -> int:
+    return sum(each.counts[each.values.index(value)] for value in values)
+
+
+def _are_whole(values: Iterable[float]) -> bool:
+    return all(float(value).is_integer() for value in values)
+
+
+class Inferred(NamedTuple):
+    """Type, reason and title of each question, by name."""
+
+    columns: dict[str, Column]
+    reasons: dict[str, str]
+    titles: dict[str, str]
+
+
+def infer(
+    names: Sequence[str],
+    read: Callable[[str], Cells],
+    is_array: bool,
+    notes: Mapping[str, Note],
+    groups: Sequence[ColumnGroup],
+    missing: Mapping[Any, str] | None = None,
+) -> Inferred:
+    """Detect the type of each column from its cells, from the code book of its file and from codes declared missing."""
+    declared = missing or {}
+    notes = {name: _told(notes.get(name, Note()), declared) for name in names}
+    prepared = {name: _declared(read(name), declared) for name in names} if not is_array else {}
+    codes = isolated({name: NumberCounts.of(cells) for name, cells in prepared.items() if _is_bare(cells, notes[name])})
+
+    def cells_of(name: str) -> Cells:
+        return prepared[name] if name in prepared else read(name)
+
+    together = questions(names, cells_of, notes, groups)
+    first = {question.members[0]: question for question in together}
+    inside = {member for question in together for member in question.members}
+    found = Inferred({}, {}, {})
+    for name in names:
+        if name in first:
+            question = first[name]
+            extra = {code: text for code, text in declared.items() if code not in question.column.labels}
+            found.columns[question.name], found.reasons[question.name] = _with(question.column, extra), question.reason
+            found.titles[question.name] = question.title
+        elif name not in inside:
+            cells = cells_of(name)
+            column, reason = _guessed(cells, is_array, notes[name], codes.get(name, {}))
+            found.columns[name], found.reasons[name] = _with(column, _of_kind(declared, cells)), reason
+            found.titles[name] = notes[name].title
+    _once(found, "id", "a second row identifier")
+    _once(found, "weight", "a second column of weights")
+    if not is_array:
+        _mark_derived(found, cells_of)
+    return found
+
+
+def _told(note: Note, declared: Mapping[Any, str]) -> Note:
+    """A code book entry with the codes that are declared missing for the whole file."""
+    if not declared or not (note.names or note.missing or note.measure):
+        return note
+    codes = [number for code in declared for number in spellings(code)]
+    return replace(note, missing=(*note.missing, *((code, code) for code in codes if not note.is_missing(code))))
+
+
+def _declared(cells: Cells, declared: Mapping[Any, str]) -> Cells:
+    """The cells without codes that are declared missing for the whole file."""
+    return Ignore(missing=_of_kind(declared, cells)).answered(cells) if declared else cells
+
+
+def _of_kind(declared: Mapping[Any, str], cells: Cells) -> dict[Any, str]:
+    """Declared codes that such cells can hold: numbers in a column of numbers, as numbers."""
+    if cells.values.dtype.kind not in "iuf":
+        return dict(declared)
+    numbers = {each: text for code, text in declared.items() for each in spellings(code)}
+    return {whole(code): text for code, text in numbers.items() if not isinstance(code, str)}
+
+
+def _with(column: Column, missing: Mapping[Any, str]) -> Column:
+    """A modelled column with more codes declared missing."""
+    own: Any = column.missing
+    extra = {code: text for code, text in missing.items() if code not in dict(own) and code not in column.labels}
+    return replace(column, missing=(*own, *extra.items())) if extra and column.role == "answer" else column
+
+
+def _is_bare(cells: Cells, note: Note) -> bool:
+    """Whether a column holds numbers without a code book."""
+    is_number = cells.values.dtype.kind in "iuf" and not cells.missing.all()
+    return is_number and cells.ordered_levels is None and not (note.names or note.missing)
+
+
+def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str]) -> tuple[Column, str]:
+    """The type of one column, without isolated codes, and with answers of several spellings as one."""
+    if codes:
+        gone = {whole(code): str(whole(code)) for code in codes}
+        column, reason = guess(Ignore(missing=gone).answered(cells), is_array, note)
+        if column.role == "answer":
+            why = listing(dict.fromkeys(codes.values()), " and ")
+            return _with(column, gone), f"{reason}; a guess: counted as missing: {listing(gone)}, {why}"
+    if is_array or cells.values.dtype.kind not in "OTU" or note.names or cells.ordered_levels is not None:
+        return guess(cells, is_array, note)
+    try:
+        distinct, which = cells.factorise()
+    except SchemaError:  # lists, which `guess` reads
+        return guess(cells, is_array, note)
+    recode = folded(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
+    if not recode:
+        return guess(cells, is_array, note)
+    column, reason = guess(Ignore(recode=recode).recoded(cells), is_array, note)
+    used = {text: to for text, to in recode.items() if not column.labels or to in column.labels}
+    if column.role != "answer" or column.kind not in _FOLDED or not used:
+        return column, reason
+    return replace(column, recode=used), f"{reason}{in_words(used)}"
+
+
+_FOLDED = ("binary", "ordinal", "categorical", "banded")
+
+
+def _mark_derived(found: Inferred, cells_of: Callable[[str], Cells]) -> None:
+    """Say which columns repeat another one, or follow from it."""
+    alone = {
+        name: column.answered(cells_of(name))
+        for name, column in found.columns.items()
+        if column.role == "answer" and column.source_columns(name) == (name,) and not column.is_listed
+    }
+    for name, source, is_copy in derived(alone):
+        what = f'has the same answers as "{source}"' if is_copy else f'follows from "{source}"'
+        found.reasons[name] += f"; a guess: {what}, use Ignore() to leave it out"
+
+
+def _once(found: Inferred, role: Role, reason: str) -> None:
+    """Keep the first column of a role that a table can have only once."""
+    names = [name for name, column in found.columns.items() if column.role == role]
+    for name in names[1:]:
+        found.columns[name] = Ignore(reason)
+        found.reasons[name] += f'; "{names[0]}" is already {type(found.columns[names[0]]).__name__}()'

@@ -1,0 +1,745 @@
+"""Detect the type of one column, with a reason: the rules of `Schema.infer`.
+
+Idea: columns that are not answers first (identifiers, weights, dates, free text), then code books, numbers, and texts.
+Guarantees that each type comes with the reason for it, in the user's words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.banded import Banded
+from thurbo.table.columns.categorical import Categorical
+from thurbo.table.columns.cells import Cells, FloatArray, IntArray, is_label, is_number_text, listing, show
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.continuous import Continuous
+from thurbo.table.columns.ignore import Id, Ignore, Weight
+from thurbo.table.columns.multiselect import MultiSelect
+from thurbo.table.columns.numbers import amount, days
+from thurbo.table.columns.ordinal import Binary, Ordinal, false_and_true, is_affirmative, is_word, ordered_numbers
+from thurbo.table.columns.ranking import Ranking
+from thurbo.table.columns.statements import Interval, OrderStatement, Statement, parse_order, split
+from thurbo.table.guess.words import arranged, bands, folded, scale, scale_but_one, unanswered
+from thurbo.table.io.codebook import Note, whole
+
+LEAST_SHARE = 0.1  # of the most frequent number
+LEAST_ANSWERS = 100  # with fewer, neither shares nor the shape of the distribution are known well enough
+LEAST_GAIN = 0.02  # of the log score of an answer, by which ranks are better (nats)
+MOST_ANSWERS = 5000  # that are used to compare
+N_FOLDS = 4
+MOST_NAMED = 3
+
+
+def number(count: Mapping[Any, int], **settings: Any) -> tuple[Continuous, str]:
+    """A column of numbers that occur so often, and what to add to the reason."""
+    total, often = sum(count.values()), sorted(count, key=lambda value: -count[value])
+    if total < LEAST_ANSWERS:
+        return Continuous(**settings), ""
+    if count[often[0]] >= LEAST_SHARE * total:
+        common = [value for value in often if count[value] >= LEAST_SHARE * total]
+        shares = [f"{value:.12g} in {100 * count[value] / total:.0f} %" for value in common[:MOST_NAMED]]
+        reason = f"; a rounded number, since some are frequent: {listing(shares)}"
+        return Continuous(transform="rank-normal", rounded=True, **settings), reason
+    if _gain_of_ranks(np.repeat(np.asarray(list(count), np.float64), list(count.values()))) > LEAST_GAIN:
+        return Continuous(transform="rank-normal", **settings), "; by their ranks, since they are not normal"
+    return Continuous(**settings), ""
+
+
+def _gain_of_ranks(numbers: FloatArray) -> float:
+    """Gain of the cross-validated log score of a number by normal scores; −∞ if they cannot be compared."""
+    rng = np.random.RandomState(0)
+    numbers = rng.permutation(numbers)[:MOST_ANSWERS]
+    fold = np.arange(len(numbers)) % N_FOLDS
+
+    def score(column: Continuous, known: FloatArray, asked: FloatArray) -> float:
+        fitted = column.learn(known, known)
+        return float((-0.5 * fitted.to_standard(asked) ** 2 + fitted.log_derivative(asked)).sum())
+
+    gain = 0.0
+    with np.errstate(all="ignore"):
+        for each in range(N_FOLDS):
+            parts = numbers[fold != each], numbers[fold == each]
+            gain += score(Continuous(transform="rank-normal"), *parts) - score(Continuous(), *parts)
+    return gain / len(numbers) if np.isfinite(gain) else -np.inf
+
+
+def occurrences(cells: Cells, among: Collection[Any]) -> dict[Any, int]:
+    """How often each of some values occurs; codes that are whole numbers count as integers."""
+    distinct, which = cells.factorise()
+    count = np.bincount(which[which >= 0], minlength=len(distinct)).tolist()
+    found = dict.fromkeys(among, 0)
+    for value, own in zip(map(whole, distinct), count, strict=True):
+        if value in found:
+            found[value] += own
+    return found
+
+
+_FEWEST_ROWS = 20  # in fewer rows most values are unique by chance
+_NEARLY = 0.95
+_LONGEST_ID = 40
+_FEWEST_DENSE = 50
+_DENSE = 2  # most range of an index, relative to the number of rows
+_WEIGHT = re.compile(r"(?!body|birth)[a-z]{0,10}(weights?|wgh?ts?|wts?)\d*")
+_WEIGHT_TITLE = re.compile(r"\b(sampling|survey|design|post-?stratification|probability) weight")
+_UNIT = r"(case|resp|respondent|subject|person|participant|record|row|user|customer|household|hh|int|interview)"
+_IDENTIFIER = re.compile(
+    r"(.*[_ .-])?(id|ids|uid|guid|uuid|key|no|nr|num|number|serial|idno|index|row|code)\d?"
+    rf"|{_UNIT}[_ .-]?(id|no|nr|num|number)?|idnum|column 1|unnamed.*"
+)
+_CODE = re.compile(r"(.*[_ .-])?(zip|(zip|post|postal) ?codes?|phone|telephone|mobile|fips)( ?(number|no))?")
+# Numbers that are often whole and unique, but are amounts or ranks, not identifiers.
+_AMOUNT = re.compile(
+    r"(.*[_ .-])?(years?|yr|months?|weeks?|days?|time|date|ages?|rank|ranking|place|position|score)\d*"
+)
+
+
+def role(cells: Cells, title: str = "") -> tuple[Column, str] | None:
+    """The type of a column that is not an answer: a weight, a row identifier, or free text; else None."""
+    return _weight(cells, title) or _place_code(cells) or _identifier(cells)
+
+
+def _place_code(cells: Cells) -> tuple[Column, str] | None:
+    """Codes that look like amounts: post codes and telephone numbers."""
+    if not _CODE.fullmatch(cells.name.casefold().strip()) or len(set(map(str, cells.values.tolist()))) < _FEWEST_ROWS:
+        return None
+    return Ignore("its numbers are codes"), "its name says post codes or telephone numbers; use Categorical() for a few"
+
+
+def _weight(cells: Cells, title: str) -> tuple[Column, str] | None:
+    if cells.values.dtype.kind != "f" or cells.missing.any() or len(cells) < _FEWEST_ROWS:
+        return None
+    words = re.split(r"[^a-z0-9]+", cells.name.casefold())
+    if not any(map(_WEIGHT.fullmatch, words)) and not _WEIGHT_TITLE.search(title.casefold()):
+        return None
+    values = cells.values
+    if not np.isfinite(values).all() or values.min() < 0 or np.all(values == np.floor(values)):
+        return None
+    mean = float(values.mean())
+    if not 0.5 <= mean <= 2 or values.max() > 200 * mean:
+        return None  # for example kilograms: survey weights have a mean near one
+    return Weight(), f"a guess: its name, and numbers with mean {mean:.2g}; use Continuous() if it is an answer"
+
+
+def _identifier(cells: Cells) -> tuple[Column, str] | None:
+    n = int((~cells.missing).sum())
+    kind = cells.values.dtype.kind
+    if n < 3 or kind in "mMb":
+        return None
+    named = bool(_IDENTIFIER.fullmatch(cells.name.casefold().strip()))
+    if kind in "iuf":
+        values = cells.values[~cells.missing]
+        if kind == "f" and not np.all(values == np.floor(values)):
+            return None
+        first, steps = values[0], np.diff(values.astype(np.float64))
+        counts = n >= _FEWEST_ROWS and not cells.missing.any() and first in (0, 1) and bool(np.all(steps == 1))
+        once = len(np.unique(values)) == n
+        if not counts and not (named and once) and not _is_index(cells, values):
+            return None
+        what = "it numbers the rows" if counts and not named else "each number occurs once"
+        what = what if once else "nearly every number occurs once, and they are close together"
+        return Id(), f"a guess: {what}; use Continuous() if it is a measurement"
+    texts = [value for value in cells.values[~cells.missing].tolist() if isinstance(value, str)]
+    if len(texts) < n or n < _FEWEST_ROWS or len(set(texts)) < _NEARLY * n:
+        return None
+    if sum(_is_amount(text) for text in texts) > _NEARLY * n:
+        return None
+    short = all(len(text) <= _LONGEST_ID and " " not in text.strip() for text in texts)
+    if short:
+        return Id(), f"a guess: texts such as {show(texts[0])} are all different and short, like row identifiers"
+    return Ignore("it is free text"), f"nearly every text is different, such as {show(texts[0])}"
+
+
+def _is_index(cells: Cells, values: NDArray[Any]) -> bool:
+    """Whether whole numbers are an index in any order: amounts in such a narrow range would repeat more often."""
+    n = len(values)
+    if n < _FEWEST_DENSE or cells.missing.any() or _AMOUNT.fullmatch(cells.name.casefold().strip()):
+        return False
+    reach = float(values.max()) - float(values.min())
+    return reach < _DENSE * n and len(np.unique(values)) >= _NEARLY * n
+
+
+def _is_amount(text: str) -> bool:
+    """Whether a text is a number with a sign or unit, such as "$420" or "7 hrs"; digits alone may be an identifier."""
+    if text.strip().isalnum():
+        return False
+    return any(amount(text, notation) is not None for notation in ("currency", "percent", "decimal-comma"))
+
+
+def moment(values: list[Any]) -> bool:
+    """Whether all values are Python dates or times."""
+    return bool(values) and all(hasattr(value, "isoformat") or hasattr(value, "total_seconds") for value in values)
+
+
+MOST_CODES = 100  # most categories or levels of one column
+MOST_STEPS = 11  # most whole numbers that count as levels: 0 to 10
+_MOST_UNNAMED_LEVELS = 30
+
+
+class Sorted(NamedTuple):
+    """Codes of a column: answers that occur, labels of answers, and labels of missing codes."""
+
+    answers: list[Any]
+    named: dict[Any, str]
+    missing: dict[Any, str]
+
+
+def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
+    """Divide the codes of a column into answers and missing codes."""
+    texts = {whole(code): text for code, text in note.names}
+    occurring = [whole(code) for code in distinct]
+    known = list(dict.fromkeys([*texts, *occurring]))
+    missing = {code: texts.get(code, str(code)) for code in known if note.is_missing(code)}
+    kinds = {code: unanswered(text) for code, text in texts.items() if code not in missing}
+    kept = [code for code, kind in kinds.items() if kind is None] + [code for code in occurring if code not in texts]
+    # If the file declares missing codes but not "don't know", although SPSS allows one more, it is an answer.
+    knows = note.measure == "nominal" and bool(note.missing) and note.has_room
+    for code, kind in kinds.items():
+        apart = isinstance(code, str) or all(isinstance(other, str) or abs(code - other) > 1 for other in kept)
+        if kind == "absent" or (kind == "unknown" and not knows) or (kind == "doubtful" and apart):
+            missing[code] = texts[code]
+    answers = [code for code in occurring if code not in missing]
+    known_apart = [code for code in occurring if kinds.get(code) in ("unknown", "doubtful") and code in missing]
+    if len(answers) < 2 <= len(answers) + len(known_apart):
+        # Without these codes fewer than two answers would be left.
+        missing = {code: text for code, text in missing.items() if code not in known_apart}
+        answers = [code for code in occurring if code not in missing]
+    named = {code: text for code, text in texts.items() if code not in missing}
+    return Sorted(_in_order(answers), named, dict(sorted(missing.items(), key=lambda pair: _key(pair[0]))))
+
+
+def guess_coded(cells: Cells, note: Note, found: Sorted) -> tuple[Column, str]:
+    """The detected type of a column of codes, and the reason."""
+    answers, named, missing = found
+    if not answers:
+        return Ignore("it is empty"), "every cell holds a missing code" if missing else "all cells are missing"
+    if not all(map(is_label, answers)):
+        return Ignore("its values cannot be read"), f"values such as {show(answers[0])} are not text or numbers"
+    if len(answers) == 1:
+        only = named.get(answers[0], show(answers[0]))
+        return Ignore("it is constant"), f"the only answer is {only}{_less(missing)}"
+    unnamed = [code for code in answers if code not in named]
+    if len(unnamed) >= max(1, len(answers) - len(unnamed)) and not any(isinstance(code, str) for code in answers):
+        return _coded_numbers(found, note, cells)
+    return _levels(answers, named, missing, note)
+
+
+def _coded_numbers(found: Sorted, note: Note, cells: Cells) -> tuple[Column, str]:
+    """Numbers of which few or none have a value label."""
+    answers, named, missing = found
+    wholes = all(isinstance(code, int) for code in answers)
+    says = f"the file says {note.measure}" if note.measure else ""
+    if len(answers) == 2 and note.measure != "scale":
+        return _binary(answers, named, missing, says or "two values")
+    if note.measure == "nominal" and wholes and len(answers) <= MOST_CODES:
+        return Categorical(tuple(answers), names=_kept(named, answers), missing=missing), f"{says}{_less(missing)}"
+    few = wholes and len(answers) <= (_MOST_UNNAMED_LEVELS if note.measure == "ordinal" else MOST_STEPS)
+    if few and note.measure in ("ordinal", ""):
+        levels = _in_order({*answers, *named})
+        reason = says or f"a guess: {len(levels)} whole numbers{', with labels at the ends' if named else ''}"
+        return Ordinal(tuple(levels), names=_kept(named, levels), missing=missing), f"{reason}{_less(missing)}"
+    if note.measure == "nominal":
+        reason = f"{says}, and {len(answers)} codes without labels are too many for categories"
+        return Ignore(f"more than {MOST_CODES} codes"), reason
+    reason = says or f"numbers, {len(answers)} distinct values"
+    if named:
+        reason += f"; {listing(f'{code} is {text}' for code, text in named.items())}"
+    column, heaps = number(occurrences(cells, answers), missing=missing)
+    return column, f"{reason}{_less(missing)}{heaps}"
+
+
+def _levels(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], note: Note) -> tuple[Column, str]:
+    """Codes of which most have value labels: all labelled levels of a scale, or the categories that occur."""
+    levels = _in_order({*answers, *named})
+    says = f"the file says {note.measure}" if note.measure else "codes with labels"
+    if len(levels) == 2:
+        return _binary(levels, named, missing, says)
+    texts = [named.get(code, str(code)) for code in levels]
+    order = arranged(levels, texts, note.measure)
+    numbers = note.measure != "nominal" and ((order or ([], ""))[1] == "numbered" or all(map(is_number_text, texts)))
+    unnamed = [code for code in answers if code not in named]
+    end = f"{f'; {listing(unnamed)} without a label' if unnamed else ''}{_less(missing)}"
+    names = _kept(named, levels)
+    if note.measure == "ordinal" or (order is not None and order[1] != "numbered" and len(answers) > 2):
+        if len(levels) > MOST_CODES:
+            return many_levels(levels, f"{says}, {len(levels)} levels", missing)
+        arrangement = tuple(order[0] if order else levels)
+        return Ordinal(arrangement, names=names, missing=missing), f"{_why_ordered(levels, order, note)}{end}"
+    if len(answers) == 2:
+        return _binary(answers, named, missing, f"{says}, only two of which occur")
+    if numbers and len(levels) > MOST_CODES:
+        return many_levels(levels, f"{says}, {len(levels)} levels", missing)
+    if numbers:
+        reason = f"a guess: {says}, ordered by their numbers"
+        return Ordinal(tuple(levels), names=names, missing=missing), f"{reason}{end}"
+    if len(answers) > MOST_CODES:
+        return Ignore(f"more than {MOST_CODES} codes"), f"{says}, and {len(answers)} are too many for categories"
+    unknown = "" if note.measure == "nominal" else ", without a known order; if ordered, use Ordinal(levels=[...])"
+    return Categorical(tuple(answers), names=_kept(named, answers), missing=missing), f"{says}{unknown}{end}"
+
+
+def many_levels(levels: list[Any], what: str, missing: dict[Any, str]) -> tuple[Column, str]:
+    """Too many levels for an Ordinal: numbers become Continuous by their ranks, texts are ignored."""
+    if all(isinstance(level, (int, float)) and not isinstance(level, bool) for level in levels):
+        reason = f"a guess: {what}, too many for an Ordinal, so a number known by its rank{_less(missing)}"
+        return Continuous(transform="rank-normal", missing=missing), reason
+    return Ignore(f"more than {MOST_CODES} levels"), f"{what}, too many to model; use Ordinal() to model them anyway"
+
+
+def _why_ordered(levels: list[Any], order: tuple[list[Any], str] | None, note: Note) -> str:
+    if order is None:
+        return "the file says ordinal; ordered by the codes"
+    kind = order[1] if order[1] == "a neutral answer" else f"the labels form a scale ({order[1]})"
+    if order[0] != levels:
+        moved = f"a guess: {kind}, reordered to {listing(order[0], ' < ')}"
+        return f"the file says ordinal; {moved}" if note.measure == "ordinal" else moved
+    if note.measure == "ordinal":
+        return "the file says ordinal, and the labels agree"
+    return f"a guess: {kind}" + (f", although the file says {note.measure}" if note.measure else "")
+
+
+def _binary(pair: list[Any], named: dict[Any, str], missing: dict[Any, str], reason: str) -> tuple[Column, str]:
+    texts = [named.get(code, "") for code in pair]
+    yes = [code for code, text in zip(pair, texts, strict=True) if is_affirmative(text.split(",")[0].strip()) and text]
+    known = scale(texts) if all(texts) else None
+    if len(yes) == 1:
+        true: Any = yes[0]
+    elif known is not None:
+        true = pair[int(np.argmax(known.heights))]
+    else:
+        true = 1 if set(pair) == {0, 1} else pair[-1] if all(texts) else false_and_true(list(pair), None)[1]
+    false = next(code for code in pair if code != true)
+    names = _kept(named, pair)
+    why = f"{reason}: {names.get(false, show(false))} and {names.get(true, show(true))}"
+    return Binary(values=(false, true), names=names, missing=missing), f"{why}{_less(missing)}"
+
+
+def _kept(named: dict[Any, str], codes: Iterable[Any]) -> dict[Any, str]:
+    """The non-empty labels of these codes."""
+    return {code: named[code] for code in codes if named.get(code)}
+
+
+def _less(missing: dict[Any, str]) -> str:
+    """The missing codes, as the end of a reason."""
+    labels = (text if str(code) == text else f"{code} {text}" for code, text in missing.items())
+    return f"; counted as missing: {listing(labels)}" if missing else ""
+
+
+def _key(code: Any) -> tuple[bool, Any]:
+    return isinstance(code, str), code
+
+
+def _in_order(codes: Iterable[Any]) -> list[Any]:
+    return sorted(set(codes), key=_key)
+
+
+_FEW_CATEGORIES = 20  # so many are kept as they are
+_MOST_KEPT = 60  # most categories or options; the others are joined
+_LEAST_SHARE, _LEAST_COUNT = 0.005, 3  # of a category that is kept, if there are many
+_COVERED = 0.6  # share of answers that the kept categories must cover
+_NUMBERS = 0.8  # share of answers that must be numbers
+_MOST_UNITS = 6
+_MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
+_MOST_ODD = 100  # texts that are declared missing by name
+_SEPARATORS = (";", "|", ",")
+NO_ANSWER = ("absent", "unknown")
+DATES: tuple[Column, str] = (
+    Ignore("dates and times are not modelled"),
+    'dates; use Continuous(parse="date") to model them as days',
+)
+TIMES: tuple[Column, str] = (
+    Ignore("dates and times are not modelled"),
+    "times or durations; to model them, add a column of numbers to the table, such as hours (14.5 for 14:30)",
+)
+_TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?")
+# Names of columns for an answer in the respondent's own words.
+_OWN_WORDS = re.compile(
+    r"\b(please|pls\.?) (specify|provide|describe|explain|list|write|tell)\b|\bspecify\b|open.?ended|verbatim"
+    r"|own words|^comments?$|\bcomments?\)?$|[_ .](text|specify|verbatim|comment|other_text)$"
+)
+
+
+class Texts(NamedTuple):
+    """Distinct texts that are answers, with counts, and those that are not."""
+
+    kept: list[str]
+    counts: list[int]
+    gone: list[str]
+
+    @property
+    def missing(self) -> dict[Any, str]:
+        """The texts that are not answers, as the setting of a column."""
+        return {text: text for text in self.gone}
+
+    @property
+    def less(self) -> str:
+        """The texts that are not answers, as the end of a reason."""
+        return f"; counted as missing: {listing(map(show, self.gone))}" if self.gone else ""
+
+    @property
+    def n_answers(self) -> int:
+        return sum(self.counts)
+
+
+def are_dates(distinct: Sequence[Any]) -> bool:
+    """Whether all texts are dates, apart from those that are no answer."""
+    texts = [text for text in distinct if isinstance(text, str)]
+    if len(texts) < len(distinct) or not any(_is_moment(text) for text in texts[:5]):
+        return False
+    return all(_is_moment(text) or unanswered(text) for text in texts)
+
+
+def are_times(distinct: Sequence[Any]) -> bool:
+    """Whether texts that are dates or times are all times of day, without a date."""
+    return all(_TIME.fullmatch(text.casefold()) for text in distinct if not unanswered(text))
+
+
+def _is_moment(text: str) -> bool:
+    return days(text) is not None or _TIME.fullmatch(text.casefold()) is not None
+
+
+def is_own_words(name: str, distinct: Sequence[Any]) -> bool:
+    """Whether the name asks for an answer in words, and the cells are such answers."""
+    if not _OWN_WORDS.search(name.casefold()) or len(distinct) < 2:
+        return False
+    texts = [text for text in distinct if isinstance(text, str) and not unanswered(text)]
+    return len(texts) > 1 and not all(map(is_word, texts)) and scale(texts) is None
+
+
+def guess_texts(distinct: list[str], which: IntArray) -> tuple[Column, str]:
+    """The type of a column with three or more texts; non-answers count as missing."""
+    texts = _sorted_out(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
+    kept, missing, less = texts.kept, texts.missing, texts.less
+    if len(kept) == 2:
+        false, true = false_and_true(list(kept), None)
+        return Binary(values=(false, true), missing=missing), f"two values, {show(false)} and {show(true)}{less}"
+    are_numbers = len(kept) > MOST_STEPS and all(map(is_number_text, kept))
+    for read in (_amounts, _scale) if are_numbers else (_scale, _amounts):
+        if found := read(texts):
+            return found
+    return _options(texts) or _free(texts) or _categories(texts)
+
+
+def many_combinations(distinct: list[str], which: IntArray) -> tuple[Column, str] | None:
+    """Lists of options in so many combinations that most texts occur once, like identifiers."""
+    n_answers = int((which >= 0).sum())
+    if len(distinct) <= max(_FEW_CATEGORIES, n_answers / 2) or not any(_is_used(sep, distinct) for sep in _SEPARATORS):
+        return None
+    return _options(_sorted_out(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist()))
+
+
+def _is_used(separator: str, texts: Sequence[str]) -> bool:
+    return sum(separator in text for text in texts) > len(texts) / 3
+
+
+def _sorted_out(distinct: list[str], counts: list[int]) -> Texts:
+    often = sorted(np.argsort(counts, kind="stable")[::-1][:_MOST_EXAMINED].tolist())
+    gone = [distinct[place] for place in often if unanswered(distinct[place]) in NO_ANSWER]
+    if "+" in distinct:  # "-" is an answer beside "+"
+        gone = [text for text in gone if re.search(r"\w", text)]
+    if len(distinct) - len(gone) < 2:
+        gone = []
+    left = set(gone)
+    pairs = [(text, count) for text, count in zip(distinct, counts, strict=True) if text not in left]
+    return Texts([text for text, _ in pairs], [count for _, count in pairs], gone)
+
+
+def _scale(texts: Texts) -> tuple[Column, str] | None:
+    kept, gone = texts.kept, texts.gone
+    ends = bands(kept)
+    if ends is not None:
+        example = listing(map(show, sorted(kept, key=lambda text: ends[kept.index(text)][0] or -np.inf)), most=3)
+        reason = f"{example} are bands of a number{texts.less}"
+        return Banded(dict(zip(kept, ends, strict=True)), transform="rank-normal", missing=texts.missing), reason
+    found = scale(kept)
+    if found is not None:
+        levels = tuple(text for _, text in sorted(zip(found.heights, kept, strict=True)))
+        return Ordinal(
+            levels, missing=texts.missing
+        ), f"the texts form a scale ({found.name}), lowest first{texts.less}"
+    part = scale_but_one(kept)
+    if part is None:
+        return None
+    if part.is_lowest:
+        reason = f"a guess: the texts form a scale ({part.name}), with {show(part.levels[0])} as the lowest{texts.less}"
+        return Ordinal(part.levels, missing=texts.missing), reason
+    without = texts._replace(gone=[*gone, part.other])
+    return Ordinal(part.levels, missing=without.missing), f"a guess: the texts form a scale ({part.name}){without.less}"
+
+
+def _amounts(texts: Texts) -> tuple[Column, str] | None:
+    """Numbers in words: "$420", "32 %", "about 7", "7 hrs"; the rest is listed and counts as missing."""
+    notation = _notation(texts.kept)
+    read = {text: amount(text, notation) for text in texts.kept}
+    odd = [text for text, number in read.items() if number is None]
+    covered = sum(count for text, count in zip(texts.kept, texts.counts, strict=True) if read[text] is not None)
+    units = {re.sub(r"[\d.,'\s]+", "", text.casefold()) for text, number in read.items() if number is not None}
+    numbers = {number for number in read.values() if number is not None}
+    if covered < _NUMBERS * texts.n_answers or len(numbers) < 3 or len(units) > _MOST_UNITS:
+        return None
+    missing: dict[Any, str] = texts.missing | {text: text for text in odd[:_MOST_ODD]}
+    example = max((text for text in texts.kept if read[text] is not None), key=len)
+    reason = f"numbers written as text ({notation}), {len(numbers)} distinct values, such as {show(example)}"
+    if odd:
+        reason = f"a guess: {reason}, but {len(odd)} texts are not: {listing(map(show, odd), most=6)}"
+    often: dict[float, int] = {}
+    for text, count in zip(texts.kept, texts.counts, strict=True):
+        if (value := read[text]) is not None:
+            often[value] = often.get(value, 0) + count
+    column, heaps = number(often, parse=notation, missing=missing, unseen="missing")
+    return column, f"{reason}{texts.less}{heaps}"
+
+
+def _notation(texts: Sequence[str]) -> Any:
+    def share(pattern: str) -> float:
+        return sum(bool(re.search(pattern, text.casefold())) for text in texts) / len(texts)
+
+    comma, point = share(r"\d,\d{1,2}(?!\d)|\d\.\d{3},"), share(r"\d\.\d{1,2}(?!\d)|\d,\d{3}\.")
+    if comma > 0 and comma > point and not share(r"\d,\d{3}(?!\d)") > comma:
+        return "decimal-comma"
+    if share(r"[$€£¥₹]|\b(usd|eur|gbp|dollars?|euros?)\b") >= 0.3:
+        return "currency"
+    return "percent" if share(r"%|per ?cent\b|\bpct\b") >= 0.3 else "number"
+
+
+def _options(texts: Texts) -> tuple[Column, str] | None:
+    """Lists of options in one cell, whatever the number of combinations."""
+    for sep in _SEPARATORS:
+        if not _is_used(sep, texts.kept):
+            continue
+        lists = [[part.strip() for part in text.split(sep) if part.strip()] for text in texts.kept]
+        counts: Counter[str] = Counter()
+        for options, count in zip(lists, texts.counts, strict=True):
+            counts.update(dict.fromkeys(options, count))
+        recode = folded(list(counts), list(counts.values()))
+        for text, to in recode.items():
+            counts[to] += counts.pop(text)
+        several = sum(len(options) > 1 for options in lists)
+        floor = _LEAST_COUNT if len(counts) > _FEW_CATEGORIES else 1
+        common = [each for each, count in counts.most_common(_MOST_KEPT) if count >= max(floor, _floor(texts, counts))]
+        covered = sum(counts[option] for option in common) / max(sum(counts.values()), 1)
+        repeats = sum(counts.values()) >= (3 if sep == "," else 1.5) * len(counts)
+        if several <= len(lists) / 3 or len(common) < 2 or len(counts) >= len(texts.kept) or covered < 0.8:
+            continue
+        if sep == "," and (not repeats or any(len(option) > 60 for option in common)):
+            continue  # sentences have commas too
+        rare = len(counts) - len(common)
+        reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
+        reason += f'separated by "{sep}"'
+        reason += f"; {rare} rare options are left out" if rare else ""
+        used = {text: to for text, to in recode.items() if to in common}
+        unseen: Any = "missing" if rare else "error"
+        column = MultiSelect(tuple(sorted(common)), sep=sep, recode=used, unseen=unseen, missing=texts.missing)
+        return column, f"{reason}{texts.less}"
+    return None
+
+
+def _floor(texts: Texts, counts: Mapping[str, int]) -> float:
+    return _LEAST_SHARE * texts.n_answers if len(counts) > _MOST_KEPT else 0.0
+
+
+def _free(texts: Texts) -> tuple[Column, str] | None:
+    """Free text: most texts are different, and many have several words."""
+    words = np.mean([len(text.split()) for text in texts.kept])
+    if texts.n_answers >= _FEW_CATEGORIES and len(texts.kept) > texts.n_answers / 2 and words >= 3:
+        return Ignore("it is free text"), f"most texts are different, such as {show(max(texts.kept, key=len))}"
+    return None
+
+
+def _categories(texts: Texts) -> tuple[Column, str]:
+    kept, what = texts.kept, f"{len(texts.kept)} different texts without a known order"
+    if len(kept) <= _FEW_CATEGORIES:
+        reason = f"{what}; if ordered, use Ordinal(levels=[...]){texts.less}"
+        return Categorical(tuple(sorted(kept)), missing=texts.missing), reason
+    floor = max(_LEAST_COUNT, _LEAST_SHARE * texts.n_answers)
+    ranked = sorted(zip(texts.counts, kept, strict=True), key=lambda each: (-each[0], each[1]))
+    common = [text for count, text in ranked[:_MOST_KEPT] if count >= floor]
+    covered = sum(count for count, _ in ranked[: len(common)]) / max(texts.n_answers, 1)
+    rare = len(kept) - len(common)
+    if len(common) < 2 or covered < _COVERED:
+        reason = f"{what}, too many for categories: the most frequent ones cover {covered:.0%} of the answers"
+        return Ignore("too many different texts"), f"{reason}; use Categorical() if they are categories"
+    if not rare:
+        return Categorical(tuple(sorted(kept)), missing=texts.missing), f"{what}{texts.less}"
+    other = f"other ({rare} more)"
+    column = Categorical((*sorted(common), other), other=other, missing=texts.missing)
+    reason = f"{what}; a guess: the {rare} rarest, {1 - covered:.0%} of the answers, are joined into {show(other)}"
+    return column, f"{reason}{texts.less}"
+
+
+_MOST_ITEMS = 100
+_EMPTY = Note()
+
+
+def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, str]:
+    """The detected type of a column, and the reason; the dtype of an array decides alone."""
+    kind = cells.values.dtype.kind
+    if cells.missing.all() and not (is_array and kind in "bf"):
+        return Ignore("it is empty"), "all cells are missing"
+    if kind == "b":
+        return Binary(true=True), "booleans"
+    if is_array and kind == "f":
+        return Continuous(), "an array of floating-point numbers"
+    if kind in "mM":
+        return DATES if kind == "M" else TIMES
+    if cells.ordered_levels is not None:
+        return _ordered(cells.ordered_levels)
+    if kind in "OTU" and not is_array and (found := _words(cells, note)):
+        return found
+    proposal = None if is_array else role(cells, note.title)
+    if proposal is not None and not note.names:
+        return proposal
+    if kind in "iuf":
+        distinct = np.unique(cells.values[~cells.missing]).tolist()
+        if _is_informative(note):
+            return guess_coded(cells, note, sort_codes(distinct, note))
+        if len(distinct) > 2:
+            return _numbers(distinct, cells)
+    cells, stated = split(cells)
+    if stated and cells.missing.all():
+        return _stated(list(stated.values()))
+    try:
+        distinct, _ = cells.hashable().factorise()
+    except SchemaError:
+        return Ignore("its cells are collections"), "cells hold collections of an unsupported type"
+    if moment(distinct):
+        return DATES if all(hasattr(value, "year") for value in distinct) else TIMES
+    if any(isinstance(value, (tuple, frozenset)) for value in distinct):
+        return _collections(distinct, cells)
+    if not all(map(is_label, distinct)):
+        strange = next(value for value in distinct if not is_label(value))
+        reason = f"values such as {show(strange)} are not text, finite numbers or booleans"
+        return Ignore("its values cannot be read"), reason
+    if _applies_to(note, distinct):
+        return guess_coded(cells, note, sort_codes(distinct, note))
+    return _labels(distinct, cells)
+
+
+def _words(cells: Cells, note: Note) -> tuple[Column, str] | None:
+    """Dates, and answers in the respondent's own words, which would look like identifiers."""
+    if not all(isinstance(value, str) for value in cells.values[~cells.missing].tolist()):
+        return None
+    distinct = list(dict.fromkeys(cells.values[~cells.missing].tolist()))
+    if are_dates(distinct):
+        return TIMES if are_times(distinct) else DATES
+    if is_own_words(cells.name, distinct) or is_own_words(note.title, distinct):
+        return Ignore("it is free text"), f"its name asks for an answer in words, such as {show(distinct[0])}"
+    return many_combinations(*cells.factorise())
+
+
+def _is_informative(note: Note) -> bool:
+    return bool(note.names or note.missing or note.measure)
+
+
+def _applies_to(note: Note, distinct: list[Any]) -> bool:
+    """Whether the code book knows any of these values; it does not if codes were replaced by their labels."""
+    named = note.texts
+    return any(value in named or note.is_missing(value) for value in distinct)
+
+
+def _labels(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+    if all(isinstance(value, bool) for value in distinct):
+        return Binary(true=True), "booleans"
+    items = _ranked_items(distinct)
+    if items:
+        return Ranking(items), f"a guess: texts such as {show(distinct[0])} look like orders of {len(items)} items"
+    if len(distinct) == 1:
+        return Ignore("it is constant"), f"the only value is {show(distinct[0])}"
+    if len(distinct) == 2:
+        false, true = false_and_true([whole(value) for value in distinct], None)
+        return Binary(true=true), f"two values, {show(false)} and {show(true)}"
+    if not any(isinstance(value, str) for value in distinct):
+        return _numbers(distinct, cells)
+    if not all(isinstance(value, str) for value in distinct):
+        return _mixed(distinct, cells)
+    return guess_texts(distinct, cells.factorise()[1])
+
+
+def _mixed(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+    """Numbers with a few texts among them, such as "refused", or a mix that cannot be read."""
+    _, which = cells.factorise()
+    texts = [value for value in distinct if isinstance(value, str)]
+    share = float(np.isin(which[which >= 0], [distinct.index(text) for text in texts]).mean())
+    numbers = [value for value in distinct if not isinstance(value, str)]
+    if share > 1 - _NUMBERS or len(numbers) < 2 or any(isinstance(value, bool) for value in numbers):
+        reason = "a mix of text and numbers; use Ordinal(levels=[...]) or Categorical() if this is intended"
+        return Ignore("a mix of text and numbers"), reason
+    column, reason = _numbers(numbers, cells)
+    missing: dict[Any, str] = {text: text for text in texts}
+    return replace(column, missing=missing), f"{reason}; counted as missing: {listing(map(show, texts), most=6)}"
+
+
+def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
+    gone = [level for level in (levels[0], levels[-1]) if isinstance(level, str) and unanswered(level) in NO_ANSWER]
+    kept = tuple(level for level in levels if level not in gone)
+    if not gone or len(kept) < 2:
+        gone, kept = [], levels
+    missing: dict[Any, str] = {level: level for level in gone}
+    less = f"; counted as missing: {listing(map(show, gone))}" if gone else ""
+    if len(kept) < 2:
+        return Ignore("it has one level"), "an ordered category with fewer than two levels"
+    if len(kept) > MOST_CODES:
+        return many_levels(list(kept), f"an ordered category with {len(kept)} levels", missing)
+    if len(kept) == 2 and not gone:
+        return Binary(true=kept[1]), "an ordered category with two levels"
+    if len(kept) == 2:
+        return Binary(values=(kept[0], kept[1]), missing=missing), f"an ordered category with two levels{less}"
+    return Ordinal(kept, missing=missing), f"an ordered category with {len(kept)} levels{less}"
+
+
+def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+    are_whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
+    # 0 to 10 is a scale where its steps repeat.
+    few = len(distinct) < MOST_STEPS or (len(distinct) == MOST_STEPS and int((~cells.missing).sum()) >= 2 * MOST_STEPS)
+    if are_whole and few:
+        reason = f"a guess: only {len(distinct)} whole numbers; use Continuous() if distances matter"
+        return Ordinal(ordered_numbers(distinct)), reason
+    reason = f"numbers, {len(distinct)} distinct values"
+    if are_whole and len(distinct) == int((~cells.missing).sum()):
+        reason += "; each occurs once: use Ignore() if they are identifiers"
+    column, heaps = number(occurrences(cells, [whole(value) for value in distinct]))
+    return column, f"{reason}{heaps}"
+
+
+def _ranked_items(distinct: list[Any]) -> tuple[str, ...]:
+    """The items, if all texts are orders of few items such as "a > b = c"; otherwise empty."""
+    if not all(isinstance(value, str) for value in distinct) or not any(" > " in value for value in distinct):
+        return ()
+    tiers = [[item for tier in parse_order(value).tiers for item in tier] for value in distinct if value]
+    items = {item for ranked in tiers for item in ranked}
+    # Items must repeat across rows, because free text can contain "a > b" by chance.
+    repeats = sum(map(len, tiers)) >= 2 * len(items) or len(distinct) == 1
+    whole = all(len(set(ranked)) == len(ranked) and all(ranked) for ranked in tiers)
+    most = sum(len(ranked) > 1 for ranked in tiers) > len(tiers) / 2
+    return tuple(sorted(items)) if whole and most and repeats and 1 < len(items) <= _MOST_ITEMS else ()
+
+
+def _collections(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+    lists = [value for value in distinct if isinstance(value, tuple)]
+    column: Column = MultiSelect()
+    reason = "a guess: cells hold lists or sets; use Ranking() if order matters, Categorical() for one choice"
+    if any(isinstance(entry, (tuple, OrderStatement)) for value in lists for entry in value):
+        column, reason = Ranking(), "a guess: cells hold lists of lists, best first"
+    try:
+        column = column.fit(cells)
+        column.encode(cells)
+        return column, reason
+    except SchemaError as error:
+        return Ignore("its lists cannot be read"), f"cells hold lists or sets, but {error}"
+
+
+def _stated(statements: list[Statement]) -> tuple[Column, str]:
+    if all(isinstance(statement, Interval) for statement in statements):
+        if any(isinstance(end, str) for each in statements for end in (each.lower, each.upper)):  # type: ignore[attr-defined]
+            return Ignore("the order of its levels is not known"), "intervals of levels; use Ordinal(levels=[...])"
+        return Continuous(), "intervals of a number"
+    if all(isinstance(statement, OrderStatement) for statement in statements):
+        return Ranking(), "preferences between items"
+    return Categorical(), "statements about categories"

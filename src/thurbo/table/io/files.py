@@ -1,0 +1,156 @@
+"""Files as bytes: written completely or not at all, and model files of arrays with a description.
+
+Idea: a new file is written beside the old one and takes its place at the end. A model file holds no code (no pickle).
+Guarantees that an interrupted write leaves the old file, and that reading a model file runs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thurbo.errors import NotTrusted, ThurboError
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
+    """Write `data` to a temporary file in the same directory, then rename it to `path`; returns the path.
+
+    Text is written as UTF-8. An existing file keeps its permissions, and is unchanged if writing fails.
+    """
+    target, final = Path(path), destination(path)
+    try:
+        _replace(final, data.encode() if isinstance(data, str) else data)
+    except OSError as error:
+        raise ThurboError(f'cannot write "{target}": {error.strerror or error}') from error
+    return target
+
+
+def destination(path: str | os.PathLike[str]) -> Path:
+    """The file that writing to `path` would create or replace; raises if that is impossible. Call it before long work.
+
+    Symbolic links are followed, as open() does, so that the link itself is not replaced.
+    """
+    final = Path(os.path.realpath(path))
+    if final.is_dir():
+        raise ThurboError(f'cannot write "{path}": it is a directory; give the name of a file')
+    if not final.parent.is_dir():
+        raise ThurboError(f'cannot write "{path}": its directory does not exist; create it first')
+    if not os.access(final.parent, os.W_OK):
+        raise ThurboError(
+            f'cannot write "{path}": there is no write permission for its directory; choose another directory'
+        )
+    return final
+
+
+def _replace(final: Path, data: bytes) -> None:
+    with replacing(final) as temporary, temporary.open("wb") as stream:
+        stream.write(data)
+
+
+@contextlib.contextmanager
+def replacing(final: Path) -> Iterator[Path]:
+    """A temporary file in the same directory for the caller to write; renamed to `final` if no error occurs.
+
+    It has the extension of `final`, because some writers choose the format by it.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{final.stem}.", suffix=f".part{final.suffix}", dir=final.parent)
+    os.close(descriptor)
+    try:
+        yield Path(name)
+        with open(name, "rb+") as stream:
+            os.fsync(stream.fileno())  # otherwise a crash after the rename could leave an empty file
+        os.chmod(name, _permissions(final))
+        os.replace(name, final)
+    except BaseException:  # also on an interrupt, the temporary file must be removed
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _permissions(final: Path) -> int:
+    """Mode of the existing file, or the default mode of a new one; mkstemp would give 0600."""
+    try:
+        return final.stat().st_mode & 0o7777
+    except FileNotFoundError:
+        umask = os.umask(0)
+        os.umask(umask)
+        return 0o666 & ~umask
+
+
+FORMAT = 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], stamp: str, description: str) -> str:
+    digest = hashlib.sha256(f"{stamp}\n{description}".encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def save(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], description: dict[str, Any]) -> None:
+    """Write arrays and description, completely or not at all."""
+    from safetensors.numpy import save as to_bytes
+
+    text = _SURROGATE.sub(_escaped, json.dumps(description, ensure_ascii=False))
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    stamp = f"thurbo {FORMAT}"
+    header = {"format": stamp, "description": text, "sha256": _checksum(plain, stamp, text)}
+    write_atomically(path, _with_sorted_header(to_bytes(plain, metadata=header)))
+
+
+def _escaped(surrogate: re.Match[str]) -> str:
+    """Half of a character, which UTF-8 cannot hold, as a JSON escape."""
+    return f"\\u{ord(surrogate[0]):04x}"
+
+
+def _with_sorted_header(data: bytes) -> bytes:
+    """The same file with a header in one order: safetensors writes its metadata in random order."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # arrays begin at multiples of eight bytes
+    return len(text).to_bytes(8, "little") + text + data[8 + size :]
+
+
+def load(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save` wrote; raises NotTrusted for anything else."""
+    from safetensors import SafetensorError, safe_open
+
+    file = Path(path)
+    if not file.is_file():
+        raise NotTrusted(f'there is no model file "{path}"; give the path that save() wrote')
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            header = opened.metadata() or {}
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise NotTrusted(f'"{path}" is not a complete thurbo model file ({error}); save the model again') from error
+    stamp = header.get("format", "")
+    if not stamp.startswith("thurbo "):
+        raise NotTrusted(f'"{path}" was not written by thurbo; give the path that save() wrote')
+    version = stamp.removeprefix("thurbo ")
+    if not version.isdecimal() or int(version) > FORMAT:
+        raise NotTrusted(
+            f'"{path}" has format {version}, newer than this version of thurbo can read ({FORMAT}); update thurbo'
+        )
+    text = header.get("description", "")
+    if _checksum(arrays, stamp, text) != header.get("sha256"):
+        raise NotTrusted(f'"{path}" was changed after it was saved (its checksum is wrong); save the model again')
+    try:
+        return arrays, json.loads(text)
+    except ValueError as error:
+        raise NotTrusted(f'"{path}" has a description that cannot be read ({error}); save the model again') from error

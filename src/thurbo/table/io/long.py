@@ -1,0 +1,708 @@
+"""Long tables and files of lists: scores of items, paired comparisons, choices from shown sets, PrefLib rankings.
+
+Idea: one line per row and item (or per task) becomes one row per person, whose cell lists items or tasks.
+Guarantees that every line is in one cell, or an error names it; nothing is guessed from the order of lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError, ThurboError
+from thurbo.table.columns.cells import BoolArray, Cells, Listed, listing, plain, show, suggestion
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.tasks import BestWorst, Choice, Pairs, truths
+from thurbo.table.io import frames
+from thurbo.table.io.files import write_atomically
+from thurbo.table.io.frames import Table, as_table
+
+MOST_COLUMNS, MOST_LINES = 8, 100_000  # of a table that may be long, for `looks_long`
+
+
+def from_long(
+    frame: Any, row: str, item: str, score: str | None = None, *, columns: Any = None, name: str | None = None
+) -> Table:
+    """Group a long table of ratings or rankings into one row per person, for `TBM`.
+
+    Parameters
+    ----------
+    frame : table
+        One line per rating: pandas, polars, pyarrow or a dict of columns.
+    row, item : str
+        Names of the columns that hold the row identifier (such as the user) and the item.
+    score : str, optional
+        Name of the column of scores; higher is better. Without it, the lines of each row are an order, best first.
+    columns : table, optional
+        Other questions, such as age and gender, with one line per row and a column of the same name as `row`.
+    name : str, optional
+        Name of the new column of lists; the value of `item` by default.
+
+    Returns
+    -------
+    Table
+        One row per value of `row`, sorted. Pass it to `TBM` or `Schema.infer`.
+
+    Raises
+    ------
+    SchemaError
+        If a column does not exist, an identifier or score is missing or not valid, or a row has an item twice.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> ratings = {"user": ["u1", "u1", "u2"], "movie": ["Alien", "Heat", "Heat"], "stars": [5, 3, 4]}
+    >>> tb.from_long(ratings, row="user", item="movie", score="stars")
+    Table of 2 rows: user, movie (3 entries of 2 items)
+    """
+    source = as_table(frame)
+    for column in (row, item, *(() if score is None else (score,))):
+        if column not in source:
+            remedy = f"{suggestion(column, source.names)}the table has {listing(source.names)}"
+            raise SchemaError("the table has no such column", column=column, remedy=remedy)
+    owner, owners = coded(source, row)
+    index, items = coded(source, item)
+    value = _order(owner) if score is None else _scores(source, score)
+    pair = owner.astype(np.int64) * len(items) + index
+    order = np.argsort(pair, kind="stable")
+    _refuse_twice(source, row, item, pair, order)
+    start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(owners)))])
+    listed = Listed(start, items, index[order], value[order], score, ordered=score is None)
+    data, people = {row: owners}, None if columns is None else as_table(columns)
+    if people is not None:
+        data |= joined(people, row, owners)
+    called = item if name is None else name
+    if called in data:
+        raise SchemaError(
+            "two columns have this name", column=called, remedy="give the list of items another name with name="
+        )
+    made = data if source.kind in {"dict", "numpy"} else frames.frame(source.kind, data)
+    made = replace(as_table(made), rows=owners, owner=row)
+    return with_lists(made if people is None else with_metadata(made, people), called, listed)
+
+
+def _refuse_twice(source: Table, row: str, item: str, pair: NDArray[np.int64], order: NDArray[Any]) -> None:
+    """Refuse two lines about one item of one row; `order` sorts the pairs."""
+    same = np.flatnonzero(np.diff(pair[order]) == 0)
+    if not len(same):
+        return
+    first, second = (int(line) for line in order[same[0] : same[0] + 2])
+    owner, what = (source.cells(name).values[first] for name in (row, item))
+    raise SchemaError(
+        f"item {show(what)} of {row} {show(owner)} occurs twice, also in row {source.rows[first]}",
+        row=source.rows[second],
+        column=item,
+        remedy=f"keep one line for each {row} and {item}, for example the last, or the mean of their scores",
+    )
+
+
+def looks_long(table: Table) -> tuple[str, str] | None:
+    """Names of the row and item columns of a table that looks long: no pair of values of these columns repeats.
+
+    Of n random pairs of a and b values about n² / 2ab would repeat; this number must be above ten.
+    """
+    if len(table.names) > MOST_COLUMNS or table.lists or table.declared:
+        return None
+    codes = {}
+    for name in table.names:
+        cells = table.cells(name)
+        values = cells.values[:MOST_LINES]
+        if values.dtype.kind in "iuOTU" and not cells.missing.any() and not _holds_lists(values):
+            found, code = np.unique(values.astype(str), return_inverse=True)
+            if 2 <= len(found) <= len(values) // 2:
+                codes[name] = (len(found), code.astype(np.int64))
+    for (row, (n_rows, one)), (item, (n_items, two)) in combinations(codes.items(), 2):
+        if len(one) ** 2 > 20 * n_rows * n_items and len(np.unique(one * n_items + two)) == len(one):
+            return row, item
+    return None
+
+
+def _holds_lists(values: NDArray[Any]) -> bool:
+    """Whether a cell holds several values, so that the column identifies neither rows nor items."""
+    several = (list, tuple, set, frozenset, dict, np.ndarray)
+    return values.dtype.kind == "O" and any(isinstance(value, several) for value in values.tolist())
+
+
+def with_lists(table: Table, name: str, listed: Listed) -> Table:
+    """A copy of a table with one more column, whose cells are lists of items."""
+    n = len(table.names)
+    blank = np.full(table.n_rows, None, object)
+    empty = np.diff(listed.start) == 0
+    read = table.read
+    return replace(
+        table,
+        names=(*table.names, name),
+        read=lambda place: (blank, empty, None) if place == n else read(place),
+        lists={**table.lists, name: listed},
+    )
+
+
+def with_metadata(made: Table, people: Table) -> Table:
+    """The joined columns with the ordered categories and the code book of their own table."""
+    read, names = made.read, made.names
+
+    def read_with_levels(place: int) -> Any:
+        values, missing, _ = read(place)
+        name = names[place]
+        return values, missing, people.cells(name).ordered_levels if name in people else None
+
+    return replace(made, read=read_with_levels, book=people.book)
+
+
+def from_sparse(matrix: Any) -> Table:
+    """A sparse matrix as lists: the stored entries of a row are scores, and the items are the column numbers from 0."""
+    csr = matrix.tocsr(copy=True)
+    csr.sort_indices()
+    if csr.ndim != 2:
+        raise SchemaError(f"the sparse array has {csr.ndim} dimensions", remedy="give a 2-D matrix of rows and items")
+    score = np.asarray(csr.data, np.float64)
+    start = np.asarray(csr.indptr, np.int64)
+    _refuse_bad(score, np.repeat(np.arange(csr.shape[0]), np.diff(start)), "item")
+    listed = Listed(start, np.arange(csr.shape[1]), np.asarray(csr.indices), score)
+    rows = np.arange(csr.shape[0])
+    empty = Table((), csr.shape[0], rows, "dict", {}, lambda place: (rows, rows < 0, None))
+    return with_lists(empty, "item", listed)
+
+
+def coded(source: Table, name: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """A column as integer codes, and its sorted distinct values."""
+    cells = source.cells(name)
+    if cells.missing.any():
+        place = int(cells.missing.argmax())
+        raise SchemaError("the cell is missing", row=source.rows[place], column=name, remedy="remove the line")
+    values = cells.values
+    if values.dtype.kind == "f" and np.array_equal(values, np.floor(values)):
+        values = values.astype(np.int64)
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < 4 * len(values) + 1000:  # a narrow range of integers needs no sorting
+            there = np.zeros(high - low + 1, bool)
+            there[values - low] = True
+            number = np.cumsum(there, dtype=np.int32) - np.int32(1)
+            return number[values - low], np.flatnonzero(there) + low
+    if values.dtype.kind == "O":
+        seen: dict[Any, int] = {}
+        code = np.fromiter((seen.setdefault(value, len(seen)) for value in values.tolist()), np.int32, len(values))
+        labels = list(seen)
+        try:
+            order = sorted(range(len(labels)), key=lambda place: labels[place])
+        except TypeError:
+            order = sorted(range(len(labels)), key=lambda place: (str(type(labels[place])), str(labels[place])))
+        rank = np.empty(len(labels), np.int32)
+        rank[order] = np.arange(len(labels), dtype=np.int32)
+        return rank[code], np.fromiter((labels[place] for place in order), object, len(labels))
+    labels_, code_ = np.unique(values, return_inverse=True)
+    return code_.astype(np.int32), labels_
+
+
+def _scores(source: Table, name: str) -> NDArray[Any]:
+    cells = source.cells(name)
+    if cells.values.dtype.kind in "iub" and not cells.missing.any():
+        return cells.values  # without conversion to float, to save memory
+    try:
+        value = np.asarray(cells.values, np.float64)
+    except (TypeError, ValueError):
+        wrong = next(v for v in cells.values.tolist() if not isinstance(v, (int, float)))
+        raise SchemaError(f"{show(wrong)} is not a number", column=name, remedy="give scores as numbers") from None
+    value = np.where(cells.missing, np.nan, value) if cells.missing.any() else value
+    _refuse_bad(value, source.rows, name)
+    return value
+
+
+def _refuse_bad(value: NDArray[Any], rows: NDArray[Any], name: str) -> None:
+    bad = np.flatnonzero(~np.isfinite(value))
+    if len(bad):
+        problem = f"the score {value[bad[0]]} is not a finite number"
+        raise SchemaError(problem, row=rows[bad[0]], column=name, remedy="correct it, or remove the line")
+
+
+def _order(owner: NDArray[np.int32]) -> NDArray[Any]:
+    """Decreasing scores: the lines of each row are ordered from best to worst."""
+    return -np.arange(len(owner), dtype=np.float64)
+
+
+def joined(source: Table, row: str, owners: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Cells of the other columns in the order of `owners`; missing for rows without a line."""
+    if row not in source:
+        remedy = f"{suggestion(row, source.names)}use the same column name as in the long table"
+        raise SchemaError("the table given as columns= has no such column", column=row, remedy=remedy)
+    code, values = coded(source, row)
+    if len(values) < len(code):
+        twice = values[np.bincount(code).argmax()]
+        raise SchemaError(f"{show(twice)} has more than one line", column=row, remedy="keep one line per row")
+    line = {value: place for place, value in zip(np.argsort(code).tolist(), values.tolist(), strict=True)}
+    at = np.asarray([line.get(owner, -1) for owner in owners.tolist()], np.int64)
+    found: dict[str, NDArray[Any]] = {}
+    for name in source.names:
+        if name == row:
+            continue
+        cells = source.cells(name)
+        gone = (at < 0) | cells.missing[at]
+        taken = cells.values[at]
+        if gone.any():
+            taken = np.where(gone, np.nan, taken.astype(float)) if taken.dtype.kind in "iuf" else taken.astype(object)
+            if taken.dtype.kind == "O":
+                taken[gone] = None
+        found[name] = taken
+    return found
+
+
+def from_pairs(
+    frame: Any,
+    row: str | None = None,
+    winner: str = "winner",
+    loser: str = "loser",
+    tie: str | None = None,
+    *,
+    columns: Any = None,
+    name: str = "pairs",
+    noise: str = "normal",
+    attributes: Mapping[Any, Mapping[str, Any]] | None = None,
+) -> Table:
+    """Group a long table of paired comparisons into one row per judge, for `TBM`.
+
+    Parameters
+    ----------
+    frame : table
+        One line per comparison: pandas, polars, pyarrow or a dict of columns.
+    row : str, optional
+        Name of the column that holds the judge. By default each line is a row of its own.
+    winner, loser : str
+        Names of the columns with the two items. Comparisons may repeat and contradict each other.
+    tie : str, optional
+        Name of a column that says yes (True, 1, "yes") if there was no preference.
+    columns : table, optional
+        Other questions, such as age and gender, with one line per judge and a column of the same name as `row`.
+    name : str, default="pairs"
+        Name of the new column.
+    noise : {"normal", "gumbel"}, default="normal"
+        As for `Pairs`.
+    attributes : dict, optional
+        {item: {attribute: value}}, as for `Pairs`.
+
+    Returns
+    -------
+    Table
+        One row per judge, sorted. Pass it to `TBM`; `Schema.infer` reads the column as `Pairs`.
+
+    Raises
+    ------
+    SchemaError
+        If a column does not exist, or a cell is missing; the message names the line.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> games = {"day": [1, 1, 2], "winner": ["A", "B", "C"], "loser": ["B", "C", "A"]}
+    >>> table = tb.from_pairs(games, row="day")
+    >>> table
+    Table of 2 rows: day, pairs
+    >>> tb.Schema.infer(table)["pairs"].kind
+    'pairs'
+    """
+    source = as_table(frame)
+    _check_columns(source, *(each for each in (row, winner, loser, tie) if each is not None))
+    better, worse = (_items(source, each) for each in (winner, loser))
+    same = np.flatnonzero([one == two for one, two in zip(better, worse, strict=True)])
+    if len(same):
+        line = int(same[0])
+        problem = f"{show(better[line])} is compared with itself"
+        raise SchemaError(problem, row=source.rows[line], column=loser, remedy="remove the line")
+    tied = np.zeros(source.n_rows, bool) if tie is None else truths(source.cells(tie))
+    tasks = [[[a, b]] if equal else [[a], [b]] for a, b, equal in zip(better, worse, tied.tolist(), strict=True)]
+    column: Any = Pairs(noise=noise, attributes=attributes, ties=True if tied.any() else None)  # type: ignore[arg-type]
+    return _table(source, row, columns, name, np.arange(source.n_rows), tasks, column)
+
+
+def from_choices(
+    frame: Any,
+    row: str,
+    task: str,
+    item: str | None = None,
+    chosen: str | None = None,
+    *,
+    best: str | None = None,
+    worst: str | None = None,
+    attributes: Sequence[str] = (),
+    constants: bool | None = None,
+    columns: Any = None,
+    name: str = "choice",
+    noise: str = "normal",
+) -> Table:
+    """Group a long table of choices into one row per person, for `TBM`.
+
+    Parameters
+    ----------
+    frame : table
+        One line for each item that a task shows: pandas, polars, pyarrow or a dict of columns.
+    row, task : str
+        Names of the columns with the person, and with the number of the task.
+    item : str, optional
+        Name of the column with the item. Without it, items are the profiles of `attributes`.
+    chosen : str, optional
+        Name of a column that says yes (1, True, "yes") for the chosen item of each task.
+    best, worst : str, optional
+        The same for the best and the worst item (MaxDiff); one of the two may be left out.
+    attributes : list of str, optional
+        Columns with attributes of the items (conjoint). Their effects are learned. If an item has other attributes in
+        another task, each combination is an item of its own.
+    constants : bool, optional
+        Whether items have utilities of their own besides their attributes; by default if `item` is given.
+    columns : table, optional
+        Other questions, with one line per person and a column of the same name as `row`.
+    name, noise : str, optional
+        Name of the new column; and "normal" or "gumbel", as for `Choice`.
+
+    Returns
+    -------
+    Table
+        One row per person, sorted. Pass it to `TBM`; `Schema.infer` reads the column as `Choice` or `BestWorst`.
+
+    Raises
+    ------
+    SchemaError
+        If a column does not exist, a cell is missing, or a task shows an item twice or has no answer.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> shown = {"who": [1, 1, 1, 2, 2], "task": [1] * 5, "car": ["A", "B", "C", "A", "C"], "pick": [0, 1, 0, 0, 1]}
+    >>> tb.from_choices(shown, row="who", task="task", item="car", chosen="pick")
+    Table of 2 rows: who, choice
+    """
+    source = as_table(frame)
+    marks = {key: each for key, each in (("chosen", chosen), ("best", best), ("worst", worst)) if each is not None}
+    if not marks or ("chosen" in marks and len(marks) > 1):
+        raise SchemaError("from_choices needs chosen=, or best= and worst=", remedy="name the columns of the answers")
+    if item is None and not attributes:
+        raise SchemaError("from_choices needs item= or attributes=", remedy="say what the tasks show")
+    _check_columns(source, row, task, *([] if item is None else [item]), *attributes, *marks.values())
+    labels, described = _profiles(source, item, attributes)
+    first, tasks = _tasks(source, row, task, marks, labels, bool(attributes))
+    kind = Choice if "chosen" in marks else BestWorst
+    own = not described or (item is not None if constants is None else constants)
+    column = kind(noise=noise, attributes=described or None, constants=own)  # type: ignore[arg-type]
+    return _table(source, row, columns, name, first, tasks, column)
+
+
+def _tasks(
+    source: Table, row: str, task: str, marks: Mapping[str, str], labels: list[Any], may_repeat: bool
+) -> tuple[NDArray[Any], list[Any]]:
+    """The tasks of a long table as tiers, and a line of each."""
+    said = {key: truths(source.cells(each)) for key, each in marks.items()}
+    owner, _ = coded(source, row)
+    number, _ = coded(source, task)
+    key = owner.astype(np.int64) * (int(number.max(initial=0)) + 1) + number
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    first, tasks = [], []
+    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        lines = order[begin:end]
+        tasks.append(_task(source, lines, labels, said, task, may_repeat))
+        first.append(int(lines[0]))
+    return np.asarray(first, np.int64), tasks
+
+
+def _profiles(source: Table, item: str | None, names: Sequence[str]) -> tuple[list[Any], dict[Any, dict[str, Any]]]:
+    """The item of each line, and the attributes of each item."""
+    values = {name: source.cells(name) for name in names}
+    profile = [
+        {name: None if cells.missing[line] else plain(cells.values[line]) for name, cells in values.items()}
+        for line in range(source.n_rows)
+    ]
+    labels = [", ".join(f"{key}={value}" for key, value in own.items()) for own in profile]
+    if item is not None:
+        items = _items(source, item)
+        sets: dict[Any, set[str]] = {}
+        for each, label in zip(items, labels, strict=True):
+            sets.setdefault(each, set()).add(label)
+        varies = any(len(own) > 1 for own in sets.values())
+        labels = [f"{each} ({label})" if varies else each for each, label in zip(items, labels, strict=True)]
+        if varies:
+            profile = [{item: each, **own} for each, own in zip(items, profile, strict=True)]
+    return labels, dict(zip(labels, profile, strict=True)) if names else {}
+
+
+def _task(
+    source: Table, lines: NDArray[Any], labels: list[Any], said: Mapping[str, BoolArray], task: str, may_repeat: bool
+) -> list[list[Any]]:
+    """One task as tiers, best first. Two equal profiles may be shown in one task."""
+    seen: dict[Any, int] = {}
+    for line in lines.tolist():
+        if labels[line] in seen and not may_repeat:
+            problem = (
+                f"item {show(labels[line])} occurs twice in one task, also in row {source.rows[seen[labels[line]]]}"
+            )
+            raise SchemaError(
+                problem, row=source.rows[line], column=task, remedy="give each item one line in each task"
+            )
+        seen[labels[line]] = line
+    ends = {key: [line for line in lines.tolist() if yes[line]] for key, yes in said.items()}
+    if not any(ends.values()):
+        problem = f"no item is marked as {' or '.join(said)}"
+        raise SchemaError(problem, row=source.rows[lines[0]], column=task, remedy="mark one, or remove the task")
+    top, bottom = ends.get("chosen", ends.get("best", [])), ends.get("worst", [])
+    rest = [line for line in lines.tolist() if line not in top and line not in bottom]
+    return [[labels[line] for line in tier] for tier in (top, rest, bottom) if tier]
+
+
+def _check_columns(source: Table, *names: str) -> None:
+    for name in names:
+        if name not in source:
+            remedy = f"{suggestion(name, source.names)}the table has {listing(source.names)}"
+            raise SchemaError("the table has no such column", column=name, remedy=remedy)
+
+
+def _items(source: Table, name: str) -> list[Any]:
+    cells: Cells = source.cells(name)
+    if cells.missing.any():
+        place = int(cells.missing.argmax())
+        raise SchemaError("the cell is missing", row=source.rows[place], column=name, remedy="remove the line")
+    return [plain(value) for value in cells.values.tolist()]
+
+
+def _table(
+    source: Table, row: str | None, columns: Any, name: str, line: NDArray[Any], tasks: list[Any], column: Column
+) -> Table:
+    """One row per person with all tasks of that person; `line` is a line of each task in the long table."""
+    if row is None:
+        owners: Any = np.arange(source.n_rows)
+        owner: Any = owners
+    else:
+        owner, owners = coded(source, row)
+    cells = np.full(len(owners), None, object)
+    cells[:] = [[] for _ in owners]
+    for place, task in zip(owner[line].tolist(), tasks, strict=True):
+        cells[place].append(task)
+    people = None if columns is None else as_table(columns)
+    if people is not None and row is None:
+        raise SchemaError("columns= needs row=, the column with the judge", remedy="give row=")
+    data: dict[str, Any] = {} if row is None else {row: owners}
+    if people is not None and row is not None:
+        data |= joined(people, row, owners)
+    if name in data:
+        raise SchemaError("two columns have this name", column=name, remedy="give the new column another name=")
+    data[name] = cells
+    made = data if source.kind in {"dict", "numpy"} else frames.frame(source.kind, data)
+    table = replace(as_table(made), rows=owners, owner=row, declared={name: column})
+    return table if people is None else with_metadata(table, people)
+
+
+KINDS = (".soc", ".soi", ".toc", ".toi")
+_FIELD = re.compile(r"#\s*(?P<name>[A-Z][A-Z ]*?)(?:\s+(?P<number>\d+))?\s*:\s*(?P<value>.*)")
+_PART = re.compile(r"\{[^{}]*\}|[^,{}]+")
+# Counts in the header that must agree with the lines below.
+_COUNTS = {"NUMBER VOTERS": "voters", "NUMBER UNIQUE ORDERS": "different orders"}
+
+
+class Preferences(NamedTuple):
+    """Alternatives, and rankings of them from best to worst with the number of voters of each."""
+
+    items: tuple[str, ...]
+    orders: tuple[tuple[tuple[str, ...], ...], ...]
+    counts: tuple[int, ...]
+    title: str = ""
+
+
+def read_orders(path: str | os.PathLike[str]) -> Preferences:
+    """Read the rankings of a PrefLib file."""
+    from thurbo.table.io.text import decode
+
+    kind = kind_of(path)
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ThurboError(f'cannot read "{path}": there is no such file; check its name') from None
+    except OSError as error:
+        raise ThurboError(f'cannot read "{path}": {error.strerror or error}; check its name') from None
+    text = decode(data, str(path))
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise ThurboError(f'cannot read "{path}": it is empty; copy it again')
+    reader = _Reader(str(path), kind)
+    return reader.new(lines) if lines[0][1].startswith("#") else reader.old(lines)
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """The extension of a path; raises if it is not a PrefLib format of rankings."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in KINDS:
+        is_other_data = suffix in (".cat", ".wmd", ".tog", ".mjg", ".pwg")
+        problem = "it has no rankings" if is_other_data else "it is not a PrefLib format of rankings"
+        raise ThurboError(f'cannot use "{path}", "{suffix}": {problem}; use one of {" ".join(KINDS)}')
+    return suffix
+
+
+class _Reader:
+    """Reads one file; knows its name for messages, and its kind."""
+
+    def __init__(self, path: str, kind: str):
+        self.path, self.kind = path, kind
+
+    def refuse(self, line: int, problem: str, remedy: str) -> NoReturn:
+        raise ThurboError(f'line {line} of "{self.path}": {problem}; {remedy}')
+
+    def new(self, lines: Sequence[tuple[int, str]]) -> Preferences:
+        """The current format: header lines "# NAME: value", and orders "count: 1,{2,3},4"."""
+        fields: dict[str, tuple[int, str]] = {}
+        names: dict[int, str] = {}
+        body = [each for each in lines if not each[1].startswith("#")]
+        for line, text in lines:
+            match = _FIELD.match(text) if text.startswith("#") else None
+            if match is None:
+                continue  # an order, or a comment
+            if match["name"] == "ALTERNATIVE NAME" and match["number"]:
+                self._name(names, line, int(match["number"]), match["value"])
+            elif not match["number"]:
+                fields[match["name"]] = (line, match["value"])
+        line, stated = fields.get("DATA TYPE", (1, ""))
+        if stated and f".{stated.lower()}" in KINDS and f".{stated.lower()}" != self.kind:
+            self.refuse(line, f'the data type "{stated}" does not match the extension {self.kind}', "rename the file")
+        if "NUMBER ALTERNATIVES" in fields:
+            line, stated = fields["NUMBER ALTERNATIVES"]
+            wanted = self._whole(line, stated, "number of alternatives")
+            for alternative in range(1, wanted + 1):
+                names.setdefault(alternative, str(alternative))
+            if len(names) != wanted:
+                problem = f"the header says {wanted} alternatives but names {len(names)}"
+                self.refuse(line, problem, "correct NUMBER ALTERNATIVES")
+        if not names:
+            self.refuse(1, "no alternative is named", 'add lines "# ALTERNATIVE NAME 1: ..."')
+        stated_counts = [(*fields[name], what) for name, what in _COUNTS.items() if name in fields]
+        return self._body(names, body, ":", stated_counts, fields.get("TITLE", (1, ""))[1])
+
+    def old(self, lines: Sequence[tuple[int, str]]) -> Preferences:
+        """The format before 2022: number of alternatives, names, a line of counts, and orders "count,1,{2,3},4"."""
+        number, first = lines[0]
+        n_items = self._whole(number, first, "number of alternatives")
+        if len(lines) < n_items + 2:
+            problem = f"the file ends after {len(lines)} lines, before all {n_items} alternatives are named"
+            self.refuse(lines[-1][0], problem, "copy it again")
+        names: dict[int, str] = {}
+        for number, line in lines[1 : n_items + 1]:
+            alternative, comma, name = line.partition(",")
+            if not comma:
+                self.refuse(number, f"{show(line)} is not an alternative", 'write its number and name, "1,Name"')
+            self._name(names, number, self._whole(number, alternative, "number of an alternative"), name)
+        number, line = lines[n_items + 1]
+        counts = line.split(",")
+        if len(counts) != 3:
+            problem = f"{show(line)} does not hold three counts: voters, sum of votes and different orders"
+            self.refuse(number, problem, f"check that the lines above name {n_items} alternatives")
+        stated_counts = [(number, counts[1], "voters"), (number, counts[2], "different orders")]
+        return self._body(names, lines[n_items + 2 :], ",", stated_counts, "")
+
+    def _body(
+        self,
+        names: dict[int, str],
+        lines: Sequence[tuple[int, str]],
+        sign: str,
+        stated_counts: Sequence[tuple[int, str, str]],
+        title: str,
+    ) -> Preferences:
+        orders, counts = [], []
+        items = _distinct(names)
+        for number, line in lines:
+            count, found, order = line.partition(sign)
+            if not found:
+                self.refuse(
+                    number, f"{show(line)} is not an order", f'write the number of voters and the order, "3{sign} 1,2"'
+                )
+            counts.append(self._whole(number, count, "number of voters"))
+            tiers = self._order(number, order, names)
+            orders.append(tuple(tuple(items[each] for each in tier) for tier in tiers))
+        if not orders:
+            self.refuse(lines[-1][0] if lines else 1, "there are no orders below the header", "copy the file again")
+        held = {"voters": sum(counts), "different orders": len(orders)}
+        for number, stated, what in stated_counts:
+            if self._whole(number, stated, f"number of {what}") != held[what]:
+                problem = f"the header says {stated.strip()} {what}, but there are {held[what]}"
+                self.refuse(number, problem, "copy the file again if it is truncated, or correct the number")
+        return Preferences(tuple(items[each] for each in sorted(items)), tuple(orders), tuple(counts), title)
+
+    def _order(self, number: int, text: str, names: dict[int, str]) -> Iterator[tuple[int, ...]]:
+        """The tiers of one line, checked against the rules of the file format."""
+        if _PART.sub("", text).strip(", ") or text.count("{") != text.count("}"):
+            self.refuse(number, f"{show(text.strip())} is not an order", "write ties in braces, as in 1,{2,3},4")
+        seen: set[int] = set()
+        tiers = []
+        for part in _PART.findall(text):
+            tied = [each for each in part.strip(" {}").split(",") if each.strip()]
+            tier = tuple(self._whole(number, each, "number of an alternative") for each in tied)
+            for each in tier:
+                if each not in names:
+                    known = f"the alternatives are {listing(sorted(names))}"
+                    self.refuse(number, f"alternative {each} is not named in the header", known)
+                if each in seen:
+                    self.refuse(number, f"alternative {each} is ranked twice", "name it once per line")
+                seen.add(each)
+            if len(tier) > 1 and self.kind in (".soc", ".soi"):
+                self.refuse(
+                    number, f"{part.strip()} is a tie", f"rename the file to .to{self.kind[-1]}, which allows ties"
+                )
+            if tier:
+                tiers.append(tier)
+        if not tiers:
+            self.refuse(number, "the order is empty", "remove the line")
+        if self.kind in (".soc", ".toc") and len(seen) < len(names):
+            gone = listing(sorted(set(names) - seen))
+            self.refuse(
+                number,
+                f"alternative {gone} is not ranked",
+                f"rename the file to {self.kind[:-1]}i, which allows incomplete orders",
+            )
+        return iter(tiers)
+
+    def _name(self, names: dict[int, str], line: int, number: int, name: str) -> None:
+        if number in names:
+            self.refuse(line, f"alternative {number} is named twice", "number alternatives from 1 without repeats")
+        names[number] = " ".join(name.split()) or str(number)
+
+    def _whole(self, line: int, text: str, what: str) -> int:
+        if not text.strip().isascii() or not text.strip().isdigit():
+            self.refuse(line, f"{show(text.strip())} is not a {what}", "write a whole number")
+        return int(text)
+
+
+def _distinct(names: dict[int, str]) -> dict[int, str]:
+    """Unique names: alternatives with the same name get their number added."""
+    held = Counter(names.values())
+    return {number: name if held[name] == 1 else f"{name} ({number})" for number, name in names.items()}
+
+
+def write_orders(path: str | os.PathLike[str], found: Preferences, rows: Sequence[object] | None = None) -> Path:
+    """Write rankings in PrefLib's current format; equal ones are merged, the most frequent first.
+
+    `rows` are row labels for messages. An order that the format cannot hold raises before anything is written.
+    """
+    kind, place = kind_of(path), {item: number for number, item in enumerate(found.items, 1)}
+    count: dict[str, int] = {}
+    for position, (order, number) in enumerate(zip(found.orders, found.counts, strict=True)):
+        row = position if rows is None else rows[position]
+        if kind in (".soc", ".soi") and any(len(tier) > 1 for tier in order):
+            raise ThurboError(f"row {row}: {kind} files cannot hold ties; write .to{kind[-1]}")
+        if kind in (".soc", ".toc") and sum(map(len, order)) < len(place):
+            raise ThurboError(f"row {row}: {kind} files hold only complete orders; write {kind[:-1]}i")
+        tiers = [",".join(map(str, sorted(place[item] for item in tier))) for tier in order]
+        text = ",".join(f"{{{tier}}}" if "," in tier else tier for tier in tiers)
+        count[text] = count.get(text, 0) + number
+    lines = [
+        f"# FILE NAME: {Path(path).name}",
+        f"# TITLE: {' '.join(found.title.split())}",
+        f"# DATA TYPE: {kind[1:]}",
+        f"# NUMBER ALTERNATIVES: {len(place)}",
+        f"# NUMBER VOTERS: {sum(count.values())}",
+        f"# NUMBER UNIQUE ORDERS: {len(count)}",
+        *(f"# ALTERNATIVE NAME {number}: {' '.join(item.split())}" for item, number in place.items()),
+        *(f"{number}: {text}" for text, number in sorted(count.items(), key=lambda each: -each[1])),
+    ]
+    return write_atomically(path, "\n".join(lines) + "\n")

@@ -1,0 +1,506 @@
+"""Delimited text files (.csv and .tsv of any program): read as values, and as they are, cell by cell.
+
+Idea: separator, quotes, encoding and decimal comma are detected; the raw cells are kept beside the values.
+Guarantees that what was not filled in can be written back byte for byte.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from thurbo.errors import SchemaWarning, ThurboError
+from thurbo.table.columns.cells import is_number_text
+from thurbo.table.io.codebook import Codebook, ColumnGroup, Note
+
+_SEPARATORS = (",", ";", "\t", "|")
+# "None" is not in the list, because it is an answer in many surveys.
+_NULLS = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "."]
+_MOST_TOLD = 3  # changed names in one warning
+_MOST_BYTES = 2**31 - 1  # limit of pyarrow for one block of text
+_ANSWER = re.compile(r"(open.ended )?(response|answer)s?", re.IGNORECASE)
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def read_text(data: bytes, path: str, separator: str | None, encoding: str | None) -> tuple[Any, Codebook]:
+    """Read delimited text as a pandas frame, and the titles and groups in its header rows."""
+    text = decode(data, path, encoding).lstrip("\r\n")
+    if not text.strip():
+        raise ThurboError(f'cannot read "{path}": it is empty; give a file with a row of column names')
+    if "\0" in text[:10_000]:
+        raise ThurboError(f'cannot read "{path}" as text: it contains binary data; check its extension')
+    separator = separator or find_separator(text)
+    rows = _first_rows(text, separator, path)
+    names, skip, book = _header(rows)
+    return _body(text, _unique(names, rows[0], path), skip, separator, path), book
+
+
+def _unique(names: list[str], header: list[str], path: str) -> list[str]:
+    """Column names with a number behind the second, third, ... of one name; warns about these and about empty names."""
+    found: list[str] = []
+    changed = [f'column {place} has no name and is called "{name}"' for place, name in _unnamed(names, header)]
+    for name in names:
+        free = next(each for each in _numbered(name) if each not in found and (each == name or each not in names))
+        if free != name:
+            changed.append(f'a further column "{_short(name)}" is called "... ({free.rpartition("(")[2]}"')
+        found.append(free)
+    if changed:
+        more = f"; and {len(changed) - _MOST_TOLD} more" if len(changed) > _MOST_TOLD else ""
+        message = f'names of "{path}" were changed: {"; ".join(changed[:_MOST_TOLD])}{more}'
+        warnings.warn(message, SchemaWarning, stacklevel=5)  # where tb.read was called
+    return found
+
+
+def _unnamed(names: list[str], header: list[str]) -> list[tuple[int, str]]:
+    called = enumerate(zip(names, header, strict=False), 1)
+    return [(place, name) for place, (name, above) in called if not above and name == f"column {place}"]
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name} ({number})" for number in count(2))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:28]}...{name[-28:]}"
+
+
+def decode(data: bytes, path: str, encoding: str | None = None) -> str:
+    """The text of a file in the given encoding, or by its byte-order mark, or UTF-8, Windows-1252 or Latin-1."""
+    if encoding is not None:
+        try:
+            return data.decode(encoding)
+        except LookupError:
+            remedy = 'use for example encoding="utf-8" or encoding="cp1252"'
+            raise ThurboError(f'cannot read "{path}": unknown encoding "{encoding}"; {remedy}') from None
+        except UnicodeDecodeError as error:
+            problem = f'byte {error.start} of "{path}" is not valid {encoding}'
+            raise ThurboError(f"{problem}; omit encoding to detect it") from None
+    marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
+    sample = data[:4096]
+    if marked is None and sample.count(0) > len(sample) // 4:
+        marked = "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
+    for name in (marked,) if marked else ("utf-8", "cp1252", "latin-1"):
+        try:
+            return data.decode(name)
+        except UnicodeDecodeError:
+            continue
+    remedy = "save it again as UTF-8, or give encoding=..."
+    raise ThurboError(
+        f'cannot read "{path}": its byte-order mark says {marked}, but the content is not valid; {remedy}'
+    )
+
+
+def find_separator(text: str) -> str:
+    """The separator that splits the first lines into the most cells, the same number in every line."""
+    lines = _lines(text, 30)
+    best, most = ",", (False, 1)
+    for separator in _SEPARATORS:
+        widths = [len(row) for row in csv.reader(io.StringIO(lines, newline=""), delimiter=separator) if row]
+        found = (len(set(widths)) == 1, min(widths, default=1))
+        if found[1] > 1 and found > most:
+            best, most = separator, found
+    return best
+
+
+def _lines(text: str, most: int) -> str:
+    """The first lines of a text; the last one may end inside a quoted cell."""
+    return "".join(line for line, _ in zip(io.StringIO(text, newline=""), range(most), strict=False))
+
+
+def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
+    """The first three rows that are not blank."""
+    rows: list[list[str]] = []
+    csv.field_size_limit(max(csv.field_size_limit(), 1 << 30))
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
+            if row:
+                rows.append([cell.strip() for cell in row])
+            if len(rows) == 3:
+                break
+    except csv.Error as error:
+        raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
+    return rows
+
+
+def _header(rows: list[list[str]]) -> tuple[list[str], int, Codebook]:
+    """Column names, number of header rows, and the titles and groups in a second header row."""
+    first = rows[0]
+    second = rows[1] if len(rows) > 1 else []
+    third = rows[2] if len(rows) > 2 else []
+    if third and sum(cell.startswith('{"ImportId"') for cell in third) > len(third) // 2:  # Qualtrics format
+        notes = {name: Note(title=title) for name, title in zip(first, second, strict=False) if title != name}
+        return _named(first), 3, Codebook(notes)
+    if _is_second_header(first, second, third):
+        return _two_rows(first, second)
+    if _says_response(first, second):
+        return _named(first), 2, Codebook()
+    if _are_titles(first, second, third):
+        return _named(first), 2, Codebook({name: Note(title=title) for name, title in zip(first, second, strict=True)})
+    return _named(first), 1, Codebook()
+
+
+def _says_response(first: list[str], second: list[str]) -> bool:
+    """Whether the second row only says "Response" below each name."""
+    said = [cell for cell in second if cell]
+    return len(second) == len(first) > 1 and len(said) >= len(first) / 2 and all(map(_ANSWER.fullmatch, said))
+
+
+def _are_titles(first: list[str], second: list[str], third: list[str]) -> bool:
+    """Whether the second row has the text of each question below its code: q1, then "How old are you?"."""
+    if (
+        not len(first) == len(second) == len(third)
+        or len(set(second)) < len(second)
+        or any(" " in name for name in first)
+    ):
+        return False
+
+    def sentences(row: list[str]) -> float:
+        return sum(len(cell.split()) >= 3 for cell in row) / len(row)
+
+    return len(first) > 1 and all(second) and sentences(second) >= 0.8 and sentences(third) <= 0.3
+
+
+def _named(names: list[str]) -> list[str]:
+    return [name or f"column {place}" for place, name in enumerate(names, 1)]
+
+
+def _is_second_header(first: list[str], second: list[str], third: list[str]) -> bool:
+    """Whether the second row is a header too: options below their question, as SurveyMonkey writes them."""
+    if not first[0] or len(second) != len(first) or all(first):
+        return False
+    if not all(below for name, below in zip(first, second, strict=True) if not name):
+        return False
+    # A row of answers would contain numbers, and would not contain the word "Response".
+    says_response = any(_ANSWER.fullmatch(below) for below in second)
+    blank_below = not second[0] and bool(third and third[0])
+    return (says_response or blank_below) and not any(map(is_number_text, second))
+
+
+def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], int, Codebook]:
+    """Column names from questions and the options below them; the options of one question are a group.
+
+    The name is the option if it is unique in the table, else "question: option"; the title is the question.
+    """
+    heads: list[tuple[str, str]] = []
+    question = ""
+    for place, (above, below) in enumerate(zip(first, second, strict=True)):
+        question = " ".join(above.split()) or question
+        alone = above and (place + 1 == len(first) or bool(first[place + 1]))
+        heads.append((question, "" if alone or _ANSWER.fullmatch(below) else " ".join(below.split())))
+    times = Counter(option or question for question, option in heads)
+    names, notes = [], {}
+    grids: dict[str, list[tuple[str, str]]] = {}
+    for question, option in heads:
+        names.append(question if not option else option if times[option] == 1 else f"{question}: {option}")
+        if option:
+            grids.setdefault(question, []).append((names[-1], option))
+            notes[names[-1]] = Note(title=question)
+    groups = tuple(ColumnGroup(name, "grid", tuple(members)) for name, members in grids.items() if len(members) > 1)
+    return names, 2, Codebook(notes, groups)
+
+
+def _body(text: str, names: list[str], skip: int, separator: str, path: str) -> Any:
+    """Read the rows below the header; the dtype of a column is the one that fits all its cells."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    bad: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        bad.append(row)
+        return "skip"
+
+    data = text.encode("utf-8")
+    if len(data) >= _MOST_BYTES:
+        raise ThurboError(f'"{path}" has more than 2 GB of text; save it as .parquet')
+    # One block, because dtypes are inferred per block; one thread, so that errors have row numbers.
+    reading = arrow.ReadOptions(
+        use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows_after_names=skip
+    )
+    parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse)
+    point = "," if _has_decimal_commas(text, separator) else "."
+    converting = arrow.ConvertOptions(null_values=_NULLS, strings_can_be_null=True, decimal_point=point)
+    try:
+        table = arrow.read_csv(io.BytesIO(data), reading, parsing, converting)
+    except pa.ArrowInvalid as error:
+        raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
+    if bad:
+        where = "a row" if bad[0].number is None else f"row {bad[0].number - skip} below the header"
+        problem = f'{where} of "{path}" has {bad[0].actual_columns} cells, but the header has {bad[0].expected_columns}'
+        remedy = "give every row the same number of cells, and quote cells that contain the separator"
+        raise ThurboError(f"{problem}; {remedy}")
+    return _frame(table)
+
+
+def _has_decimal_commas(text: str, separator: str) -> bool:
+    """Whether numbers have a decimal comma, as in 1,5; only if the separator is not a comma."""
+    sample = "" if separator == "," else _lines(text, 100)
+    cell = rf'(?:^|["{re.escape(separator)}])\s*-?\d+%s\d+\s*(?=["{re.escape(separator)}]|$)'
+    commas, points = (len(re.findall(cell % mark, sample, re.MULTILINE)) for mark in (",", r"\."))
+    return commas > points
+
+
+def _frame(table: Any) -> Any:
+    """Arrow columns as pandas columns; integers and booleans keep their dtype; blanks are missing."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_string(column.type):
+            column = pc.utf8_trim_whitespace(column)
+            column = pc.if_else(pc.equal(column, ""), None, column)
+        series = column.to_pandas(date_as_object=False)
+        if column.null_count and pa.types.is_integer(column.type):
+            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.Int64Dtype()}.get))
+        elif column.null_count and pa.types.is_boolean(column.type):
+            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.BooleanDtype()}.get))
+        columns[name] = series
+    return pd.DataFrame(columns)
+
+
+Texts = Mapping[int, str]  # new text of some cells of one column, by row
+Places = Set[tuple[int, int]]  # row and column of cells
+NONE: Places = frozenset()
+
+_ENCODINGS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (b"", "utf-8"),
+    (b"", "utf-16-le"),
+    (b"", "utf-16-be"),
+    (b"", "cp1252"),
+    (b"", "latin-1"),
+)
+# Texts that say only that there is no answer; "n/a" is not one of them, because a person wrote that it does not apply.
+EMPTY = frozenset(_NULLS) - {"n/a", "N/A"}
+NOT_APPLICABLE = re.compile(r"\s*n/a\s*", re.IGNORECASE)
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:[.,][0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_DECIMALS = re.compile(r"-?[0-9]+(?:([.,])([0-9]+))?")
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """The text of a file, where its records are, and how it is encoded."""
+
+    text: str
+    separator: str
+    mark: bytes  # byte-order mark
+    encoding: str
+    records: tuple[tuple[int, int], ...]  # begin and end of each record that is not blank, without its line end
+    n_header: int  # records before the first row
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.records) - self.n_header
+
+    @cached_property
+    def _cell(self) -> re.Pattern[str]:
+        other = f"[^{re.escape(self.separator)}]"
+        return re.compile(rf'(?:^|{re.escape(self.separator)})("(?:[^"]++|"")*+(?:"{other}*+)?+|{other}*+)')
+
+    def raw(self, record: int) -> list[str]:
+        """The cells of a record as they are in the file, header records first."""
+        text = self.text[slice(*self.records[record])]
+        return self._cell.findall(text) if '"' in text else text.split(self.separator)
+
+    def value(self, row: int, column: int) -> str:
+        """The text of one cell without its quotes."""
+        return unquoted(self.raw(self.n_header + row)[column])
+
+    def column(self, column: int) -> list[str]:
+        """The texts of one column without their quotes, one for each row."""
+        return [self.value(row, column) for row in range(self.n_rows)]
+
+    def columns(self) -> list[list[str]]:
+        """The texts of all columns without their quotes."""
+        rows = (map(unquoted, self.raw(self.n_header + row)) for row in range(self.n_rows))
+        return [list(column) for column in zip(*rows, strict=True)]
+
+    @property
+    def line_end(self) -> str:
+        """The first line end of the file."""
+        after = self.text[self.records[0][1] : self.records[0][1] + 2]
+        return "\r\n" if after == "\r\n" else after[:1] or "\n"
+
+    def replaced(self, cells: Mapping[int, Texts], added: Mapping[str, Sequence[str]], over: Places = NONE) -> bytes:
+        """The file with some cells replaced, by column and row, and with columns added at the right.
+
+        Only empty cells and those in `over` are replaced; any other is an error.
+        """
+        by_row, parts, last = self._by_row(cells, over), [], 0
+        for record, (begin, end) in enumerate(self.records):
+            parts += [self.text[last:begin], self._record(record, by_row.get(record - self.n_header, {}))]
+            parts += [self.separator + self._added(text) for text in self._beside(record, added)]
+            last = end
+        return self._bytes("".join([*parts, self.text[last:]]))
+
+    def stacked(self, draws: Sequence[Mapping[int, Texts]], over: Places = NONE) -> bytes:
+        """The file, then the rows again for each draw, below two new columns: .imp from 0 and .id from 1.
+
+        Cells that a draw replaces are empty in the part with .imp 0.
+        """
+        end = self.line_end
+        heads = [".imp" + self.separator + ".id", *[self.separator] * (self.n_header - 1)]
+        lines = [head + self.separator + self._record(record, {}) for record, head in enumerate(heads)]
+        gone: dict[int, dict[int, str]] = {}
+        for draw in draws:
+            for column, texts in draw.items():
+                gone.setdefault(column, {}).update(dict.fromkeys(texts, ""))
+        blanked = {c: {row: "" for row in rows if self.value(row, c).strip() not in EMPTY} for c, rows in gone.items()}
+        blanks = {(row, column) for column, rows in blanked.items() for row in rows}
+        for number, draw in enumerate([blanked, *draws]):
+            by_row = self._by_row(draw, over if number else blanks)
+            for row in range(self.n_rows):
+                own = self._record(self.n_header + row, by_row.get(row, {}))
+                lines.append(f"{number}{self.separator}{row + 1}{self.separator}{own}")
+        return self._bytes(end.join([*lines, ""]))
+
+    def _by_row(self, cells: Mapping[int, Texts], over: Places) -> dict[int, dict[int, tuple[str, bool]]]:
+        """New texts by row and column, and whether each may replace a text."""
+        by_row: dict[int, dict[int, tuple[str, bool]]] = {}
+        for column, texts in cells.items():
+            for row, text in texts.items():
+                by_row.setdefault(row, {})[column] = text, (row, column) in over
+        return by_row
+
+    def _record(self, record: int, new: Mapping[int, tuple[str, bool]]) -> str:
+        if not new:
+            return self.text[slice(*self.records[record])]
+        raw = self.raw(record)
+        for column, (text, may_replace) in new.items():
+            held = unquoted(raw[column]).strip()
+            if not may_replace and held not in EMPTY and not NOT_APPLICABLE.fullmatch(held):
+                where = f"row {record - self.n_header}, column {column}"
+                raise ThurboError(f'{where}: the file has "{held}" in a cell that was read as empty; write .parquet')
+            raw[column] = self._quoted(text) if raw[column].startswith('"') and text else self._added(text)
+        return self.separator.join(raw)
+
+    def _beside(self, record: int, added: Mapping[str, Sequence[str]]) -> list[str]:
+        """Cells of new columns: their names in the first record, nothing in other header records."""
+        if record < self.n_header:
+            return list(added) if record == 0 else [""] * len(added)
+        return [texts[record - self.n_header] for texts in added.values()]
+
+    def _added(self, text: str) -> str:
+        """A new cell, in quotes if it needs them."""
+        needs = any(sign in text for sign in (self.separator, '"', "\r", "\n")) or text != text.strip()
+        return self._quoted(text) if needs else text
+
+    @staticmethod
+    def _quoted(text: str) -> str:
+        return '"' + text.replace('"', '""') + '"'
+
+    def _bytes(self, text: str) -> bytes:
+        try:
+            return self.mark + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            problem = f'the file is in the encoding {self.encoding}, which has no "{text[error.start]}"'
+            raise ThurboError(f"{problem}; save it as UTF-8, or write .parquet") from None
+
+
+def open_verbatim(data: bytes, path: str, n_rows: int, n_columns: int, separator: str | None = None) -> Verbatim:
+    """The text of a file that was read as a table of this size; an error if it cannot be reproduced exactly.
+
+    Records before the last `n_rows` are its header.
+    """
+    text = decode(data, path)
+    known = ((mark, name) for mark, name in _ENCODINGS if data.startswith(mark))
+    found = next(((mark, name) for mark, name in known if _is_same(data, text, mark, name)), None)
+    separator = separator or find_separator(text.lstrip("\r\n"))
+    records = tuple(match.span() for match in _records(separator).finditer(text) if match.end() > match.start())
+    n_header = len(records) - n_rows
+    if found is None or n_header < 1:
+        raise ThurboError(f'cannot write back "{path}" without changing it; write .parquet')
+    source = Verbatim(text, separator, *found, records, n_header)
+    if any(len(source.raw(record)) != n_columns for record in (n_header, len(records) - 1)[: n_rows and 2]):
+        raise ThurboError(f'cannot write back "{path}": its cells are not those of the table; write .parquet')
+    return source
+
+
+def _is_same(data: bytes, text: str, mark: bytes, encoding: str) -> bool:
+    try:
+        return mark + text.encode(encoding) == data
+    except UnicodeEncodeError:
+        return False
+
+
+def _records(separator: str) -> re.Pattern[str]:
+    """Records: text up to a line end; a quote at the start of a cell opens a text that may hold line ends."""
+    start = rf"(?<![^{re.escape(separator)}\r\n])"
+    return re.compile(rf'(?:[^"\r\n]++|{start}"(?:[^"]++|"")*+(?:"|\Z)|")*+')
+
+
+def unquoted(raw: str) -> str:
+    """The text of a raw cell."""
+    if not raw.startswith('"'):
+        return raw
+    closing = re.match(r'"(?:[^"]++|"")*+', raw)
+    end = closing.end() if closing else len(raw)
+    return raw[1:end].replace('""', '"') + raw[end + 1 :]
+
+
+def is_plain_number(text: str) -> bool:
+    """Whether a text is a number as programs write it: "02139" and "+5" are not."""
+    return _PLAIN_NUMBER.fullmatch(text.strip()) is not None
+
+
+def spelled(values: Sequence[Any], known: Mapping[Any, str]) -> list[str]:
+    """New cells as text, in the spelling of the column: `known` has the text of values that it already holds.
+
+    Other numbers get as many decimals as all of those texts have, and their decimal comma.
+    """
+    written = [match.groups() for text in known.values() if (match := _DECIMALS.fullmatch(text.strip()))]
+    counts = {len(digits or "") for _, digits in written}
+    decimals = next(iter(counts)) if len(counts) == 1 else None
+    comma = any(mark == "," for mark, _ in written)
+    return [_text(value, known, decimals, comma) for value in values]
+
+
+def _text(value: Any, known: Mapping[Any, str], decimals: int | None, comma: bool) -> str:
+    value = as_text(value)
+    if value in known:
+        return known[value].strip()
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if not isinstance(value, (int, float, np.number)):
+        return str(value)
+    number = float(value)
+    if number != number:
+        return ""
+    text = str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+    if decimals and round(number, decimals) == number:
+        text = f"{number:.{decimals}f}"
+    return text.replace(".", ",") if comma else text
+
+
+def as_text(cell: Any) -> Any:
+    """A list as text that columns can read: "a; b" for options, "a > b = c" for an order."""
+    if isinstance(cell, np.ndarray) and cell.ndim:
+        cell = cell.tolist()
+    if not isinstance(cell, (list, tuple)):
+        return cell
+    if any(isinstance(tier, (list, tuple)) for tier in cell):
+        tiers = [tier if isinstance(tier, (list, tuple)) else [tier] for tier in cell]
+        return " > ".join(" = ".join(map(str, tier)) for tier in tiers)
+    return "; ".join(map(str, cell))

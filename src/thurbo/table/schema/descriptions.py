@@ -1,0 +1,147 @@
+"""A schema for people: as a table, its doubtful guesses, and the texts of its questions.
+
+Idea: a survey variable is shown by its label or question text instead of a column code.
+Guarantees that plain text, HTML, `thurbo check` and reports say the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+from thurbo.table.columns.column import Column
+from thurbo.table.schema.routing import Skip
+
+HEADER = ("column", "type", "meaning of a cell", "reason")
+_MOST_CHARACTERS = 72
+
+
+def as_text(columns: Mapping[str, Column], reasons: Mapping[str, str], skips: Sequence[Skip] = ()) -> str:
+    """The table as text; without the last column if there are no reasons. Skips stand below."""
+    lines = [tuple(_shortened(text) for text in line) for line in [HEADER, *_lines(columns, reasons)]]
+    if not reasons:
+        lines = [line[:3] for line in lines]
+    widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
+    padded = ("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join([*padded, *(["", *map(str, skips)] if skips else [])])
+
+
+def as_html(
+    columns: Mapping[str, Column], reasons: Mapping[str, str], titles: Mapping[str, str], skips: Sequence[Skip] = ()
+) -> str:
+    """The table as HTML, with the title of each question below its name. Skips stand below."""
+    header = "".join(f"<th>{text}</th>" for text in HEADER)
+    body = "".join(f"<tr>{''.join(_html_cells(line, titles))}</tr>" for line in _lines(columns, reasons))
+    below = f"<ul>{''.join(f'<li>{escape(str(skip))}</li>' for skip in skips)}</ul>" if skips else ""
+    return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def _lines(columns: Mapping[str, Column], reasons: Mapping[str, str]) -> list[tuple[str, str, str, str]]:
+    return [(name, type(column).__name__, column.describe(), reasons.get(name, "")) for name, column in columns.items()]
+
+
+def _html_cells(line: tuple[str, str, str, str], titles: Mapping[str, str]) -> Iterator[str]:
+    title = titles.get(line[0])
+    yield f"<td>{escape(line[0])}{f'<br><small>{escape(title)}</small>' if title else ''}</td>"
+    yield from (f"<td>{escape(text)}</td>" for text in line[1:])
+
+
+def _shortened(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _MOST_CHARACTERS else f"{flat[: _MOST_CHARACTERS - 3]}..."
+
+
+GUESS = "a guess"
+
+
+class Doubt(NamedTuple):
+    """Columns whose type or reading is a guess, for the same reason."""
+
+    kind: str  # name of the class of the columns
+    why: str
+    names: list[str]
+
+
+def doubts(schema: Any) -> list[Doubt]:
+    """Columns whose type or reading is a guess, by reason; those with most columns first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, reason in schema.reasons.items():
+        why = "; ".join(clause for clause in _guesses(reason) if clause)
+        if why and name in schema and schema[name].role == "answer":
+            found.setdefault((type(schema[name]).__name__, why), []).append(name)
+    ranked = sorted(found.items(), key=lambda each: -len(each[1]))
+    return [Doubt(kind, why, names) for (kind, why), names in ranked]
+
+
+def _guesses(reason: str) -> Iterator[str]:
+    """The parts of a reason that are a guess; the advice that follows a part belongs to it."""
+    taken = False
+    for clause in reason.split("; "):
+        if clause.startswith(GUESS):
+            taken = True
+            yield clause.removeprefix(GUESS).lstrip(": ")
+        elif taken and clause.startswith("use "):
+            yield clause
+        else:
+            taken = False
+
+
+def left_out(schema: Any, source: Any) -> Mapping[str, list[str]]:
+    """Columns outside the model by reason, and columns of the table that the schema does not name."""
+    found: dict[str, list[str]] = {}
+    for name, column in schema.items():
+        if column.role not in ("answer", "pattern"):
+            why = column.describe().removeprefix("left out: ").removesuffix(", left out of the model")
+            found.setdefault(why, []).append(name)
+    unread = [name for name in source.names if not _is_read(schema, name)]
+    if unread:
+        found["not in the schema"] = unread
+    return found
+
+
+def _is_read(schema: Any, name: str) -> bool:
+    return name in schema or any(name in sources for sources in schema.source_columns.values())
+
+
+MOST_CHARACTERS = 72
+_TAIL = 0.4  # share of a shortened text that is taken from its end
+
+
+class QuestionText(NamedTuple):
+    """A question as short text, and in full with the column name."""
+
+    short: str
+    full: str
+
+
+def question_texts(names: Sequence[str], titles: Mapping[str, str]) -> dict[str, QuestionText]:
+    """Texts of the columns `names`, which may have a title each."""
+    flat = {name: " ".join(titles.get(name, "").split()) for name in names}
+    shared = Counter(flat.values())
+    long = {name: title if title and shared[title] == 1 else name for name, title in flat.items()}
+    short = {name: shortened(text) for name, text in long.items()}
+    times = Counter(short.values())
+    return {
+        name: QuestionText(
+            text if times[text] == 1 or text == name else f"{text} ({name})",
+            f"{name}: {flat[name]}" if flat[name] and flat[name] != name else name,
+        )
+        for name, text in short.items()
+    }
+
+
+def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
+    """A text of at most `most` characters: its first and last words, because questions often differ at the end."""
+    flat = " ".join(text.split())
+    if len(flat) <= most:
+        return flat
+    n_tail = int(_TAIL * most)
+    head, tail = flat[: most - n_tail - 3], flat[-n_tail:]
+    # Whole words, unless a word is very long.
+    if " " in head[len(head) // 2 :] and flat[len(head)] != " ":
+        head = head.rpartition(" ")[0]
+    if " " in tail[: n_tail // 2] and flat[-n_tail - 1] != " ":
+        tail = tail.partition(" ")[2]
+    return f"{head.rstrip(' ,;:')} … {tail.lstrip()}"

@@ -1,0 +1,449 @@
+"""Routing of a questionnaire: questions that are asked only after certain answers, given or found in the table.
+
+Idea: a rule names a gate question and the answers after which a question is asked. Rules are found from where answers
+are missing, by a test corrected for all pairs; they say which cells of a table were not asked.
+Guarantees that a rule never excludes a question that the row has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from graphlib import CycleError, TopologicalSorter
+from math import exp, lgamma
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import (
+    BoolArray,
+    Cells,
+    IntArray,
+    collection,
+    is_label,
+    listing,
+    plain,
+    show,
+    suggestion,
+)
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.statements import one_of
+from thurbo.table.io.frames import Table
+from thurbo.table.schema.sites import cells_of
+
+
+@dataclass(frozen=True)
+class Skip:
+    """Questions that are asked only if another question has one of certain answers.
+
+    After any other answer they are not applicable. An empty cell is then not a gap: `impute` and `sample` leave it
+    empty, unless `fill="not applicable"` asks for it.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of the questions, as in the schema.
+    asked_if : str
+        Name of the question that decides: one with labels (`Binary`, `Ordinal`, `Categorical`, `Banded`).
+    values : sequence
+        Its answers after which the questions are asked.
+
+    Raises
+    ------
+    SchemaError
+        If there are no columns or no values, or if the question that decides is one of the columns.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> print(tb.Skip(columns=["fan", "films"], asked_if="seen_any", values=["Yes"]))
+    fan, films: asked only if seen_any = Yes
+    """
+
+    columns: tuple[str, ...]
+    asked_if: str
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        for setting, example in (("columns", '["fan"]'), ("values", '["Yes"]')):
+            given = getattr(self, setting)
+            members = tuple(map(plain, (given,) if is_label(given) else collection(given) or ()))
+            if not members or not all(map(is_label, members)):
+                raise SchemaError(f"a skip has {setting}={given!r}", remedy=f"give a list, such as {example}")
+            object.__setattr__(self, setting, tuple(dict.fromkeys(members)))
+        for name in (self.asked_if, *self.columns):
+            if not isinstance(name, str):
+                raise SchemaError(f"a skip names the column {name!r}", remedy="give names of columns as text")
+        if self.asked_if in self.columns:
+            problem = "a skip says that this question is asked depending on its own answer"
+            raise SchemaError(problem, column=self.asked_if, remedy="remove it from the columns of the skip")
+
+    @property
+    def condition(self) -> str:
+        """When the questions are asked: "asked only if seen_any = Yes"."""
+        return f"asked only if {self.asked_if} = {listing(self.values, ' or ')}"
+
+    def __str__(self) -> str:
+        return f"{listing(self.columns)}: {self.condition}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON or TOML."""
+        return {"columns": list(self.columns), "asked_if": self.asked_if, "values": list(self.values)}
+
+    @classmethod
+    def from_dict(cls, state: Any) -> Skip:
+        """The skip that `to_dict` wrote, or a hand-written one."""
+        known = [item.name for item in fields(cls)]
+        if not isinstance(state, Mapping) or set(state) != set(known):
+            problem = f"{show(state)} in skips does not have {listing(known)}"
+            remedy = 'write [[skips]], columns = ["fan"], asked_if = "seen_any" and values = ["Yes"]'
+            raise SchemaError(problem, remedy=remedy)
+        return cls(**state)
+
+
+def read_skips(state: Any) -> list[Skip]:
+    """The skips in the dictionary of a schema."""
+    return [Skip.from_dict(each) for each in (state if isinstance(state, list) else [state])]
+
+
+def checked(skips: Any, columns: Mapping[str, Column]) -> tuple[Skip, ...]:
+    """Skips of a schema with their values as labels of the gates; refuses what the columns do not have."""
+    if isinstance(skips, Skip) or not isinstance(skips, Iterable) or not all(isinstance(each, Skip) for each in skips):
+        raise SchemaError(f"skips={skips!r} is not a list of Skip", remedy="give skips=[tb.Skip(...)]")
+    found = tuple(_with_labels(each, columns) for each in skips)
+    gates: dict[str, set[str]] = {}
+    for skip in found:
+        for name in skip.columns:
+            gates.setdefault(name, set()).add(skip.asked_if)
+    try:
+        TopologicalSorter(gates).prepare()
+    except CycleError as error:
+        circle = listing(reversed(error.args[1]), " decides ")
+        raise SchemaError(f"skips depend on each other in a circle: {circle}", remedy="remove one of them") from None
+    return found
+
+
+def _with_labels(skip: Skip, columns: Mapping[str, Column]) -> Skip:
+    for name in (skip.asked_if, *skip.columns):
+        if name not in columns:
+            remedy = f"{suggestion(name, columns)}the schema has {listing(columns)}"
+            raise SchemaError("a skip names it, but the schema has no such column", column=name, remedy=remedy)
+    gate = columns[skip.asked_if]
+    if not gate.is_one_label and gate.role != "ignored":
+        problem = f"{type(gate).__name__} cannot decide which questions are asked"
+        raise SchemaError(problem, column=skip.asked_if, remedy="use a question with labels, such as Binary()")
+    meaning = meanings(gate)
+    for value in skip.values if gate.labels else ():
+        if value not in meaning:
+            remedy = f"{suggestion(value, gate.labels)}its answers are {listing(map(show, gate.labels))}"
+            raise SchemaError(f"a skip has {show(value)}, which is no answer", column=skip.asked_if, remedy=remedy)
+    return Skip(skip.columns, skip.asked_if, tuple(meaning.get(value, value) for value in skip.values))
+
+
+def meanings(column: Column) -> dict[Any, Any]:
+    """The label of every value that a cell may have: the label, its text, or its display name."""
+    found: dict[Any, Any] = {}
+    for names in (column.labels, map(str, column.labels), column.texts):
+        for name, label in zip(names, column.labels, strict=True):
+            found.setdefault(name, label)
+    return found
+
+
+def kept(skips: Iterable[Skip], columns: Mapping[str, Column]) -> tuple[Skip, ...]:
+    """Skips that still apply after columns were changed or removed; others are dropped."""
+    found = []
+    for skip in skips:
+        names = tuple(name for name in skip.columns if name in columns)
+        if names and skip.asked_if in columns:
+            try:
+                found.append(_with_labels(Skip(names, skip.asked_if, skip.values), columns))
+            except SchemaError:
+                continue
+    return tuple(found)
+
+
+def in_order(skips: Sequence[Skip]) -> Iterator[tuple[str, list[Skip]]]:
+    """Questions with their skips; the question that decides comes before those that it decides about."""
+    by_name: dict[str, list[Skip]] = {}
+    for skip in skips:
+        for name in skip.columns:
+            by_name.setdefault(name, []).append(skip)
+    order = TopologicalSorter({name: [skip.asked_if for skip in own] for name, own in by_name.items()})
+    return ((name, by_name[name]) for name in order.static_order() if name in by_name)
+
+
+NOT_APPLICABLE = "not applicable"  # the name of this kind of missing answer
+UNKNOWN, ASKED, NOT_ASKED = 0, 1, 2
+
+
+def unanswered(columns: Mapping[str, Column], table: Table, name: str) -> BoolArray:
+    """Rows without any answer to a question, [row]; declared missing values are no answers."""
+    sources = columns[name].source_columns(name) or (name,)
+    if not any(each in table for each in (name, *sources)):
+        return np.ones(table.n_rows, bool)
+    cells = cells_of(columns, table, name, "ignore") if columns[name].source_columns(name) else table.cells(name)
+    parts = [part.missing for part in cells.parts.values()]
+    return cells.missing & np.all(parts, axis=0) if parts else cells.missing
+
+
+def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
+    """Whether each answer of the gate leads to the questions of a skip: ASKED, NOT_ASKED or UNKNOWN, [row]."""
+    distinct, which = gate.answered(cells).hashable().factorise()
+    meaning, found = meanings(gate), np.full(len(distinct) + 1, UNKNOWN, np.int8)
+    for place, value in enumerate(distinct):
+        # A statement, such as one_of, or a number in a column of bands may be either.
+        if is_label(value) and (value in meaning or not gate.labels):
+            found[place] = ASKED if meaning.get(value, value) in skip.values else NOT_ASKED
+    return found[which]
+
+
+def not_asked(
+    columns: Mapping[str, Column],
+    skips: Sequence[Skip],
+    table: Table,
+    imputed: Mapping[str, tuple[NDArray[Any], BoolArray]] | None = None,
+) -> dict[str, BoolArray]:
+    """Rows in which each question with a gate was not asked, [row].
+
+    `imputed` are cells in the place of empty ones and where they are, by column of the table: an imputed answer of a
+    gate decides too, except where the row has an answer that it must have led to.
+    """
+    answered = _answered(columns, skips, table)
+    led = dict(zip(skips, led_to(skips, answered), strict=True))
+    found: dict[str, BoolArray] = {}
+    for name, own in in_order(skips):
+        out = np.zeros(table.n_rows, bool)
+        for skip in own:
+            gate, silent = skip.asked_if, ~answered[skip.asked_if]
+            if gate in table:
+                out |= says(columns[gate], skip, table.cells(gate)) == NOT_ASKED
+            if gate in found:
+                out |= silent & found[gate]
+            if imputed is not None and gate in imputed:
+                guess = Cells(gate, np.asarray(imputed[gate][0]), ~imputed[gate][1], table.rows)
+                out |= silent & ~led[skip] & (says(columns[gate], skip, guess) == NOT_ASKED)
+        found[name] = out
+    return found
+
+
+def led_to(skips: Sequence[Skip], answered: Mapping[str, BoolArray]) -> list[BoolArray]:
+    """Rows with an answer to a question of each skip, or to one that depends on these: their gate has led to them."""
+    reached = dict(answered)
+    for name, own in reversed(list(in_order(skips))):
+        for skip in own:
+            reached[skip.asked_if] = reached[skip.asked_if] | reached[name]
+    return [np.any([reached[name] for name in skip.columns], axis=0) for skip in skips]
+
+
+def _answered(columns: Mapping[str, Column], skips: Sequence[Skip], table: Table) -> dict[str, BoolArray]:
+    """Rows with an answer to each question that skips name, [row]."""
+    names = {name for skip in skips for name in (skip.asked_if, *skip.columns)}
+    return {name: ~unanswered(columns, table, name) for name in names}
+
+
+def not_applicable(columns: Mapping[str, Column], skips: Sequence[Skip], table: Table) -> dict[str, BoolArray]:
+    """Rows in which a question has no answer because it was not asked, [row], by question."""
+    return {name: out & unanswered(columns, table, name) for name, out in not_asked(columns, skips, table).items()}
+
+
+def implied(columns: Mapping[str, Column], skips: Sequence[Skip], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions with those that follow: who has answered a question has given its gate an answer that leads to it."""
+    found = dict(given)
+    for name, own in reversed(list(in_order(skips))):
+        for skip in own:
+            gate = columns[skip.asked_if]
+            if name not in found or skip.asked_if in found or not gate.sites:
+                continue
+            places = sorted(gate.labels.index(value) for value in skip.values)
+            if len(places) == 1:
+                found[skip.asked_if] = skip.values[0]
+            elif not gate.has_order or places[-1] - places[0] == len(places) - 1:  # ordered levels have to be adjacent
+                found[skip.asked_if] = one_of(*skip.values)
+    return found
+
+
+def deduced(columns: Mapping[str, Column], skips: Sequence[Skip], table: Table) -> dict[str, tuple[Any, BoolArray]]:
+    """Gates without an answer in rows [row] with an answer that only one answer of the gate leads to, and that one."""
+    answered = _answered(columns, skips, table)
+    found: dict[str, tuple[Any, BoolArray]] = {}
+    for skip, led in zip(skips, led_to(skips, answered), strict=True):
+        if len(skip.values) == 1 and columns[skip.asked_if].sites:
+            rows = led & ~answered[skip.asked_if]
+            rows = rows | found[skip.asked_if][1] if skip.asked_if in found else rows
+            found[skip.asked_if] = skip.values[0], rows
+    return found
+
+
+def emptied(values: NDArray[Any], where: BoolArray) -> NDArray[Any]:
+    """A copy of cells with some of them empty: NaN among numbers, None among others."""
+    if not where.any():
+        return values
+    if values.dtype.kind in "iuf":
+        return np.where(where, np.nan, values.astype(np.float64))
+    found = values.astype(object)
+    found[where] = None
+    return found
+
+
+# Largest share of rows that were not asked and answered anyway, also relative to the share of answers of those asked.
+# One row more may be such an exception.
+EXCEPTIONS, RELATIVE = 0.08, 0.1
+BESIDE = 0.15  # the same for a question beside others with the same gate and answers
+MOST_MISSING_IF_ASKED = 0.6  # largest share of missing cells among rows that were asked
+ERROR = 0.01  # probability of a skip in a table where missing cells do not depend on answers
+SURE = 20.0  # a rare answer belongs to those that lead past the question if that is so many times more likely
+MOST_LABELS = 50  # of a gate
+SAMPLE = 5000  # largest number of rows used
+
+
+Counts = NDArray[np.integer[Any]]  # [answer]
+
+
+class Gate(NamedTuple):
+    """A question that may decide: its answers, and the number of each row's answer, −1 if it has none."""
+
+    labels: list[Any]
+    which: IntArray  # [row]
+
+
+class FoundGate(NamedTuple):
+    """A gate that decides about a question: after which answers it is asked, and how badly it explains the gaps."""
+
+    asked: tuple[int, ...]
+    cost: float
+
+
+def find_skips(columns: Mapping[str, Column], table: Table) -> tuple[Skip, ...]:
+    """All skips of a table: questions of one gate and the same answers are one block, in order of the schema."""
+    names = [name for name, each in columns.items() if each.role == "answer" and not each.is_listed]
+    names = [name for name in names if all(part in table for part in columns[name].source_columns(name))]
+    missing = {name: unanswered(columns, table, name) for name in names}
+    targets = [name for name in names if missing[name].any() and not missing[name].all()]
+    if not targets:
+        return ()
+    gates = {name: gate for name in names if (gate := _gate(columns[name], table, name, missing[name])) is not None}
+    return find(gates, {name: missing[name] for name in targets}, names)
+
+
+def _gate(column: Column, table: Table, name: str, missing: BoolArray) -> Gate | None:
+    """The answers of a question with labels; None if it cannot decide about others."""
+    if not column.is_one_label or column.source_columns(name) != (name,) or missing.all():
+        return None
+    try:
+        distinct, which = column.answered(table.cells(name)).hashable().factorise()
+    except (SchemaError, TypeError):
+        return None
+    meaning = meanings(column)
+    told = [meaning.get(value, value) if is_label(value) else None for value in distinct]
+    labels = list(column.labels) or list(dict.fromkeys(label for label in told if label is not None))
+    if not 2 <= len(labels) <= MOST_LABELS:
+        return None
+    place = np.asarray([*(labels.index(label) if label in labels else -1 for label in told), -1], np.int32)
+    return Gate(labels, place[which])
+
+
+def find(gates: Mapping[str, Gate], missing: Mapping[str, BoolArray], order: Sequence[str]) -> tuple[Skip, ...]:
+    """Skips by the answers of gates and the rows [row] in which each question has no answer; `order` is that of all."""
+    n_rows = len(next(iter(missing.values())))
+    rows = np.random.default_rng(0).permutation(n_rows)[:SAMPLE]
+    patterns, number = np.unique(np.stack([missing[name][rows] for name in missing]), axis=0, return_inverse=True)
+    n_tests = len(patterns) * sum(len(gate.labels) for gate in gates.values())
+    cells, found = patterns.astype(np.float32), {}
+    for name, gate in gates.items():
+        which = gate.which[rows]
+        found[name] = _decides(np.where(which < 0, len(gate.labels), which), len(gate.labels), cells, n_tests)
+    place = {name: at for at, name in enumerate(order)}
+    chosen: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for name, pattern in zip(missing, number.ravel().tolist(), strict=True):
+        own = {other: each[pattern] for other, each in found.items() if other != name and pattern in each}
+        # Gates before the question first, then those that explain its gaps best.
+        ranked = sorted((place[other] > place[name], each.cost, place[other], other) for other, each in own.items())
+        first = next((other for *_, other in ranked if not _depends(other, name, chosen)), None)
+        if first is not None:
+            chosen[name] = first, own[first].asked
+    blocks: dict[tuple[str, tuple[int, ...]], list[str]] = {key: [] for key in chosen.values()}
+    for name in missing:
+        near = [
+            key for key in blocks if key[0] != name and _joins(gates[key[0]].which[rows], key[1], missing[name][rows])
+        ]
+        if name not in chosen and near and not _depends(near[0][0], name, chosen):
+            chosen[name] = near[0]
+        if name in chosen:
+            blocks[chosen[name]].append(name)
+    return tuple(
+        Skip(tuple(names), gate_name, tuple(gates[gate_name].labels[at] for at in asked))
+        for (gate_name, asked), names in blocks.items()
+    )
+
+
+def _joins(which: IntArray, asked: Sequence[int], gone: BoolArray) -> bool:
+    """Whether a question is missing nearly as the others of a block: by the answers [row] of their gate."""
+    led = np.isin(which, asked)
+    past = (which >= 0) & ~led
+    nearly = _nearly_all(past.sum(), gone[past].sum(), BESIDE)
+    return bool(nearly and gone[led].sum() <= MOST_MISSING_IF_ASKED * led.sum())
+
+
+def _depends(gate: str, name: str, chosen: Mapping[str, tuple[str, Any]]) -> bool:
+    """Whether a question decides, directly or not, about the gate."""
+    while gate in chosen and gate != name:
+        gate = chosen[gate][0]
+    return gate == name
+
+
+def _decides(which: Counts, n_labels: int, patterns: NDArray[np.float32], n_tests: int) -> dict[int, FoundGate]:
+    """The patterns of missing cells [pattern, row] that the answers of a gate decide."""
+    # Rows without an answer of the gate are the last group.
+    n_all = np.bincount(which, minlength=n_labels + 1)
+    counts = np.rint(patterns @ np.eye(n_labels + 1, dtype=np.float32)[which]).astype(np.int64)
+    n, found = n_all[:-1], {}
+    for place in np.flatnonzero((_nearly_all(n, counts[:, :-1]) & (n > 0)).any(axis=1)):
+        m = counts[place, :-1]
+        past = _past(n, m, n_tests)
+        rest = (n > 0) & ~past
+        if past.any() and rest.any() and m[rest].sum() <= MOST_MISSING_IF_ASKED * n[rest].sum():
+            asked = tuple(np.flatnonzero(~past).tolist())
+            found[int(place)] = FoundGate(asked, _cost(n_all, counts[place], len(which)))
+    return found
+
+
+def _nearly_all(n: Counts, m: Counts, most: float = EXCEPTIONS) -> BoolArray:
+    """Whether nearly all of n rows are missing: all but a share, and one row more."""
+    return n - m <= most * n + 1
+
+
+def _past(n: Counts, m: Counts, n_tests: int) -> BoolArray:
+    """Answers of a gate after which a question is not asked: [answer], by rows `n` and missing cells `m` of each."""
+    likely = _nearly_all(n, m) & (m > n / 2)
+    if not likely.all():
+        answers = 1 - m[~likely].sum() / max(n[~likely].sum(), 1)
+        likely &= _nearly_all(n, m, min(EXCEPTIONS, RELATIVE * float(answers)))
+    n_rest, m_rest = int(n[~likely].sum()), int(m[~likely].sum())
+    if not n_rest or m_rest > MOST_MISSING_IF_ASKED * n_rest:
+        return np.zeros(len(n), bool)
+    by_chance = [_tail(int(m[at]), int(n[at]), m_rest, n_rest) if likely[at] else 1.0 for at in range(len(n))]
+    sure = np.asarray(by_chance) * n_tests <= ERROR
+    if not sure.any():
+        return sure
+    out, asked = (m[sure].sum() + 0.5) / (n[sure].sum() + 1), (m_rest + 0.5) / (n_rest + 1)
+    ratio = m * np.log(out / asked) + (n - m) * np.log((1 - out) / (1 - asked))
+    return sure | (likely & (ratio > np.log(SURE)))
+
+
+def _tail(m: int, n: int, m_rest: int, n_rest: int) -> float:
+    """P(at least m of n rows are missing) if the m + m_rest missing cells are spread at random: hypergeometric."""
+    total, gone = n + n_rest, m + m_rest
+
+    def log_choose(a: int, b: int) -> float:
+        return lgamma(a + 1) - lgamma(b + 1) - lgamma(a - b + 1)
+
+    whole = log_choose(total, gone)
+    return sum(exp(log_choose(n, k) + log_choose(n_rest, gone - k) - whole) for k in range(m, min(n, gone) + 1))
+
+
+def _cost(n: Counts, m: Counts, n_rows: int) -> float:
+    """Nats that the gaps of a question cost given the answers of a gate, with a penalty for many answers."""
+    p = np.clip(m / np.maximum(n, 1), 1e-12, 1 - 1e-12)
+    return float(-(m * np.log(p) + (n - m) * np.log1p(-p)).sum() + 0.5 * (n > 0).sum() * np.log(n_rows))

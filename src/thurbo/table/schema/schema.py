@@ -1,0 +1,561 @@
+"""§3 for a whole table: the type of each column, and the position of its sites among all sites of the model.
+
+Idea: an immutable mapping from column name to column type, inferred with reasons or written by hand.
+Guarantees one order of sites everywhere, and a TOML file that people can read, edit and load again.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+from thurbo.errors import SchemaError, in_toml
+from thurbo.table.columns import column_from_dict
+from thurbo.table.columns.categorical import by_cuts, by_utilities
+from thurbo.table.columns.cells import Block, BoolArray, FloatArray, listing, show, suggestion
+from thurbo.table.columns.column import Column, check_column
+from thurbo.table.columns.ignore import Id, Ignore
+from thurbo.table.columns.labels import warn_of_many_levels, warn_of_spellings
+from thurbo.table.columns.ordinal import Answered
+from thurbo.table.columns.ratings import Ratings
+from thurbo.table.guess.infer import infer
+from thurbo.table.io.files import write_atomically
+from thurbo.table.io.frames import Table, as_table
+from thurbo.table.schema.descriptions import as_html, as_text
+from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips, unanswered
+from thurbo.table.schema.routing import kept as still
+from thurbo.table.schema.sites import MissingColumns, Sites, check_mapping, compile_table, fit_columns, with_row_names
+
+
+def write_toml(state: Mapping[str, Any], path: str | PathLike[str]) -> None:
+    """Write the dictionary of a schema, one TOML table per column."""
+    lines = ["# thurbo schema: one table per column, in order"]
+    if "skips" in state and not state["skips"]:
+        lines += ["skips = []  # no question depends on the answer to another one"]
+    for skip in state.get("skips", ()):
+        lines += ["", "[[skips]]", *(f"{key} = {_value(value)}" for key, value in skip.items())]
+    for name, entry in state["columns"].items():
+        lines += ["", f"[columns.{_value(name)}]"]
+        lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
+    # Without columns the empty table is needed, so that the file can be read as a schema.
+    write_atomically(path, "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n")
+
+
+def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
+    """The dictionary in a TOML file; raises SchemaError if the file cannot be read or is not TOML."""
+    try:
+        return tomllib.loads(Path(path).read_bytes().decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SchemaError(f'"{path}" is not TOML: {error}', remedy="correct the file") from None
+    except OSError as error:
+        raise SchemaError(f'cannot read "{path}": {error.strerror or error}', remedy="check the file name") from None
+
+
+_ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
+
+
+def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns, with the name of a scale in [scales] replaced by its levels, as in levels = "agreement"."""
+    scales = state.get("scales", {})
+    if not isinstance(scales, Mapping) or not all(isinstance(levels, list) for levels in scales.values()):
+        raise SchemaError("scales is not a table of lists", remedy='write [scales] and agreement = ["no", "yes"]')
+    columns: dict[str, Any] = dict(state["columns"])
+    for name, entry in columns.items():
+        if not isinstance(entry, Mapping):
+            continue
+        for setting in _ORDERED:
+            wanted = entry.get(setting)
+            if isinstance(wanted, str):
+                if wanted not in scales:
+                    remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
+                    raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
+                entry = {**entry, setting: scales[wanted]}
+        columns[name] = entry
+    return columns
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, str):
+        # TOML escapes text as JSON does, except for the delete character, which JSON does not escape.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return json.dumps(value)
+
+
+class Schema(Sites):
+    """The type of each column of a table: an ordered, immutable mapping from name to column.
+
+    Columns of the table that the schema does not name are not part of the model. `schema | {"age": tb.Continuous()}`
+    is a copy with some columns added or replaced.
+
+    Parameters
+    ----------
+    columns : mapping of str to Column
+        Name and type of each question, in order.
+    reasons : mapping of str to str, optional
+        Why each type was chosen; `infer` fills this in.
+    titles : mapping of str to str, optional
+        Text of each question, such as the variable label in an SPSS file.
+    skips : sequence of Skip, optional
+        Which questions are asked only after certain answers to another one. By default `infer` and `fit` find them in
+        the table; [] means that there are none.
+
+    Raises
+    ------
+    SchemaError
+        If an entry is not a column, if two questions read the same column of the table, if there are two `Id` or two
+        `Weight` columns, or if a skip names something that the schema does not have.
+
+    Examples
+    --------
+    >>> import thurbo as tb
+    >>> schema = tb.Schema({"fan": tb.Binary(true="Yes"), "trust": tb.Ordinal(["none", "some", "a lot"])})
+    >>> schema.names
+    ('fan', 'trust')
+    >>> schema["trust"].labels
+    ('none', 'some', 'a lot')
+    >>> (schema | {"age": tb.Continuous()}).names
+    ('fan', 'trust', 'age')
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Column],
+        *,
+        reasons: Mapping[str, str] | None = None,
+        titles: Mapping[str, str] | None = None,
+        skips: Sequence[Skip] | None = None,
+    ):
+        for name, column in check_mapping(columns).items():
+            check_column(name, column)
+        self._columns = dict(columns)
+        self._reasons = dict(reasons or {})
+        self._titles = {name: title for name, title in (titles or {}).items() if title}
+        _check_sources(self._columns)
+        _check_roles(self._columns)
+        self._skips = None if skips is None else checked(skips, self._columns)  # None: not looked for
+
+    def __getitem__(self, name: str) -> Column:
+        try:
+            return self._columns[name]
+        except (KeyError, TypeError):  # TypeError: a list or another value that cannot be a key
+            similar = suggestion(name, self._columns) if isinstance(name, str) else "give the name of one column; "
+            remedy = f"{similar}the schema has {listing(self._columns)}"
+            raise _UnknownColumnError("the schema has no such column", column=name, remedy=remedy) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._columns
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return list(self.items()) == list(other.items()) and self.skips == other.skips
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._columns.items()))
+
+    def __or__(self, other: Mapping[str, Column]) -> Schema:
+        """A copy with some columns added or replaced."""
+        columns = {**self._columns, **check_mapping(other)}
+        kept = {name: reason for name, reason in self._reasons.items() if name not in other}
+        skips = None if self._skips is None else still(self._skips, columns)
+        return Schema(columns, reasons=kept, titles=self._titles, skips=skips)
+
+    def _with(self, columns: Mapping[str, Column], skips: Sequence[Skip] | None = None) -> Schema:
+        """A copy with other columns of the same names, and with other skips if they are given."""
+        skips = self._skips if skips is None else skips
+        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips)
+
+    def __str__(self) -> str:
+        return as_text(self._columns, self._reasons, self.skips)
+
+    def __repr__(self) -> str:
+        return f"Schema of {len(self)} columns, {self.n_sites} sites\n{self}"
+
+    def _repr_html_(self) -> str:
+        return as_html(self._columns, self._reasons, self._titles, self.skips)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns in order, including those outside the model."""
+        return tuple(self._columns)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why `infer` chose each type, by column."""
+        return dict(self._reasons)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Text of each question, where the file has one."""
+        return dict(self._titles)
+
+    @property
+    def skips(self) -> tuple[Skip, ...]:
+        """Blocks of questions that are asked only after certain answers to another question, found or declared."""
+        return self._skips or ()
+
+    def with_skips(self, skips: Sequence[Skip]) -> Schema:
+        """A copy with other skips: a list of `Skip`, or [] for none.
+
+        Parameters
+        ----------
+        skips : sequence of Skip
+            They replace those that the schema has.
+
+        Returns
+        -------
+        Schema
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"seen_any": tb.Binary(true="Yes"), "fan": tb.Binary(true="Yes")})
+        >>> print(schema.with_skips([tb.Skip(["fan"], "seen_any", ["Yes"])]).skips[0])
+        fan: asked only if seen_any = Yes
+        """
+        return self._with(self._columns, skips)
+
+    @classmethod
+    def infer(cls, frame: Any, *, missing: Mapping[Any, str] | Iterable[Any] = ()) -> Schema:
+        """Detect the type of each column, with a reason for every choice.
+
+        Parameters
+        ----------
+        frame : table
+            pandas, polars, pyarrow, a 2-D array, a dict of columns, or the result of `from_long`.
+        missing : dict or list, optional
+            Values that mean "no answer" in every column, such as [-9, -8] or {-9: "refused"}.
+
+        Returns
+        -------
+        Schema
+            One entry per question; `reasons` says why, and `skips` which questions are not asked of everyone. Print it
+            to check it, and correct it with
+            `schema | {"name": tb.Ordinal([...])}`.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema.infer({"fan": ["Yes", "No", None], "height": [1.71, 1.85, 1.62]})
+        >>> [type(column).__name__ for column in schema.values()]
+        ['Binary', 'Continuous']
+        """
+        source = as_table(frame)
+        book = source.book
+        known = {*source.lists, *source.declared, source.owner}
+        ordinary = tuple(name for name in source.names if name not in known)
+        declared: Any = Ignore(missing=missing).missing
+        found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups, dict(declared))
+        warn_of_spellings(found.columns)
+        lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
+        reasons = {**found.reasons, **dict.fromkeys(lists, "each row lists few of many items")}
+        lists |= source.declared
+        reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
+        if source.owner is None:
+            columns = {**found.columns, **lists}
+            return cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))
+        others = {
+            name: Ignore("a second row identifier") if column.role == "id" else column
+            for name, column in found.columns.items()
+        }
+        reasons[source.owner] = "the row identifier of the long table"
+        return cls({source.owner: Id(), **others, **lists}, reasons=reasons, titles=found.titles)
+
+    def fit(self, frame: Any, *, sample_weight: Any = None) -> Schema:
+        """A copy with every column fitted to a table: levels, locations and scales.
+
+        Parameters
+        ----------
+        frame : table
+            Any table that `infer` takes; it must have the columns of the schema.
+        sample_weight : array-like of shape (n_rows,), optional
+            How many rows each row stands for: 2 is two rows, 0 is none. The `Weight` column is not used.
+
+        Returns
+        -------
+        Schema
+            The fitted schema. `TBM.fit` calls this.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> tb.Schema({"party": tb.Categorical()}).fit({"party": ["Red", "Blue", "Red"]})["party"].labels
+        ('Blue', 'Red')
+        """
+        fitted, source = fit_columns(self._columns, as_table(frame), sample_weight)
+        warn_of_many_levels(fitted)
+        return self._with(fitted, find_skips(fitted, source) if self._skips is None else None)
+
+    def read_ordinals(self, by: Literal["utilities", "cuts"], columns: Iterable[str] | None = None) -> Schema:
+        """A copy with ordered levels modelled in one of two ways.
+
+        Parameters
+        ----------
+        by : {"utilities", "cuts"}
+            "cuts": each question is one latent scale, divided by learned cuts (`Ordinal`). "utilities": each level has
+            its own latent utility (`Categorical(ordered=True)`), more flexible; worth it with thousands of answers.
+        columns : iterable of str, optional
+            Names of the columns to change; all columns with ordered levels by default.
+
+        Returns
+        -------
+        Schema
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
+        >>> type(schema.read_ordinals("utilities")["trust"]).__name__
+        'Categorical'
+        """
+        if by not in ("utilities", "cuts"):
+            raise SchemaError(f"by={by!r} is not valid", remedy='use "utilities" or "cuts"')
+        change, levels = by_utilities if by == "utilities" else by_cuts, self.with_ordered_levels
+        asked = levels if columns is None else [columns] if isinstance(columns, str) else list(columns)
+        for name in asked:
+            if name not in levels:
+                problem = f"{type(self[name]).__name__} has no ordered levels"
+                remedy = f"remove it from columns; columns with ordered levels: {listing(levels) or 'none'}"
+                raise SchemaError(problem, column=name, remedy=remedy)
+        changed = {name: change(column) if name in asked else column for name, column in self._columns.items()}
+        return self._with(changed)
+
+    @property
+    def with_ordered_levels(self) -> list[str]:
+        """Names of the columns with ordered levels, which `read_ordinals` can model in two ways."""
+        both = by_utilities, by_cuts
+        return [name for name, column in self._columns.items() if any(way(column) is not column for way in both)]
+
+    def row_names(self, frame: Any) -> NDArray[Any]:
+        """Row labels for messages: the cells of the Id column, or the index of the frame."""
+        return with_row_names(self._columns, as_table(frame)).rows
+
+    def weights(self, frame: Any, *, missing_columns: MissingColumns = "error") -> FloatArray | None:
+        """The row weights in the Weight column of a table; None if the schema has no such column.
+
+        Parameters
+        ----------
+        frame : table
+            Any table that `infer` takes.
+        missing_columns : {"error", "ignore"}, default "error"
+            With "ignore", returns None if the table has no column of weights.
+
+        Returns
+        -------
+        array of shape (n_rows,) or None
+        """
+        for name, column in self._columns.items():
+            if column.role == "weight":
+                source = with_row_names(self._columns, as_table(frame))
+                if name in source:
+                    return column.weights(source.cells(name))
+                if missing_columns == "ignore":
+                    return None
+                remedy = f"{suggestion(name, source.names)}add it, or remove Weight from the schema"
+                problem = "the schema has this column of weights, but the table does not have it"
+                raise SchemaError(problem, column=name, remedy=remedy)
+        return None
+
+    def compile(
+        self,
+        frame: Any,
+        *,
+        missing_columns: MissingColumns = "error",
+        given: Mapping[str, Any] | None = None,
+        least_answers: int = 1,
+    ) -> dict[str, Block]:
+        """The inequalities that a table puts on the sites: one block per column, in order of the schema.
+
+        Parameters
+        ----------
+        frame : table
+            Any table that `infer` takes.
+        missing_columns : {"error", "ignore"}, default "error"
+            With "ignore", a column that the table does not have counts as missing in every row.
+        given : mapping of str to value, optional
+            A value or statement by column name; it replaces the cells of that column in every row.
+        least_answers : int, default 1
+            Answers that a row needs, conditions included, so that what it does not answer is evidence.
+
+        Returns
+        -------
+        dict of str to Block
+        """
+        given = given or {}
+        for name in given:
+            self[name]  # raises for an unknown column
+        source = with_row_names(self._columns, as_table(frame))
+        return compile_table(self._columns, source, missing_columns, given, least_answers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON or TOML: {"skips": [...], "columns": {name: {"kind": ..., ..., "why": reason}}}."""
+        columns = {}
+        for name, column in self._columns.items():
+            notes = {"title": self._titles.get(name), "why": self._reasons.get(name)}
+            columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
+        skips = {} if self._skips is None else {"skips": [skip.to_dict() for skip in self._skips]}
+        return {**skips, "columns": columns}
+
+    def with_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Schema:
+        """A copy with values that mean "no answer" declared in every column that does not list them as answers.
+
+        Parameters
+        ----------
+        missing : dict or list
+            Values, or {value: name}, such as [-9, -8] or {-9: "refused"}.
+
+        Returns
+        -------
+        Schema
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> tb.Schema({"age": tb.Continuous()}).with_missing([-9])["age"].missing
+        ((-9, '-9'),)
+        """
+        columns = {name: column.with_missing(missing) for name, column in self._columns.items()}
+        return self._with(columns)
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Schema:
+        """The schema that `to_dict` wrote, or a hand-written one with `missing` and `scales` for the whole file."""
+        if not isinstance(state, Mapping) or not isinstance(state.get("columns"), Mapping):
+            raise SchemaError("the schema has no columns", remedy='add a [columns."name"] table for each column')
+        columns, reasons, titles = {}, {}, {}
+        for name, entry in with_scales(state).items():
+            if not isinstance(entry, Mapping):
+                raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
+            if "why" in entry:
+                reasons[name] = str(entry["why"])
+            if "title" in entry:
+                titles[name] = str(entry["title"])
+            try:
+                columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in ("why", "title")})
+            except SchemaError as error:
+                raise SchemaError(str(error), column=name) from None
+        skips = read_skips(state["skips"]) if "skips" in state else None
+        found = cls(columns, reasons=reasons, titles=titles, skips=skips)
+        return found.with_missing(state["missing"]) if state.get("missing") else found
+
+    def to_toml(self, path: str | PathLike[str]) -> None:
+        """Write the schema to a TOML file, to read and edit.
+
+        Examples
+        --------
+        >>> import tempfile, thurbo as tb
+        >>> schema = tb.Schema({"age": tb.Continuous()})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     schema.to_toml(f"{folder}/schema.toml")
+        ...     tb.Schema.from_toml(f"{folder}/schema.toml") == schema
+        True
+        """
+        write_toml(self.to_dict(), path)
+
+    @classmethod
+    def from_toml(cls, path: str | PathLike[str]) -> Schema:
+        """Read a schema from a TOML file.
+
+        Parameters
+        ----------
+        path : str or path
+            A file written by `to_toml` or by hand.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the file cannot be read, is not TOML, or has a column with an unknown kind or setting.
+        """
+        return cls.from_dict(read_toml(path))
+
+
+class _UnknownColumnError(SchemaError, KeyError):
+    """A name that the schema does not have; also a KeyError, so that `get` works as for any mapping."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def _check_sources(columns: Mapping[str, Column]) -> None:
+    """Refuse a column of the table that two questions read: its cells would count twice."""
+    reader: dict[str, str] = {}
+    for name, column in columns.items():
+        sources = column.source_columns(name)
+        for source in {*sources, name} if sources else ():
+            if reader.setdefault(source, name) != name:
+                problem = f'both "{reader[source]}" and "{name}" read it'
+                raise SchemaError(problem, column=source, remedy="remove one of them from the schema")
+
+
+def _check_roles(columns: Mapping[str, Column]) -> None:
+    """Refuse two columns of weights, or two row identifiers."""
+    for role in ("weight", "id"):
+        named = [name for name, column in columns.items() if column.role == role]
+        if len(named) > 1:
+            problem = f'"{named[0]}" and "{named[1]}" are both {type(columns[named[0]]).__name__}'
+            raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
+
+
+SAME = 0.5  # least share of rows missing in both among those missing in one; single answers are missing as well
+LEAST = 0.02  # smallest share of rows with an answer, and without one
+
+
+def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = False) -> list[tuple[str, ...]]:
+    """Blocks of at least two questions to which largely the same rows have no answer, in order of the columns.
+
+    With `alone`, also single questions.
+    """
+    blocks: list[tuple[list[str], BoolArray]] = []
+    for name, column in columns.items():
+        if column.role != "answer" or column.is_listed or not column.sites:
+            continue
+        gone = unanswered(columns, table, name)
+        if not LEAST * len(gone) <= gone.sum() <= (1 - LEAST) * len(gone):
+            continue
+        for names, first in blocks:
+            if (gone & first).sum() >= SAME * (gone | first).sum():
+                names.append(name)
+                break
+        else:
+            blocks.append(([name], gone))
+    return [tuple(names) for names, _ in blocks if alone or len(names) > 1]
+
+
+def with_answered(schema: Schema, table: Table, alone: bool = False) -> Schema:
+    """The schema with one `Answered` column for each block of questions that are missing together in the table.
+
+    With `alone`, also for single questions. A schema that has such columns is returned as it is, so that a model can be
+    fitted again with its own schema.
+    """
+    if any(column.role == "pattern" for column in schema.values()):
+        return schema
+    added: dict[str, Column] = {}
+    for names in missing_together(schema, table, alone):
+        name = f"answered: {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        while name in schema or name in table:
+            name += " "
+        added[name] = Answered(columns=names)
+    return schema | added
