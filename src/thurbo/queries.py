@@ -81,6 +81,8 @@ class Queries(TransformerMixin):
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
         conditions = self._conditions(given)
+        for name in predicted:
+            self.schema_[name]  # raises an error for an unknown column
         check_not_given(conditions, predicted)
         return self.model_.read(table, conditions, gaps)
 
@@ -93,8 +95,9 @@ class Queries(TransformerMixin):
     def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
         """Features of each row: the probability that each hidden unit is on, then the mean of each factor.
 
-        They are those of the leading member. The result for a row does not depend on the other rows. It is computed by `method_`: "exact" for small models,
-        and otherwise by the approximation "mean-field", whose error `check_method` measures.
+        They are those of the leading member. The result for a row does not depend on the other rows. It is computed by
+        `method_`: "exact" for small models, and otherwise by the approximation "mean-field", whose error `check_method`
+        measures.
 
         Parameters
         ----------
@@ -558,9 +561,9 @@ class Queries(TransformerMixin):
         return_se : bool, default=False
             Also return standard errors; they are 0 if the value is exact.
         method : {"auto", "sequential", "exact", "annealed", "importance", "conservative"}, default="auto"
-            "sequential" is the chain rule over `predict_proba`: the answers of a row one after another, each given those
-            before it; the log of the mean over a fixed set of orders of the answers (all orders of up to three). Its
-            standard error is that of this mean. Empty cells are no evidence. The other methods belong to the joint
+            "sequential" is the chain rule over `predict_proba`: the answers of a row one after another, each given
+            those before it; the log of the mean over a fixed set of orders of the answers (all orders of up to three).
+            Its standard error is that of this mean. Empty cells are no evidence. The other methods belong to the joint
             distribution of the leading member. "exact" sums over all states of the hidden units. "annealed" is annealed
             importance sampling of the row and of the normalising constant. "importance" is simple importance sampling:
             about 30 times as fast, but too low for rows that are unusual for the model, and its standard errors do not
@@ -678,10 +681,10 @@ class Queries(TransformerMixin):
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.
 
-        The segments are clusters of k-means on the hidden units of the leading member (log-odds) and factors of `transform`; each counts by
-        how much of it the answers determine. Features are exact for small models and otherwise approximate (`method_`,
-        `check_method`). Rows without groups can be divided too: the result says in its first lines whether the segments
-        stand apart.
+        The segments are clusters of k-means on the hidden units (log-odds) and factors of `transform`, which are those
+        of the leading member; each counts by how much of it the answers determine. Features are exact for small models
+        and otherwise approximate (`method_`, `check_method`). Rows without groups can be divided too: the result says
+        in its first lines whether the segments stand apart.
 
         Parameters
         ----------

@@ -31,6 +31,7 @@ from thurbo.table.schema import Schema, routing
 N_ORDERS, MOST_PASSES = 8, 256  # orders of the answers; fewer if there are many questions
 FEW = 3  # answers of which all orders are averaged
 STRENGTH = 50.0  # drawn rows by which the correction of shares is pulled to none
+SHARPNESS = 1.2  # power of what drawn answers say about others: with it, Cramér's V in samples is that of the data
 N_ROUNDS = 30  # of the search for this correction
 
 
@@ -272,7 +273,12 @@ class Draws:
     """
 
     def __init__(
-        self, model: Model, rows: Rows, index: np.ndarray, missing: Mapping[str, np.ndarray], routed: bool = True
+        self,
+        model: Model,
+        rows: Rows,
+        index: np.ndarray,
+        missing: Mapping[str, np.ndarray],
+        routed: bool = True,
     ):
         self.model, self.schema, self.index = model, model.schema, index
         self.base = model.query(rows)
@@ -336,7 +342,8 @@ class Draws:
             ask.bands_at = self._bands(name)
             chance = column.form.outcomes(column, ask, part)
             if within is None:
-                chance = with_shares(chance, self._target(name, part)[self.index[lines]])
+                target = self._target(name, part)[self.index[lines]]
+                chance = with_shares(sharpened(chance, target), target)
             else:
                 chance = chance * np.maximum(column.form.allowed(column, within, chance), 1e-300)
             codes[:, part] = drawn_codes(chance, rng)
@@ -405,6 +412,17 @@ class Draws:
                 whole[lines] = values
             found[source] = whole
         return found
+
+
+def sharpened(chance: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Probabilities [row, outcome] with a power of what drawn answers have added to those at the start.
+
+    The best prediction from few data is drawn towards independence. Drawn rows would be less dependent than the data.
+    """
+    first = np.log(np.maximum(start, 1e-30))
+    logs = first + SHARPNESS * (np.log(np.maximum(chance, 1e-30)) - first)
+    raised = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
 def with_shares(chance: np.ndarray, target: np.ndarray) -> np.ndarray:

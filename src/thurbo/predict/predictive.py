@@ -1,8 +1,8 @@
 """§4.3 The predictive distribution of a column's answers, given the rest of each row, under the whole model.
 
-A weighted mean over members of what each says, followed by the correction that held-out answers have taught: calibration
-towards the shares of labels, direct effects of other answers, and routing last. Every query reads it; forms see one
-distribution and know nothing of members.
+A weighted mean over members of what each says, followed by the correction that held-out answers have taught:
+calibration towards the shares of labels, direct effects of other answers, and routing last. Every query reads it; forms
+see one distribution and know nothing of members.
 """
 
 from __future__ import annotations
