@@ -20,6 +20,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 import thurbo as tb
+from thurbo.predict.model import cramers_v
 
 Figures = dict[str, float]
 
@@ -165,18 +166,11 @@ def sampled(model: tb.TBM, size: Size, rng: np.random.Generator, data: Any) -> F
     return found
 
 
-def cramers_v(a: np.ndarray, b: np.ndarray, n_a: int, n_b: int) -> float:
-    """Cramér's V with the correction for its bias (Bergsma 2013)."""
-    table = np.zeros((n_a, n_b))
+def _strength(a: np.ndarray, b: np.ndarray, sizes: tuple[int, int]) -> float:
+    """Cramér's V of two questions; NaN with few answers."""
+    table = np.zeros(sizes)
     np.add.at(table, (a, b), 1.0)
-    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
-    n, (r, c) = table.sum(), table.shape
-    if n < 50 or min(r, c) < 2:
-        return float("nan")
-    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / n
-    phi = ((table - expected) ** 2 / expected).sum() / n
-    phi, r, c = max(0.0, phi - (r - 1) * (c - 1) / (n - 1)), r - (r - 1) ** 2 / (n - 1), c - (c - 1) ** 2 / (n - 1)
-    return float(np.sqrt(phi / max(min(r, c) - 1, 1e-9)))
+    return float("nan") if table.sum() < 50 else cramers_v(table / table.sum(), float(table.sum()))
 
 
 def slope(model: tb.TBM, data: Any, rows: Any) -> float:
@@ -195,7 +189,7 @@ def slope(model: tb.TBM, data: Any, rows: Any) -> float:
             for own in codes:
                 kept = (own[a] >= 0) & (own[b] >= 0)
                 sizes = len(model.schema_[a].labels), len(model.schema_[b].labels)
-                both.append(cramers_v(own[a][kept], own[b][kept], *sizes))
+                both.append(_strength(own[a][kept], own[b][kept], sizes))
             if not np.isnan(both).any():
                 pairs.append((both[0], both[1]))
     x, y = np.asarray(pairs).T

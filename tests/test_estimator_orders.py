@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from thurbo.queries.question import Question
 
 import thurbo as tb
 from thurbo.errors import ThurboError
-from thurbo.queries.question import Question
 
 N_ROWS = 300
 PARTIES, ISSUES, MEDIA = ("Blue", "Green", "Red"), ("tax", "health", "school"), ("tv", "radio", "net")

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from benchmarks import agreement
 from scipy.stats import norm
+from thurbo.queries.kept_shares import Offsets
 
 import thurbo as tb
 from thurbo.queries import kept_shares
-from thurbo.queries.kept_shares import Offsets
 
 
 def test_cuts_give_the_shares_on_average_over_rows() -> None:

@@ -29,7 +29,7 @@ from thurbo.item_queries import ItemQueries
 from thurbo.latent import packing
 from thurbo.predict import seen
 from thurbo.predict.items import n_ratings
-from thurbo.predict.model import Member, Model, least_answers
+from thurbo.predict.model import Member, Model, dependent_pairs, least_answers
 from thurbo.queries import weights
 from thurbo.table.columns import Column
 from thurbo.table.io.frames import Table, as_table
@@ -387,6 +387,7 @@ class TBM(ItemQueries, BaseEstimator):
             unobserved=self.unobserved,
             least_answers=least,
             order_shapes=shapes,
+            pairs=() if len(members) == 1 else dependent_pairs(data.schema, data.blocks, data.weight),
         )
 
     def _adopt(self, model: Model, history: list[dict[str, Any]], converged: bool) -> None:

@@ -16,7 +16,7 @@ from thurbo.fit.settings import OBJECTIVE_OF
 from thurbo.latent.constraints import Context, Gauge
 from thurbo.latent.rbm import Params
 from thurbo.predict.correction import Anchor, Correction, Effect, Effects, Route, Routes, Source
-from thurbo.predict.model import LEAST_ANSWERS, Member, Model, encoding
+from thurbo.predict.model import LEAST_ANSWERS, Member, Model, Pair, encoding
 from thurbo.table.columns.cells import plain
 from thurbo.table.io import files
 from thurbo.table.schema import Schema
@@ -50,6 +50,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     description["least_answers"] = fitted.least_answers
     description["order_shapes"] = {name: list(shape) for name, shape in fitted.order_shapes.items()}
     if not fitted.is_single:
+        description["pairs"] = [list(pair) for pair in fitted.pairs]
         learned = fitted.correction
         for number, each in enumerate(fitted.members):
             arrays |= {f"member{number}.{name}": array for name, array in _arrays(each.params).items()}
@@ -133,6 +134,7 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
         chosen["unobserved"],
         _least_answers(description.get("least_answers", LEAST_ANSWERS)),
         {str(name): _order_shape(shape) for name, shape in description.get("order_shapes", {}).items()},
+        tuple(Pair(str(one), str(two), float(strength)) for one, two, strength in description.get("pairs", ())),
     )
     model._adopt(fitted, description["history"], description["converged"])
     model._seen_rows = seen_rows

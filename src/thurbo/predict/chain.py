@@ -31,7 +31,6 @@ from thurbo.table.schema import Schema, routing
 N_ORDERS, MOST_PASSES = 8, 256  # orders of the answers; fewer if there are many questions
 FEW = 3  # answers of which all orders are averaged
 STRENGTH = 50.0  # drawn rows by which the correction of shares is pulled to none
-SHARPNESS = 1.2  # power of what drawn answers say about others: with it, Cramér's V in samples is that of the data
 N_ROUNDS = 30  # of the search for this correction
 
 
@@ -343,7 +342,7 @@ class Draws:
             chance = column.form.outcomes(column, ask, part)
             if within is None:
                 target = self._target(name, part)[self.index[lines]]
-                chance = with_shares(sharpened(chance, target), target)
+                chance = with_shares(sharpened(chance, target, self.model.sharpness), target)
             else:
                 chance = chance * np.maximum(column.form.allowed(column, within, chance), 1e-300)
             codes[:, part] = drawn_codes(chance, rng)
@@ -414,13 +413,14 @@ class Draws:
         return found
 
 
-def sharpened(chance: np.ndarray, start: np.ndarray) -> np.ndarray:
+def sharpened(chance: np.ndarray, start: np.ndarray, power: float) -> np.ndarray:
     """Probabilities [row, outcome] with a power of what drawn answers have added to those at the start.
 
-    The best prediction from few data is drawn towards independence. Drawn rows would be less dependent than the data.
+    The best prediction from few data is drawn towards independence. Drawn rows would be less dependent than the data:
+    see `Model.sharpness`.
     """
     first = np.log(np.maximum(start, 1e-30))
-    logs = first + SHARPNESS * (np.log(np.maximum(chance, 1e-30)) - first)
+    logs = first + power * (np.log(np.maximum(chance, 1e-30)) - first)
     raised = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import combinations
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -29,13 +30,16 @@ from thurbo.predict.predictive import Predictive
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Lines
-from thurbo.table.io.frames import Table
+from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema import Schema
 
 METHODS = ("auto", "exact", "gibbs", "mean-field")  # of predictions
 GAPS = ("auto", "informative", "ignorable")
 LEAST_SHARE = 0.05  # of the training rows have fewer answers than a row whose empty cells are evidence
 LEAST_ANSWERS = 2  # of a row whose empty cells are evidence
+MOST_PAIRS, LEAST_PAIRED = 300, 100  # pairs of questions whose dependence is kept, and rows that answer both
+MOST_SHARPNESS = 1.5
+MOST_LABELS = 24
 
 Gaps = Literal["auto", "informative", "ignorable"]
 
@@ -106,6 +110,49 @@ def least_answers(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarra
     return max(LEAST_ANSWERS, int(count[kept][order][np.searchsorted(reached, LEAST_SHARE, side="right")]))
 
 
+class Pair(NamedTuple):
+    """Two questions, and how much their answers depend on each other in the training table: Cramér's V."""
+
+    one: str
+    two: str
+    strength: float
+
+
+def cramers_v(table: np.ndarray, n: float) -> float:
+    """Cramér's V of a table of shares, without its bias in a sample of n rows (Bergsma 2013); NaN if it has none."""
+    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+    (r, c), expected = table.shape, table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True)
+    if min(r, c) < 2:
+        return float("nan")
+    phi = ((table - expected) ** 2 / expected).sum() - (r - 1) * (c - 1) / (n - 1)
+    rows, columns = (size - (size - 1) ** 2 / (n - 1) for size in (r, c))
+    return float(np.sqrt(max(phi, 0.0) / max(min(rows, columns) - 1, 1e-9)))
+
+
+def dependent_pairs(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray) -> tuple[Pair, ...]:
+    """The dependence of some pairs of questions with labels, none of which is a gate of the other."""
+    codes = {}
+    for name in schema.modelled:
+        column: Any = schema[name]
+        if not column.is_listed and column.is_one_label and len(column.labels) <= MOST_LABELS:
+            values = (
+                answer_values(blocks[name])[:, 0] if blocks[name].family != "measured" else column.codes(blocks[name])
+            )
+            codes[name] = np.where(np.isnan(values) | (values < 0), -1, values).astype(np.int64)
+    gates = {(skip.asked_if, name) for skip in schema.skips for name in skip.columns}
+    pairs = [(a, b) for a, b in combinations(codes, 2) if (a, b) not in gates and (b, a) not in gates]
+    order, found = np.random.default_rng(0).permutation(len(pairs)), list[Pair]()
+    for a, b in (pairs[place] for place in order[:MOST_PAIRS]):
+        kept = (codes[a] >= 0) & (codes[b] >= 0)
+        if kept.sum() >= LEAST_PAIRED and weight[kept].any():
+            table = np.zeros((len(schema[a].labels), len(schema[b].labels)))
+            np.add.at(table, (codes[a][kept], codes[b][kept]), weight[kept])
+            strength = cramers_v(table / table.sum(), float(kept.sum()))
+            if np.isfinite(strength):
+                found.append(Pair(a, b, strength))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Model:
     """A fitted model: the schema, its members with the leading one first, and the correction of their mean.
@@ -115,6 +162,7 @@ class Model:
     unobserved     what a missing cell is: a variable that is integrated over, or no variable of its row
     least_answers  of a row whose empty cells are evidence (`gaps="auto"`)
     order_shapes   of the orders in the training table, which decide what is compiled
+    pairs          of questions, with their dependence in the training table
     """
 
     schema: Schema
@@ -125,6 +173,32 @@ class Model:
     unobserved: Literal["marginalize", "exclude"] = "marginalize"
     least_answers: int = LEAST_ANSWERS
     order_shapes: Mapping[str, tuple[int, int, str]] = field(default_factory=lambda: MappingProxyType({}))
+    pairs: tuple[Pair, ...] = ()
+
+    @cached_property
+    def sharpness(self) -> float:
+        """The power of what drawn answers say about others at which drawn rows are as dependent as the data.
+
+        The best prediction from few data is drawn towards independence: one over the slope of Cramér's V of pairs of
+        answers under the model, P(a) P(b | a), on that in the training table.
+        """
+        names = sorted({name for pair in self.pairs for name in pair[:2]})
+        cells = [(name, label) for name in names for label in self.schema[name].labels]
+        if not cells:
+            return 1.0
+        table = {name: np.full(len(cells) + 1, None, object) for name in names}
+        for place, (name, label) in enumerate(cells):
+            table[name][place] = label
+        query = self.query(self.read(as_table(table), {}, "ignorable", "ignore"), "mean-field")
+        chance = {name: query.about(name).probabilities() for name in names}
+        first = {name: place for place, (name, _) in reversed(list(enumerate(cells)))}
+        strength = []
+        for one, two, _ in self.pairs:
+            given = slice(first[one], first[one] + len(self.schema[one].labels))
+            strength.append(cramers_v(chance[one][-1][:, None] * chance[two][given], np.inf))
+        known = np.asarray([pair.strength for pair in self.pairs])
+        slope = float(known @ np.nan_to_num(strength)) / max(float(known @ known), 1e-12)
+        return float(np.clip(1.0 / max(slope, 1e-6), 1.0, MOST_SHARPNESS)) if known.any() else 1.0
 
     @property
     def weights(self) -> np.ndarray:
