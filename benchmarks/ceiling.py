@@ -66,7 +66,7 @@ class Learned(masked.ColumnTrial):
 
 def learned(one: defaults.Masked, model: tb.TBM, learner: Learner) -> list[Tested]:
     """Scores of the hidden answers by a learner, under the name of boosting."""
-    rest, blocks = model._question(model._read(one.shown)), model.schema_.compile(one.frame)
+    rest, blocks = model._query(one.shown), model.schema_.compile(one.frame)
     tests = list[Tested]()
     for trial in defaults.trials(Learned, rest, blocks, one.hidden, tuple(one.hidden), ("boosting",)):
         trial.learner = learner

@@ -39,7 +39,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
-from thurbo.queries.question import Question
 
 import thurbo as tb
 from benchmarks import afrobarometer
@@ -48,6 +47,7 @@ from benchmarks.defaults_tasks import summary as task_summary
 from thurbo.fit.members import stack
 from thurbo.predict.evaluate import baseline, masked, withheld
 from thurbo.predict.evaluate.evaluation import overall
+from thurbo.predict.member import MemberQuery
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.forms.form import Normal, Tested, calibration_of_labels, difference, line_weight, pooled
 from thurbo.table.io.frames import as_table
@@ -163,7 +163,7 @@ def hide(
     wanted = tuple(hidden) if scored is None else tuple(scored)
 
     def score(model: tb.TBM) -> list[Tested]:
-        rest, blocks = model._question(model._read(shown)), model.schema_.compile(frame)
+        rest, blocks = model._query(shown), model.schema_.compile(frame)
         return _tests(rest, blocks, hidden, wanted, baselines, path)
 
     return Masked(name, seed, fitted, shown, frame, hidden, score)
@@ -196,7 +196,7 @@ class Kept(masked.ColumnTrial):
 
 
 def _tests(
-    rest: Question,
+    rest: MemberQuery,
     blocks: Mapping[str, Block],
     hidden: Mapping[str, np.ndarray],
     scored: Sequence[str],
@@ -221,7 +221,7 @@ def _tests(
 
 def trials(
     kind: type[Trial],
-    rest: Question,
+    rest: MemberQuery,
     blocks: Mapping[str, Block],
     hidden: Mapping[str, np.ndarray],
     scored: Iterable[str],

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from thurbo.queries.features import How, hidden_layer
 
 import thurbo as tb
 from benchmarks.floor_work import Work, options, traced
@@ -23,6 +22,7 @@ from thurbo.latent.inference.likelihood import MOST_MOVES, SWEEPS, log_unnormali
 from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.masses.boundaries import effort, rule
 from thurbo.latent.masses.orders import OF_CHAINS
+from thurbo.predict.moments import How, hidden_layer
 
 BATCHES = 4 if jax.default_backend() == "cpu" else 16  # updates of one timed epoch, which is one program
 QUEUED = 1 if jax.default_backend() == "cpu" else 8  # calls of a transform, which the device does one after the other

@@ -35,7 +35,7 @@ def weights_of(model: Any) -> np.ndarray:
 def samples_of(model: Any, n: int, seed: int = 0) -> np.ndarray:
     """Probability of every pixel at representative states: mode seeking for ours, Gibbs then mean-field for the RBM."""
     if hasattr(model, "params_"):
-        from thurbo.queries.sample import draw_modes
+        from thurbo.predict.joint import draw_modes
 
         x = draw_modes(jax.random.key(seed), model.params_, None, n)
         return np.asarray(jax.scipy.stats.norm.cdf(x - np.asarray(model.params_.gauge.cuts)[None, :, 0]))

@@ -95,7 +95,7 @@ def fill_in(model: tb.TBM, shown: pd.DataFrame, hidden: np.ndarray, questions: l
     What `predict_proba` says of each column in turn, since the cells it must not see are not there anyway; in NumPy,
     where 227 questions of as many lengths compile nothing.
     """
-    belief = model._question(model._read(shown), "mean-field").known
+    belief = model._query(shown, method="mean-field").lead.known
     assert belief is not None  # no inequalities tie these questions to one another
     cuts, found = np.asarray(model.params_.gauge.cuts, float), dict[str, np.ndarray]()
     for position, q in enumerate(questions):

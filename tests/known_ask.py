@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.stats import norm
-from thurbo.queries.asked import Asked
 
+from thurbo.predict.member import MemberAnswers as Asked
 from thurbo.table.columns.forms.number import Distribution
 
 

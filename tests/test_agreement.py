@@ -16,7 +16,7 @@ from scipy.stats import chi2_contingency, chisquare
 
 import thurbo as tb
 from thurbo.estimators import fitted_model
-from thurbo.queries import score
+from thurbo.predict import joint as score
 
 N, N_DRAWS, CHANCE = 800, 4000, 2e-5
 LEVELS: dict[str, Any] = {

@@ -15,7 +15,7 @@ from thurbo.latent.inference.likelihood import (
     log_unnormalised_importance,
 )
 from thurbo.latent.rbm import LOG_2PI, Params
-from thurbo.queries import score
+from thurbo.predict import joint as score
 
 N_ROWS, N_SITES, N_HIDDEN = 60, 16, 12
 

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import expit, log_expit
-from thurbo.queries.asked import Asked
-from thurbo.queries.mixture import Anchor, MixedAsk
-from thurbo.queries.question import Question
 
 import thurbo as tb
 from thurbo.estimators import credibility, model_file
+from thurbo.predict.correction import Anchor
 from thurbo.predict.evaluate.masked import ColumnTrial
+from thurbo.predict.member import MemberAnswers as Asked
+from thurbo.predict.member import MemberQuery
 
 HALF = np.asarray([0.5, 0.5])
 
@@ -103,7 +103,7 @@ def test_every_question_has_its_own() -> None:
         "age": tb.Continuous(),
     }).fit(pd.DataFrame({"fan": [True, False], "party": ["a", "c"], "seen": [["x"], ["y"]], "new": [True, False],
                          "films": ["A > B > C", None], "age": [30.0, 40.0]}))  # fmt: skip
-    third, rest = np.full((1, 3), 1 / 3), bare(Question, schema=schema)
+    third, rest = np.full((1, 3), 1 / 3), bare(MemberQuery, schema=schema)
 
     def anchor(shares: Any) -> Anchor:
         found = np.atleast_2d(shares)

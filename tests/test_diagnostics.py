@@ -17,7 +17,7 @@ import thurbo as tb
 from tests.small import make_evidence, make_params, to_oracle
 from thurbo.latent.inference import diagnostics
 from thurbo.latent.inference.posterior import expectation, hidden_probability
-from thurbo.queries import diagnose
+from thurbo.predict import diagnose
 
 CHANCE = 2e-5
 N_CHAINS, N_DRAWS = 4, 200

@@ -14,7 +14,7 @@ from scipy.stats import binomtest, chisquare, norm
 
 import thurbo as tb
 from tests.known import PARTIES, SCALE, SCHEMA, TRUST, Oracle, empty_rows, known_model
-from thurbo.queries import impute as draws
+from thurbo.predict import draws
 from thurbo.table.columns.forms.levels import central_levels
 
 CHANCE = 2e-5

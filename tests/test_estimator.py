@@ -28,12 +28,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from thurbo.queries.features import _features
 
 import thurbo as tb
 from thurbo.fit import course, trainer
 from thurbo.latent.inference.posterior import Belief, expectation
-from thurbo.queries import distributions
+from thurbo.predict import moments as distributions
+from thurbo.predict.moments import _features
 from thurbo.table.io.frames import as_table, library_of
 
 CHANCE = 2e-5

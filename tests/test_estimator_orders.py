@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from thurbo.queries.question import Question
 
 import thurbo as tb
 from thurbo.errors import ThurboError
+from thurbo.predict.member import MemberQuery
 
 N_ROWS = 300
 PARTIES, ISSUES, MEDIA = ("Blue", "Green", "Red"), ("tax", "health", "school"), ("tv", "radio", "net")
@@ -110,7 +110,7 @@ def test_hidden_answers_of_a_row_are_judged_as_each_would_be_alone(
 ) -> None:
     judge = lambda: model.evaluate(frame.head(60), method="mean-field", logistic=False, random_state=0)  # noqa: E731
     together = judge()
-    monkeypatch.setattr(Question, "known", None)
+    monkeypatch.setattr(MemberQuery, "known", None)
     alone = judge()
     assert [each["n"] for each in together.columns] == [each["n"] for each in alone.columns]
     ours, theirs = ([each["log_score"] for each in found.columns] for found in (together, alone))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.queries import gates
+from thurbo.predict import correction as gates
 from thurbo.table.columns.forms import ChoiceForm, OrderForm
 
 N = 400
@@ -57,14 +57,14 @@ def model(missing: str = "auto") -> tb.TBM:
 def test_probabilities_are_counted_in_the_table() -> None:
     schema = SCHEMA.fit(frame())
     weight = np.random.default_rng(1).random(N)
-    found = gates.learn(schema, schema.compile(frame()), weight)
+    found = gates.learn_routes(schema, schema.compile(frame()), weight)
     assert set(found) == {"drives", "where"}
     (route,) = found["drives"]
     assert route.columns == ("how_often", "where", "country")
     answered = frame()[["how_often", "where", "country"]].notna().any(axis=1)
     for label, chance in zip(("no", "sometimes", "yes"), route.answered, strict=True):
         rows = frame()["drives"] == "no" if label == "no" else frame()["drives"].isin(["sometimes", "yes"])
-        expected = (weight[rows & answered].sum() + gates.PRIOR) / (weight[rows].sum() + 2 * gates.PRIOR)
+        expected = (weight[rows & answered].sum() + gates.ROUTE_PRIOR) / (weight[rows].sum() + 2 * gates.ROUTE_PRIOR)
         assert chance == pytest.approx(expected)
 
 

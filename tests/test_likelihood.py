@@ -32,7 +32,7 @@ from thurbo.latent.inference.likelihood import (
     log_unnormalised_importance,
 )
 from thurbo.latent.rbm import LOG_2PI
-from thurbo.queries import score
+from thurbo.predict import joint as score
 
 
 @pytest.mark.parametrize(("unobserved", "n_factors"), CROSSED)

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
-from thurbo.queries.mixture import exponent
 
 import thurbo as tb
 from thurbo.errors import ThurboError

@@ -11,7 +11,8 @@ import thurbo as tb
 from tests.small import make_params
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.rbm import Params
-from thurbo.queries import methods, score
+from thurbo.predict import joint as score
+from thurbo.predict import methods
 
 NUMBERS, CHOICES = ("a", "b", "c"), ("u", "v", "w")
 SCHEMA = tb.Schema({

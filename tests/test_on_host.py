@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from thurbo.queries import distributions, on_host
+from thurbo.predict import moments as distributions
+from thurbo.predict import on_host
 
 
 def _moments(n_rows: int, n_sites: int, spread: float = 2.0) -> tuple[np.ndarray, np.ndarray]:

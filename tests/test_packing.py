@@ -13,7 +13,7 @@ import pytest
 import thurbo as tb
 from thurbo.latent import packing
 from thurbo.latent.constraints import Box, Gauge, Order
-from thurbo.queries import distributions
+from thurbo.predict import moments as distributions
 
 
 @pytest.mark.parametrize("price", [0, 1, 7, 40, 1000])

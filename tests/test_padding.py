@@ -10,8 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from thurbo.queries.features import How
-from thurbo.queries.question import Question
 
 import thurbo as tb
 from thurbo.fit import members, planning, start, trainer
@@ -25,6 +23,8 @@ from thurbo.latent.constraints.grouped import Groups, runs_of
 from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.packing import Padding
 from thurbo.latent.rbm import Params
+from thurbo.predict.member import MemberQuery
+from thurbo.predict.moments import How
 from thurbo.table.schema import Schema
 
 LABELS = {"party": "abc", "region": "ABCDEFGH", "news": "xyzw"}
@@ -172,11 +172,11 @@ def test_parameters_and_sites_come_back_as_they_were() -> None:
 def test_predictions_are_the_same_in_the_common_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     own = table()
     how = How(method="mean-field", n_steps=5)
-    question = Question(random_params(own.schema), own.schema, own.blocks, own.evidence, how)
+    question = MemberQuery(random_params(own.schema), own.schema, own.blocks, own.evidence, how)
     for hidden in (np.zeros(0, np.int64), own.evidence.shared[own.schema.slices["region"]]):
         padded = question.moments(own.evidence, hidden)
         monkeypatch.setattr(Padding, "of", classmethod(lambda *_: None))
-        expected = Question(question.params, own.schema, own.blocks, own.evidence, how).moments(own.evidence, hidden)
+        expected = MemberQuery(question.params, own.schema, own.blocks, own.evidence, how).moments(own.evidence, hidden)
         monkeypatch.undo()
         for found, wanted in zip(padded, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

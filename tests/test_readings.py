@@ -9,14 +9,14 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from thurbo.queries.features import How
-from thurbo.queries.question import Question, without
 
 import thurbo as tb
 from thurbo.estimators import population, readings
 from thurbo.fit import members
 from thurbo.latent import packing
-from thurbo.queries import distributions
+from thurbo.predict import moments as distributions
+from thurbo.predict.member import MemberQuery, without
+from thurbo.predict.moments import How
 from thurbo.table.io.frames import as_table
 
 N = 240
@@ -39,14 +39,14 @@ def fitted() -> tb.TBM:
     return tb.TBM(members=2, max_epochs=5, random_state=0, verbose=False).fit(frame())
 
 
-def question(member: int) -> Question:
+def question(member: int) -> MemberQuery:
     """The whole table, put to one member."""
     model = fitted()
     assert model._population is not None
     own, table = model._population.members[member], as_table(frame())
     blocks = own.schema.compile(table)
     evidence = packing.pack(blocks.values(), "marginalize").on_host()
-    return Question(own.params, own.schema, blocks, evidence, How(method="mean-field", n_steps=5))
+    return MemberQuery(own.params, own.schema, blocks, evidence, How(method="mean-field", n_steps=5))
 
 
 @pytest.mark.parametrize("member", [0, 1])
@@ -73,7 +73,7 @@ def test_without_dependence_all_rows_are_predicted_like_one() -> None:
     found = question(0)
     assert not found._is_independent
     params = found.params._replace(weights=0 * found.params.weights, loadings=0 * found.params.loadings)
-    free = Question(params, found.schema, found.blocks, found.evidence, found.how)
+    free = MemberQuery(params, found.schema, found.blocks, found.evidence, found.how)
     assert free._is_independent
     assert free.known is not None
     for one, other in zip(free.known[:2], free.moments(free.evidence, np.zeros(0, np.int64))[:2], strict=True):

@@ -24,9 +24,9 @@ from thurbo.errors import SchemaError
 from thurbo.fit import fitting
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.rbm import Params
+from thurbo.predict import joint as score
 from thurbo.predict.evaluate import baseline
 from thurbo.predict.evaluate import masked as evaluate
-from thurbo.queries import score
 from thurbo.table.columns import parse_given
 from thurbo.table.columns.forms import form
 from thurbo.table.columns.numbers import distribution
@@ -304,8 +304,8 @@ def test_scores_of_weighted_rows_are_those_of_fewer_or_more_rows(model: tb.TBM, 
 
 def test_a_row_that_counts_nothing_may_be_impossible() -> None:
     values, weight = np.array([-1.0, -np.inf, -3.0]), np.array([1.0, 0.0, 3.0])
-    assert score.mean(values, weight) == -2.5
-    assert score.mean(values, np.ones(3)) == -np.inf
+    assert score.weighted_mean(values, weight) == -2.5
+    assert score.weighted_mean(values, np.ones(3)) == -np.inf
 
 
 def test_answers_do_not_depend_on_weights(model: tb.TBM, frame: pd.DataFrame) -> None:

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
-from thurbo.queries.tilted_numbers import bands
 
 import thurbo as tb
 from tests.column_cases import cells_of
 from thurbo.errors import SchemaError
+from thurbo.predict.correction import bands_of as bands
 from thurbo.table.columns import Bounded, Continuous, at_least, at_most, between
 from thurbo.table.columns import numbers as column_numbers
 from thurbo.table.columns.forms import NumberForm, RoundedForm

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
-from thurbo.queries.predict import from_latent
 
 import thurbo as tb
 from tests.known import SCHEMA as KNOWN
@@ -16,6 +15,7 @@ from tests.known import known_model
 from thurbo.app import report
 from thurbo.app.explorer import Session
 from thurbo.errors import ThurboError
+from thurbo.predict.answers import from_latent
 from thurbo.predict.segments import Segments, segments
 from thurbo.table.io.frames import as_table
 

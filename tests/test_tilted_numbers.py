@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy.integrate import cumulative_trapezoid
 from scipy.stats import norm
-from thurbo.queries.mixture import MixedAsk
-from thurbo.queries.tilted_numbers import codes
 
 import thurbo as tb
 from tests.known_ask import asked
+from thurbo.predict.correction import band_codes as codes
 
 EDGES = np.asarray([-1.1, -0.3, 0.2, 0.9])
 FINE = np.linspace(-9, 9, 36_001)

@@ -23,13 +23,13 @@ from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
 from thurbo.estimators import model_file, population
 from thurbo.fit import course, fitting, planning
 from thurbo.fit.fitting import Unfinished
-from thurbo.fit.members import Interrupted, MemberSettings
+from thurbo.fit.members import Interrupted
 from thurbo.fit.settings import Learning
 from thurbo.item_queries import ItemQueries
 from thurbo.latent import packing
 from thurbo.predict import seen
 from thurbo.predict.items import n_ratings
-from thurbo.predict.model import Member, Model, dependent_pairs, least_answers
+from thurbo.predict.model import Member, MemberSettings, Model, dependent_pairs, least_answers
 from thurbo.queries import weights
 from thurbo.table.columns import Column
 from thurbo.table.io.frames import Table, as_table

@@ -11,12 +11,11 @@ import numpy as np
 
 from thurbo.errors import NotTrusted
 from thurbo.fit.masking import Neighbours, RandomCells, Rectangles
-from thurbo.fit.members import MemberSettings
 from thurbo.fit.settings import OBJECTIVE_OF
 from thurbo.latent.constraints import Context, Gauge
 from thurbo.latent.rbm import Params
 from thurbo.predict.correction import Anchor, Correction, Effect, Effects, Route, Routes, Source
-from thurbo.predict.model import LEAST_ANSWERS, Member, Model, Pair, encoding
+from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair, encoding
 from thurbo.table.columns.cells import plain
 from thurbo.table.io import files
 from thurbo.table.schema import Schema

@@ -14,16 +14,16 @@ from scipy.special import logsumexp
 from thurbo._concurrency import Beside
 from thurbo.errors import ThurboError
 from thurbo.estimators import credibility, effects_of_answers, posterior_draws, readings
-from thurbo.fit import course, members, planning
+from thurbo.fit import course, members
 from thurbo.fit.fitting import Data
-from thurbo.fit.members import MemberSettings, Reading
+from thurbo.latent.inference.meanfield import PREDICTION_STEPS
 from thurbo.latent.rbm import Params
 from thurbo.predict import model as models
 from thurbo.predict.correction import Anchor, Correction, Effects, Routes, calibration_family, learn_routes
 from thurbo.predict.evaluate import masked as masking
 from thurbo.predict.evaluate.masked import ColumnTrial
 from thurbo.predict.member import MemberAnswers, MemberQuery
-from thurbo.predict.model import Query
+from thurbo.predict.model import MemberSettings, Query, Reading
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
 from thurbo.table.columns import Block
@@ -113,7 +113,7 @@ def fit(
     share = min(_share_held_out(data), most / max(n_answers, 1))
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
-    how = How(method="mean-field", n_steps=planning.PREDICTION_STEPS, unobserved=chosen["unobserved"])
+    how = How(method="mean-field", n_steps=PREDICTION_STEPS, unobserved=chosen["unobserved"])
     complete = readings.read(wanted, table, data, informed, chosen["unobserved"])
     read = readings.hide(complete, masked, chosen["unobserved"])
     to_train = readings.to_train(read, data.weight)

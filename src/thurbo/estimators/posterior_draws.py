@@ -18,9 +18,9 @@ import numpy as np
 from thurbo._concurrency import cached_property
 from thurbo.fit import members, two_sided
 from thurbo.fit.fitting import Data
-from thurbo.fit.members import MemberSettings
 from thurbo.fit.two_sided import Draw, ListedEntries, Sampler
 from thurbo.latent.rbm import Params
+from thurbo.predict.model import MemberSettings
 
 LEAST_ENTRIES = 2000  # below which nothing is drawn
 TO_WEIGH = 8  # draws that held-out answers weigh

@@ -11,11 +11,10 @@ import numpy as np
 
 from thurbo.fit import members
 from thurbo.fit.fitting import Data
-from thurbo.fit.members import MemberSettings, Reading
 from thurbo.latent import packing
 from thurbo.latent.evidence import Buckets
 from thurbo.predict.member import MemberQuery, without
-from thurbo.predict.model import encoding
+from thurbo.predict.model import MemberSettings, Reading, encoding
 from thurbo.predict.moments import How
 from thurbo.table.columns import Block
 from thurbo.table.io.frames import Table

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import numpy as np
@@ -28,49 +28,14 @@ from thurbo.fit.start import Layout, folded
 from thurbo.fit.trainer import TrainState
 from thurbo.latent.packing import Padding
 from thurbo.latent.rbm import Params
+from thurbo.predict.model import MemberSettings, Reading
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-Reading = Literal["given", "utilities", "given, missing", "utilities, missing"]
 LEAST_ROWS = 200  # rows below which "auto" is one member
 SHARE_HELD_OUT, MOST_HELD_OUT = 0.08, 50_000  # of the answers ...
 MOST_OF_LISTS = 10_000  # ... and of the entries of lists, of which each one matters to its row
-
-
-class MemberSettings(NamedTuple):
-    """Settings of one member."""
-
-    n_hidden: int
-    n_factors: int
-    weight_decay: float
-    reading: Reading = "given"
-    shrinkage: float = 1.0  # factor of the precision of items in lists, except of their biases
-    is_draw: bool = False  # whether its parameters are a draw from their posterior distribution
-
-    @property
-    def is_informed(self) -> bool:
-        """Whether missing answers are evidence."""
-        return self.reading.endswith("missing")
-
-    @property
-    def is_independent(self) -> bool:
-        """Whether the answers do not depend on each other."""
-        return self.n_hidden == self.n_factors == 0
-
-    @property
-    def is_generative(self) -> bool:
-        """Whether rows are drawn and scored by it. Draws of the parameters are left out: there are many of them."""
-        return not (self.is_informed or self.is_independent or self.is_draw)
-
-    @property
-    def text(self) -> str:
-        """The settings in words."""
-        if self.is_draw:
-            return f"{self.n_factors} factors, a draw of the parameters from their posterior distribution"
-        found = f"{self.n_hidden} hidden units, {self.n_factors} factors, weight decay {self.weight_decay:g}"
-        found += ", a utility for each level" * self.reading.startswith("utilities")
-        return found + ", missing answers as evidence" * self.is_informed
 
 
 # Chosen on other answers of seven surveys than those of benchmarks; more members gained less than 0.001 nats. Two

@@ -19,6 +19,7 @@ from thurbo.fit.masking import NAMED, Masking, RandomCells
 from thurbo.fit.settings import OBJECTIVE_OF, Likelihood, Prediction
 from thurbo.latent.evidence import Unobserved
 from thurbo.latent.inference.likelihood import MAX_QUADRATURE_FACTORS
+from thurbo.latent.inference.meanfield import PREDICTION_STEPS
 
 Objective = Literal["likelihood", "multi-prediction", "exact"]
 
@@ -83,7 +84,6 @@ class Plan:
 Settings = Mapping[str, Any]  # the estimator's parameters and those of its objective, by name
 
 EXACT_OBJECTIVE = 8  # largest number of hidden units for which "auto" enumerates
-PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # mean-field steps: for multi-prediction, and otherwise
 LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # minimum rows to hold some out; maximum held out
 AUTO_UPDATES, UPDATES_OF_MANY_UNITS = 3000, 8000  # target number of gradient steps of "auto" epochs
 LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # lists: units and factors, cells, steps

@@ -17,10 +17,9 @@ import numpy as np
 
 from thurbo._concurrency import cached_property
 from thurbo.errors import SchemaError, ThurboError, check_choice
-from thurbo.fit import planning
-from thurbo.fit.members import MemberSettings
 from thurbo.latent import packing
 from thurbo.latent.evidence import Buckets
+from thurbo.latent.inference.meanfield import CONVERGED_STEPS, PREDICTION_STEPS
 from thurbo.latent.rbm import Params
 from thurbo.predict import joint
 from thurbo.predict.correction import ANSWERED, Correction, answer_values, effect_edges, effect_tilt, route_likelihood
@@ -42,6 +41,7 @@ MOST_SHARPNESS = 1.5
 MOST_LABELS = 24
 
 Gaps = Literal["auto", "informative", "ignorable"]
+Reading = Literal["given", "utilities", "given, missing", "utilities, missing"]  # how a member encodes the schema
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,36 @@ class Rows:
             for name, own in sources.items()
             if name not in self.given and not any(each in self.table for each in own)
         ]
+
+
+class MemberSettings(NamedTuple):
+    """Settings of one member."""
+
+    n_hidden: int
+    n_factors: int
+    weight_decay: float
+    reading: Reading = "given"
+    shrinkage: float = 1.0  # factor of the precision of items in lists, except of their biases
+    is_draw: bool = False  # whether its parameters are a draw from their posterior distribution
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether missing answers are evidence."""
+        return self.reading.endswith("missing")
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether the answers do not depend on each other."""
+        return self.n_hidden == self.n_factors == 0
+
+    @property
+    def text(self) -> str:
+        """The settings in words."""
+        if self.is_draw:
+            return f"{self.n_factors} factors, a draw of the parameters from their posterior distribution"
+        found = f"{self.n_hidden} hidden units, {self.n_factors} factors, weight decay {self.weight_decay:g}"
+        found += ", a utility for each level" * self.reading.startswith("utilities")
+        return found + ", missing answers as evidence" * self.is_informed
 
 
 class Member(NamedTuple):
@@ -236,12 +266,12 @@ class Model:
         check_choice("method", method, METHODS)
         method = self.method if method == "auto" else method
         n_hidden, n_factors = self.params.n_hidden, self.params.n_factors
-        if method == "exact" and not planning.can_enumerate(n_hidden, n_factors, "method"):
+        if method == "exact" and not joint.can_enumerate(self.params):
             raise ThurboError(
                 f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use method="gibbs"'
             )
         # Prediction was trained through so many mean-field steps; more of them answer another question.
-        n_steps = planning.PREDICTION_STEPS if self.objective == "multi-prediction" else planning.CONVERGED_STEPS
+        n_steps = PREDICTION_STEPS if self.objective == "multi-prediction" else CONVERGED_STEPS
         return How(method=method, n_steps=n_steps, unobserved=self.missing)  # type: ignore[arg-type]
 
     # ---- tables

@@ -20,6 +20,8 @@ from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference.gibbs import clamp
 from thurbo.latent.rbm import Params
 
+PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # for models that are trained by prediction through them, and otherwise
+
 _State = tuple[Hidden, Factors, Rows]  # log-odds of h, z, and the mean of x given q(h)
 _Start = tuple[Float[Array, "#row hidden"], Factors, Float[Array, "#row slot"]]  # the same, one row where all share it
 
