@@ -36,7 +36,7 @@ import thurbo as tb
 from benchmarks import defaults
 from benchmarks.ceiling_learners import Learner, label_chances, learners, numbers
 from thurbo._concurrency import one_thread
-from thurbo.predict.evaluate import masked
+from thurbo.predict import evaluation
 from thurbo.table.columns.forms.form import Normal, Tested
 
 FIRST_MASK = 100
@@ -45,7 +45,7 @@ UNTRAINED = {"max_epochs": 0, "n_hidden": 1, "n_factors": 0}  # learners need no
 PARTS = {"thurbo": "", "logistic": "_logistic", "boosting": "_boosting"}  # of one run of `benchmarks.defaults`
 
 
-class Learned(masked.ColumnTrial):
+class Learned(evaluation.ColumnTrial):
     """A column in which a learner takes the place of gradient boosting."""
 
     learner: Learner

@@ -26,7 +26,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from thurbo.predict.evaluate import baseline
+from thurbo.predict import baseline
 from thurbo.table.columns.forms.form import Normal, shares, spread
 
 N_FOLDS = 4

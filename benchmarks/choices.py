@@ -30,7 +30,7 @@ import thurbo as tb
 from benchmarks import choices_baselines as baselines
 from benchmarks import choices_data as tasks
 from benchmarks.choices_data import Comparisons
-from thurbo.predict.evaluate.masked import score_masked
+from thurbo.predict.evaluation import score_masked
 
 TABLES = ("electricity", "electricity, new persons", "best-worst", "pairs, judges differ", "pairs, judges agree")
 N_SEEDS, N_DRAWS = 3, 300

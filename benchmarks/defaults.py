@@ -45,8 +45,8 @@ from benchmarks import afrobarometer
 from benchmarks.defaults_tasks import TASKS
 from benchmarks.defaults_tasks import summary as task_summary
 from thurbo.fit.members import stack
-from thurbo.predict.evaluate import baseline, masked, withheld
-from thurbo.predict.evaluate.evaluation import overall
+from thurbo.predict import baseline, evaluation
+from thurbo.predict.evaluation import overall
 from thurbo.predict.member import MemberQuery
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.forms.form import Normal, Tested, calibration_of_labels, difference, line_weight, pooled
@@ -73,7 +73,7 @@ NUMBERS = (baseline.ridge, baseline.boosted_numbers)  # what they give is a norm
 N_SIMULATED = 2000  # perfectly calibrated models
 ENOUGH_ANSWERS, MOST_MASKS = 6000, 12  # answers for a calibration error, and masks that a table may have for them
 
-Trial = TypeVar("Trial", bound=masked.ColumnTrial)
+Trial = TypeVar("Trial", bound=evaluation.ColumnTrial)
 
 
 class Masked(NamedTuple):
@@ -142,7 +142,7 @@ def hide(
     cache: Path | None = None,
     mask: Mapping[str, np.ndarray] | None = None,
     scored: Sequence[str] | None = None,
-    baselines: tuple[str, ...] = masked.BASELINES,
+    baselines: tuple[str, ...] = evaluation.BASELINES,
 ) -> Masked:
     """A table with a tenth of its answers hidden, or those of a mask, from a frame with its schema.
 
@@ -151,12 +151,12 @@ def hide(
     table = as_table(frame)
     fitted = schema.fit(table)  # labels that only hidden answers have stay labels, as in a questionnaire
     blocks = fitted.compile(table)
-    hidden = masked.choose(fitted, blocks, SHARE, np.random.RandomState(seed))
+    hidden = evaluation.choose(fitted, blocks, SHARE, np.random.RandomState(seed))
     if mask is not None:
         hidden = {each: mask[each] & fitted[each].form.scorable(fitted[each], blocks[each]) for each in hidden}
-    hidden = withheld.hideable(table, fitted, blocks, hidden)
+    hidden = evaluation.hideable(table, fitted, blocks, hidden)
     shown = frame.copy()
-    for column, rows in withheld.empty_cells(table, fitted, blocks, hidden).items():
+    for column, rows in evaluation.empty_cells(table, fitted, blocks, hidden).items():
         shown[column] = shown[column].mask(rows)
     shown.attrs = dict(frame.attrs)
     path = None if cache is None or not baselines else cache / f"{name}-{seed}-{fingerprint(shown, hidden)}.npz"
@@ -177,7 +177,7 @@ def fingerprint(shown: pd.DataFrame, hidden: Mapping[str, np.ndarray]) -> str:
     return found.hexdigest()[:12]
 
 
-class Kept(masked.ColumnTrial):
+class Kept(evaluation.ColumnTrial):
     """A column whose baselines are kept from an earlier run."""
 
     store: dict[str, np.ndarray]

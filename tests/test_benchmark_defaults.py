@@ -14,7 +14,7 @@ from benchmarks import defaults, defaults_tasks
 
 import thurbo as tb
 from tests.small_survey import small_survey
-from thurbo.predict.evaluate import baseline
+from thurbo.predict import baseline
 from thurbo.table.columns.forms import form
 
 

@@ -11,9 +11,10 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import expit, log_expit
 
 import thurbo as tb
-from thurbo.estimators import credibility, model_file
+from thurbo import model_file
+from thurbo.fit import population
 from thurbo.predict.correction import Anchor
-from thurbo.predict.evaluate.masked import ColumnTrial
+from thurbo.predict.evaluation import ColumnTrial
 from thurbo.predict.member import MemberAnswers as Asked
 from thurbo.predict.member import MemberQuery
 
@@ -55,19 +56,19 @@ def test_what_is_kept_predicts_better_where_little_can_be_known_and_as_well_else
 def test_the_part_that_is_kept() -> None:
     chance = np.asarray([[0.75, 0.25], [0.25, 0.75]])
     information = 0.75 * np.log(1.5) + 0.25 * np.log(0.5)
-    assert credibility.part(chance, HALF, 1, 100) == pytest.approx(information / (information + 0.01))
-    assert credibility.part(chance, HALF, 3, 100) == pytest.approx(information / (information + 0.03))
-    assert credibility.part(np.stack([HALF] * 4), HALF, 1, 100) == 0
-    parts = [credibility.part(chance, HALF, 1, n) for n in (0, 1, 10, 100, 1e9)]
+    assert population.credible_part(chance, HALF, 1, 100) == pytest.approx(information / (information + 0.01))
+    assert population.credible_part(chance, HALF, 3, 100) == pytest.approx(information / (information + 0.03))
+    assert population.credible_part(np.stack([HALF] * 4), HALF, 1, 100) == 0
+    parts = [population.credible_part(chance, HALF, 1, n) for n in (0, 1, 10, 100, 1e9)]
     assert parts == sorted(parts)
     assert parts[-1] == pytest.approx(1)
 
 
 def test_answers_with_unequal_weights_are_fewer() -> None:
-    assert credibility.effective(np.full(40, 0.3)) == pytest.approx(12)  # a weight is a number of answers
-    assert credibility.effective(np.asarray([1.5, 0.5] * 20)) == pytest.approx(32)
-    assert credibility.effective(np.asarray([1.0, 1.0, 0.0, 0.0])) == pytest.approx(2)
-    assert credibility.effective(np.zeros(0)) == 0
+    assert population.effective_answers(np.full(40, 0.3)) == pytest.approx(12)  # a weight is a number of answers
+    assert population.effective_answers(np.asarray([1.5, 0.5] * 20)) == pytest.approx(32)
+    assert population.effective_answers(np.asarray([1.0, 1.0, 0.0, 0.0])) == pytest.approx(2)
+    assert population.effective_answers(np.zeros(0)) == 0
 
 
 class Told(Asked):
@@ -122,12 +123,12 @@ def test_every_question_has_its_own() -> None:
         {name: bare(ColumnTrial, ask=Told(*own[member]), rest=rest) for name, own in told.items()} for member in (0, 1)
     ]
     weights = dict.fromkeys(shares, np.asarray([0.5, 0.5]))
-    found = credibility.anchors(trials, weights, shares, dict.fromkeys(shares, 50.0))
+    found = population.credible_anchors(trials, weights, shares, dict.fromkeys(shares, 50.0))
     mean = np.asarray([[0.7, 0.3]])
     expected = {
-        "fan": [credibility.part(mean, HALF, 1, 50)],
-        "party": [credibility.part(np.asarray(party), third[0], 2, 50)],
-        "seen": [credibility.part(np.asarray(sure), HALF, 1, 50), 0.0],
+        "fan": [population.credible_part(mean, HALF, 1, 50)],
+        "party": [population.credible_part(np.asarray(party), third[0], 2, 50)],
+        "seen": [population.credible_part(np.asarray(sure), HALF, 1, 50), 0.0],
         "films": [1.0],
     }
     expected["new"] = [float(np.mean(expected["fan"] + expected["party"] + expected["seen"]))]

@@ -13,8 +13,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 import thurbo as tb
-from thurbo.predict.evaluate import baseline, folds, withheld
-from thurbo.predict.evaluate.evaluation import Evaluation
+from thurbo.predict import baseline, evaluation
+from thurbo.predict.evaluation import Evaluation
 from thurbo.table.columns.forms.form import difference
 from thurbo.table.schema import Schema
 
@@ -199,11 +199,11 @@ def split(schema: Schema, X: Any, n_folds: int, weight: Any = None) -> tuple[Any
 
     table = as_table(X)
     schema = schema.fit(table)
-    table = withheld.with_lists(table, schema)
+    table = evaluation.with_lists(table, schema)
     blocks = schema.compile(table)
     counts = np.ones(table.n_rows) if weight is None else np.asarray(weight)
-    groups = folds.answers(table, schema, blocks, counts > 0, np.random.RandomState(0))
-    return table, schema, blocks, folds.in_folds(groups, n_folds, np.random.RandomState(1))
+    groups = evaluation.answers(table, schema, blocks, counts > 0, np.random.RandomState(0))
+    return table, schema, blocks, evaluation.in_folds(groups, n_folds, np.random.RandomState(1))
 
 
 MIXED = tb.Schema({
@@ -242,14 +242,14 @@ def test_a_hidden_answer_is_gone_and_all_others_stay() -> None:
     frame = mixed()
     table, schema, blocks, masks = split(MIXED, frame, 4)
     for mask in masks:
-        left = schema.compile(withheld.without(table, schema, blocks, mask))
+        left = schema.compile(evaluation.without(table, schema, blocks, mask))
         for name, lines in mask.items():
             assert lines.any()
             assert not left[name].answered[lines].any()
             for part in ("lower", "upper", "code", "tier"):
                 was, now = getattr(blocks[name], part), getattr(left[name], part)
                 np.testing.assert_array_equal(was[~lines], now[~lines])
-        emptied = withheld.empty_cells(table, schema, blocks, mask)
+        emptied = evaluation.empty_cells(table, schema, blocks, mask)
         shown = frame.assign(**{name: frame[name].mask(rows) for name, rows in emptied.items()})
         by_hand = schema.compile(shown)
         for name in mask:
@@ -261,11 +261,11 @@ def test_what_is_fitted_does_not_depend_on_hidden_answers() -> None:
     frame = mixed()
     table, schema, blocks, masks = split(MIXED, frame, 2)
     changed = frame.copy()
-    for source, rows in withheld.empty_cells(table, schema, blocks, masks[0]).items():
+    for source, rows in evaluation.empty_cells(table, schema, blocks, masks[0]).items():
         changed.loc[rows, source] = frame[source].dropna().iloc[0]
     from thurbo.table.io.frames import as_table
 
-    one, other = (withheld.without(as_table(each), schema, blocks, masks[0]) for each in (frame, changed))
+    one, other = (evaluation.without(as_table(each), schema, blocks, masks[0]) for each in (frame, changed))
     first, second = schema.fit(one), schema.fit(other)
     assert first["age"].standard == second["age"].standard != schema["age"].standard
     for name, block in first.compile(one).items():
@@ -289,7 +289,7 @@ def test_entries_of_lists_are_hidden_one_by_one(cells: str, by: str) -> None:
     assert block.entries is not None
     assert sum(mask["films"].astype(int) for mask in masks).tolist() == block.observed[:, 0].astype(int).tolist()
     for mask in masks:
-        left = schema.compile(withheld.without(table, schema, blocks, mask))["films"]
+        left = schema.compile(evaluation.without(table, schema, blocks, mask))["films"]
         assert left.entries is not None
         pairs = list(zip(block.entries.row[~mask["films"]], block.entries.site[~mask["films"]], strict=True))
         assert pairs == list(zip(left.entries.row, left.entries.site, strict=True))
@@ -328,7 +328,7 @@ def test_rows_without_weight_keep_their_answers() -> None:
 
 def test_masks_at_random_hide_a_share() -> None:
     groups = {"a": np.arange(4000), "b": np.where(np.arange(4000) % 2, np.arange(4000) // 4, -1)}
-    masks = folds.at_random(groups, 0.1, 3, np.random.RandomState(0))
+    masks = evaluation.at_random(groups, 0.1, 3, np.random.RandomState(0))
     assert len(masks) == 3
     for mask in masks:
         assert abs(mask["a"].mean() - 0.1) < 0.03

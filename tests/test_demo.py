@@ -10,7 +10,7 @@ import pytest
 from sklearn.utils import check_random_state
 
 from thurbo.app import cli, demo
-from thurbo.predict.evaluate.masked import choose
+from thurbo.predict.evaluation import choose
 from thurbo.table import datasets
 from thurbo.table.columns.statements import parse_given
 from thurbo.table.datasets import load_starwars

@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 import thurbo as tb
-from thurbo.estimators import effects_of_answers, model_file
-from thurbo.fit import boosted_effects
+from thurbo import model_file
+from thurbo.fit import direct_effects
 from thurbo.predict import correction as direct_effects
 from thurbo.predict.correction import ANSWERED, Effect, Source
 from thurbo.table.columns import Block
@@ -56,19 +56,19 @@ def without_effects(model: tb.TBM) -> tb.TBM:
     return found
 
 
-def data(n: int = 600, seed: int = 0, strength: float = 1.5) -> tuple[np.ndarray, boosted_effects.Labels, np.ndarray]:
+def data(n: int = 600, seed: int = 0, strength: float = 1.5) -> tuple[np.ndarray, direct_effects.Labels, np.ndarray]:
     """Labels that depend on features 3 and 7 of thirty, beside what their starting log-probabilities say."""
     rng = np.random.default_rng(seed)
     features = (rng.random((n, 30)) < 0.4) - 0.4
     start = np.log(rng.dirichlet([2, 2, 2], size=n))
     logits = start + strength * features[:, [3]] * [1, 0, -1] + strength * features[:, [7]] * [0, 1, -1]
     code = np.asarray([rng.choice(3, p=own) for own in softmax(logits, axis=1)], np.int64)
-    return features, boosted_effects.Labels(start, code, np.ones(n)), rng.integers(5, size=n)
+    return features, direct_effects.Labels(start, code, np.ones(n)), rng.integers(5, size=n)
 
 
 def test_boosting_finds_what_has_effects() -> None:
     features, answers, fold = data()
-    used, tilt = boosted_effects.fit(features, answers, fold)
+    used, tilt = direct_effects.fit(features, answers, fold)
     size = np.zeros(30)
     size[used] = np.abs(tilt).max(axis=1)
     assert set(np.argsort(-size)[:2]) == {3, 7}
@@ -83,7 +83,7 @@ def test_boosting_goes_to_the_best_coefficients() -> None:
     """
     features, answers, fold = data()
     few, weight = features[:, [3, 7]], np.stack([np.ones(len(fold)), fold != 0])
-    fits, coefficients = boosted_effects._Fits(few, answers, weight), np.zeros((2, 2, 3))
+    fits, coefficients = direct_effects._Fits(few, answers, weight), np.zeros((2, 2, 3))
     for _ in range(400):
         best, own = fits.round()
         coefficients[np.arange(2), best] += own
@@ -119,15 +119,15 @@ def test_without_effects_almost_none_are_found() -> None:
     sizes = []
     for seed in range(20):
         features, answers, fold = data(300, seed, strength=0.0)
-        used, tilt = boosted_effects.fit(features, answers, fold)
+        used, tilt = direct_effects.fit(features, answers, fold)
         sizes.append(np.abs(features[:, used] @ tilt).max(initial=0.0))
     assert np.mean(np.asarray(sizes) == 0) >= 0.6
     assert max(sizes) < 0.6
 
 
 def test_few_answers_have_no_effects() -> None:
-    features, answers, fold = data(boosted_effects.LEAST_ANSWERS - 1)
-    used, tilt = boosted_effects.fit(features, answers, fold)
+    features, answers, fold = data(direct_effects.LEAST_ANSWERS - 1)
+    used, tilt = direct_effects.fit(features, answers, fold)
     assert len(used) == 0
     assert tilt.shape == (0, 3)
 
@@ -135,31 +135,31 @@ def test_few_answers_have_no_effects() -> None:
 def test_many_features_are_screened() -> None:
     features, answers, fold = data()
     rng = np.random.default_rng(1)
-    wide = np.concatenate([features, rng.normal(size=(len(features), boosted_effects.MOST_FEATURES))], axis=1)
-    used, _ = boosted_effects.fit(wide, answers, fold)
+    wide = np.concatenate([features, rng.normal(size=(len(features), direct_effects.MOST_FEATURES))], axis=1)
+    used, _ = direct_effects.fit(wide, answers, fold)
     assert {3, 7} <= set(used.tolist())
 
 
 def test_questions_are_screened_together_as_each_of_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources that were hidden together with an answer say nothing about it; others are compared by their gains."""
-    monkeypatch.setattr(boosted_effects, "MOST_FEATURES", 4)
-    monkeypatch.setattr(effects_of_answers, "LABELS_AT_ONCE", 5)
+    monkeypatch.setattr(direct_effects, "MOST_FEATURES", 4)
+    monkeypatch.setattr(direct_effects, "LABELS_AT_ONCE", 5)
     rng, n, n_columns = np.random.default_rng(0), 300, 10
-    turn = rng.integers(-1, effects_of_answers.N_PASSES, size=(n, n_columns)).astype(np.int8)
+    turn = rng.integers(-1, direct_effects.N_PASSES, size=(n, n_columns)).astype(np.int8)
     strength, column = rng.normal(size=(n, 2 * n_columns)).astype(np.float32), np.repeat(np.arange(n_columns), 2)
     sources = [Source(f"q{place}", 0, 0.0, 1.0, 0.5) for place in column]
-    found = effects_of_answers._Features(sources, strength, column, turn[:, column])
+    found = direct_effects._Features(sources, strength, column, turn[:, column])
     targets = []
     for number, n_labels in [(2, 3), (7, 2), (4, 6)]:
         row = np.sort(rng.permutation(n)[:200])
         code = np.where(strength[row, 0] > 0, 0, rng.integers(n_labels, size=200))
         start = np.log(rng.dirichlet(np.ones(n_labels), size=200)).astype(np.float32)
-        answers = boosted_effects.Labels(start, code, rng.random(200).astype(np.float32))
-        targets.append(effects_of_answers._Target(number, row, answers))
-    for own, chosen in zip(targets, effects_of_answers._screened(targets, found, turn), strict=True):
+        answers = direct_effects.Labels(start, code, rng.random(200).astype(np.float32))
+        targets.append(direct_effects._Target(number, row, answers))
+    for own, chosen in zip(targets, direct_effects._screened(targets, found, turn), strict=True):
         hidden = found.turn[own.row] == turn[own.row, own.number][:, None]
         features = np.where(hidden, 0, strength[own.row])
-        gain = boosted_effects._Fits(features, own.answers, own.answers.weight[None]).steps()[0][:, 0]
+        gain = direct_effects._Fits(features, own.answers, own.answers.weight[None]).steps()[0][:, 0]
         assert not gain[column == own.number].any()
         np.testing.assert_array_equal(chosen, np.sort(np.argsort(-gain)[:4]))
         assert 0 in chosen
@@ -318,7 +318,7 @@ def test_intervals_over_several_bands_have_no_effects() -> None:
     few[:4] = wide[:4]
     for cells, has_effects in ((age, True), (few, True), (np.asarray(wide, object), False)):
         question = model._question(model._read(frame().astype(object).assign(age=cells)))
-        found = effects_of_answers._answers(question, "age")
+        found = direct_effects._answers(question, "age")
         assert (found is not None) == has_effects
         if found is not None:
             assert 0 <= np.isnan(found).sum() - pd.isna(age).sum() <= 4

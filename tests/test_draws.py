@@ -14,7 +14,7 @@ from scipy.stats import binomtest, chisquare, norm
 
 import thurbo as tb
 from tests.known import PARTIES, SCALE, SCHEMA, TRUST, Oracle, empty_rows, known_model
-from thurbo.predict import draws
+from thurbo.predict import draws, joint
 from thurbo.table.columns.forms.levels import central_levels
 
 CHANCE = 2e-5
@@ -184,7 +184,7 @@ def test_a_missing_answer_that_is_confined_is_drawn_within_its_bounds(monkeypatc
     with pytest.raises(tb.SchemaError, match=r'row 3, column "trust".*gibbs'):
         own.impute_draws(frame, n=1, method="exact")
     seen: list[bool] = []
-    nothing = draws.Drawn(np.zeros((600, 11)), np.zeros((600, 2)), np.zeros((600, 0)))
+    nothing = joint.Drawn(np.zeros((600, 11)), np.zeros((600, 2)), np.zeros((600, 0)))
     monkeypatch.setattr(draws, "latent", lambda key, params, rows, exact: seen.append(exact) or nothing)
     own.impute_draws(frame, n=1)
     assert seen == [False]

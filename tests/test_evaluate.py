@@ -18,9 +18,9 @@ from sklearn.preprocessing import FunctionTransformer
 import thurbo as tb
 from tests.known import ISSUES, PARTIES, SCHEMA, TRUST, known_model
 from thurbo.errors import ThurboError
-from thurbo.predict.evaluate import baseline
-from thurbo.predict.evaluate import masked as evaluate
-from thurbo.predict.evaluate.evaluation import Evaluation
+from thurbo.predict import baseline
+from thurbo.predict import evaluation as evaluate
+from thurbo.predict.evaluation import Evaluation
 from thurbo.table.columns.forms.form import (
     MEASURES,
     N_BINS,

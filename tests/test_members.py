@@ -16,8 +16,7 @@ from scipy.special import logsumexp, softmax
 
 import thurbo as tb
 from thurbo.errors import ThurboError
-from thurbo.estimators import population
-from thurbo.fit import course, members, trainer
+from thurbo.fit import course, members, population, trainer
 from thurbo.fit.start import Learnable
 
 N = 160

@@ -11,8 +11,8 @@ import thurbo as tb
 from tests.small import make_params
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.rbm import Params
+from thurbo.predict import diagnose
 from thurbo.predict import joint as score
-from thurbo.predict import methods
 
 NUMBERS, CHOICES = ("a", "b", "c"), ("u", "v", "w")
 SCHEMA = tb.Schema({
@@ -114,7 +114,7 @@ def test_the_error_of_mean_field_is_that_against_enumeration() -> None:
 
 @pytest.mark.slow  # compiles every query twice, since the seed of a chain is part of its program
 def test_beyond_enumeration_long_chains_are_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(methods, "GIBBS_DRAWS", 300)
+    monkeypatch.setattr(diagnose, "GIBBS_DRAWS", 300)
     model = given_model(2, 3)
     found = model.check_method(drawn(model, 6), rows=2, random_state=0)
     assert (found.method, found.reference, len(found.rows)) == ("mean-field", "gibbs", 2)

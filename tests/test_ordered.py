@@ -17,7 +17,7 @@ from thurbo.app import cli
 from thurbo.app.report.cards import question_records
 from thurbo.app.report.wording import read_answers
 from thurbo.errors import SchemaError, ThurboError
-from thurbo.predict.evaluate import masked as evaluate
+from thurbo.predict import evaluation as evaluate
 from thurbo.table.io.codebook import Codebook
 
 LEVELS = ("none", "some", "much", "all")

@@ -23,6 +23,7 @@ from thurbo.latent.constraints.grouped import Groups, runs_of
 from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.packing import Padding
 from thurbo.latent.rbm import Params
+from thurbo.predict import model
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.moments import How
 from thurbo.table.schema import Schema
@@ -119,7 +120,7 @@ def begun(own: Table) -> tuple[Padding, trainer.TrainState, start.Layout, Plan]:
     chosen = {**_chosen(), "n_chains": 4}
     data, padding = Data(own.schema, own.blocks, own.evidence, np.ones(own.evidence.n_rows)), padding_of(own.evidence)
     key = jax.random.key(0)
-    return padding, *members._begun(key, chosen, data, (3, 2), members.MemberSettings(3, 1, 0.1), padding)
+    return padding, *members._begun(key, chosen, data, (3, 2), model.MemberSettings(3, 1, 0.1), padding)
 
 
 def _chosen() -> dict[str, Any]:

@@ -11,7 +11,7 @@ import thurbo as tb
 from tests.test_report import FakeModel, fake, two_segments  # noqa: F401  (for every test of this file)
 from thurbo import plot
 from thurbo.errors import SchemaError, ThurboError
-from thurbo.predict.evaluate.evaluation import Evaluation
+from thurbo.predict.evaluation import Evaluation
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("agg")

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.estimators import population, readings
-from thurbo.fit import members
+from thurbo.fit import members, population
 from thurbo.latent import packing
+from thurbo.predict import model
 from thurbo.predict import moments as distributions
 from thurbo.predict.member import MemberQuery, without
 from thurbo.predict.moments import How
@@ -83,7 +83,7 @@ def test_without_dependence_all_rows_are_predicted_like_one() -> None:
 def test_a_reading_without_hidden_answers_has_the_shape_of_one_with_some() -> None:
     """Members go on training with all answers by the program that they were trained with."""
     whole, rng = question(1), np.random.default_rng(1)
-    read = readings.Read(whole.schema, dict(whole.blocks), whole.evidence)
+    read = population.EncodedTable(whole.schema, dict(whole.blocks), whole.evidence)
     masked = {name: rng.random(N) < 0.5 for name in ("q0", "party")}
     some, none = (read.hide(each, "marginalize").evidence.buckets for each in (masked, {}))
     assert jax.tree.structure(some) == jax.tree.structure(none)
@@ -111,4 +111,4 @@ def test_idle_cores_compile_what_members_are_asked(monkeypatch: pytest.MonkeyPat
         own.append(distributions._all_moments.n_compiled)
     assert counts[False][0] == 0
     assert counts[True][0] == counts[True][1] == counts[False][1] > 0
-    assert readings.size([members.MemberSettings(3, 0, 0.0), members.MemberSettings(0, 4, 0.0)]) == (3, 4)
+    assert population.largest_size([model.MemberSettings(3, 0, 0.0), model.MemberSettings(0, 4, 0.0)]) == (3, 4)

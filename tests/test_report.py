@@ -24,8 +24,7 @@ from thurbo.app.report.pictures import palette
 from thurbo.app.report.wording import BRIEF, both_ends, briefs, clipped, percent, read_answers
 from thurbo.errors import SchemaError
 from thurbo.predict.dependence import Dependence
-from thurbo.predict.scaling import scaled
-from thurbo.predict.segments import Segments, segments
+from thurbo.predict.segments import Segments, scaled, segments
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema.descriptions import question_texts

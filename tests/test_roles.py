@@ -24,9 +24,9 @@ from thurbo.errors import SchemaError
 from thurbo.fit import fitting
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.rbm import Params
+from thurbo.predict import baseline
+from thurbo.predict import evaluation as evaluate
 from thurbo.predict import joint as score
-from thurbo.predict.evaluate import baseline
-from thurbo.predict.evaluate import masked as evaluate
 from thurbo.table.columns import parse_given
 from thurbo.table.columns.forms import form
 from thurbo.table.columns.numbers import distribution

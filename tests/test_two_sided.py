@@ -11,9 +11,8 @@ import pytest
 from scipy import stats
 
 import thurbo as tb
-from thurbo.estimators import population, posterior_draws
-from thurbo.fit import members, two_sided
-from thurbo.fit.two_sided import ListedEntries, Sampler
+from thurbo.fit import lists, members, population
+from thurbo.fit.lists import ListedEntries, Sampler
 
 LEAST_P = 2e-5
 N_ROWS, N_ITEMS, N_DRAWS = 12, 9, 4000
@@ -28,8 +27,8 @@ def some_entries(seed: int = 0, n_rows: int = N_ROWS, n_items: int = N_ITEMS, ea
 
 @pytest.fixture
 def sampler(monkeypatch: pytest.MonkeyPatch) -> Sampler:
-    monkeypatch.setattr(two_sided, "N_FACTORS", 3)
-    monkeypatch.setattr(two_sided, "TOLERANCE", 1e-6)
+    monkeypatch.setattr(lists, "N_FACTORS", 3)
+    monkeypatch.setattr(lists, "TOLERANCE", 1e-6)
     rng = np.random.default_rng(1)
     found = Sampler(some_entries(), rng.normal(size=(N_ITEMS, 2)), seed=2)
     found.rows, found.items = (rng.normal(size=each.shape).astype(np.float32) for each in (found.rows, found.items))
@@ -195,8 +194,8 @@ def test_nothing_is_drawn(reason: str, monkeypatch: pytest.MonkeyPatch):
     lines, _ = simulated(60, 12, 5)
     table = tb.from_long(lines, row="row", item="item", score="score")
     settings = tb.ListSettings(draws=0 if reason == "none wanted" else 3)
-    monkeypatch.setattr(posterior_draws, "LEAST_ENTRIES", 1000 if reason == "few entries" else 100)
-    monkeypatch.setattr(posterior_draws, "Drawing", lambda *about: pytest.fail("a sampler was made"))
+    monkeypatch.setattr(lists, "LEAST_ENTRIES", 1000 if reason == "few entries" else 100)
+    monkeypatch.setattr(lists, "Drawing", lambda *about: pytest.fail("a sampler was made"))
     column = tb.Ratings(by="order" if reason == "orders" else "auto", settings=settings)
     sizes = {"n_hidden": 2, "n_factors": 1} if reason == "sizes chosen" else {}
     model = tb.TBM({"item": column}, random_state=0, members=2, max_epochs=1, **sizes)
@@ -214,7 +213,7 @@ def test_a_level_that_nobody_gave_is_no_problem(tmp_path: Path):
     column = tb.Ratings(levels=[1, 2, 3, 4, 5], settings=tb.ListSettings(draws=2))
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(posterior_draws, "LEAST_ENTRIES", 100)
+        patch.setattr(lists, "LEAST_ENTRIES", 100)
         model = tb.TBM({"item": column}, random_state=0, members=2, max_epochs=2).fit(table)
     assert any(each["is_draw"] for each in model.members_)
     chance = model.predict_proba(table, "item", items=[0, 1])

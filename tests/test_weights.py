@@ -15,8 +15,7 @@ import thurbo as tb
 from tests.column_cases import CASES, Case, cells_of
 from tests.small_survey import small_survey
 from thurbo.errors import SchemaError
-from thurbo.estimators import credibility
-from thurbo.fit import planning
+from thurbo.fit import planning, population
 from thurbo.table.columns import Banded, Bounded, Cells, Censored, Column, Continuous, Ratings, at_least, between
 from thurbo.table.io.frames import as_table
 
@@ -110,9 +109,9 @@ def test_unit_of_weights_is_a_row_unless_it_cannot_be() -> None:
     for given, counts in [([0.5, 0.5], [0.5, 0.5]), ([0.5, 1.5, 0.0], [0.5, 1.5, 0.0]), ([30, 10], [1.5, 0.5])]:
         assert planning.row_weights(given, len(given)).tolist() == counts
     assert_allclose(planning.row_weights([1e-5, 3e-5, 0.0], 3), [0.5, 1.5, 0.0])
-    assert credibility.effective(np.ones(40)) == 40
-    assert credibility.effective(np.full(40, 0.5)) == 20  # twenty rows, each in two halves
-    assert credibility.effective(np.asarray([1.5, 0.5] * 20)) == pytest.approx(32)
+    assert population.effective_answers(np.ones(40)) == 40
+    assert population.effective_answers(np.full(40, 0.5)) == 20  # twenty rows, each in two halves
+    assert population.effective_answers(np.asarray([1.5, 0.5] * 20)) == pytest.approx(32)
 
 
 def test_some_rows_of_a_table_are_read_as_if_they_were_all() -> None:

@@ -16,7 +16,7 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "TBM": "thurbo.tbm",
     "TBMImputer": "thurbo.imputer",
-    "masked_cell_scorer": "thurbo.scorer",
+    "masked_cell_scorer": "thurbo.imputer",
     "evaluate": "thurbo.cross_evaluation",
     "Learning": "thurbo.fit.settings",
     "Prediction": "thurbo.fit.settings",
@@ -96,9 +96,8 @@ if TYPE_CHECKING:
         ThurboError,
     )
     from thurbo.fit.settings import Exact, Learning, Likelihood, Prediction
-    from thurbo.imputer import TBMImputer
+    from thurbo.imputer import TBMImputer, masked_cell_scorer
     from thurbo.pooling import pool, stack
-    from thurbo.scorer import masked_cell_scorer
     from thurbo.table.columns import (
         Banded,
         BestWorst,

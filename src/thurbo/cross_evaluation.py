@@ -13,10 +13,8 @@ from sklearn.utils import check_random_state
 from thurbo import _runtime
 from thurbo.errors import ThurboError
 from thurbo.fit import course
-from thurbo.predict.evaluate import baseline, withheld
-from thurbo.predict.evaluate import folds as folding
-from thurbo.predict.evaluate.evaluation import Evaluation, overall
-from thurbo.predict.evaluate.masked import chosen_baselines, score_masked
+from thurbo.predict import baseline, evaluation
+from thurbo.predict.evaluation import Evaluation, chosen_baselines, overall, score_masked
 from thurbo.table.columns.forms.form import Tested, calibration_bins, pooled, surprises
 from thurbo.table.io.frames import as_table
 from thurbo.tbm import TBM, rows_that_count
@@ -88,7 +86,7 @@ def evaluate(
     >>> found.overall["n_cells"]
     45
     """
-    folding.check(folds, hide, repeats)
+    evaluation.check(folds, hide, repeats)
     if not isinstance(model, TBM):
         raise ThurboError(f"model={model!r} is not a TBM; give for example tb.TBM(random_state=0)")
     share, rng = 1.0 if hide is None else float(hide), check_random_state(random_state)
@@ -105,17 +103,19 @@ class _Chosen(NamedTuple):
     verbose: Any
 
 
-def _masks(groups: _Groups, folds: int, hide: float | None, repeats: int, rng: np.random.RandomState) -> folding.Masks:
+def _masks(
+    groups: _Groups, folds: int, hide: float | None, repeats: int, rng: np.random.RandomState
+) -> evaluation.Masks:
     if hide is None:
-        return folding.in_folds(groups, int(folds), rng)
-    return folding.at_random(groups, float(hide), int(repeats), rng)
+        return evaluation.in_folds(groups, int(folds), rng)
+    return evaluation.at_random(groups, float(hide), int(repeats), rng)
 
 
 def _evaluate(
     model: TBM,
     X: Any,
     sample_weight: Any,
-    choose: Callable[[_Groups], folding.Masks],
+    choose: Callable[[_Groups], evaluation.Masks],
     rng: np.random.RandomState,
     chosen: _Chosen,
 ) -> Evaluation:
@@ -125,16 +125,16 @@ def _evaluate(
     weight, own = rows.weight, None if sample_weight is None else np.asarray(sample_weight)[rows.places]
     # Types and labels; which blocks of questions have answers is part of each fit.
     schema = clone(model).set_params(missing="ignorable")._fitted_schema(rows.schema, rows.table, weight)
-    table = withheld.with_lists(rows.table, schema)
+    table = evaluation.with_lists(rows.table, schema)
     blocks = schema.compile(table)
-    groups = folding.answers(table, schema, blocks, weight > 0, rng)
+    groups = evaluation.answers(table, schema, blocks, weight > 0, rng)
     masks, tests, seconds = choose(groups), list[Tested](), list[float]()
     with course.progress(len(masks), chosen.verbose) as tell:
         for number, mask in enumerate(masks):
             tell(_standing(number, len(masks), tests))
             started = time.perf_counter()
             fitted = clone(model).set_params(schema=schema, checkpoint=None, verbose=False)
-            shown = withheld.without(table, schema, blocks, mask)
+            shown = evaluation.without(table, schema, blocks, mask)
             fitted.fit(shown, sample_weight=own)._finished()
             seconds.append(time.perf_counter() - started)
             # The table without the hidden answers is also what predictions are made from.
@@ -152,7 +152,7 @@ def _standing(done: int, of: int, tests: list[Tested]) -> dict[str, Any]:
 
 
 def _result(
-    tests: list[Tested], masks: folding.Masks, groups: _Groups, seconds: list[float], share: float
+    tests: list[Tested], masks: evaluation.Masks, groups: _Groups, seconds: list[float], share: float
 ) -> Evaluation:
     together = pooled(tests)
     untested = tuple(name for name in groups if not any(mask[name].any() for mask in masks))

@@ -17,14 +17,12 @@ from thurbo import _runtime
 from thurbo.errors import SchemaError, ThurboError, check_choice
 from thurbo.fit import course, planning
 from thurbo.latent.rbm import Params
-from thurbo.predict import answers, chain, dependence, diagnose, draws, inequalities, joint, methods, seen
+from thurbo.predict import answers, chain, dependence, diagnose, draws, evaluation, inequalities, joint
 from thurbo.predict import items as ranking
 from thurbo.predict.dependence import Dependence
-from thurbo.predict.evaluate import masked as evaluate
-from thurbo.predict.evaluate.evaluation import Evaluation
+from thurbo.predict.evaluation import Evaluation
 from thurbo.predict.model import Gaps, Model, Query, Rows, check_not_given
-from thurbo.predict.scaling import scaled
-from thurbo.predict.segments import Segments, segments
+from thurbo.predict.segments import Segments, scaled, segments
 from thurbo.table.columns.statements import parse_conditions
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table, as_table
@@ -671,12 +669,12 @@ class Queries(TransformerMixin):
         """
         rows, rng = self._read(X), check_random_state(random_state)
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
-        read = evaluate.Tried(
+        read = evaluation.Tried(
             rows.table, self.schema_, rows.blocks, lambda shown: self.model_.query(self._read(shown), method)
         )
-        chosen = evaluate.chosen_baselines(logistic, boosting)
-        is_seen = seen.are_seen(rows.blocks.values(), self._seen_rows)
-        return evaluate.evaluate(read, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
+        chosen = evaluation.chosen_baselines(logistic, boosting)
+        is_seen = evaluation.are_seen(rows.blocks.values(), self._seen_rows)
+        return evaluation.evaluate(read, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
 
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.
@@ -772,7 +770,7 @@ class Queries(TransformerMixin):
         check_is_fitted(self, "model_")
         return joint.log_partition(self.params_)
 
-    def check_method(self, X: Any, rows: Any = 8, random_state: Any = None) -> methods.MethodCheck:
+    def check_method(self, X: Any, rows: Any = 8, random_state: Any = None) -> diagnose.MethodCheck:
         """How large is the error of the method that "auto" uses? Compare it with a better method for some rows.
 
         Large models predict by an approximation, "mean-field" (`method_`). It is compared with "exact" if the model has
@@ -805,7 +803,7 @@ class Queries(TransformerMixin):
         which, rows = rows, self._read(X)
         chosen = diagnose.chosen_rows(which, rows.table.n_rows, check_random_state(random_state))
         query, names = self.model_.query(rows), np.asarray(rows.table.rows)
-        return methods.check(query.rows(chosen), names[chosen], joint.can_enumerate(self.params_))
+        return diagnose.check(query.rows(chosen), names[chosen], joint.can_enumerate(self.params_))
 
     def diagnostics(
         self, X: Any, n_chains: int = 4, n_draws: int = 200, rows: Any = 16, random_state: Any = None

@@ -18,16 +18,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo import _runtime
+from thurbo import _runtime, model_file
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
-from thurbo.estimators import model_file, population
-from thurbo.fit import course, fitting, planning
+from thurbo.fit import course, fitting, planning, population
 from thurbo.fit.fitting import Unfinished
 from thurbo.fit.members import Interrupted
 from thurbo.fit.settings import Learning
 from thurbo.item_queries import ItemQueries
 from thurbo.latent import packing
-from thurbo.predict import seen
+from thurbo.predict import evaluation
 from thurbo.predict.items import n_ratings
 from thurbo.predict.model import Member, MemberSettings, Model, dependent_pairs, least_answers
 from thurbo.queries import weights
@@ -366,7 +365,7 @@ class TBM(ItemQueries, BaseEstimator):
 
     def _keep_table(self, table: Table, data: fitting.Data) -> None:
         """What later tables are compared with."""
-        self._seen_rows = seen.of_training(data.blocks.values(), data.weight)
+        self._seen_rows = evaluation.of_training(data.blocks.values(), data.weight)
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
         self.n_ratings_ = n_ratings(data.schema, data.blocks)
         if table.kind != "numpy":
@@ -505,7 +504,7 @@ class TBM(ItemQueries, BaseEstimator):
         model = replace(self.model_, members=(single,), params=fitted.params)
         self._adopt(model, self.history_ + fitted.history, fitted.converged)
         self._training = (fitted.state, plan, seed)
-        self._seen_rows = np.union1d(self._seen_rows, seen.of_training(rows.blocks.values(), weight))
+        self._seen_rows = np.union1d(self._seen_rows, evaluation.of_training(rows.blocks.values(), weight))
         return self
 
     def _fitted_schema(self, schema: Schema, table: Table, weight: np.ndarray) -> Schema:

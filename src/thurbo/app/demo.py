@@ -98,7 +98,7 @@ def mask(frame: Any, schema: Any, seed: int) -> Any:
     """The frame without the answers that `evaluate` masks with the same seed: a tenth of them."""
     from sklearn.utils import check_random_state
 
-    from thurbo.predict.evaluate.masked import choose
+    from thurbo.predict.evaluation import choose
 
     fitted = schema.fit(frame)
     shown = frame.copy()

@@ -1,13 +1,9 @@
-"""§6 Segments: clusters of rows with similar hidden units, their stability, and the answers that distinguish them.
+"""§4.3 Features of rows on one scale, for the distances of segments and maps.
 
-Idea: k-means on the log-odds of the hidden units and the factor means, on one scale. A number of segments is good if
-bootstrap samples, clustered with other seeds, give the same segments, and if these are well separated. k-means divides
-any rows, also those without groups, so the result says whether its segments stand apart. "auto" takes the number whose
-segments do; of rows without groups it takes as many cuts, three to six, as bootstrap samples reproduce.
-Rows with few answers, for example of people who were not asked most questions, have no place of their own among the
-others: they are a segment by definition.
-Guarantees the same segments for the same rows (the seeds are fixed), weighted sizes and shares, and profiles in the
-user's labels.
+Idea: log-odds of hidden units have a range of ±10, factor means of ±1, and neither range says how much a feature tells.
+Here every feature is centred, and its variance is the share of the hidden variable that the answers determine: for a
+unit Var(P(h = 1 | e)) / (p (1 − p)) with its mean probability p; for a factor with prior variance one, Var(E[z | e]).
+A unit or factor that is known for every row has variance 1; one that the answers do not determine counts for nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from thurbo._concurrency import one_thread
 from thurbo.errors import ThurboError
@@ -30,6 +27,34 @@ from thurbo.table.schema import Schema
 from thurbo.table.schema.descriptions import question_texts
 
 FloatArray = NDArray[np.float64]
+
+
+def scaled(features: NDArray[Any], n_hidden: int, weight: FloatArray | None = None) -> FloatArray:
+    """Log-odds of the first `n_hidden` features and factor means of the others, scaled; constant ones are removed.
+
+    `weight` are weights of the rows, [row].
+    """
+    weight = np.ones(len(features)) if weight is None else weight  # the same digits as with equal weights
+    finite = np.nan_to_num(np.asarray(features, np.float64), posinf=50.0, neginf=-50.0)
+    centred, spread = _moments(finite, weight)
+    on = expit(finite[:, :n_hidden])
+    rate = np.average(on, axis=0, weights=weight) if len(on) else np.zeros(on.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        known = np.nan_to_num(_moments(on, weight)[1] / np.sqrt(rate * (1 - rate)))
+    # The variance of a posterior mean cannot exceed that of the prior; of a factor that was trained otherwise it can.
+    share = np.minimum(np.concatenate([known, spread[n_hidden:]]), 1.0)
+    varies = (spread > 1e-9 * np.maximum(1.0, np.abs(finite).max(axis=0, initial=0.0))) & (share > 1e-6)
+    return centred[:, varies] / spread[varies] * share[varies]
+
+
+def _moments(values: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Centred values, and the standard deviation of each column."""
+    if not len(values):
+        return values, np.zeros(values.shape[1])
+    centred = values - np.average(values, axis=0, weights=weight)
+    return centred, np.sqrt(np.average(centred**2, axis=0, weights=weight))
+
+
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 

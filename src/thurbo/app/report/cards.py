@@ -15,8 +15,7 @@ import numpy as np
 
 from thurbo._concurrency import one_thread
 from thurbo.app.report.wording import FloatArray, clipped, listing, percent, with_answer
-from thurbo.predict.scaling import scaled
-from thurbo.predict.segments import segments
+from thurbo.predict.segments import scaled, segments
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.schema.routing import NOT_APPLICABLE
 

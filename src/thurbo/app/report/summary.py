@@ -39,7 +39,7 @@ from thurbo.app.report.wording import (
     with_answer,
 )
 from thurbo.errors import ConvergenceWarning
-from thurbo.predict.seen import are_seen
+from thurbo.predict.evaluation import are_seen
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema.descriptions import doubts, left_out

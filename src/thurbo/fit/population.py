@@ -1,9 +1,16 @@
-"""§5, §6 A fit of several members: held-out answers, training, weights, calibration, and questions to all of them."""
+"""§5, §6 A fit of several members: encodings, held-out answers, training, weights, calibration, direct effects.
+
+Idea: some answers are held out from all members and decide how much each counts, how sure their mean is, and how much
+of what they say beyond the shares of labels is believed (credibility). Members that predict little about a question
+mostly repeat the noise of its answers: their predictions differ from the shares by an information K = mean Σ_l p_l
+log(p_l / share_l), of which estimation alone gives about c = n_parameters / n_answers; the part K / (K + c) is kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -13,25 +20,160 @@ from scipy.special import logsumexp
 
 from thurbo._concurrency import Beside
 from thurbo.errors import ThurboError
-from thurbo.estimators import credibility, effects_of_answers, posterior_draws, readings
-from thurbo.fit import course, members
+from thurbo.fit import course, direct_effects, lists, members
 from thurbo.fit.fitting import Data
+from thurbo.latent import packing
+from thurbo.latent.evidence import Buckets
 from thurbo.latent.inference.meanfield import PREDICTION_STEPS
 from thurbo.latent.rbm import Params
+from thurbo.predict import evaluation as masking
 from thurbo.predict import model as models
 from thurbo.predict.correction import Anchor, Correction, Effects, Routes, calibration_family, learn_routes
-from thurbo.predict.evaluate import masked as masking
-from thurbo.predict.evaluate.masked import ColumnTrial
-from thurbo.predict.member import MemberAnswers, MemberQuery
-from thurbo.predict.model import MemberSettings, Query, Reading
+from thurbo.predict.evaluation import ColumnTrial
+from thurbo.predict.member import MemberAnswers, MemberQuery, without
+from thurbo.predict.model import MemberSettings, Query, Reading, encoding
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
 from thurbo.table.columns import Block
+from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Lines
 from thurbo.table.columns.forms.form import Tested, line_weight
 from thurbo.table.io.frames import Table
 from thurbo.table.schema import Schema
 from thurbo.table.schema.schema import with_answered
+
+
+class EncodedTable(NamedTuple):
+    """A table in one reading."""
+
+    schema: Schema
+    blocks: dict[str, Block]
+    evidence: Buckets
+
+    def hide(self, masked: Mapping[str, np.ndarray], unobserved: Any) -> EncodedTable:
+        """The same without some answers. Also without any, so that it compiles to the same programs."""
+        rest = without(self.schema, self.blocks, self.evidence, masked, unobserved, always=True)
+        return self._replace(evidence=rest)
+
+
+def read_encodings(
+    wanted: Sequence[MemberSettings], table: Table, data: Data, informed: Schema, unobserved: Any
+) -> dict[Reading, EncodedTable]:
+    """The table as each member reads it; `data` is as it is given, and `informed` the schema with what was answered."""
+    every: set[Reading] = {"given", *(each.reading for each in wanted)}
+    schemas = {reading: encoding(informed if "missing" in reading else data.schema, reading, {}) for reading in every}
+    schemas["given"] = data.schema
+
+    def one(schema: Schema) -> EncodedTable:
+        if schema is data.schema:
+            return EncodedTable(schema, dict(data.blocks), data.evidence.on_host())
+        blocks = schema.compile(table)
+        names = packing.MergeLabels(schema.names, schema.site_names, schema.row_names(table))
+        evidence = packing.pack(blocks.values(), unobserved, reading=names, most_widths=0)
+        return EncodedTable(schema, blocks, evidence.on_host())
+
+    return _for_each(one, schemas)
+
+
+def without_answers(
+    every: Mapping[Reading, EncodedTable], masked: Mapping[str, np.ndarray], unobserved: Any
+) -> dict[Reading, EncodedTable]:
+    """All readings without some answers."""
+    return _for_each(lambda own: own.hide(masked, unobserved), every)
+
+
+def training_data(every: Mapping[Reading, EncodedTable], weight: np.ndarray) -> dict[Reading, Data]:
+    """What members are trained on."""
+    return {reading: Data(own.schema, own.blocks, own.evidence, weight) for reading, own in every.items()}
+
+
+def _for_each(one: Callable[[Any], EncodedTable], every: Mapping[Reading, Any]) -> dict[Reading, EncodedTable]:
+    return dict(zip(every, members.in_threads(one, every.values()), strict=True))
+
+
+@contextmanager
+def asked_ahead(
+    chosen: Mapping[str, Any],
+    wanted: Sequence[MemberSettings],
+    read: Mapping[Reading, EncodedTable],
+    data: Mapping[Reading, Data],
+    how: How,
+    on_epoch: Callable[[dict[str, Any]], None],
+) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """What is told of epochs; after the first one, idle cores compile the programs of the first questions to members.
+
+    They are asked with parameters of the same shape.
+    """
+    begun = False
+
+    def ask(reading: Reading) -> None:
+        question = MemberQuery(members.independent(chosen, data[reading], largest_size(wanted)), *read[reading], how)
+        question.known_about(question.evidence.rows(np.zeros(1, np.int64)))
+
+    if data["given"].schema.listed or members.at_once(len(wanted)) >= members.n_cores():
+        yield on_epoch
+        return
+    with ThreadPoolExecutor(len(read)) as pool:
+
+        def told(record: dict[str, Any]) -> None:
+            nonlocal begun
+            if record["done"] and not begun:
+                begun = True
+                for reading in read:
+                    pool.submit(ask, reading)
+            on_epoch(record)
+
+        yield told
+
+
+def largest_size(wanted: Sequence[MemberSettings]) -> tuple[int, int]:
+    """Hidden units and factors of all members together, unused ones included."""
+    return max(each.n_hidden for each in wanted), max(each.n_factors for each in wanted)
+
+
+def credible_part(chance: np.ndarray, shares: np.ndarray, n_parameters: int, n_answers: float) -> float:
+    """The part of log(p / share) that is kept, from predictions [line, label] and the shares of the labels."""
+    information = (chance * np.log(np.maximum(chance, 1e-30) / shares)).sum(axis=1).mean()
+    return float(information / (information + n_parameters / max(n_answers, 1.0)))
+
+
+def effective_answers(weight: np.ndarray) -> float:
+    """The number of equally weighted answers that say as much as these: (Σ w)² / Σ w², and not more than Σ w."""
+    return min(float(weight.sum()), float(weight.sum() ** 2 / max(float(weight @ weight), 1e-12)))
+
+
+def credible_anchors(
+    trials: Sequence[Mapping[str, ColumnTrial]],
+    column_weights: Mapping[str, np.ndarray],
+    shares: Mapping[str, Anchor | None],
+    n_answers: Mapping[str, float],
+) -> dict[str, Anchor | None]:
+    """The shares of labels with the credibility of each question, from predictions of its held-out answers.
+
+    `trials` are these answers, put to each member. A question without any has the mean credibility of the others.
+    Rankings stay as they are.
+    """
+    first = next(iter(trials[0].values())).rest
+    known, found = dict[str, np.ndarray](), dict(shares)
+    wanted = {name: own for name, own in shares.items() if own is not None and _has_labels(first.schema[name])}
+    for name, anchor in wanted.items():
+        if name in trials[0]:
+            asks, column = cast(list[MemberAnswers], [each[name].ask for each in trials]), first.schema[name]
+            kind = calibration_family(column)
+            chance = Predictive(column, asks, column_weights[name], anchor=anchor).labels(kind)
+            n_free = anchor.shares.shape[1] - 1 if kind == "utility" else 1  # utilities, or one place on a scale
+            own = [credible_part(each, anchor.shares[site], n_free, n_answers[name]) for site, each in chance.items()]
+            known[name] = np.asarray(own)
+    usual = float(np.mean(np.concatenate(list(known.values())))) if known else 1.0
+    for name, anchor in wanted.items():
+        found[name] = anchor._replace(credibility=known.get(name, np.full(len(anchor.shares), usual)))
+    return found
+
+
+def _has_labels(column: Column) -> bool:
+    """Whether an answer is one of a few labels, or several options."""
+    return calibration_family(column) == "levels" or column.is_one_label
+
 
 CALIBRATED = ("levels", "utility")
 SCORED = ("label", "option", "favourite", "number", "interval", "task")  # kinds of answers that weigh the members
@@ -60,7 +202,7 @@ def n_tasks(blocks: Mapping[str, Block], weight: np.ndarray) -> int:
 
 def can_draw(chosen: Mapping[str, Any], data: Data) -> bool:
     """Whether the parameters of a list can be drawn from their posterior distribution."""
-    return posterior_draws.column(chosen, data) is not None
+    return lists.column(chosen, data) is not None
 
 
 def count(
@@ -114,19 +256,19 @@ def fit(
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
     how = How(method="mean-field", n_steps=PREDICTION_STEPS, unobserved=chosen["unobserved"])
-    complete = readings.read(wanted, table, data, informed, chosen["unobserved"])
-    read = readings.hide(complete, masked, chosen["unobserved"])
-    to_train = readings.to_train(read, data.weight)
-    drawing, ending = posterior_draws.start(chosen, data, masked, seed), None
+    complete = read_encodings(wanted, table, data, informed, chosen["unobserved"])
+    read = without_answers(complete, masked, chosen["unobserved"])
+    to_train = training_data(read, data.weight)
+    drawing, ending = lists.start(chosen, data, masked, seed), None
     try:
-        with readings.asked_ahead(chosen, wanted, read, to_train, how, on_epoch) as told:
+        with asked_ahead(chosen, wanted, read, to_train, how, on_epoch) as told:
             trained = members.train(chosen, to_train, wanted, seed, told)
         found = _groups(chosen, to_train["given"], trained)
         parts = tuple(each.unfinished for each in trained)
         if not any(parts) and chosen["max_time"] is None:
             ending = Beside(partial(_finish, chosen, complete, data.weight, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.first(on_epoch)):
-            found.append(_Group(posterior_draws.MEMBER, drawn))
+            found.append(_Group(lists.MEMBER, drawn))
         routes = {} if missing == "ignorable" else learn_routes(data.schema, data.blocks, data.weight)
         questions = [[MemberQuery(one, *read[each.reading], how, routes) for one in each.params] for each in found]
         weighed = _weigh(data, found, questions, masked)
@@ -136,12 +278,12 @@ def fit(
             least = models.least_answers(data.schema, data.blocks, data.weight)
             gaps = models.n_answers(data.schema, data.blocks) >= (least if missing != "ignorable" else np.inf)
             mixed = partial(_mixed, weighed, routes, gaps)
-            effects = effects_of_answers.learn(asked, masked, data.weight, mixed, gaps, seed)
+            effects = direct_effects.learn(asked, masked, data.weight, mixed, gaps, seed)
         if ending is not None:
             ended = ending.result()
             if len(found) > len(ended):
                 assert drawing is not None
-                ended.append(_Group(posterior_draws.MEMBER, drawing.last(on_epoch) or found[-1].params))
+                ended.append(_Group(lists.MEMBER, drawing.last(on_epoch) or found[-1].params))
             found = ended
     finally:
         if ending is not None:
@@ -180,21 +322,21 @@ class _Group(NamedTuple):
 
 def _finish(
     chosen: Mapping[str, Any],
-    complete: Mapping[Reading, readings.Read],
+    complete: Mapping[Reading, EncodedTable],
     weight: np.ndarray,
     trained: list[members.Trained],
     seed: int,
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> list[_Group]:
     """The members, trained with all answers at the end; meanwhile the held-out answers weigh them."""
-    data = readings.to_train(readings.hide(complete, {}, chosen["unobserved"]), weight)
+    data = training_data(without_answers(complete, {}, chosen["unobserved"]), weight)
     return _groups(chosen, data["given"], members.finish(chosen, data, trained, seed, on_epoch))
 
 
 def _groups(chosen: Mapping[str, Any], data: Data, trained: list[members.Trained]) -> list[_Group]:
     """The trained members, and the one without dependence."""
     found = [_Group(each.member, [each.params]) for each in trained]
-    size = readings.size([each.member for each in trained])
+    size = largest_size([each.member for each in trained])
     return [*found, _Group(MemberSettings(0, 0, 0.0), [members.independent(chosen, data, size)])]
 
 
@@ -237,8 +379,8 @@ def _weigh(
     single = {name: divided(own, sizes) for name, own in by_column.items()}
     of_members = [each for p in kept for each in trials[p]]
     if not data.schema.listed:
-        n_answers = {name: credibility.effective(data.weight[column_answers(data, name)]) for name in shares}
-        shares = credibility.anchors(of_members, single, shares, n_answers)
+        n_answers = {name: effective_answers(data.weight[column_answers(data, name)]) for name in shares}
+        shares = credible_anchors(of_members, single, shares, n_answers)
     exponents = _exponents(of_members, single, shares)
     return _Weighed(kept, weight.tolist(), means.tolist(), by_column, shares, exponents)
 

@@ -1,1 +1,0 @@
-"""The scikit-learn face: TBM, its imputer, its scorer."""
