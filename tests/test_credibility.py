@@ -146,7 +146,7 @@ def test_the_credible_part_of_predictions_is_used() -> None:
     odds = []
     for part in (0.0, 0.5, 1.0):
         own: Any = [Told(chance)]
-        ask = MixedAsk(own, np.ones(1), 1.0, Anchor(shares, np.zeros((1, 2)), np.asarray([part])))
+        ask = Predictive(tb.Binary(), own, np.ones(1), anchor=Anchor(shares, np.zeros((1, 2)), np.asarray([part])))
         found = ask.levels(2)
         np.testing.assert_array_equal(ask.labels("levels")[0], found)
         odds.append(float(np.log(found[0, 0] / found[0, 1])))

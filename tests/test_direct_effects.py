@@ -15,7 +15,7 @@ from scipy.special import log_softmax, softmax
 import thurbo as tb
 from thurbo import model_file
 from thurbo.fit import direct_effects
-from thurbo.predict import correction as direct_effects
+from thurbo.predict import correction
 from thurbo.predict.correction import ANSWERED, Effect, Source
 from thurbo.table.columns import Block
 from thurbo.table.columns.forms import Lines
@@ -169,15 +169,15 @@ def test_values_of_every_family() -> None:
     levels = Block.levels(
         np.asarray([[0, 1], [2, -1]], np.int32), 2, np.asarray([[0, 2], [2, -1]], np.int32), ("a", "b")
     )
-    np.testing.assert_array_equal(direct_effects.answer_values(levels), [[0, np.nan], [2, np.nan]])
+    np.testing.assert_array_equal(correction.answer_values(levels), [[0, np.nan], [2, np.nan]])
     choice = Block.orders(np.asarray([[0, 1, 0], [-1, -1, -1], [1, 1, 0]], np.int32), None, ("a", "b", "c"))
-    np.testing.assert_array_equal(direct_effects.answer_values(choice), [[1], [np.nan], [np.nan]])
+    np.testing.assert_array_equal(correction.answer_values(choice), [[1], [np.nan], [np.nan]])
     number = replace(
         Block.silent(4),
         lower=np.asarray([[1.5], [-np.inf], [0.0], [-np.inf]]),
         upper=np.asarray([[1.5], [2.0], [3.0], [np.inf]]),
     )
-    np.testing.assert_array_equal(direct_effects.answer_values(number), [[1.5], [2.0], [1.5], [np.nan]])
+    np.testing.assert_array_equal(correction.answer_values(number), [[1.5], [2.0], [1.5], [np.nan]])
 
 
 def test_what_effects_add() -> None:
@@ -186,7 +186,7 @@ def test_what_effects_add() -> None:
         Effect(Source("b", ANSWERED, 0.5, 1.5, 0.5), (0.2, 0)),
     )
     known = {("a", 0): np.asarray([1.0, 0.0, np.nan]), ("b", ANSWERED): np.asarray([1.0, 0.0, np.nan])}
-    found = direct_effects.effect_tilt(effects, lambda *place: known[place])
+    found = correction.effect_tilt(effects, lambda *place: known[place])
     np.testing.assert_allclose(found, [[0.75 + 0.1, -0.75], [-0.25 - 0.1, 0.25], [0, 0]])
 
 

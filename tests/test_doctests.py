@@ -15,12 +15,10 @@ import pytest
 import thurbo as tb
 
 MODULES = (
-    "thurbo.estimators.tbm",
-    "thurbo.estimators.cell_queries",
-    "thurbo.estimators.item_queries",
-    "thurbo.estimators.row_queries",
-    "thurbo.estimators.imputer",
-    "thurbo.estimators.scorer",
+    "thurbo.tbm",
+    "thurbo.queries",
+    "thurbo.item_queries",
+    "thurbo.imputer",
     "thurbo.fit.settings",
     "thurbo.table.columns.banded",
     "thurbo.table.columns.ordinal",

@@ -306,10 +306,10 @@ def test_the_leading_member_has_hidden_units() -> None:
 
 
 def test_exponents_of_older_files_are_by_family() -> None:
-    question = fitted()._question(fitted()._read(frame()[:4]))
-    assert exponent({"levels": 1.2}, question, "fan") == 1.2
-    assert exponent({"levels": 1.2, "binary": 0.9}, question, "fan") == 0.9
-    assert exponent({"levels": 1.2, "binary": 0.9}, question, "party") == 1.0
+    schema = fitted().schema_
+    assert Correction(exponents={"levels": 1.2}).exponent(schema["fan"]) == 1.2
+    assert Correction(exponents={"levels": 1.2, "binary": 0.9}).exponent(schema["fan"]) == 0.9
+    assert Correction(exponents={"levels": 1.2, "binary": 0.9}).exponent(schema["party"]) == 1.0
 
 
 def test_tables_of_tasks_count_their_tasks_and_choose_their_shrinkage() -> None:

@@ -17,9 +17,9 @@ EDGES = np.asarray([-1.1, -0.3, 0.2, 0.9])
 FINE = np.linspace(-9, 9, 36_001)
 
 
-def mixed(tilt: np.ndarray | None, edges: np.ndarray = EDGES) -> MixedAsk:
+def mixed(tilt: np.ndarray | None, edges: np.ndarray = EDGES) -> Predictive:
     """Two members with known distributions of five numbers, and what is added to the log-probabilities of bands."""
-    found = MixedAsk([asked(5, 1), asked(5, 2)], np.asarray([0.3, 0.7]))
+    found = Predictive(tb.Continuous(), [asked(5, 1), asked(5, 2)], np.asarray([0.3, 0.7]))
     if tilt is not None:
         found.edges, found.tilt = edges, lambda site: tilt if site == 0 else None
     return found

@@ -1,7 +1,7 @@
 """§8 Lists by Bayesian factorisation: draws of the parameters of rows and items from their posterior distribution.
 
-The sampler works in a thread of its own while other members are trained: first without the held-out answers, which weigh
-the draws against the other members, then with all answers. Each draw is a member.
+The sampler works in a thread of its own while other members are trained: first without the held-out answers, which
+weigh the draws against the other members, then with all answers. Each draw is a member.
 """
 
 from __future__ import annotations
