@@ -6,10 +6,12 @@ x-space, once per parameter update; inner loops work on regions and need neither
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from inspect import getattr_static
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -105,9 +107,9 @@ class Bounds(NamedTuple):
     upper: Rows
 
 
-InUnits = Callable[
-    [int, float, float], str
-]  # (slot, lower, upper) in latent units → the same in the user's units, or ""
+R = TypeVar("R", bound="Region")
+# (slot, lower, upper) in latent units → the same in the user's units, or ""
+InUnits = Callable[[int, float, float], str]
 
 
 def no_units(slot: int, lower: float, upper: float) -> str:
@@ -122,80 +124,121 @@ class _Static(type(Protocol)):  # type: ignore[misc]
         return all(getattr_static(instance, name, None) is not None for name in names)
 
 
-@runtime_checkable
-class Region(Protocol, metaclass=_Static):
+class Region(ABC):
     """One factor of the domain Ω(e) = {x : b ≤ Ax ≤ c}, Eq. (5), in latent units.
 
-    What most regions share is defined once, below: `describe_lines`, `no_error` and `mass_by_difference`.
+    A form gives its mathematics: the abstract methods below. What follows from them, and what nearly all forms share
+    (an exact mass, no boxes of its own), is defined here; a form that has a shorter way overrides it.
     """
 
     @property
-    def parts(self) -> tuple[Region, ...]:
-        """The regions on disjoint slots whose intersection this is; itself where it is not a joint region."""
-
-    @property
+    @abstractmethod
     def held(self) -> RowsMask:
         """Slots that this region draws. A box holds all slots; a coupled region on the same slots takes precedence."""
 
     @property
+    @abstractmethod
+    def n_colours(self) -> int:
+        """How many half-sweeps one Gibbs sweep takes; slots of one colour may be drawn at the same time."""
+
+    @abstractmethod
+    def colour(self) -> RowsCode:
+        """Colour of every slot, from 0; 0 where the region says nothing."""
+
+    @abstractmethod
+    def start(self, mean: Rows) -> Rows:
+        """A point inside the region, near the mean; the mean itself where the region says nothing."""
+
+    @abstractmethod
+    def bounds(self, x: Rows) -> Bounds:
+        """Interval of every slot given all the others, §4.2; lower = upper where a point fixes x."""
+
+    @abstractmethod
+    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
+        """log P(e | h), §4.4, for x ~ N(mean, deviation²), unit deviation by default; a point adds log φ."""
+
+    @abstractmethod
+    def release(self: R, slots: RowsMask) -> R:
+        """The same region, saying nothing about `slots`."""
+
+    @abstractmethod
+    def stretch(self: R, by: Float[Array, ""]) -> R:
+        """The region of `by` · x: at temperature T, x / √T is a unit normal in the region stretched by 1 / √T."""
+
+    @abstractmethod
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        """Whether each row's x satisfies its inequalities."""
+
+    @abstractmethod
+    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The paper's triple ⟨A, b, c⟩ of one row, on the host; tests compare every form with it."""
+
+    @property
+    def parts(self) -> tuple[Region, ...]:
+        """The regions on disjoint slots whose intersection this is; itself where it is not a joint region."""
+        return (self,)
+
+    @property
     def mass(self) -> str:
         """How `log_mass` is computed: "exact", "gumbel" (A.3) or "separation of variables" (an estimate)."""
+        return "exact"
 
     @property
     def is_convex(self) -> bool:
         """Whether Ω is one set of inequalities, so that `as_linear` exists for every row; a union is not."""
-
-    @property
-    def n_colours(self) -> int:
-        """How many half-sweeps one Gibbs sweep takes; slots of one colour may be drawn at the same time."""
-
-    def colour(self) -> RowsCode:
-        """Colour of every slot, from 0; 0 where the region says nothing."""
-
-    def start(self, mean: Rows) -> Rows:
-        """A point inside the region, near the mean; the mean itself where the region says nothing."""
-
-    def bounds(self, x: Rows) -> Bounds:
-        """Interval of every slot given all the others, §4.2; lower = upper where a point fixes x."""
+        return True
 
     def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
-        """One step of a Markov chain that leaves N(mean, I) on Ω invariant; only the slots in `held` are used."""
+        """One step of a Markov chain that leaves N(mean, I) on Ω invariant; only the slots in `held` are used.
 
-    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        """log P(e | h), §4.4, for x ~ N(mean, deviation²), unit deviation by default; a point adds log φ."""
+        By default one truncated normal per slot, colour after colour (§4.2).
+        """
+        own = self.colour()
+        for colour in range(self.n_colours):
+            fresh = truncnorm.sample(jax.random.fold_in(key, colour), mean, *self.bounds(x))
+            x = jnp.where(own == colour, fresh, x)
+        return x
 
     def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """Standard error of `log_mass`, in nats; zero unless the mass is estimated."""
+        return jnp.zeros(self.held.shape[0], mean.dtype)
 
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
         """log P(what the masked slots say | what the others say) = log_mass(all) − log_mass(others).
 
         `whole` promises that each group of coupled slots is masked completely or not at all, which saves one mass.
         """
+        if whole:
+            return self.release(~masked).log_mass(mean, deviation)
+        return self.log_mass(mean, deviation) - self.release(masked).log_mass(mean, deviation)
 
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I): mean + ∂ log_mass / ∂ mean."""
+        return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
 
     def smooth(self) -> Region:
         """The version that mean-field differentiates: Gumbel masses for orders (A.3), otherwise the same region."""
+        return self
 
     def take_boxes(self, box: Any) -> tuple[Region, Any]:
         """This region together with the boxes of its slots, where it needs them, and the boxes that are left."""
-
-    def release(self, slots: RowsMask) -> Region:
-        """The same region, saying nothing about `slots`."""
-
-    def stretch(self, by: Float[Array, ""]) -> Region:
-        """The region of `by` · x: at temperature T, x / √T is a unit normal in the region stretched by 1 / √T."""
-
-    def contains(self, x: Rows) -> Bool[Array, " row"]:
-        """Whether each row's x satisfies its inequalities."""
-
-    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The paper's triple ⟨A, b, c⟩ of one row, on the host; tests compare every form with it."""
+        return self, box
 
     def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
         """What one row says, in words: one sentence for each inequality, with the name of every slot."""
+        words = []
+        A, b, c = (np.asarray(part, np.float64) for part in self.as_linear(row))
+        for line, lower, upper in zip(A, b, c, strict=True):
+            named = np.flatnonzero(line).tolist()
+            text = inequality({names[slot]: float(line[slot]) for slot in named}, lower, upper)
+            if len(named) == 1:
+                slot, weight = named[0], float(line[named[0]])
+                if lower == upper:
+                    text = f"{names[slot]} = {lower / weight:.4g}"
+                units = in_units(slot, *sorted((lower / weight, upper / weight)))
+                text = f"{text} ({units})" if units else text
+            words.append(text)
+        return tuple(words)
 
 
 class Structure(NamedTuple):
@@ -270,33 +313,6 @@ def rescale(value: Float[Array, "*shape"], scale: Float[Array, "*shape"]) -> Flo
     return jnp.where(finite, jnp.where(finite, value, jnp.zeros_like(value)) / scale, value)
 
 
-def no_error(region: Region, mean: Float[Array, "#row slot"]) -> PerRow:
-    """`Region.log_mass_error` of an exact mass."""
-    return jnp.zeros(region.held.shape[0], mean.dtype)
-
-
-def mass_by_difference(region: Region, mean: Rows, deviation: Rows, masked: RowsMask) -> PerRow:
-    """`Region.mass_of_masked` of any region: log_mass(all) − log_mass(others)."""
-    return region.log_mass(mean, deviation) - region.release(masked).log_mass(mean, deviation)
-
-
-def describe_lines(region: Region, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
-    """`Region.describe` of any region that has ⟨A, b, c⟩: one line of words for each line of A."""
-    words = []
-    A, b, c = (np.asarray(part, np.float64) for part in region.as_linear(row))
-    for line, lower, upper in zip(A, b, c, strict=True):
-        named = np.flatnonzero(line).tolist()
-        text = inequality({names[slot]: float(line[slot]) for slot in named}, lower, upper)
-        if len(named) == 1:
-            slot, weight = named[0], float(line[named[0]])
-            if lower == upper:
-                text = f"{names[slot]} = {lower / weight:.4g}"
-            units = in_units(slot, *sorted((lower / weight, upper / weight)))
-            text = f"{text} ({units})" if units else text
-        words.append(text)
-    return tuple(words)
-
-
 def log_mass_by_state(
     region: Region, means: Float[Array, "state slot"], at_once: int | None = None
 ) -> Float[Array, "state row"]:
@@ -305,19 +321,16 @@ def log_mass_by_state(
     return jax.lax.map(one, means, batch_size=at_once)
 
 
-def sweep_colours(region: Region, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
-    """x ~ P(x | h, e), one truncated normal per slot and colour (§4.2)."""
-    own = region.colour()
-    for colour in range(region.n_colours):
-        fresh = truncnorm.sample(jax.random.fold_in(key, colour), mean, *region.bounds(x))
-        x = jnp.where(own == colour, fresh, x)
-    return x
-
-
-class JointRegion(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=["each"], meta_fields=[])
+@dataclass(frozen=True)
+class JointRegion(Region):
     """Ω(e) = ∩ parts, each confining slots of its own."""
 
-    parts: tuple[Region, ...]
+    each: tuple[Region, ...]
+
+    @property
+    def parts(self) -> tuple[Region, ...]:
+        return self.each
 
     @property
     def is_convex(self) -> bool:
@@ -365,9 +378,6 @@ class JointRegion(NamedTuple):
 
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
         return reduce(jnp.add, (part.mass_of_masked(mean, deviation, masked, whole) for part in self.parts))
-
-    def take_boxes(self, box: Any) -> tuple[JointRegion, Any]:
-        return self, box
 
     def smooth(self) -> JointRegion:
         return JointRegion(tuple(part.smooth() for part in self.parts))

@@ -6,7 +6,6 @@ Both become a `BoxRegion`, whose sweep is exact in one colour (§4.1) and whose 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -21,12 +20,9 @@ from thurbo.latent.constraints.base import (
     Bounds,
     Constraint,
     Gauge,
-    InUnits,
+    Region,
     Structure,
-    describe_lines,
     log_mass_by_state,
-    no_error,
-    no_units,
     numpy_for,
     pick,
     rescale,
@@ -35,7 +31,13 @@ from thurbo.latent.constraints.base import (
 MOST_UNROLLED = 12  # cuts of a level column that are selected one by one
 
 
-class BoxRegion(NamedTuple):
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["lower", "upper", "point", "log_scale", "half", "exact"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class BoxRegion(Region):
     """Ω(e) = Π_i [b_i, c_i] in latent units; `point` marks exact values, however narrow other boxes are.
 
     `half` promises that there are no points, and that no box has two finite ends, as of yes or no: masses and means
@@ -51,24 +53,12 @@ class BoxRegion(NamedTuple):
     exact: tuple[()] | None = None
 
     @property
-    def parts(self) -> tuple[BoxRegion, ...]:
-        return (self,)
-
-    @property
-    def is_convex(self) -> bool:
-        return True
-
-    @property
     def n_colours(self) -> int:
         return 1
 
     @property
     def held(self) -> RowsMask:
         return jnp.ones(self.lower.shape, bool)
-
-    @property
-    def mass(self) -> str:
-        return "exact"
 
     def colour(self) -> RowsCode:
         return jnp.zeros(self.lower.shape, jnp.int32)
@@ -132,7 +122,7 @@ class BoxRegion(NamedTuple):
         )
 
     def stretch(self, by: Float[Array, ""]) -> BoxRegion:
-        return self._replace(lower=self.lower * by, upper=self.upper * by)
+        return replace(self, lower=self.lower * by, upper=self.upper * by)
 
     def intersect(self, other: BoxRegion) -> BoxRegion:
         """Both boxes at once; a slot is a point if either says so."""
@@ -152,22 +142,10 @@ class BoxRegion(NamedTuple):
         confined = np.isfinite(lower) | np.isfinite(upper)
         return np.eye(lower.shape[0])[confined], lower[confined], upper[confined]
 
-    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        return no_error(self, mean)
-
-    def smooth(self) -> BoxRegion:
-        return self
-
-    def take_boxes(self, box: Any) -> tuple[BoxRegion, Any]:
-        return self, box
-
-    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
-        return describe_lines(self, row, names, in_units)
-
 
 @partial(jax.tree_util.register_dataclass, data_fields=["box"], meta_fields=["slots", "n_slots"])
 @dataclass(frozen=True)
-class SomeBoxes:
+class SomeBoxes(Region):
     """Boxes on some of the slots, where groups hold all others: masses and means are computed for `slots` only.
 
     box     `[row, some]`, over `slots`
@@ -178,24 +156,12 @@ class SomeBoxes:
     n_slots: int
 
     @property
-    def parts(self) -> tuple[SomeBoxes, ...]:
-        return (self,)
-
-    @property
-    def is_convex(self) -> bool:
-        return True
-
-    @property
     def n_colours(self) -> int:
         return 1
 
     @property
     def held(self) -> RowsMask:
         return self.whole().held
-
-    @property
-    def mass(self) -> str:
-        return self.box.mass
 
     def whole(self) -> BoxRegion:
         """The same over all slots, open elsewhere."""
@@ -204,9 +170,9 @@ class SomeBoxes:
             whole = jnp.full((*value.shape[:-1], self.n_slots), rest, value.dtype)
             return whole.at[..., np.asarray(self.slots, np.int32)].set(value)
 
-        lower, upper, point, log_scale, half, exact = self.box
-        ends = place(lower, -jnp.inf), place(upper, jnp.inf)
-        return BoxRegion(*ends, place(point, False), place(log_scale, 0.0), half, exact)
+        box = self.box
+        ends = place(box.lower, -jnp.inf), place(box.upper, jnp.inf)
+        return BoxRegion(*ends, place(box.point, False), place(box.log_scale, 0.0), box.half, box.exact)
 
     def _own(self, value: Float[Array, "#row slot"]) -> Float[Array, "#row some"]:
         return pick(value, np.asarray(self.slots, np.int32), -1)
@@ -249,18 +215,6 @@ class SomeBoxes:
 
     def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.whole().as_linear(row)
-
-    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        return no_error(self, mean)
-
-    def smooth(self) -> SomeBoxes:
-        return self
-
-    def take_boxes(self, box: Any) -> tuple[SomeBoxes, Any]:
-        return self, box
-
-    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
-        return describe_lines(self, row, names, in_units)
 
 
 class BoxConstraint(Constraint, Protocol):

@@ -20,12 +20,9 @@ from thurbo.latent import truncnorm
 from thurbo.latent.constraints.base import (
     Bounds,
     Gauge,
-    InUnits,
+    Region,
     Structure,
-    describe_lines,
     log_mass_by_state,
-    mass_by_difference,
-    no_units,
 )
 from thurbo.latent.constraints.box import BoxRegion
 from thurbo.latent.masses import separation
@@ -154,10 +151,10 @@ class Linear:
         "anchor",
         "colours",
     ],
-    meta_fields=["n_slots", "n_colours"],
+    meta_fields=["n_slots", "colour_count"],
 )
 @dataclass(frozen=True)
-class LinearRegion:
+class LinearRegion(Region):
     """Ω(e) = {x : b ≤ A x ≤ c} ∩ boxes, over each row's members."""
 
     matrix: Any
@@ -171,15 +168,11 @@ class LinearRegion:
     anchor: Any
     colours: Any
     n_slots: int
-    n_colours: int
+    colour_count: int
 
     @property
-    def parts(self) -> tuple[LinearRegion, ...]:
-        return (self,)
-
-    @property
-    def is_convex(self) -> bool:
-        return True
+    def n_colours(self) -> int:
+        return self.colour_count
 
     @property
     def held(self) -> RowsMask:
@@ -309,7 +302,8 @@ class LinearRegion:
         return separation.log_mean_error(self._separated(mean, deviation)[0])
 
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
-        return mass_by_difference(self, mean, deviation, masked)
+        """A line may tie a masked cell to others: whole cells need the difference of two masses, too."""
+        return super().mass_of_masked(mean, deviation, masked)
 
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I), by the weighted draws that give the mass; the mean itself elsewhere."""
@@ -357,12 +351,6 @@ class LinearRegion:
         A[len(boxed) :, slots[real]] = matrix[informative][:, real]
         lower, upper = np.asarray(self.lower[row])[informative], np.asarray(self.upper[row])[informative]
         return A, np.concatenate([low[boxed], lower]), np.concatenate([high[boxed], upper])
-
-    def smooth(self) -> LinearRegion:
-        return self
-
-    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
-        return describe_lines(self, row, names, in_units)
 
 
 def greedy_colours(matrix: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +22,9 @@ from thurbo.latent.constraints.base import (
     Bounds,
     Gauge,
     InUnits,
-    describe_lines,
+    Region,
     log_mass_by_state,
-    mass_by_difference,
-    no_error,
     no_units,
-    sweep_colours,
 )
 from thurbo.latent.constraints.grouped import Form, Groups, Slots, consecutive, form_of, real_items, shape_of
 from thurbo.latent.masses import orders, rankings
@@ -121,18 +118,12 @@ class Order(Groups):
         return orders.log_mass(tier, each, jnp.ones_like(each), 2, 1, is_choice=True).reshape(items.shape)
 
 
-class OrderRegion(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=["order"], meta_fields=[])
+@dataclass(frozen=True)
+class OrderRegion(Region):
     """Ω(e) of weak orders."""
 
     order: Order
-
-    @property
-    def parts(self) -> tuple[OrderRegion, ...]:
-        return (self,)
-
-    @property
-    def is_convex(self) -> bool:
-        return True
 
     @property
     def n_colours(self) -> int:
@@ -328,7 +319,7 @@ class OrderRegion(NamedTuple):
         """An order that is masked as a whole needs one mass only; lists, of Gumbel mass, are masked in part."""
         if whole and self.order.mass != "gumbel":
             return self.release(~masked)._log_mass_exact(mean, deviation, by_need=True)
-        return mass_by_difference(self, mean, deviation, masked)
+        return super().mass_of_masked(mean, deviation, masked)
 
     def smooth(self) -> OrderRegion:
         """With the Gumbel mass of unit variance, A.3."""
@@ -338,9 +329,9 @@ class OrderRegion(NamedTuple):
         """E[x | x ∈ Ω] for x ~ N(mean, I): the structured mean-field, mean + ∂ log_mass / ∂ mean."""
         if self.order.mass == "gumbel":
             if self._sums_ties:
-                return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
+                return super().mean(mean)
             return self._mean_of_choice(mean) if self.order.has_one_top else self._mean_of_gumbel(mean)
-        return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
+        return super().mean(mean)
 
     def _mean_of_gumbel(self, mean: Rows) -> Rows:
         """The same for any Gumbel mass, with its slope in closed form: half as much to differentiate and to compile."""
@@ -384,15 +375,6 @@ class OrderRegion(NamedTuple):
         A = np.array(rows).reshape(-1, order.n_slots)
         return A, np.zeros(len(A)), np.full(len(A), np.inf)
 
-    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        return no_error(self, mean)
-
-    def take_boxes(self, box: Any) -> tuple[OrderRegion, Any]:
-        return self, box
-
-    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
-        return describe_lines(self, row, names, in_units)
-
 
 @partial(
     jax.tree_util.register_dataclass,
@@ -422,14 +404,12 @@ class OneOf(Groups):
         return log_mass_by_state(self.region(gauge), means)
 
 
-class OneOfRegion(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=["order"], meta_fields=[])
+@dataclass(frozen=True)
+class OneOfRegion(Region):
     """Ω(e) = {x : max over S ≥ max over the rest} for every group."""
 
     order: OneOf
-
-    @property
-    def parts(self) -> tuple[OneOfRegion, ...]:
-        return (self,)
 
     @property
     def is_convex(self) -> bool:
@@ -438,10 +418,6 @@ class OneOfRegion(NamedTuple):
     @property
     def held(self) -> RowsMask:
         return self.order.observed
-
-    @property
-    def mass(self) -> str:
-        return "exact"
 
     @property
     def n_colours(self) -> int:
@@ -477,9 +453,6 @@ class OneOfRegion(NamedTuple):
         lifted = jnp.where(is_best, jnp.maximum(items, rest + 1e-3), items)
         return jnp.where(order.observed, order.to_slots(lifted, 0.0), mean)
 
-    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
-        return sweep_colours(self, key, x, mean)
-
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log Σ_{k∈S} P(k is the largest), as one integral over the value of max(S)."""
         order = self.order
@@ -491,16 +464,6 @@ class OneOfRegion(NamedTuple):
         part, chosen = jnp.where(informative, order.tier >= 0, first), jnp.where(informative, order.tier == 1, first)
         value = orders.log_mass_of_largest(items, spread, part, chosen)
         return jnp.where(order.informative, value, 0.0).sum(axis=-1)
-
-    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
-        """A group that is masked as a whole needs one mass only."""
-        if whole:
-            return self.release(~masked).log_mass(mean, deviation)
-        return mass_by_difference(self, mean, deviation, masked)
-
-    def mean(self, mean: Rows) -> Rows:
-        """E[x | x ∈ Ω] for x ~ N(mean, I): mean + ∂ log_mass / ∂ mean, though Ω is not convex."""
-        return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
 
     def release(self, slots: RowsMask) -> OneOfRegion:
         return OneOfRegion(self.order.release(slots))
@@ -531,12 +494,3 @@ class OneOfRegion(NamedTuple):
                 above, below = (", ".join(names[places[i]] for i in np.flatnonzero(codes == code)) for code in (1, 0))
                 found.append(f"max({above}) >= max({below})")
         return tuple(found)
-
-    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        return no_error(self, mean)
-
-    def smooth(self) -> OneOfRegion:
-        return self
-
-    def take_boxes(self, box: Any) -> tuple[OneOfRegion, Any]:
-        return self, box

@@ -6,10 +6,9 @@ closed form: the difference of two normals is truncated, their sum is free. δ i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +19,8 @@ from thurbo.latent import truncnorm
 from thurbo.latent.constraints.base import (
     Bounds,
     Gauge,
-    InUnits,
-    describe_lines,
+    Region,
     log_mass_by_state,
-    mass_by_difference,
-    no_error,
-    no_units,
     numpy_for,
     rescale,
 )
@@ -81,20 +76,14 @@ class Pairwise(Groups):
         return log_mass_by_state(self.region(gauge), means)
 
 
-class PairwiseRegion(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=["pairs", "lower", "upper"], meta_fields=[])
+@dataclass(frozen=True)
+class PairwiseRegion(Region):
     """Ω(e) of pairs: lower ≤ x_first − x_second ≤ upper, [row, pair]."""
 
     pairs: Pairwise
     lower: Pairs
     upper: Pairs
-
-    @property
-    def parts(self) -> tuple[PairwiseRegion, ...]:
-        return (self,)
-
-    @property
-    def is_convex(self) -> bool:
-        return True
 
     @property
     def n_colours(self) -> int:
@@ -175,11 +164,6 @@ class PairwiseRegion(NamedTuple):
         tie = above + below + jnp.log(-jnp.expm1(-slope * width))
         return jnp.where(both, tie, one_sided)
 
-    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
-        if whole:
-            return self.release(~masked).log_mass(mean, deviation)
-        return mass_by_difference(self, mean, deviation, masked)
-
     def mean(self, mean: Rows) -> Rows:
         """μ ± g, where g is the slope of the log mass in the difference of the two means."""
         first, second = self._two(mean)
@@ -195,12 +179,6 @@ class PairwiseRegion(NamedTuple):
         slope = jnp.where(self._known, slope, 0.0)
         return mean + self.pairs.add_to_slots(jnp.stack([slope, -slope], axis=-1))
 
-    def smooth(self) -> PairwiseRegion:
-        return self
-
-    def take_boxes(self, box: Any) -> tuple[PairwiseRegion, Any]:
-        return self, box
-
     def release(self, slots: RowsMask) -> PairwiseRegion:
         pairs = self.pairs.release(slots)
         known = jnp.asarray(pairs.informative)
@@ -208,15 +186,12 @@ class PairwiseRegion(NamedTuple):
         return PairwiseRegion(pairs, lower, upper)
 
     def stretch(self, by: Float[Array, ""]) -> PairwiseRegion:
-        return self._replace(lower=self.lower * by, upper=self.upper * by)
+        return replace(self, lower=self.lower * by, upper=self.upper * by)
 
     def contains(self, x: Rows) -> Bool[Array, " row"]:
         first, second = self._two(x)
         inside = (self.lower <= first - second) & (first - second <= self.upper)
         return (inside | ~self._known).all(axis=-1)
-
-    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        return no_error(self, mean)
 
     def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """⟨A, b, c⟩: one line x_first − x_second for each pair that says anything."""
@@ -226,6 +201,3 @@ class PairwiseRegion(NamedTuple):
         for line, pair in enumerate(known):
             A[line, slots[pair][0]], A[line, slots[pair][1]] = 1.0, -1.0
         return A, np.asarray(self.lower[row])[known], np.asarray(self.upper[row])[known]
-
-    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
-        return describe_lines(self, row, names, in_units)

@@ -11,9 +11,9 @@ Gibbs sampling of x given a ranking does not exist. Items that a row does not ra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +26,8 @@ from thurbo.latent.constraints.base import (
     Context,
     Gauge,
     InUnits,
+    Region,
     log_mass_by_state,
-    mass_by_difference,
-    no_error,
     no_units,
     pick,
 )
@@ -123,16 +122,14 @@ class _Choices(NamedTuple):
         return rest + jnp.einsum("ok,rok->r", items, counted, precision="highest")
 
 
-class RepeatedChoiceRegion(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=["order", "after", "log_precision"], meta_fields=[])
+@dataclass(frozen=True)
+class RepeatedChoiceRegion(Region):
     """Rankings as choices one after another, under the current effects of earlier choices."""
 
     order: RepeatedChoice
     after: Float[Array, "*row order item earlier"]
     log_precision: Float[Array, "*row order place"]
-
-    @property
-    def parts(self) -> tuple[RepeatedChoiceRegion, ...]:
-        return (self,)
 
     @property
     def is_convex(self) -> bool:
@@ -171,27 +168,12 @@ class RepeatedChoiceRegion(NamedTuple):
         """log P(e | h); the noise is that of the choices, whatever the deviation of x."""
         return self.choices().log_mass(self.order.to_items(mean) / NOISE_SCALE)
 
-    def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        return no_error(self, mean)
-
-    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
-        """A ranking that is masked as a whole needs one mass only."""
-        if whole:
-            return self.release(~masked).log_mass(mean, deviation)
-        return mass_by_difference(self, mean, deviation, masked)
-
     def mean(self, mean: Rows) -> Rows:
         """mean + ∂ log_mass / ∂ mean: what mean-field uses as the mean of x, as for Gumbel masses of orders."""
         return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
 
-    def smooth(self) -> RepeatedChoiceRegion:
-        return self
-
-    def take_boxes(self, box: Any) -> tuple[RepeatedChoiceRegion, Any]:
-        return self, box
-
     def release(self, slots: RowsMask) -> RepeatedChoiceRegion:
-        return self._replace(order=self.order.release(slots))
+        return replace(self, order=self.order.release(slots))
 
     def stretch(self, by: Float[Array, ""]) -> NoReturn:
         raise ThurboError(NO_CHAIN)
