@@ -82,7 +82,9 @@ class ChoiceForm(Form):
         return np.where(other, ask.orders(block.tier), found) if other.any() else found
 
     def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
-        return ask.largest()[0]
+        """P(label), without categories that join several answers: no cell is filled with these."""
+        chance = ask.largest()[0] * column.is_named
+        return chance / chance.sum(axis=1, keepdims=True)
 
     def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
         """Labels that no other one is stated to be above."""
