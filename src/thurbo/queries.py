@@ -18,7 +18,6 @@ from thurbo.errors import SchemaError, ThurboError, check_choice
 from thurbo.fit import course, planning
 from thurbo.latent.rbm import Params
 from thurbo.predict import answers, chain, dependence, diagnose, draws, evaluation, inequalities, joint
-from thurbo.predict import items as ranking
 from thurbo.predict.dependence import Dependence
 from thurbo.predict.evaluation import Evaluation
 from thurbo.predict.model import Gaps, Model, Query, Rows, check_not_given
@@ -395,7 +394,7 @@ class Queries(TransformerMixin):
         open_cells = answers.settle(self.schema_, rows.table, open_cells, kinds, found.cells, found.certainty)
         where = {name: missing for each in open_cells.values() for name, missing in each.items()}
         answers.check_items(self.schema_, items)
-        lists = ranking.with_items(query, rows.table, items, statistic)
+        lists = answers.with_items(query, rows.table, items, statistic)
         filled = frames.replace_cells(rows.table, {name: found.cells[name] for name in where}, where, lists)
         sure = answers.flags(rows.table.names, where, found.certainty) if flag else {}
         return frames.with_method(frames.with_columns(filled, sure) if flag else filled, query.how.method)

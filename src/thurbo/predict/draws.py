@@ -22,7 +22,7 @@ from thurbo.latent.evidence import Buckets
 from thurbo.latent.packing import MergeLabels, pack
 from thurbo.latent.rbm import Params
 from thurbo.predict import answers as predicted
-from thurbo.predict import chain, items, joint
+from thurbo.predict import chain, joint
 from thurbo.predict.answers import Gaps
 from thurbo.predict.joint import Drawn
 from thurbo.predict.model import Model, Query, Rows
@@ -290,7 +290,7 @@ def complete(
     check_choice("method", method, COMPLETING)
     schema, table = model.schema, rows.table
     open_cells = predicted.gaps(schema, table, rows.blocks, kinds)
-    orders = items.orders_as_tables(schema, items_wanted)
+    orders = predicted.orders_as_tables(schema, items_wanted)
     by_chain = method == "sequential" or (method == "auto" and not model.is_joint and not rows.evidence.spans_cells)
     if by_chain and rows.evidence.spans_cells:
         raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
@@ -348,7 +348,7 @@ def _with_lists(
         sites = predicted.sites_of(model.schema, name, predicted.items_of(name, items_wanted))
         row, site, values = draw_items(model, rows, name, sites, rng)
         assert block.entries is not None
-        utility = items.stated_utilities(query.lead, name)
+        utility = predicted.stated_utilities(query.lead, name)
         found[name] = column.extended(table.cells(name), row, site, values, block.entries, utility)
     return frames.replace_cells(table, drawn, filled, found)
 
@@ -373,7 +373,7 @@ def _complete_joint(
 ) -> list[Any]:
     """Gaps filled by draws of (h, x) of the leading member."""
     params, schema, evidence, table = model.params, model.schema, rows.evidence, rows.table
-    exact, orders = is_exact(params, method), items.orders_as_tables(schema, items_wanted)
+    exact, orders = is_exact(params, method), predicted.orders_as_tables(schema, items_wanted)
     if orders and exact:
         if method == "exact":
             problem = "items are added to an order by Gibbs sampling"
@@ -427,7 +427,7 @@ def _completed(
     left = predicted.settle(schema, table, open_cells, kinds, found, {})
     filled = {source: missing for gone in left.values() for source, missing in gone.items()}
     found = {source: found[source] for source in filled}
-    lists_found = items.in_orders(query, table, items_wanted, drawn.x)
+    lists_found = predicted.in_orders(query, table, items_wanted, drawn.x)
     for name in lists:
         column, lines, where = schema[name], predicted.lines_of(query, name, items_wanted), schema.slices[name]
         assert lines is not None
@@ -437,7 +437,7 @@ def _completed(
         values = column.form.from_latent(column, x, site.astype(np.int32), cuts[where], scale[where])
         entries = query.blocks[name].entries
         assert entries is not None
-        old = entries, items.stated_utilities(query.lead, name)
+        old = entries, predicted.stated_utilities(query.lead, name)
         lists_found[name] = column.extended(table.cells(name), row, site, values, *old)
     return frames.replace_cells(table, found, filled, lists_found)
 

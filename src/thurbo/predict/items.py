@@ -1,8 +1,8 @@
-"""§7 Queries about items by name: `rank`, `prefers`, `similar_items`, and items added to lists and orders.
+"""§7 Queries about items by name: `rank`, `prefers` and `similar_items`.
 
 The utility of an item is the mean of its x given the row, minus the item's first cut if scores are levels, in units of
 the noise. Items that are in no list of the training table stay at the mean of all items. What a row itself says of an
-item is kept: E[x | all that the row says] is in the order that it states.
+item is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.rbm import Params
-from thurbo.predict.answers import items_of, lines_of, sites_of
+from thurbo.predict.answers import given_items, named_items, sites_of, stated_utilities
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
 from thurbo.predict.moments import Features, How
@@ -132,80 +132,6 @@ def similar(params: Params, where: slice, item: int) -> np.ndarray:
     both = both - both.mean(axis=0, keepdims=True)
     length = np.linalg.norm(both, axis=1)
     return both @ both[item] / np.maximum(length * length[item], 1e-12)
-
-
-# ---- items that a row rates or ranks
-
-
-class GivenItems(NamedTuple):
-    """Items of each row: entries start[r] to start[r + 1] belong to row r. Tiers are −1 if they have no order."""
-
-    start: np.ndarray  # [row + 1]
-    item: np.ndarray  # [entry] position among the items of the column
-    tier: np.ndarray  # [entry]
-
-    @property
-    def row(self) -> np.ndarray:
-        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
-
-
-def given_items(block: Block) -> GivenItems:
-    """Items that each row has in its list or order."""
-    if block.entries is not None:
-        return GivenItems(block.entries.start, block.entries.site, np.asarray(block.tier[:, 0]))
-    return _of_tiers(block.tier, block.tier >= 0)
-
-
-def named_items(column: Column, block: Block) -> GivenItems:
-    """Items that each row names; without those that are below them because the row does not name them."""
-    if block.entries is not None or not column.is_last:
-        return given_items(block)
-    is_whole = block.tier.max(axis=1, keepdims=True) == block.tier.shape[1] - 1  # no two items on one tier
-    return _of_tiers(block.tier, (block.tier > 0) | is_whole)
-
-
-def _of_tiers(tier: np.ndarray, which: np.ndarray) -> GivenItems:
-    row, item = np.nonzero(which)
-    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(tier)))])
-    return GivenItems(start, item, tier[row, item])
-
-
-def stated_utilities(query: MemberQuery, name: str) -> np.ndarray:
-    """E[x | e] of every item that a row rates or ranks, [entry]; it keeps the order that the row states."""
-    own, shared = given_items(query.blocks[name]), query.evidence.shared
-    where, is_listed = query.schema.slices[name], query.schema[name].is_listed
-    slot = query.evidence.entry_slots(where.start) if is_listed else shared[where][own.item]
-    place = np.arange(len(own.item)) - own.start[own.row]
-    slots = np.full((query.evidence.n_rows, int(np.diff(own.start).max(initial=0))), -1)
-    slots[own.row, place] = slot
-
-    def chunk(rows: Evidence, wanted: np.ndarray) -> np.ndarray:
-        mean = np.asarray(slot_means(query.params, rows, query.how, smooth=is_listed))
-        return np.take_along_axis(mean, np.maximum(wanted, 0), axis=1)
-
-    return _in_order(own, query.evidence.by_chunks(chunk, slots)[own.row, place].astype(np.float64))
-
-
-def _in_order(own: GivenItems, utility: np.ndarray) -> np.ndarray:
-    """Utilities that rise with the tiers of a row: means of the Gumbel approximation nearly do."""
-    if not (own.tier >= 0).any():
-        return utility
-    order = np.lexsort((utility, own.tier, own.row))
-    found = utility[order]
-    starts = np.flatnonzero(np.diff(own.row[order], prepend=-1))
-    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        found[begin:end] = np.maximum.accumulate(found[begin:end])
-    out = np.empty_like(utility)
-    out[order] = found
-    return out
-
-
-@partial(jax.jit, static_argnames=("how", "smooth"))
-def slot_means(params: Params, evidence: Evidence, how: How, smooth: bool = True) -> Float[Array, "row slot"]:
-    """E[x | e] of every slot, by mean-field; `smooth` uses the Gumbel approximation for orders."""
-    given, q = gibbs.clamp(params, evidence), mean_field(params, evidence, how.n_steps)
-    mean = rbm.latent_mean(given.params, q.hidden) + rbm.factor_shift(given.params, q.factors)
-    return (given.region.smooth() if smooth else given.region).mean(mean)
 
 
 # ---- rank and prefers
@@ -414,75 +340,3 @@ def similar_items(
     order = [place for place in np.argsort(-value, kind="stable").tolist() if allowed[place]][: int(top)]
     labels = np.asarray(schema[name].labels, object)
     return {"item": _plain_array(labels[order]), "similarity": value[order]}
-
-
-# ---- items added to lists and orders
-
-
-def orders_as_tables(schema: Schema, items: Any) -> list[str]:
-    """Columns of orders that are kept as a table and for which items are given.
-
-    Items that are not given by column may be those of another column: of the one that knows them.
-    """
-    held = [name for name in schema.modelled if schema[name].has_items]
-    names = [name for name in held if not schema[name].is_listed and items_of(name, items) is not None]
-    if isinstance(items, Mapping) or len(held) < 2:
-        return names
-    return [name for name in names if {plain(item) for item in items} <= set(schema[name].labels)]
-
-
-def in_orders(query: Query, table: Table, items: Any, x: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """The cells of orders that are kept as a table, with the given items added; `x` are utilities [row, shared slot].
-
-    Without `x` they are the means E[x | e], by mean-field.
-    """
-    found: dict[str, np.ndarray] = {}
-    names = orders_as_tables(query.schema, items)
-    if names and x is None:
-        x = query.evidence.by_chunks(lambda rows: np.asarray(slot_means(query.params, rows, query.how)))
-    for name in names:
-        column, block = query.schema[name], query.blocks[name]
-        if column.source_columns(name) != (name,):
-            problem = "items cannot be added to an order in several columns of the table"
-            raise SchemaError(problem, column=name, remedy="use rank(), or leave the column out of items=")
-        assert x is not None
-        own = x[:, query.evidence.shared[query.schema.slices[name]]]
-        asked = np.zeros(len(own), bool)[:, None] | np.isin(
-            np.arange(own.shape[1]), sites_of(query.schema, name, items_of(name, items))
-        )
-        row, site = np.nonzero(asked & (block.tier < 0))
-        entries, _ = from_table(block.tier)
-        old = own[entries.row, entries.site]
-        cells = table.cells(name)
-        found[name] = column.extended(cells, row, site, own[row, site], entries, old)
-        keep_given(found[name], cells, row)
-    return found
-
-
-def keep_given(found: np.ndarray, cells: Cells, row: np.ndarray) -> None:
-    """Put the given cells back into rows without a new item; `row` are the rows with new items."""
-    if cells.listed is not None:
-        return
-    for place in np.flatnonzero((np.bincount(row, minlength=len(found)) == 0) & ~cells.missing):
-        if type(found[place]) is type(cells.values[place]):  # libraries have several types for lists
-            found[place] = cells.values[place]
-
-
-def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[str, np.ndarray]:
-    """Every column of lists or orders with the given items added where a row lacks them; other columns unchanged."""
-    found = in_orders(query, table, items)
-    for name in query.schema.modelled:
-        column, entries = query.schema[name], query.blocks[name].entries
-        lines = lines_of(query, name, items)
-        if name not in found and lines is None and name in table.lists:
-            found[name] = column.given_cells(table.cells(name))  # a long table has no such column yet
-        if entries is None or lines is None:
-            continue
-        asked = query.about(name, lines)
-        new = np.flatnonzero(asked.entry < 0)
-        values = column.form.values(column, query.about(name, Lines(lines.row[new], lines.site[new])), statistic)
-        old = entries, stated_utilities(query.lead, name)
-        cells = table.cells(name)
-        found[name] = column.extended(cells, lines.row[new], lines.site[new], values, *old)
-        keep_given(found[name], cells, lines.row[new])
-    return found
