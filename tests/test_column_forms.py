@@ -36,7 +36,7 @@ from thurbo.table.columns import (
 from thurbo.table.columns.statements import OrderStatement
 from thurbo.table.io import frames
 from thurbo.table.io.frames import library_of
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 
 def test_blocks_of_levels_and_numbers_hold_no_tiers_in_memory() -> None:

@@ -16,7 +16,7 @@ import thurbo as tb
 from thurbo.predict import baseline, evaluation
 from thurbo.predict.evaluation import Evaluation
 from thurbo.table.columns.forms.form import difference
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 LEVELS = {"member": ["no", "yes"], "trust": ["none", "some", "a lot"], "party": ["Blue", "Green", "Red"]}
 OPTIONS = ["tv", "net"]

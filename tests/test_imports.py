@@ -51,17 +51,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "latent.packing": {"_typing", "latent.masses", "latent.constraints", "latent.rbm", "latent.evidence"},
     "latent.inference": _SHARED | _LATENT - {"latent.inference"},
     # Where the two meet, and what people see.
-    "fit": _SHARED | _LATENT | {"table.io"},  # table.io.files: a checkpoint is a file
+    "predict": _SHARED | _LATENT | _TABLES,
+    "fit": _SHARED | _LATENT | _TABLES | {"predict"},  # held-out answers weigh members by their predictions
     "metrics": _TABLES,
     "pooling": _TABLES,
-    "predict": _SHARED | _LATENT | _TABLES | {"fit"},
-    "estimators": _SHARED | _LATENT | _TABLES | {"fit", "predict"},
     # The public face.
     "queries": _SHARED | _LATENT | _TABLES | {"fit", "predict"},
     "item_queries": _LATENT | _TABLES | {"predict", "queries"},
-    "tbm": _SHARED | _LATENT | _TABLES | {"fit", "predict", "estimators", "queries", "item_queries"},
+    "tbm": _SHARED | _LATENT | _TABLES | {"fit", "predict", "queries", "item_queries", "model_file"},
+    "model_file": _LATENT | _TABLES | {"fit", "predict"},
     "imputer": _TABLES | {"queries", "tbm"},
-    "scorer": set(),
     "cross_evaluation": _SHARED | _TABLES | {"fit", "predict", "tbm"},
     "app": set(),
     "app.report": _TABLES | {"_concurrency", "predict", "cross_evaluation"},
@@ -72,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 FLOORS = ("table", "latent", "app")  # their parts are rows of the table above
 FILES_ALONE = {"thurbo.table", "thurbo.table.io", "thurbo.table.io.files"}  # bytes on a disk, no tables
 
-DEVICE_SIDE = _LATENT | {"fit"}
+DEVICE_SIDE = _LATENT
 HOST_SIDE = {"errors", *_TABLES, "table.datasets", "metrics", "pooling"}
 FRAMES = {"pandas", "polars", "narwhals", "pyarrow"}
 HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}

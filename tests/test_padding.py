@@ -26,7 +26,7 @@ from thurbo.latent.rbm import Params
 from thurbo.predict import model
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.moments import How
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 LABELS = {"party": "abc", "region": "ABCDEFGH", "news": "xyzw"}
 ITEMS = ["p", "q", "r"]

@@ -25,7 +25,7 @@ from thurbo.table.columns import Bounded, Continuous, at_least, at_most, between
 from thurbo.table.columns import numbers as column_numbers
 from thurbo.table.columns.forms import NumberForm, RoundedForm
 from thurbo.table.columns.numbers import frequent_and_even, scores_of_rounded
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 TRANSFORMS: list[Any] = [None, "log", "rank-normal"]
 

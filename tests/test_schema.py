@@ -36,7 +36,7 @@ from thurbo.table.columns import (
     one_of,
     prefers,
 )
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 FRAME = pd.DataFrame({"age": [30.5, 41.0, None], "fan": ["Yes", None, "No"], "trust": ["none", "some", None]})
 SCHEMA = Schema({"age": Continuous(), "fan": Binary(), "id": Ignore("x"), "trust": Ordinal(["none", "some", "a lot"])})

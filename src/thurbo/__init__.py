@@ -22,7 +22,7 @@ _HOME = {
     "Prediction": "thurbo.fit.settings",
     "Likelihood": "thurbo.fit.settings",
     "Exact": "thurbo.fit.settings",
-    "Schema": "thurbo.table.schema",
+    "Schema": "thurbo.table.schema.schema",
     "Skip": "thurbo.table.schema.routing",
     "read": "thurbo.table.schema.survey",
     "write": "thurbo.table.schema.survey",
@@ -126,8 +126,8 @@ if TYPE_CHECKING:
         top_set,
     )
     from thurbo.table.io.long import from_choices, from_long, from_pairs
-    from thurbo.table.schema import Schema
     from thurbo.table.schema.routing import Skip
+    from thurbo.table.schema.schema import Schema
     from thurbo.table.schema.survey import read, read_preferences, write, write_preferences
     from thurbo.tbm import TBM
 

@@ -18,7 +18,7 @@ from thurbo.predict.correction import Anchor, Correction, Effect, Effects, Route
 from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair, encoding
 from thurbo.table.columns.cells import plain
 from thurbo.table.io import files
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 _LEARNING: dict[str, Any] = {kind.__name__: kind for kind in OBJECTIVE_OF}
 _MASKINGS: dict[str, Any] = {kind.__name__: kind for kind in (RandomCells, Neighbours, Rectangles)}

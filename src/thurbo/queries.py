@@ -25,7 +25,8 @@ from thurbo.predict.segments import Segments, scaled, segments
 from thurbo.table.columns.statements import parse_conditions
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table, as_table
-from thurbo.table.schema import Schema, routing
+from thurbo.table.schema import routing
+from thurbo.table.schema.schema import Schema
 
 Given = Mapping[str, Any] | Sequence[str] | str | None
 Statistic = Literal["auto", "mode", "median", "mean"]

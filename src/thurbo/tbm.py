@@ -33,8 +33,7 @@ from thurbo.queries import weights
 from thurbo.table.columns import Column
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.io.long import looks_long
-from thurbo.table.schema import Schema
-from thurbo.table.schema.schema import with_answered
+from thurbo.table.schema.schema import Schema, with_answered
 from thurbo.table.schema.sites import warn_of_swamped_columns
 
 

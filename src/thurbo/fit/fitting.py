@@ -36,7 +36,7 @@ from thurbo.table.io.files import destination
 
 if TYPE_CHECKING:
     from thurbo.table.columns import Block
-    from thurbo.table.schema import Schema
+    from thurbo.table.schema.schema import Schema
 
 
 LARGEST = 50  # largest number of hidden units that the rule gives

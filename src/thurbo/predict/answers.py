@@ -31,8 +31,9 @@ from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Certainty, Lines
 from thurbo.table.columns.listed import from_table
 from thurbo.table.io.frames import Table, as_table
-from thurbo.table.schema import Schema, routing
+from thurbo.table.schema import routing
 from thurbo.table.schema.routing import NOT_APPLICABLE, in_order
+from thurbo.table.schema.schema import Schema
 
 STAGE = "predicting"
 # Names of kinds: every declared missing value, empty cells, and "n/a" in a text file, which may have none.

@@ -26,7 +26,8 @@ from thurbo.predict.predictive import Predictive, drawn_codes
 from thurbo.table.columns.cells import ARRAYS, Block
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io.frames import as_table
-from thurbo.table.schema import Schema, routing
+from thurbo.table.schema import routing
+from thurbo.table.schema.schema import Schema
 
 N_ORDERS, MOST_PASSES = 8, 256  # orders of the answers; fewer if there are many questions
 FEW = 3  # answers of which all orders are averaged

@@ -16,8 +16,8 @@ from thurbo.table.columns.cells import Block, FloatArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import NARROWEST
 from thurbo.table.columns.forms.utilities import favourite
-from thurbo.table.schema import Schema
 from thurbo.table.schema.routing import Skip
+from thurbo.table.schema.schema import Schema
 
 # ---- direct effects
 

@@ -21,8 +21,8 @@ from thurbo.table.columns import Block
 from thurbo.table.columns.forms import Answers, Ask
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table
-from thurbo.table.schema import Schema
 from thurbo.table.schema.descriptions import question_texts
+from thurbo.table.schema.schema import Schema
 
 FloatArray = NDArray[np.float64]
 

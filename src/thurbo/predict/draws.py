@@ -31,8 +31,8 @@ from thurbo.table.columns.cells import ARRAYS, Block, Entries
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table, as_table
-from thurbo.table.schema import Schema
 from thurbo.table.schema.routing import NOT_APPLICABLE
+from thurbo.table.schema.schema import Schema
 
 MOST_ITEMS = 200  # largest number of items of a list that are all drawn by default
 SAMPLING = ("auto", "sequential", "gibbs", "modes")

@@ -34,7 +34,7 @@ from thurbo.table.columns.forms.form import (
 from thurbo.table.columns.listed import read_lists
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 _ODD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of the finaliser of splitmix64
 _STEP = 0x9E3779B97F4A7C15

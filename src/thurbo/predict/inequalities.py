@@ -12,7 +12,7 @@ import numpy as np
 
 from thurbo.latent.evidence import Buckets
 from thurbo.latent.rbm import Params
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -17,22 +17,16 @@ import numpy as np
 
 from thurbo._typing import Array, Factors, Float, Hidden
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError
-from thurbo.latent import rbm
-from thurbo.latent.evidence import Evidence
-from thurbo.latent.inference import gibbs
-from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.rbm import Params
 from thurbo.predict.answers import given_items, named_items, sites_of, stated_utilities
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
-from thurbo.predict.moments import Features, How
-from thurbo.table.columns.cells import Block, Cells, listing, plain, show
-from thurbo.table.columns.column import Column
+from thurbo.predict.moments import Features
+from thurbo.table.columns.cells import Block, listing, plain, show
 from thurbo.table.columns.forms import Lines
-from thurbo.table.columns.listed import from_table
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table, as_table
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 ROWS_AT_ONCE = 512
 

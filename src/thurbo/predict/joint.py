@@ -36,7 +36,7 @@ from thurbo.latent.inference.likelihood import (
 from thurbo.latent.inference.meanfield import mean_field, predictive
 from thurbo.latent.inference.posterior import state_weights
 from thurbo.latent.rbm import LOG_2PI, Params
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 METHODS = ("auto", "exact", "annealed", "importance", "conservative")
 

@@ -25,7 +25,7 @@ from thurbo.predict.moments import Function, How, Moments
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.forms import Lines
 from thurbo.table.columns.forms.number import LOG_LEAST_DENSITY, Distribution
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 GRID_POINTS = 1025
 GRID_REACH = 5.0  # standard deviations beyond the outermost means

@@ -30,7 +30,7 @@ from thurbo.table.columns.cells import Block
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io.frames import Table, as_table
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 METHODS = ("auto", "exact", "gibbs", "mean-field")  # of predictions
 GAPS = ("auto", "informative", "ignorable")

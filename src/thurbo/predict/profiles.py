@@ -25,7 +25,7 @@ from thurbo.predict import moments
 from thurbo.predict.moments import How
 from thurbo.table.columns.cells import Block, listing, suggestion
 from thurbo.table.columns.listed import Design, as_pairs
-from thurbo.table.schema import Schema
+from thurbo.table.schema.schema import Schema
 
 LEVEL = 0.95  # of intervals of means
 

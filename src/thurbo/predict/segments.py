@@ -23,8 +23,8 @@ from thurbo.errors import ThurboError
 from thurbo.table.columns import Block
 from thurbo.table.columns.forms import Profile
 from thurbo.table.io import frames
-from thurbo.table.schema import Schema
 from thurbo.table.schema.descriptions import question_texts
+from thurbo.table.schema.schema import Schema
 
 FloatArray = NDArray[np.float64]
 

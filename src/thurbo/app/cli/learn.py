@@ -55,7 +55,7 @@ def check(
 
 def _schema(data: Path, path: Path | None, names: tables.LongNames, missing: str | None = None) -> tuple[Any, Any]:
     """A table with its schema, from the schema file if there is one."""
-    from thurbo.table.schema import Schema
+    from thurbo.table.schema.schema import Schema
 
     codes = _codes(missing)
     chosen = None if path is None else Schema.from_toml(path)  # first, because reading a large table takes longer

@@ -22,8 +22,8 @@ from thurbo.errors import ThurboError, in_toml
 from thurbo.table.columns.listed import read_lists, tiers
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table, as_table, library_of
-from thurbo.table.schema import Schema
 from thurbo.table.schema.descriptions import doubts, left_out
+from thurbo.table.schema.schema import Schema
 
 Columns = dict[str, np.ndarray]
 

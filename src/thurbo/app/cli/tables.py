@@ -108,7 +108,7 @@ def read_long(
     """
     import thurbo
     from thurbo.table.io.read_write import read_frame
-    from thurbo.table.schema import Schema
+    from thurbo.table.schema.schema import Schema
 
     missing = missing or {}
     schema = schema if schema is None else schema.with_missing(missing)

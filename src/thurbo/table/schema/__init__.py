@@ -1,5 +1,1 @@
 """§3 for a whole table: the type of each column, inferred with reasons or written by hand."""
-
-from thurbo.table.schema.schema import Schema
-
-__all__ = ["Schema"]

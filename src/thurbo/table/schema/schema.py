@@ -25,7 +25,6 @@ from thurbo.table.columns.ignore import Id, Ignore
 from thurbo.table.columns.labels import warn_of_many_levels, warn_of_spellings
 from thurbo.table.columns.ordinal import Answered
 from thurbo.table.columns.ratings import Ratings
-from thurbo.table.guess.infer import infer
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema.descriptions import as_html, as_text
@@ -259,6 +258,8 @@ class Schema(Sites):
         >>> [type(column).__name__ for column in schema.values()]
         ['Binary', 'Continuous']
         """
+        from thurbo.table.guess.infer import infer  # only where types are detected
+
         source = as_table(frame)
         book = source.book
         known = {*source.lists, *source.declared, source.owner}
