@@ -95,7 +95,7 @@ def scored(model: tb.TBM, own: Split) -> np.ndarray:
     order = np.argsort(own.asked.person, kind="stable")  # of the tasks in the table
     n_choices = 1 + own.asked.has_worst  # of a task
     masked = {"tasks": np.repeat(own.held[order], n_choices * block.tasks.size)}
-    rest = model._question(asked).hide(masked)
+    rest = model.model_.query(asked).hide(masked)
     (tested,) = score_masked(rest, asked.blocks, masked, np.ones(own.asked.n_persons), ())
     found = np.full(len(order), np.nan)
     found[order[own.held[order]]] = tested.score[""].reshape(-1, n_choices).sum(axis=1)

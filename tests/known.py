@@ -14,6 +14,7 @@ from scipy.stats import multivariate_normal, norm
 import thurbo as tb
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.rbm import Params
+from thurbo.predict.model import Member, MemberSettings, Model
 
 TRUST, PARTIES, ISSUES, MEDIA = ("none", "some", "a lot"), ("Blue", "Green", "Red"), ("tax", "health"), ("tv", "net")
 SCHEMA = tb.Schema({
@@ -51,10 +52,16 @@ def known_params(strength: float = 1.0) -> Params:
     )
 
 
+def one_member(schema: tb.Schema, params: Params, objective: str, unobserved: Any = "marginalize") -> Model:
+    """A model with one member of these parameters; `TBM._adopt` takes it over."""
+    member = Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params)
+    return Model(schema, (member,), params, objective=objective, unobserved=unobserved)
+
+
 def known_model(unobserved: str = "marginalize") -> tb.TBM:
     """The estimator around it, as `load` would build it."""
     model = tb.TBM(SCHEMA, n_hidden=2, unobserved=unobserved, random_state=0, verbose=False)
-    model._adopt(SCHEMA, known_params(), "exact", [], True)
+    model._adopt(one_member(SCHEMA, known_params(), "exact", unobserved), [], True)
     model.n_features_in_, model.frame_kind_ = len(SCHEMA), "pandas"
     model.feature_names_in_ = np.asarray(SCHEMA.names, object)
     return model

@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import norm
 
 import thurbo as tb
+from tests.known import one_member
 from tests.small import make_evidence, make_params, to_oracle
 from thurbo.latent.inference import diagnostics
 from thurbo.latent.inference.posterior import expectation, hidden_probability
@@ -152,7 +153,7 @@ def untrained(weights: np.ndarray, **settings: Any) -> tb.TBM:
         site_bias=jnp.asarray(-0.5 * weights.sum(axis=1), jnp.float32),
         hidden_bias=jnp.zeros(3, jnp.float32),
     )
-    own._adopt(own.schema_, params, own.objective_, own.history_, own.converged_)
+    own._adopt(one_member(own.schema_, params, own.objective_), own.history_, own.converged_)
     return own
 
 
@@ -206,17 +207,12 @@ def test_units_are_looked_at_in_every_row():
     own = untrained(GENTLE)
     rigid = np.zeros((5, 3))
     rigid[2, 1] = 20.0
-    own._adopt(
-        own.schema_,
-        own.params_._replace(
-            weights=jnp.asarray(rigid, jnp.float32),
-            hidden_bias=jnp.asarray([-12.0, 0.0, 0.0], jnp.float32),
-            site_bias=jnp.zeros(5, jnp.float32).at[2].set(-10.0),
-        ),
-        own.objective_,
-        own.history_,
-        False,
+    params = own.params_._replace(
+        weights=jnp.asarray(rigid, jnp.float32),
+        hidden_bias=jnp.asarray([-12.0, 0.0, 0.0], jnp.float32),
+        site_bias=jnp.zeros(5, jnp.float32).at[2].set(-10.0),
     )
+    own._adopt(one_member(own.schema_, params, own.objective_), own.history_, False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tb.ConvergenceWarning)
         found = own.diagnostics(table().iloc[10:], rows=2, random_state=0)

@@ -176,7 +176,7 @@ def test_baselines_never_see_masked_answers(frame: pd.DataFrame, hidden: dict) -
     found = []
     for codes in (code, changed):
         weight = np.ones(len(frame))
-        rest = model._question(model._read(frame))
+        rest = model._query(frame)
         trial = evaluate.ColumnTrial(
             "trust", rest, rest.blocks["trust"], hidden["trust"], weight, features, ("logistic", "boosting")
         )

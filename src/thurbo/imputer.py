@@ -195,7 +195,7 @@ def _model(estimator: Any, X: Any) -> tuple[Any, Any]:
     if hasattr(estimator, "steps"):  # a Pipeline
         X = estimator[:-1].transform(X) if len(estimator.steps) > 1 else X
         return _model(estimator.steps[-1][1], X)
-    model = getattr(estimator, "model_", estimator)
+    model = estimator if hasattr(estimator, "evaluate") else getattr(estimator, "model_", estimator)
     if not hasattr(model, "evaluate"):
         name = type(estimator).__name__
         raise ThurboError(
