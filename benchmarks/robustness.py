@@ -26,6 +26,7 @@ import thurbo as tb
 from thurbo.errors import ConvergenceWarning
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.rbm import Params
+from thurbo.predict.model import Member, MemberSettings, Model
 
 N_TRAIN, N_TEST, N_HIDDEN = 500, 256, 3
 AT_ONCE = 128  # rows scored together: a shape that queries compile anyway, and a divisor of N_TEST
@@ -96,7 +97,8 @@ def truth(
         hidden_mean=jnp.full(n_hidden, 0.5, jnp.float32),
     )
     model = tb.TBM(schema, n_hidden=n_hidden)
-    model._adopt(schema, params, "exact", [], True)
+    member = Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params)
+    model._adopt(Model(schema, (member,), params, objective="exact"), [], True)
     model.n_features_in_, model.frame_kind_ = len(schema), "pandas"
     model.feature_names_in_ = np.asarray(schema.names, object)
     return model

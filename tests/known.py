@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -56,6 +57,13 @@ def one_member(schema: tb.Schema, params: Params, objective: str, unobserved: An
     """A model with one member of these parameters; `TBM._adopt` takes it over."""
     member = Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params)
     return Model(schema, (member,), params, objective=objective, unobserved=unobserved)
+
+
+def changed(model: Model, params: Params | None = None, schema: tb.Schema | None = None) -> Model:
+    """The same model, of one member, with other parameters or another schema."""
+    (member,) = model.members
+    params, schema = params or model.params, schema or model.schema
+    return replace(model, schema=schema, params=params, members=(member._replace(schema=schema, params=params),))
 
 
 def known_model(unobserved: str = "marginalize") -> tb.TBM:

@@ -20,6 +20,7 @@ import pytest
 from benchmarks import epochs, gradients
 from scipy import stats
 
+from tests.known import changed
 from thurbo.fit import trainer
 from thurbo.fit.masking import RandomCells
 
@@ -167,7 +168,8 @@ def test_scores_and_variances_of_a_model_without_weights():
     rows = pd.DataFrame(rng.random((150, 4)) < 0.3).rename(columns="p{}".format)
     chosen = argparse.Namespace(n_hidden=3, epochs=0, rate=1e-3)
     model = gradients.fitted(rows, "hidden", 1, chosen, 0)
-    model.params_ = model.params_._replace(weights=jnp.zeros_like(model.params_.weights))
+    params = model.params_._replace(weights=jnp.zeros_like(model.params_.weights))
+    model.model_ = changed(model.model_, params)
     evidence = gradients.packed(model, rows)
     masked = np.asarray(RandomCells(0.5, 0.5)(jax.random.key(0), evidence.buckets[0]))
     chance = stats.norm.sf(np.asarray(model.params_.gauge.cuts[:, 0] - model.params_.site_bias))

@@ -12,6 +12,7 @@ from benchmarks import afrobarometer, survey, survey_baselines, tempering
 from benchmarks.classify import error
 
 import thurbo as tb
+from tests.known import changed
 
 TOML = """
 source = "made.zsav"
@@ -225,7 +226,8 @@ def test_cells_filled_in_together_are_what_each_column_would_be_predicted(made: 
     settings = {"n_hidden": 3, "n_factors": 1, "max_epochs": 0, "objective": "multi-prediction"}
     model = survey.fit(shown, made.questions, settings | {"unobserved": unobserved}).model
     weights = np.random.default_rng(0).normal(size=model.params_.weights.shape)
-    model.params_ = model.params_._replace(weights=np.asarray(weights, model.params_.weights.dtype))
+    params = model.params_._replace(weights=np.asarray(weights, model.params_.weights.dtype))
+    model.model_ = changed(model.model_, params)
     guesses = survey.fill_in(model, shown, made.mask, made.questions)
     for position, name in enumerate(shown):
         rows = made.mask[:, position]

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from tests.known import one_member
+from tests.known import changed
 from thurbo import __version__
 from thurbo.app import cli
 from thurbo.app.cli import options
@@ -235,8 +235,8 @@ def test_score_is_log_probability_by_row(survey: Survey, tmp_path: Path, capsys:
 
 def test_scores_are_averaged_by_weight(survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fitted = tb.TBM.load(survey.model)
-    weighted = fitted.schema_ | {"wt": tb.Weight()}
-    fitted._adopt(one_member(weighted, fitted.params_, fitted.objective_), fitted.history_, True)
+    weighted = changed(fitted.model_, schema=fitted.schema_ | {"wt": tb.Weight()})
+    fitted._adopt(weighted, fitted.history_, True)
     fitted.save(tmp_path / "m.thurbo")
     weight = np.where(np.arange(60) < 20, 2.5, 0.0)
     tb.write(survey.frame.assign(wt=weight), tmp_path / "survey.sav")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from tests.known import known_model
+from tests.known import changed, known_model
 from thurbo.errors import SchemaError
 from thurbo.predict.dependence import information, some_rows, told_rows
 
@@ -60,7 +60,7 @@ def test_shares_are_those_of_predictions_under_conditions(model: tb.TBM, frame: 
 def test_weights_are_repetitions(model: tb.TBM, frame: pd.DataFrame) -> None:
     times = np.random.default_rng(0).integers(0, 3, len(frame))
     weighted = known_model()
-    weighted.schema_ = weighted.schema_ | {"w": tb.Weight()}
+    weighted.model_ = changed(weighted.model_, schema=weighted.schema_ | {"w": tb.Weight()})
     labels = ["member", "trust", "party"]  # of other questions a sample of the answers is told
     places = [list(model.schema_.names).index(name) for name in labels]
     one = weighted.dependence(frame.assign(w=times)).share[np.ix_(places, places)]

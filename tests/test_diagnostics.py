@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import norm
 
 import thurbo as tb
-from tests.known import one_member
+from tests.known import changed
 from tests.small import make_evidence, make_params, to_oracle
 from thurbo.latent.inference import diagnostics
 from thurbo.latent.inference.posterior import expectation, hidden_probability
@@ -153,7 +153,7 @@ def untrained(weights: np.ndarray, **settings: Any) -> tb.TBM:
         site_bias=jnp.asarray(-0.5 * weights.sum(axis=1), jnp.float32),
         hidden_bias=jnp.zeros(3, jnp.float32),
     )
-    own._adopt(one_member(own.schema_, params, own.objective_), own.history_, own.converged_)
+    own._adopt(changed(own.model_, params), own.history_, own.converged_)
     return own
 
 
@@ -212,7 +212,7 @@ def test_units_are_looked_at_in_every_row():
         hidden_bias=jnp.asarray([-12.0, 0.0, 0.0], jnp.float32),
         site_bias=jnp.zeros(5, jnp.float32).at[2].set(-10.0),
     )
-    own._adopt(one_member(own.schema_, params, own.objective_), own.history_, False)
+    own._adopt(changed(own.model_, params), own.history_, False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tb.ConvergenceWarning)
         found = own.diagnostics(table().iloc[10:], rows=2, random_state=0)
@@ -254,7 +254,7 @@ def test_scores_by_every_method(gentle):
 
 
 def test_scores_that_cannot_be_had(gentle):
-    with pytest.raises(tb.ThurboError, match="method='guess' is not one of auto, exact, annealed, importance"):
+    with pytest.raises(tb.ThurboError, match="method='guess' is not one of auto, sequential, exact, annealed"):
         gentle.score_samples(table(), method="guess")
     excluding = untrained(GENTLE, unobserved="exclude")
     with pytest.raises(tb.ThurboError, match=r'every row has a model of its own; use method="annealed", or fit with'):

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 import thurbo as tb
-from tests.known import one_member
+from tests.known import changed
 from thurbo.errors import InfeasibleEvidence, SchemaError, ThurboError
 from thurbo.latent import packing
 
@@ -52,7 +52,7 @@ def model() -> tb.TBM:
     sites = np.asarray([[0.8, 0.3], [-0.8, 0.2], [0.7, -0.4], [0.4, 0.5], [1.2, 0.1]])
     bias = np.asarray(params.site_bias) - sites.mean(axis=1)
     params = params._replace(weights=jnp.asarray(sites, jnp.float32), site_bias=jnp.asarray(bias, jnp.float32))
-    own._adopt(one_member(own.schema_, params, own.objective_), [], True)
+    own._adopt(changed(own.model_, params), [], True)
     return own
 
 
