@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
+from tests.known import one_member
 from tests.small import make_params
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.rbm import Params
@@ -38,7 +39,7 @@ def given_model(n_hidden: int, n_factors: int, objective: str = "likelihood") ->
         hidden_mean=jnp.full(n_hidden, 0.5, jnp.float32),
     )  # fmt: skip
     model = tb.TBM(SCHEMA, n_hidden=n_hidden, n_factors=n_factors, random_state=0, verbose=False)
-    model._adopt(SCHEMA, params, objective, [], True)
+    model._adopt(one_member(SCHEMA, params, objective), [], True)
     model.n_features_in_, model.frame_kind_ = len(SCHEMA), "pandas"
     model.feature_names_in_ = np.asarray(SCHEMA.names, object)
     return model

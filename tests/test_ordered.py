@@ -12,7 +12,7 @@ import pytest
 
 import thurbo as tb
 from tests.column_cases import cells_of
-from tests.known import PARTIES, SCHEMA, TRUST, Oracle, known_model, known_params
+from tests.known import PARTIES, SCHEMA, TRUST, Oracle, known_model, known_params, one_member
 from thurbo.app import cli
 from thurbo.app.report.cards import question_records
 from thurbo.app.report.wording import read_answers
@@ -28,7 +28,7 @@ ORDERED = SCHEMA | {"party": tb.Categorical(PARTIES, ordered=True)}
 def model() -> tb.TBM:
     """The known model, its parties in an order: Blue < Green < Red."""
     model = known_model()
-    model._adopt(ORDERED, known_params(), "exact", [], True)
+    model._adopt(one_member(ORDERED, known_params(), "exact"), [], True)
     return model
 
 
@@ -147,7 +147,7 @@ def test_the_command_line_reads_them_so_too(by: str | None, tmp_path: Path, monk
         seen.append(self.schema)
         raise ThurboError("far enough")
 
-    monkeypatch.setattr("thurbo.estimators.tbm.TBM.fit", stop)
+    monkeypatch.setattr("thurbo.tbm.TBM.fit", stop)
     option = [] if by is None else ["--ordinals", by]
     files = [str(tmp_path / "d.csv"), "-s", str(tmp_path / "s.toml"), "-o", str(tmp_path / "m.thurbo")]
     with pytest.raises(SystemExit):

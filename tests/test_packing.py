@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import jax
@@ -13,7 +14,7 @@ import pytest
 import thurbo as tb
 from thurbo.latent import packing
 from thurbo.latent.constraints import Box, Gauge, Order
-from thurbo.predict import moments as distributions
+from thurbo.predict import moments
 
 
 @pytest.mark.parametrize("price", [0, 1, 7, 40, 1000])
@@ -71,26 +72,26 @@ def test_conditions_on_a_ranking_use_the_program_of_the_training_table() -> None
     frame = pd.DataFrame({"drinks": drinks, "fan": rng.choice(["yes", "no"], n), "age": age})
     schema = {"drinks": tb.Ranking(), "fan": tb.Binary(), "age": tb.Ordinal([1, 2, 3, 4])}
     model = tb.TBM(schema, n_hidden=3, max_epochs=2, objective="multi-prediction", random_state=0).fit(frame)
-    assert model._order_shapes == {"drinks": (4, 1, "permutation")}
+    assert model.model_.order_shapes == {"drinks": (4, 1, "permutation")}
     nothing = frame[:1].assign(drinks=None)
 
     def ask(rows: pd.DataFrame, given: str | None = None) -> np.ndarray:
         return np.asarray(model.predict_proba(rows, "fan", given=given, method="mean-field"))
 
     ask(frame)
-    n_compiled = distributions._all_moments.n_compiled
+    n_compiled = moments._all_moments.n_compiled
     questions = [(frame[:1], None), (nothing, None), (nothing, "drinks: tea > milk"), (frame[:9], "drinks: milk > tea")]
     shared = [ask(*each) for each in questions]
-    assert distributions._all_moments.n_compiled == n_compiled
+    assert moments._all_moments.n_compiled == n_compiled
     wider = frame[:3].assign(
         drinks=["tea = coffee = milk > water", "tea > coffee", None]
     )  # the training table has no ties
     shared.append(ask(wider))
-    model._order_shapes = {}
+    model.model_ = replace(model.model_, order_shapes={})
     own = [ask(*each) for each in (*questions, (wider,))]
     for one, other in zip(shared, own, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
-    assert distributions._all_moments.n_compiled > n_compiled
+    assert moments._all_moments.n_compiled > n_compiled
 
 
 def test_only_numbers_without_intervals_are_known_to_be_exact() -> None:

@@ -20,6 +20,7 @@ from scipy.stats import norm
 
 import thurbo as tb
 from tests.column_cases import cells_of
+from tests.known import one_member
 from thurbo.errors import SchemaError
 from thurbo.fit import fitting
 from thurbo.latent.constraints import Gauge
@@ -66,7 +67,7 @@ def params() -> Params:
 @pytest.fixture(scope="module")
 def model() -> tb.TBM:
     found = tb.TBM(SCHEMA, n_hidden=2, random_state=0, verbose=False)
-    found._adopt(SCHEMA, params(), "exact", [], True)
+    found._adopt(one_member(SCHEMA, params(), "exact"), [], True)
     found.n_features_in_, found.frame_kind_ = 8, "pandas"
     found.feature_names_in_ = np.asarray(["who", "weight", *ANSWERS], object)
     return found

@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 from scipy.stats import binomtest, norm
 
 import thurbo as tb
+from tests.known import one_member
 from tests.oracle import log_interval
 from thurbo.app.explorer import Session
 from thurbo.app.report import render, summary
@@ -76,7 +77,7 @@ def known_params() -> Params:
 
 def known() -> tb.TBM:
     model = tb.TBM(schema(), n_hidden=2, random_state=0, verbose=False)
-    model._adopt(schema(), known_params(), "exact", [], True)
+    model._adopt(one_member(schema(), known_params(), "exact"), [], True)
     model.n_features_in_, model.frame_kind_ = 3, "pandas"
     model.feature_names_in_ = np.asarray(schema().names, object)
     return model

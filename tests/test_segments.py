@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import thurbo as tb
 from tests.known import SCHEMA as KNOWN
-from tests.known import known_model
+from tests.known import known_model, one_member
 from thurbo.app import report
 from thurbo.app.explorer import Session
 from thurbo.errors import ThurboError
@@ -323,7 +323,7 @@ def test_a_known_model_cuts_its_rows_by_its_hidden_units() -> None:
     weight = np.where(state == 0, 3.0, 1.0)
     weighted = model.segments(frame, n=4, random_state=0, sample_weight=weight)
     assert weighted.profiles[0]["share"] == pytest.approx(weight[weighted.labels == 1].sum() / weight.sum())
-    model._adopt(KNOWN | {"w": tb.Weight()}, model.params_, "exact", [], True)
+    model._adopt(one_member(KNOWN | {"w": tb.Weight()}, model.params_, "exact"), [], True)
     own = model.segments(frame.assign(w=weight), n=4, random_state=0)
     np.testing.assert_array_equal(own.labels, weighted.labels)
     assert own.profiles[0]["share"] == pytest.approx(weighted.profiles[0]["share"])

@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import log_expit, log_ndtr, logsumexp, ndtr
 
 import thurbo as tb
+from tests.known import one_member
 from thurbo.errors import SchemaError, SchemaWarning
 from thurbo.latent.constraints import Gauge, Pairwise
 from thurbo.latent.masses import rankings
@@ -76,7 +77,7 @@ def fitted(column: Any, cells: list[Any], n_hidden: int = 2, n_factors: int = 0,
         hidden_bias=rng.normal(size=n_hidden).astype(np.float32),
         loadings=rng.normal(size=model.loadings_.shape).astype(np.float32),
     )
-    model._adopt(model.schema_, params, "exact", model.history_, True)
+    model._adopt(one_member(model.schema_, params, "exact"), model.history_, True)
     return model
 
 
@@ -137,7 +138,7 @@ def test_the_predictive_probability_of_a_pair_has_the_variance_of_the_difference
         assert found == pytest.approx(expected, abs=1e-4)
     moved = model.params_._replace(loadings=model.params_.loadings + 3.0, site_bias=model.params_.site_bias - 2.0)
     before = model.predict_proba({"q": [["a > b", "a > c"]]}, "q", items=["a", "b"])
-    model._adopt(model.schema_, moved, "exact", [], True)
+    model._adopt(one_member(model.schema_, moved, "exact"), [], True)
     np.testing.assert_allclose(
         model.predict_proba({"q": [["a > b", "a > c"]]}, "q", items=["a", "b"]), before, atol=1e-4
     )
@@ -214,7 +215,7 @@ def test_utilities_and_their_spread_are_recovered(column, size):
     fitted_score = model.score({"q": cells})
     true = {"site_bias": alpha, "loadings": V[:, None]}
     true = model.params_._replace(**{name: jnp.asarray(value, jnp.float32) for name, value in true.items()})
-    model._adopt(model.schema_, true, "exact", [], True)
+    model._adopt(one_member(model.schema_, true, "exact"), [], True)
     assert fitted_score > model.score({"q": cells}) - 0.05
 
 
