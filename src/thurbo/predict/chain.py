@@ -31,7 +31,7 @@ from thurbo.table.schema.schema import Schema
 
 N_ORDERS, MOST_PASSES = 8, 256  # orders of the answers; fewer if there are many questions
 FEW = 3  # answers of which all orders are averaged
-STRENGTH = 50.0  # drawn rows by which the correction of shares is pulled to none
+STRENGTH = 20.0  # drawn rows by which the correction of shares is pulled to none
 N_ROUNDS = 30  # of the search for this correction
 
 
