@@ -15,7 +15,7 @@ from scipy.stats import binomtest, chisquare, norm
 import thurbo as tb
 from tests.known import PARTIES, SCALE, SCHEMA, TRUST, Oracle, empty_rows, known_model
 from thurbo.predict import draws, joint
-from thurbo.table.columns.forms.levels import central_levels
+from thurbo.table.columns.forms.form import central_levels
 
 CHANCE = 2e-5
 SAID = {"member": "no", "issues": "tax > health"}

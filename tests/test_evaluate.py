@@ -28,8 +28,8 @@ from thurbo.table.columns.forms.form import (
     SURPRISING,
     calibration_of_labels,
     calibration_of_numbers,
+    label_rivals,
 )
-from thurbo.table.columns.forms.levels import label_rivals
 from thurbo.table.columns.forms.utilities import favourite
 
 HIDE = 0.3

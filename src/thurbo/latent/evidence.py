@@ -21,7 +21,7 @@ from thurbo._concurrency import cached_property
 from thurbo._typing import Array, Float, Int, Rows, RowsMask
 from thurbo.latent.constraints.base import Constraint, Gauge, JointRegion, Region, log_mass_by_state
 from thurbo.latent.constraints.box import BoxConstraint, BoxRegion, SomeBoxes
-from thurbo.latent.rbm import Params, Sites, gather
+from thurbo.latent.rbm import Params, Sites, factor_whitener, gather
 
 Unobserved = Literal["marginalize", "exclude"]
 
@@ -216,6 +216,25 @@ class ListSlots(NamedTuple):
     first_site: int
     start: np.ndarray  # [row + 1]
     first_slot: tuple[int, ...]  # [bucket]
+
+
+class Clamp(NamedTuple):
+    """What is constant while chains or mean-field run on a batch: all that depends only on parameters and evidence."""
+
+    params: Params  # gathered by slot
+    region: Region
+    observed: RowsMask
+    present: RowsMask | None
+    whitener: Float[Array, "row factor factor"] | None  # of the covariance of z; None without factors
+
+
+def clamp(params: Params, evidence: Evidence, region: Region | None = None) -> Clamp:
+    """Bring parameters and evidence together, once for many sweeps; `region` is that of the evidence, if known."""
+    seen = evidence.seen(params)
+    observed = evidence.observed
+    whitener = factor_whitener(seen, observed) if params.n_factors else None
+    region = evidence.region(seen.gauge) if region is None else region
+    return Clamp(seen, region, observed, evidence.present, whitener)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["buckets", "places", "shared", "lists"], meta_fields=[])

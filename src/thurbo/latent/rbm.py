@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo import _runtime  # noqa: F401  (_runtime keeps compiled programs)
 from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent.constraints.base import Gauge
 

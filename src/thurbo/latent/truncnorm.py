@@ -19,8 +19,6 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from thurbo import _runtime  # noqa: F401
-
 # Q = 1 - Φ, Mills' ratio M = Q/φ. Put y = 1/(1 + k x) and s = 2y - 1: x in [0, ∞) becomes s in (-1, 1].
 # Then log M(x) = log y - P(s), with P' so smooth that one short polynomial serves the whole half-line. The
 # tuples hold P' in powers of s, lowest first: Chebyshev expansions by mpmath, cut off; k = 0.3 makes them

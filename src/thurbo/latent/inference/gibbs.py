@@ -18,7 +18,8 @@ from jax.extend.random import threefry_2x32
 from thurbo._typing import Array, Chains, Factors, Float, Hidden, Int, PRNGKey, Rows, RowsMask
 from thurbo.latent import rbm
 from thurbo.latent.constraints.base import Region
-from thurbo.latent.evidence import Evidence
+from thurbo.latent.evidence import Clamp, Evidence
+from thurbo.latent.evidence import clamp as clamp  # part of every use of a chain
 from thurbo.latent.rbm import Params
 
 
@@ -28,25 +29,6 @@ class ChainState(NamedTuple):
     x: Rows
     h: Hidden
     z: Factors
-
-
-class Clamp(NamedTuple):
-    """What is constant while chains run on a batch of evidence: all that depends only on parameters and evidence."""
-
-    params: Params  # gathered by slot
-    region: Region
-    observed: RowsMask
-    present: RowsMask | None
-    whitener: Float[Array, "row factor factor"] | None  # of the covariance of z; None without factors
-
-
-def clamp(params: Params, evidence: Evidence, region: Region | None = None) -> Clamp:
-    """Bring parameters and evidence together, once for many sweeps; `region` is that of the evidence, if known."""
-    seen = evidence.seen(params)
-    observed = evidence.observed
-    whitener = rbm.factor_whitener(seen, observed) if params.n_factors else None
-    region = evidence.region(seen.gauge) if region is None else region
-    return Clamp(seen, region, observed, evidence.present, whitener)
 
 
 def sweep(key: PRNGKey, x: Rows, mean: Rows, region: Region) -> Rows:

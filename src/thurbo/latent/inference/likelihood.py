@@ -16,8 +16,7 @@ from jax.scipy.special import logsumexp
 
 from thurbo._typing import Array, Bool, Factors, Float, Hidden, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent import rbm
-from thurbo.latent.evidence import Evidence
-from thurbo.latent.inference.gibbs import Clamp, clamp
+from thurbo.latent.evidence import Clamp, Evidence, clamp
 from thurbo.latent.inference.meanfield import MeanField
 from thurbo.latent.rbm import LOG_2PI, Params
 

@@ -16,8 +16,7 @@ from thurbo._typing import Array, Factors, Float, Hidden, Rows
 from thurbo.latent import rbm
 from thurbo.latent.constraints.base import Region
 from thurbo.latent.constraints.order import Mass
-from thurbo.latent.evidence import Evidence
-from thurbo.latent.inference.gibbs import clamp
+from thurbo.latent.evidence import Evidence, clamp
 from thurbo.latent.rbm import Params
 
 PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # for models that are trained by prediction through them, and otherwise

@@ -6,14 +6,11 @@ This folder uses NumPy only: it imports neither JAX nor a dataframe library.
 
 from __future__ import annotations
 
-from typing import Any
-
-from thurbo.errors import SchemaError
 from thurbo.table.columns.banded import Banded
 from thurbo.table.columns.categorical import Categorical
-from thurbo.table.columns.cells import Block, Cells, Entries, LinearRow, suggestion
+from thurbo.table.columns.cells import Block, Cells, Entries, LinearRow
 from thurbo.table.columns.censored import Bounded, Censored
-from thurbo.table.columns.column import Column
+from thurbo.table.columns.column import Column, column_from_dict
 from thurbo.table.columns.continuous import Continuous, MeasuredColumn
 from thurbo.table.columns.ignore import Id, Ignore, Weight
 from thurbo.table.columns.inequality import Inequality
@@ -68,14 +65,3 @@ __all__ = [
     "prefers",
     "top_set",
 ]
-
-
-def column_from_dict(state: dict[str, Any]) -> Column:
-    """Rebuild a column of any type from the dictionary of its `to_dict`."""
-    kind = state.get("kind")
-    if kind is None:
-        raise SchemaError("the column has no kind", remedy=f"give it one of the kinds {', '.join(KINDS)}")
-    if kind not in KINDS:
-        remedy = f"{suggestion(kind, KINDS)}the kinds are {', '.join(KINDS)}"
-        raise SchemaError(f'there is no kind of column "{kind}"', remedy=remedy)
-    return KINDS[kind].from_dict(state)

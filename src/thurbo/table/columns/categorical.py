@@ -19,8 +19,7 @@ from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray, Refu
 from thurbo.table.columns.column import Column, Measure
 from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.utilities import ChoiceForm
-from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, fitted_labels, mentioned
-from thurbo.table.columns.ordinal import Ordinal, levels_inside
+from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, fitted_labels, levels_inside, mentioned
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, TopSet
 
 
@@ -158,25 +157,14 @@ class Categorical(UtilityColumn):
         known = np.asarray(~np.isnan(x).any(axis=1))
         return natural(self.labels, np.where(known, np.where(known[:, None], x, 0.0).argmax(axis=1), -1))
 
+    def by_cuts(self) -> Column:
+        if not self.ordered:
+            return self
+        kind: Any = self.registered["ordinal"]
+        words = {"names": self.names, "missing": self.missing, "unseen": self.unseen, "recode": self.recode}
+        return kind(self.categories, **words)
+
     def describe(self) -> str:
         kind = "ordered" if self.ordered else "unordered"
         what = listing(self.texts, " < " if self.ordered else " | ") if self.categories else f"one of {kind} categories"
         return what if self.sets == "top" else f"{what}; a set means one of them"
-
-
-def by_utilities(column: Column) -> Column:
-    """Ordered levels with one utility per level instead of one site between cuts; any other column unchanged."""
-    if not isinstance(column, Ordinal):
-        return column
-    return Categorical(column.levels, ordered=True, **_words(column))
-
-
-def by_cuts(column: Column) -> Column:
-    """Ordered levels as one site between learned cuts instead of one utility each; any other column unchanged."""
-    if not isinstance(column, Categorical) or not column.ordered:
-        return column
-    return Ordinal(column.categories, **_words(column))
-
-
-def _words(column: Ordinal | Categorical) -> dict[str, Any]:
-    return {"names": column.names, "missing": column.missing, "unseen": column.unseen, "recode": column.recode}

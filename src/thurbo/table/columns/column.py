@@ -109,6 +109,14 @@ class Column(ABC):
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """Turn latent values [row, site] into cells [row], given the cuts [site, cut] and scale [site]."""
 
+    def by_utilities(self) -> Column:
+        """Ordered levels with one utility per level instead of one site between cuts; any other column is itself."""
+        return self
+
+    def by_cuts(self) -> Column:
+        """Ordered levels as one site between learned cuts instead of one utility each; any other column is itself."""
+        return self
+
     @abstractmethod
     def describe(self) -> str:
         """One line of text: the meaning of a cell."""
@@ -446,3 +454,14 @@ def _keyed(pairs: tuple[tuple[Any, str], ...], labels: tuple[Any, ...]) -> tuple
 
 def _lists(value: Any) -> Any:
     return [_lists(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def column_from_dict(state: dict[str, Any]) -> Column:
+    """Rebuild a column of any type from the dictionary of its `to_dict`."""
+    kinds, kind = Column.registered, state.get("kind")
+    if kind is None:
+        raise SchemaError("the column has no kind", remedy=f"give it one of the kinds {', '.join(kinds)}")
+    if kind not in kinds:
+        remedy = f"{suggestion(kind, kinds)}the kinds are {', '.join(kinds)}"
+        raise SchemaError(f'there is no kind of column "{kind}"', remedy=remedy)
+    return kinds[kind].from_dict(state)

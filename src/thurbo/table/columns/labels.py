@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -36,7 +36,7 @@ from thurbo.table.columns.cells import (
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.levels import LevelForm
-from thurbo.table.columns.statements import OneOfStatement, OrderStatement, Statement, TopSet
+from thurbo.table.columns.statements import Interval, OneOfStatement, OrderStatement, Statement, TopSet
 
 MANY_LEVELS = 500  # with 1,000 a training step is several times slower, with several thousand about forty times
 
@@ -434,3 +434,22 @@ def fitted_labels(cells: Cells, found: Iterable[Any], column: UtilityColumn) -> 
         problem = f"the only {column.one} is {show(distinct[0])}" if distinct else f"there is no {column.one}"
         raise SchemaError(problem, column=cells.name, remedy=remedy)
     return in_order(distinct)
+
+
+def levels_inside(interval: Interval, levels: tuple[Any, ...], place: Callable[[Any], int]) -> list[int]:
+    """Positions of the levels between two ends, both included, lowest first; raises Refused if there is none."""
+    lower, upper = interval.lower, interval.upper
+    ends = [end for end in (lower, upper) if end is not None]
+    if all(isinstance(value, (int, float)) for value in (*levels, *ends)):
+        # Ends between levels are allowed: "at least 2.5" of 1, 2, 3 is 3.
+        inside = [
+            code
+            for code, level in enumerate(levels)
+            if (lower is None or level >= lower) and (upper is None or level <= upper)
+        ]
+    else:
+        low = 0 if lower is None else place(lower)
+        inside = list(range(low, len(levels) if upper is None else place(upper) + 1))
+    if not inside:
+        raise Refused(f"{show(interval)} contains none of {listing(levels, ' < ')}", "correct its ends")
+    return inside

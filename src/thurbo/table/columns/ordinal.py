@@ -6,7 +6,7 @@ Idea: a binary answer has one cut θ, x ≤ θ if false and x ≥ θ if true; an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -25,8 +25,8 @@ from thurbo.table.columns.cells import (
     show,
     suggestion,
 )
-from thurbo.table.columns.column import Role
-from thurbo.table.columns.labels import LevelColumn
+from thurbo.table.columns.column import Column, Role
+from thurbo.table.columns.labels import LevelColumn, levels_inside
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, split
 
 
@@ -146,27 +146,13 @@ class Ordinal(LevelColumn):
             f'{near}correct the cell, add it to Ordinal(levels=[...]), or use Ordinal(unseen="missing")',
         )
 
+    def by_utilities(self) -> Column:
+        kind: Any = self.registered["categorical"]
+        words = {"names": self.names, "missing": self.missing, "unseen": self.unseen, "recode": self.recode}
+        return kind(self.levels, ordered=True, **words)
+
     def describe(self) -> str:
         return listing(self.texts, " < ") if self.levels else "one of ordered levels"
-
-
-def levels_inside(interval: Interval, levels: tuple[Any, ...], place: Callable[[Any], int]) -> list[int]:
-    """Positions of the levels between two ends, both included, lowest first; raises Refused if there is none."""
-    lower, upper = interval.lower, interval.upper
-    ends = [end for end in (lower, upper) if end is not None]
-    if all(isinstance(value, (int, float)) for value in (*levels, *ends)):
-        # Ends between levels are allowed: "at least 2.5" of 1, 2, 3 is 3.
-        inside = [
-            code
-            for code, level in enumerate(levels)
-            if (lower is None or level >= lower) and (upper is None or level <= upper)
-        ]
-    else:
-        low = 0 if lower is None else place(lower)
-        inside = list(range(low, len(levels) if upper is None else place(upper) + 1))
-    if not inside:
-        raise Refused(f"{show(interval)} contains none of {listing(levels, ' < ')}", "correct its ends")
-    return inside
 
 
 def ordered_numbers(distinct: list[Any]) -> tuple[Any, ...]:

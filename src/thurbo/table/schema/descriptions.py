@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from thurbo.table.columns.column import Column
-from thurbo.table.schema.routing import Skip
+if TYPE_CHECKING:
+    from thurbo.table.columns.column import Column
+    from thurbo.table.schema.routing import Skip
 
 HEADER = ("column", "type", "meaning of a cell", "reason")
 _MOST_CHARACTERS = 72

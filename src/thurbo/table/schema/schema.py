@@ -17,10 +17,8 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError, in_toml
-from thurbo.table.columns import column_from_dict
-from thurbo.table.columns.categorical import by_cuts, by_utilities
 from thurbo.table.columns.cells import Block, BoolArray, FloatArray, listing, show, suggestion
-from thurbo.table.columns.column import Column, check_column
+from thurbo.table.columns.column import Column, check_column, column_from_dict
 from thurbo.table.columns.ignore import Id, Ignore
 from thurbo.table.columns.labels import warn_of_many_levels, warn_of_spellings
 from thurbo.table.columns.ordinal import Answered
@@ -265,6 +263,7 @@ class Schema(Sites):
         known = {*source.lists, *source.declared, source.owner}
         ordinary = tuple(name for name in source.names if name not in known)
         declared: Any = Ignore(missing=missing).missing
+
         found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups, dict(declared))
         warn_of_spellings(found.columns)
         lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
@@ -330,21 +329,21 @@ class Schema(Sites):
         """
         if by not in ("utilities", "cuts"):
             raise SchemaError(f"by={by!r} is not valid", remedy='use "utilities" or "cuts"')
-        change, levels = by_utilities if by == "utilities" else by_cuts, self.with_ordered_levels
+        levels = self.with_ordered_levels
         asked = levels if columns is None else [columns] if isinstance(columns, str) else list(columns)
         for name in asked:
             if name not in levels:
                 problem = f"{type(self[name]).__name__} has no ordered levels"
                 remedy = f"remove it from columns; columns with ordered levels: {listing(levels) or 'none'}"
                 raise SchemaError(problem, column=name, remedy=remedy)
-        changed = {name: change(column) if name in asked else column for name, column in self._columns.items()}
-        return self._with(changed)
+        changed = {name: self[name].by_utilities() if by == "utilities" else self[name].by_cuts() for name in asked}
+        return self._with({**self._columns, **changed})
 
     @property
     def with_ordered_levels(self) -> list[str]:
         """Names of the columns with ordered levels, which `read_ordinals` can model in two ways."""
-        both = by_utilities, by_cuts
-        return [name for name, column in self._columns.items() if any(way(column) is not column for way in both)]
+        two_ways = {name: (column.by_utilities(), column.by_cuts()) for name, column in self._columns.items()}
+        return [name for name, (one, other) in two_ways.items() if one is not other]
 
     def row_names(self, frame: Any) -> NDArray[Any]:
         """Row labels for messages: the cells of the Id column, or the index of the frame."""

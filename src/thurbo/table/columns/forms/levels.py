@@ -16,19 +16,21 @@ from thurbo.table.columns.forms import form
 from thurbo.table.columns.forms.form import (
     Answers,
     Ask,
-    ByRival,
     Certainty,
     Form,
     Profile,
     Start,
     Tested,
     Trial,
+    central_levels,
     check_statistic,
+    item_answers,
+    item_profile,
+    label_rivals,
+    label_values,
     line_weight,
     log_of,
-    median_level,
-    shares,
-    shares_by_item,
+    parts_of,
     tested_labels,
     word,
 )
@@ -255,92 +257,8 @@ class OptionForm(LevelForm):
         return {"cuts": cuts[:, :1]}
 
 
-def label_values(column: Column, chances: FloatArray, statistic: str) -> NDArray[Any]:
-    """Mode, median, or mean of a label; the mean of labels that are not numbers is their median."""
-    labels = column.answer_labels
-    numeric = all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in labels)
-    if statistic == "mean" and numeric:
-        return chances @ np.asarray(labels, np.float64)
-    codes = chances.argmax(axis=1) if statistic in {"auto", "mode"} else median_level(chances)
-    return column.answers_of(codes)
-
-
-def label_rivals(trial: Trial, code: IntArray, chance: FloatArray) -> ByRival:
-    """P(label) of the masked lines by the model and the baselines, [answer, label]; `code` is that of all lines."""
-    n_labels, entries = chance.shape[1], trial.block.entries
-    shown = np.where(trial.is_masked, np.asarray(-1, code.dtype), code)
-    if entries is None:
-        usual = np.tile(shares(shown, n_labels, trial.weight), (len(trial.masked), 1))
-    else:
-        by_item = shares_by_item(entries.site, shown, len(trial.block.sites), n_labels, trial.weight)
-        usual = by_item[entries.site[trial.masked]]
-    found = {"": chance, "_marginal": usual}
-    regressions = {"_logistic": trial.logistic(shown, n_labels), "_boosting": trial.boosting(shown, n_labels)}
-    return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
-
-
-def central_levels(chances: FloatArray, level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """First and last level [row] of the smallest central range with at least `level` of the probability.
-
-    Central: both tails have the same maximal probability, as large as possible.
-    """
-    below = np.cumsum(chances, axis=1) - chances  # P(lower than this level)
-    above = 1.0 - below - chances  # P(higher)
-    # The range changes only where the limit equals one of the tail probabilities; above a half it would be empty.
-    cuts = np.concatenate([np.zeros((len(chances), 1)), below, above], axis=1)
-    cuts = np.where(cuts < 0.5, cuts, 0.0).clip(min=0.0)
-    tolerance = 1e-9
-    outside_left = below[:, None, :] + chances[:, None, :] <= cuts[:, :, None] + tolerance
-    outside_right = above[:, None, :] + chances[:, None, :] <= cuts[:, :, None] + tolerance
-    inside = ~(outside_left | outside_right)
-    held = (inside * chances[:, None, :]).sum(axis=2)
-    best = np.where(held >= level - tolerance, cuts, -1.0).argmax(axis=1)
-    run = inside[np.arange(len(chances)), best]
-    return run.argmax(axis=1), run.shape[1] - 1 - run[:, ::-1].argmax(axis=1)
-
-
 def starting_cuts(code: IntArray, n_cuts: int, weight: FloatArray) -> FloatArray:
     """θ_l = Φ⁻¹(share of answers at or below level l), [site, cut]; each level has half an answer added."""
     counts = np.stack([weight @ (code == level) for level in range(n_cuts + 1)], axis=1) + 0.5
     share = np.cumsum(counts, axis=1)[:, :n_cuts] / counts.sum(axis=1, keepdims=True)
     return ndtri(share.clip(1e-6, 1 - 1e-6))
-
-
-def parts_of(column: Column, name: str, block: Block, said: FloatArray, labels: tuple[str, str]) -> tuple[Answers, ...]:
-    """One yes or no for each label of a column with one site per label; `said` is [row, label]."""
-    return tuple(
-        Answers(f"{name}: {word(text)}", column.kind, labels, said[:, place], column.describe(), f"{name}.{site}")
-        for place, (text, site) in enumerate(zip(column.texts, block.sites, strict=True))
-    )
-
-
-def item_answers(column: Column, name: str, block: Block, values: FloatArray, labels: tuple[str, ...]) -> Answers:
-    """A listed column for a report: each row's mean, and its most frequent items one by one."""
-    shown = form.most_frequent(block, form.N_SHOWN)
-    table = form.by_row(block, values, shown)
-    parts = tuple(
-        Answers(
-            f"{name}: {column.texts[site]}",
-            column.kind,
-            labels,
-            table[:, place],
-            column.describe(),
-            f"{name}.{block.sites[site]}",
-        )
-        for place, site in enumerate(shown)
-    )
-    means = form.row_means(block, values)
-    if labels:  # codes of levels as the numbers they stand for
-        means = np.interp(means, np.arange(len(labels)), column.level_numbers)
-    whole = Answers(name, column.kind, (), means, column.describe(), parts=parts, answered=block.answered)
-    return whole._replace(exclusive=False)
-
-
-def item_profile(column: Column, block: Block, values: FloatArray, numbers: FloatArray | None) -> Profile:
-    """A listed column for a segment: each row's mean, and the scores of its most frequent items, as numbers."""
-    shown = form.most_frequent(block, form.N_SHOWN)
-    table = np.concatenate([form.row_means(block, values)[:, None], form.by_row(block, values, shown)], axis=1)
-    names = ("mean score", *(column.texts[site] for site in shown))
-    if numbers is None:
-        return Profile(names, table, getattr(column, "to_user", None), several=True)
-    return Profile(names, table, lambda codes: np.interp(codes, np.arange(len(numbers)), numbers), several=True)

@@ -28,6 +28,10 @@ from thurbo.table.columns.forms.form import (
     Tested,
     Trial,
     check_statistic,
+    item_answers,
+    item_profile,
+    label_rivals,
+    label_values,
     line_weight,
     log_between,
     log_of,
@@ -36,7 +40,6 @@ from thurbo.table.columns.forms.form import (
     tested_labels,
     word,
 )
-from thurbo.table.columns.forms.levels import item_answers, item_profile, label_rivals, label_values
 from thurbo.table.columns.numbers import Precision
 
 Column = Any  # a measured column: it has to_user, limited, declared_range, as_columns and standard

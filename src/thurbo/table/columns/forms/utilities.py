@@ -25,14 +25,19 @@ from thurbo.table.columns.forms.form import (
     Start,
     Tested,
     Trial,
+    central_levels,
     check_statistic,
+    item_answers,
+    item_profile,
+    label_rivals,
+    label_values,
     line_weight,
     log_of,
+    parts_of,
     standing,
     tested_labels,
     word,
 )
-from thurbo.table.columns.forms.levels import item_answers, item_profile, label_rivals, label_values, parts_of
 
 if TYPE_CHECKING:
     from thurbo.table.columns.column import Column
@@ -68,8 +73,6 @@ class ChoiceForm(Form):
     def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
         if not column.has_order:
             return super().interval(column, ask, level)
-        from thurbo.table.columns.forms.levels import central_levels
-
         low, high = central_levels(self.probabilities(column, ask), level)
         return np.stack([column.answers_of(low), column.answers_of(high)], axis=1)
 
