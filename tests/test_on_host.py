@@ -40,7 +40,7 @@ def test_numpy_and_compiled_functions_agree(name):
 
 @pytest.mark.parametrize(("n_labels", "spread"), [(2, 1.0), (2, 20.0), (9, 2.0), (40, 1.0)])
 def test_one_of_the_labels_is_the_largest(n_labels, spread):
-    moments = _moments(20, n_labels, spread)
+    moments = _moments(16, n_labels, spread)  # as many as one portion has
     chance, mean = on_host.largest(*moments)
     np.testing.assert_allclose(chance.sum(axis=1), 1.0, atol=1e-8)
     assert mean is moments[0]

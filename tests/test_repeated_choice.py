@@ -12,11 +12,11 @@ import pytest
 from scipy.stats import chi2
 
 import thurbo as tb
+from tests.small import ask, log_evidence_exact
 from thurbo.latent import rbm
 from thurbo.latent.constraints import Context, Gauge, RepeatedChoice
 from thurbo.latent.constraints.repeated_choice import NOISE_SCALE, draw_orders
 from thurbo.latent.evidence import Evidence
-from thurbo.latent.inference.likelihood import log_evidence_exact
 from thurbo.latent.rbm import Params
 
 N = 4
@@ -55,12 +55,12 @@ def test_probabilities_are_those_of_choices_by_hand_and_sum_to_one() -> None:
     rng = np.random.default_rng(1)
     means, gauge = rng.normal(size=(3, N)), _gauge()
     order = RepeatedChoice.of(_tiers(ORDERS))
-    value = np.asarray(order.log_mass_of_states(jnp.asarray(means, jnp.float32), gauge))
+    value = np.asarray(ask(order, "log_mass_of_states", jnp.asarray(means, jnp.float32), gauge))
     np.testing.assert_allclose(np.exp(value).sum(axis=1), 1.0, rtol=1e-5)
     expected = [[_by_hand(row, mean, gauge) for row in ORDERS] for mean in means]
     np.testing.assert_allclose(value, expected, atol=2e-5)
     for state in range(3):
-        one = order.region(gauge).log_mass(jnp.asarray(means[state : state + 1], jnp.float32))
+        one = ask(order.region(gauge), "log_mass", jnp.asarray(means[state : state + 1], jnp.float32))
         np.testing.assert_allclose(one, value[state], atol=1e-5)
 
 
@@ -68,9 +68,9 @@ def test_without_context_it_is_plackett_luce() -> None:
     mean = np.array([0.3, -0.2, 1.0, 0.0])
     nothing = Gauge(jnp.full((N, 1), jnp.inf, jnp.float32), jnp.ones(N, jnp.float32))
     order = RepeatedChoice.of(_tiers(ORDERS))
-    value = order.log_mass_of_states(jnp.asarray(mean[None], jnp.float32), nothing)[0]
+    value = ask(order, "log_mass_of_states", jnp.asarray(mean[None], jnp.float32), nothing)[0]
     zero = Context(jnp.zeros((N, N), jnp.float32), jnp.zeros(N, jnp.float32))
-    same = order.log_mass_of_states(jnp.asarray(mean[None], jnp.float32), nothing._replace(context=zero))[0]
+    same = ask(order, "log_mass_of_states", jnp.asarray(mean[None], jnp.float32), nothing._replace(context=zero))[0]
     np.testing.assert_allclose(
         value, [_by_hand(row, mean, nothing._replace(context=zero)) for row in ORDERS], atol=1e-5
     )
@@ -81,7 +81,7 @@ def test_a_part_of_the_items_and_the_first_places_are_choices_among_those_named(
     """b > d of two items offered; and a > c, then the rest unordered."""
     gauge, mean = _gauge(), np.array([0.1, 0.5, -0.3, 0.2])
     tier = np.array([[[-1, 1, -1, 0]], [[2, 0, 1, 0]], [[-1, -1, -1, -1]]])
-    value = RepeatedChoice.of(tier).log_mass_of_states(jnp.asarray(mean[None], jnp.float32), gauge)[0]
+    value = ask(RepeatedChoice.of(tier), "log_mass_of_states", jnp.asarray(mean[None], jnp.float32), gauge)[0]
     two = np.exp(mean[[1, 3]] / NOISE_SCALE)
     assert float(value[0]) == pytest.approx(np.log(two[0] / two.sum()), abs=1e-5)
     both = [_by_hand(np.array([0, 2, *rest]), mean, gauge) for rest in ([1, 3], [3, 1])]
@@ -99,11 +99,12 @@ def test_gradients_are_finite_differences() -> None:
     start = _gauge(2, 0.5).context
     assert start is not None
 
+    @jax.jit
     def total(means: jax.Array, context: Context) -> jax.Array:
         gauge = Gauge(jnp.full((N, 1), jnp.inf), jnp.ones(N), context)
         return order.log_mass_of_states(means, gauge).sum()
 
-    slopes = jax.grad(total, argnums=(0, 1))(means, start)
+    slopes = jax.jit(jax.grad(total, argnums=(0, 1)))(means, start)
     rng = np.random.default_rng(0)
     for _ in range(5):
         way = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), (means, start))

@@ -36,7 +36,7 @@ LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 def two_segments() -> Iterator[None]:
     """Two segments, if the rows are different: the rows of fake models are of two kinds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("thurbo.predict.segments.segments.MOST_SEGMENTS", 2)
+        patch.setattr("thurbo.predict.segments.MOST_SEGMENTS", 2)
         yield
 
 

@@ -226,7 +226,7 @@ def test_the_same_seed_gives_the_same_segments(planted: Planted) -> None:
 
 
 def test_the_number_and_the_verdict_depend_on_the_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thurbo.predict.segments.segments.MOST_SEGMENTS", 4)
+    monkeypatch.setattr("thurbo.predict.segments.MOST_SEGMENTS", 4)
     model = known_model()
     frame = model.sample(120, random_state=0)
     found = [model.segments(frame, random_state=seed) for seed in (None, 1)]
