@@ -11,7 +11,10 @@ import gc
 import os
 import sys
 import warnings
-from typing import Annotated, Any, NoReturn
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
 
 import typer
 
@@ -24,6 +27,37 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+
+def command(function: Function) -> Function:
+    """Register a command. A parameter that is a group of options stands for all of them, in its place."""
+    parameters: list[Parameter] = []
+    groups: dict[str, Any] = {}
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in signature(function).parameters.items():
+        kind: Any = hints[name]
+        if isinstance(kind, type) and issubclass(kind, tuple):
+            groups[name], own = kind, get_type_hints(kind, include_extras=True)
+            each = [(field, kind._field_defaults[field], own[field]) for field in kind._fields]
+        else:
+            each = [(name, parameter.default, kind)]
+        parameters += [
+            Parameter(field, Parameter.KEYWORD_ONLY, default=default, annotation=hint) for field, default, hint in each
+        ]
+
+    @wraps(function)
+    def run(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field: given.pop(field) for field in kind._fields})
+        function(**given)
+
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    app.command()(run)
+    return function
 
 
 class CommandInterrupted(Exception):

@@ -12,13 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from thurbo.app.cli import options, tables
-from thurbo.app.cli.app import app, counted, say
+from thurbo.app.cli.app import command, counted, say
 from thurbo.app.cli.learn import _schema
-from thurbo.app.cli.tables import LongNames
 from thurbo.errors import ThurboError
 
 
-def _open(model: Path, data: Path, quiet: bool, names: tables.LongNames) -> tuple[Any, Any]:
+def _open(model: Path, data: Path, quiet: bool, names: options.LongNames) -> tuple[Any, Any]:
     """A model and a table; `names` are the columns of a long table."""
     from thurbo.table.io.frames import as_table
 
@@ -32,37 +31,34 @@ def _open(model: Path, data: Path, quiet: bool, names: tables.LongNames) -> tupl
     return fitted, frame
 
 
-@app.command()
+@command
 def transform(
     model: options.Model,
     data: options.Data,
     output: options.Output,
+    *,
     kind: Annotated[
         options.Hidden, typer.Option("--as", help="Write P(h = 1) of each hidden unit, or its log-odds.")
     ] = options.Hidden.PROBABILITY,
-    row: options.Row = None,
-    item: options.Item = None,
-    score: options.Score = None,
-    columns: options.Columns = None,
-    threads: options.Threads = None,
-    escape_formulas: options.EscapeFormulas = False,
-    quiet: options.Quiet = False,
+    names: options.LongNames,
+    run: options.Written,
 ) -> None:
     """Write the hidden units of each row, then the factors if the model has any."""
     tables.check_output(output)
-    fitted, frame = _open(model, data, quiet, tables.LongNames(row, item, score, columns))
+    fitted, frame = _open(model, data, run.quiet, names)
     from thurbo.app.cli import results
 
     found = fitted.transform(frame, output=kind.value)
     units = dict(zip(map(str, fitted.get_feature_names_out()), found.T, strict=True))
-    tables.write(results.about(fitted.schema_, frame, units), output, escape=escape_formulas)
+    tables.write(results.about(fitted.schema_, frame, units), output, escape=run.escape_formulas)
 
 
-@app.command()
+@command
 def rank(
     model: options.Model,
     data: options.Data,
     output: options.Output,
+    *,
     top: Annotated[int, typer.Option(min=1, help="Number of items per row.")] = 10,
     items: Annotated[
         Path | None,
@@ -80,19 +76,14 @@ def rank(
     ranking: Annotated[
         str | None, typer.Option("--column", help="Name of the ranking, if the model has several.", show_default=False)
     ] = None,
-    row: options.Row = None,
-    item: options.Item = None,
-    score: options.Score = None,
-    columns: options.Columns = None,
-    threads: options.Threads = None,
-    escape_formulas: options.EscapeFormulas = False,
-    quiet: options.Quiet = False,
+    names: options.LongNames,
+    run: options.Written,
 ) -> None:
     """Write the best items of each row, best first: row, item, utility and place."""
     tables.check_output(output)
     if items is not None and item_list is not None:
         raise ThurboError("--items and --item-list cannot be combined; give one of them")
-    fitted, frame = _open(model, data, quiet, tables.LongNames(row, item, score, columns))
+    fitted, frame = _open(model, data, run.quiet, names)
     from thurbo.app.cli import results
 
     chosen = None
@@ -102,14 +93,15 @@ def rank(
     if item_list is not None:
         chosen = results.items_named(fitted.schema_, item_list)
     best = fitted.rank(frame, top=top, items=chosen, exclude_seen=not include_seen, column=ranking)
-    tables.write(results.as_frame(best), output, escape=escape_formulas)
+    tables.write(results.as_frame(best), output, escape=run.escape_formulas)
 
 
-@app.command()
+@command
 def impute(
     model: options.Model,
     data: options.Data,
     output: options.Output,
+    *,
     draws: Annotated[
         int,
         typer.Option(min=0, help="Number of multiple imputations, stacked below the data (.imp, .id); 0: one table."),
@@ -131,14 +123,9 @@ def impute(
         ),
     ] = False,
     item_list: options.ItemList = None,
-    row: options.Row = None,
-    item: options.Item = None,
-    score: options.Score = None,
-    columns: options.Columns = None,
+    names: options.LongNames,
     seed: options.Seed = 0,
-    threads: options.Threads = None,
-    escape_formulas: options.EscapeFormulas = False,
-    quiet: options.Quiet = False,
+    run: options.Written,
 ) -> None:
     """Write the table with its empty cells imputed; all other cells stay as they are in the file, byte for byte.
 
@@ -150,7 +137,7 @@ def impute(
     new lines, and the columns of the second table repeat on each line.
     """
     tables.check_output(output)
-    fitted, frame = _open(model, data, quiet, tables.LongNames(row, item, score, columns))
+    fitted, frame = _open(model, data, run.quiet, names)
     items = tables.items_named(fitted.schema_, item_list)
     from thurbo.app.cli import results
     from thurbo.table.io.frames import as_table
@@ -162,77 +149,69 @@ def impute(
     if as_table(frame).lists:
         found = results.imputed_draws(fitted, frame, items, draws, seed, kinds) if draws else None
         found = results.imputed(fitted, frame, items, kinds) if found is None else found
-        tables.write(found, output, results.ordinary(fitted.schema_), escape=escape_formulas)
+        tables.write(found, output, results.ordinary(fitted.schema_), escape=run.escape_formulas)
     elif draws:
         import thurbo
 
         completed = fitted.impute_draws(frame, draws, random_state=seed, items=items, fill=kinds)
-        tables.write(thurbo.stack(completed, frame), output, fitted.schema_, like=data, escape=escape_formulas)
+        tables.write(thurbo.stack(completed, frame), output, fitted.schema_, like=data, escape=run.escape_formulas)
     else:
         tables.write(
             fitted.impute(frame, items=items, fill=kinds, flag=flag),
             output,
             fitted.schema_,
             like=data,
-            escape=escape_formulas,
+            escape=run.escape_formulas,
         )
 
 
-@app.command()
+@command
 def score(
     model: options.Model,
     data: options.Data,
     output: options.Output,
-    row: options.Row = None,
-    item: options.Item = None,
-    score: options.Score = None,
-    columns: options.Columns = None,
-    threads: options.Threads = None,
-    escape_formulas: options.EscapeFormulas = False,
-    quiet: options.Quiet = False,
+    *,
+    names: options.LongNames,
+    run: options.Written,
 ) -> None:
     """Write the log-likelihood of each row (nats, in the units of the data); low values are unusual rows."""
     tables.check_output(output)
-    fitted, frame = _open(model, data, quiet, tables.LongNames(row, item, score, columns))
+    fitted, frame = _open(model, data, run.quiet, names)
     from thurbo.app.cli import results
 
     value, error = fitted.score_samples(frame, return_se=True)
     found = {"log_probability": value, **({"standard_error": error} if error.any() else {})}
-    tables.write(results.about(fitted.schema_, frame, found), output, escape=escape_formulas)
+    tables.write(results.about(fitted.schema_, frame, found), output, escape=run.escape_formulas)
     weight = fitted.schema_.weights(frame, missing_columns="ignore")
     what = f"log-likelihood of {counted(len(value), 'row')}"
     known = f"mean standard error {error.mean():.4f}" if error.any() else "exact"
     typer.echo(f"{results.mean_in_words(value, weight, what)} nats ({known})")
 
 
-@app.command()
+@command
 def predict(
     model: options.Model,
     data: options.Data,
     output: options.Output,
+    *,
     column: Annotated[str, typer.Option(help="The column to predict, from all other cells of the row.")],
     given: options.Given = None,
     level: Annotated[float, typer.Option(min=0.0, max=1.0, help="Probability of the interval of a number.")] = 0.9,
     item_list: options.ItemList = None,
-    row: options.Row = None,
-    item: options.Item = None,
-    score: options.Score = None,
-    columns: options.Columns = None,
-    threads: options.Threads = None,
-    escape_formulas: options.EscapeFormulas = False,
-    quiet: options.Quiet = False,
+    names: options.LongNames,
+    run: options.Written,
 ) -> None:
     """Write the most probable answer to one question and all probabilities; for a number, an interval.
 
     For lists of items, the predicted score (of orders, the place) of each item that a row lists, or of --item-list.
     """
     tables.check_output(output)
-    fitted, frame = _open(model, data, quiet, tables.LongNames(row, item, score, columns))
+    fitted, frame = _open(model, data, run.quiet, names)
     from thurbo.app.cli import results
 
     asked, items = fitted.schema_[column], tables.items_named(fitted.schema_, item_list, column)
     if asked.kind == "ratings":
-        tables.write(results.predicted(fitted, frame, column, given, items), output, escape=escape_formulas)
+        tables.write(results.predicted(fitted, frame, column, given, items), output, escape=run.escape_formulas)
         return
     if asked.is_listed:  # a ranking of many items
         found = results.cells(fitted, frame, column, given, items)
@@ -242,12 +221,13 @@ def predict(
         found = results.interval(fitted, frame, column, given, level)
     else:
         raise ThurboError(f'column "{column}": type {type(asked).__name__} cannot be predicted; name another column')
-    tables.write(results.about(fitted.schema_, frame, found), output, escape=escape_formulas)
+    tables.write(results.about(fitted.schema_, frame, found), output, escape=run.escape_formulas)
 
 
-@app.command()
+@command
 def evaluate(
     model: options.ModelOrData,
+    *,
     data: options.DataOfModel = None,
     schema: options.SchemaFile = None,
     missing: options.Missing = None,
@@ -267,14 +247,9 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the results as a table.", show_default=False)
     ] = None,
-    row: options.Row = None,
-    item: options.Item = None,
-    score: options.Score = None,
-    columns: options.Columns = None,
+    names: options.LongNames,
     seed: options.Seed = 0,
-    threads: options.Threads = None,
-    escape_formulas: options.EscapeFormulas = False,
-    quiet: options.Quiet = False,
+    run: options.Written,
 ) -> None:
     """Hide some answers, predict each from the rest of its row, and compare with baselines.
 
@@ -284,16 +259,15 @@ def evaluate(
     """
     if output is not None:
         tables.check_output(output)
-    names = tables.LongNames(row, item, score, columns)
     if data is None:
         frame, types = read(model, schema, missing, names)
         chosen = {"folds": folds, "hide": hide, "repeats": repeats, "logistic": regressions, "boosting": boosting}
-        found = evaluate_by_refitting(frame, types, seed, quiet, chosen)
+        found = evaluate_by_refitting(frame, types, seed, run.quiet, chosen)
     else:
         if schema is not None or missing is not None or folds is not None or repeats != 1:
             problem = "--schema, --missing, --folds and --repeats are for a fit anew"
             raise ThurboError(f"{problem}; leave them out, or give DATA without MODEL")
-        fitted, frame = _open(model, data, quiet, names)
+        fitted, frame = _open(model, data, run.quiet, names)
         found = fitted.evaluate(
             frame,
             hide=0.1 if hide is None else hide,
@@ -302,16 +276,17 @@ def evaluate(
             boosting=bool(boosting),
         )
     if output is not None:
-        tables.write(found.frame, output, escape=escape_formulas)
+        tables.write(found.frame, output, escape=run.escape_formulas)
     typer.echo(str(found))
     if data is not None:
         typer.echo(f"method of predictions: {fitted.method_}")
 
 
-@app.command()
+@command
 def segments(
     model: options.Model,
     data: options.Data,
+    *,
     number: Annotated[
         int | None,
         typer.Option("--number", "-n", min=1, help="Number of segments; by default it is chosen.", show_default=False),
@@ -320,31 +295,28 @@ def segments(
         Path | None,
         typer.Option("--output", "-o", help="Also write the segment of each row.", show_default=False),
     ] = None,
-    row: options.Row = None,
-    item: options.Item = None,
-    score: options.Score = None,
-    columns: options.Columns = None,
+    names: options.LongNames,
     seed: options.Seed = 0,
-    threads: options.Threads = None,
-    escape_formulas: options.EscapeFormulas = False,
-    quiet: options.Quiet = False,
+    run: options.Written,
 ) -> None:
     """Divide the rows into segments, say whether these stand apart, and show the typical answers of each."""
     if output is not None:
         tables.check_output(output)
-    fitted, frame = _open(model, data, quiet, tables.LongNames(row, item, score, columns))
+    fitted, frame = _open(model, data, run.quiet, names)
     from thurbo.app.cli import results
 
     found = fitted.segments(frame, n="auto" if number is None else number, random_state=seed)
     if output is not None:
-        tables.write(results.about(fitted.schema_, frame, {"segment": found.labels}), output, escape=escape_formulas)
+        own = results.about(fitted.schema_, frame, {"segment": found.labels})
+        tables.write(own, output, escape=run.escape_formulas)
     typer.echo(str(found))
 
 
-@app.command()
+@command
 def sample(
     model: options.Model,
     output: options.Output,
+    *,
     n: Annotated[int, typer.Option("-n", "--rows", min=1, help="Number of rows.")] = 1000,
     given: options.Given = None,
     item_list: options.ItemList = None,
@@ -356,9 +328,7 @@ def sample(
         ),
     ] = options.Sampling.AUTO,
     seed: options.Seed = 0,
-    threads: options.Threads = None,
-    escape_formulas: options.EscapeFormulas = False,
-    quiet: options.Quiet = False,
+    run: options.Written,
 ) -> None:
     """Write new rows drawn from the model, in the labels and units of the data.
 
@@ -374,12 +344,12 @@ def sample(
     items = tables.items_named(fitted.schema_, item_list)
     drawn = fitted.sample(n, given=given, method=method.value, random_state=seed, items=items)
     found = results.sampled(fitted.schema_, drawn, items)
-    tables.write(found, output, results.ordinary(fitted.schema_), escape=escape_formulas)
-    if not quiet:
+    tables.write(found, output, results.ordinary(fitted.schema_), escape=run.escape_formulas)
+    if not run.quiet:
         say(f"{counted(n, 'row')} written to {output}")
 
 
-def read(data: Path, schema: Path | None, missing: str | None, names: LongNames) -> tuple[Any, Any]:
+def read(data: Path, schema: Path | None, missing: str | None, names: options.LongNames) -> tuple[Any, Any]:
     """The table and its schema; a model file in its place is an error."""
     if data.suffix.lower() == ".thurbo":
         raise ThurboError(f'"{data}" is a model; give a table too: thurbo evaluate {data} DATA')

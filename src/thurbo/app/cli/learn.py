@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from thurbo.app.cli import options, tables
-from thurbo.app.cli.app import CommandInterrupted, app, counted, say
+from thurbo.app.cli.app import CommandInterrupted, command, counted, say
 from thurbo.errors import ThurboError
 
 
-@app.command()
+@command
 def check(
     data: options.Data,
+    *,
     schema: options.SchemaFile = None,
     output: Annotated[
         Path | None,
@@ -25,10 +26,7 @@ def check(
     details: Annotated[
         bool, typer.Option("--details", help="Also show every column with its type and the reason, and every problem.")
     ] = False,
-    row: options.Row = None,
-    item: options.Item = None,
-    score: options.Score = None,
-    columns: options.Columns = None,
+    names: options.LongNames,
 ) -> None:
     """Show how a file is read: what is modelled, what to check and why, what is left out, and all problems."""
     from thurbo.app.cli import results
@@ -37,12 +35,12 @@ def check(
 
     if output is not None:
         tables.check_output_as(output, ".toml")
-    frame, found = _schema(data, schema, tables.LongNames(row, item, score, columns), missing)
+    frame, found = _schema(data, schema, names, missing)
     if not as_table(frame).n_rows:
         raise ThurboError(f'"{data}" has no rows; give at least one row')
     errors = problems(found, frame)
     results.show_summary(found, frame, data, errors)
-    if schema is None and row is None and (advice := tables.hint(frame)):
+    if schema is None and names.row is None and (advice := tables.hint(frame)):
         typer.echo(advice)
     if details:
         results.show_details(found, frame, errors, is_inferred=schema is None)
@@ -53,7 +51,7 @@ def check(
         raise ThurboError(f"{results.count_problems(errors)} in {data}; correct the cells or the schema")
 
 
-def _schema(data: Path, path: Path | None, names: tables.LongNames, missing: str | None = None) -> tuple[Any, Any]:
+def _schema(data: Path, path: Path | None, names: options.LongNames, missing: str | None = None) -> tuple[Any, Any]:
     """A table with its schema, from the schema file if there is one."""
     from thurbo.table.schema.schema import Schema
 
@@ -75,16 +73,14 @@ def _codes(text: str | None) -> dict[str, str]:
     return found
 
 
-@app.command()
+@command
 def fit(
     data: options.Data,
     output: options.ModelOutput,
+    *,
     schema: options.SchemaFile = None,
     missing: options.Missing = None,
-    row: options.Row = None,
-    item: options.Item = None,
-    score: options.Score = None,
-    columns: options.Columns = None,
+    names: options.LongNames,
     hidden: options.NHidden = None,
     factors: options.NFactors = None,
     epochs: options.Epochs = None,
@@ -97,8 +93,7 @@ def fit(
     checkpoint: options.Checkpoint = None,
     resume: options.Resume = False,
     seed: options.Seed = 0,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
+    run: options.Work,
 ) -> None:
     """Fit a model to a table and save it."""
     began = time.perf_counter()
@@ -106,8 +101,8 @@ def fit(
     state = checkpoint or (_beside(output) if resume else None)
     if state is not None and state.absolute() == output.absolute():
         raise ThurboError("--checkpoint and --output name the same file; give --checkpoint another name")
-    frame, found = _schema(data, schema, tables.LongNames(row, item, score, columns), missing)
-    if not quiet and schema is None and row is None and (advice := tables.hint(frame)):
+    frame, found = _schema(data, schema, names, missing)
+    if not run.quiet and schema is None and names.row is None and (advice := tables.hint(frame)):
         say(advice)
     from thurbo.tbm import TBM
 
@@ -122,7 +117,7 @@ def fit(
         max_time=max_time,
         checkpoint=state,
         random_state=seed,
-        verbose=not quiet,
+        verbose=not run.quiet,
     )
     before = time.perf_counter() - began  # reading the file
     model.fit(frame)

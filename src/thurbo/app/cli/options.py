@@ -1,11 +1,14 @@
-"""Arguments and options that several commands share, each with one name and one help text."""
+"""Arguments and options that several commands share, each with one name and one help text.
+
+Options that go together are a group: a command names the group, and `app.command` gives it all of them.
+"""
 
 from __future__ import annotations
 
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -164,6 +167,31 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, callback=_limit_threads, help="Maximum number of threads.", show_default=False),
 ]
+
+
+class LongNames(NamedTuple):
+    """Column names of a long table, and the file of the other columns."""
+
+    row: Row = None
+    item: Item = None
+    score: Score = None
+    columns: Columns = None
+
+
+class Work(NamedTuple):
+    """How a command runs."""
+
+    threads: Threads = None  # read by the callback
+    quiet: Quiet = False
+
+
+class Written(NamedTuple):
+    """How a command runs that writes a table."""
+
+    threads: Threads = None
+    escape_formulas: EscapeFormulas = False
+    quiet: Quiet = False
+
 
 # Of `thurbo fit`.
 ModelOutput = Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from thurbo.app.cli.options import LongNames
 from thurbo.errors import ThurboError
 
 
@@ -88,15 +89,6 @@ def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str, Any]
         if texts:
             declared[name] = read_write.described(schema[name].declared_missing, texts)
     return frame, declared
-
-
-class LongNames(NamedTuple):
-    """Options about a long table: names of its columns, and a file with other questions."""
-
-    row: str | None = None
-    item: str | None = None
-    score: str | None = None
-    columns: Path | None = None
 
 
 def read_long(
