@@ -39,7 +39,7 @@ def command(function: Function) -> Function:
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in signature(function).parameters.items():
         kind: Any = hints[name]
-        if isinstance(kind, type) and issubclass(kind, tuple):
+        if hasattr(kind, "_fields"):
             groups[name], own = kind, get_type_hints(kind, include_extras=True)
             each = [(field, kind._field_defaults[field], own[field]) for field in kind._fields]
         else:
