@@ -384,6 +384,16 @@ class Block:
         return len(self.code) if self.entries is None else self.entries.n_rows
 
     @property
+    def label(self) -> IntArray:
+        """The only label that each line allows, [line]: its level, or the one above all others; −1 if there is none."""
+        if self.family != "utility":
+            code = self.code[:, 0]
+            return np.where(self.code_high[:, 0] == code, code, np.asarray(-1, code.dtype))
+        top = self.tier == self.tier.max(axis=1, keepdims=True)
+        known = (self.tier >= 0).all(axis=1) & (top.sum(axis=1) == 1) & ~self.one_of
+        return np.where(known, top.argmax(axis=1), -1).astype(np.int32)
+
+    @property
     def has_tiers(self) -> bool:
         """Whether a cell can hold an order: columns of levels and numbers cannot."""
         return self.tier.strides != (0, 0)

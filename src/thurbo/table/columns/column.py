@@ -109,6 +109,10 @@ class Column(ABC):
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """Turn latent values [row, site] into cells [row], given the cuts [site, cut] and scale [site]."""
 
+    def codes(self, block: Block) -> IntArray:
+        """The only label that each line allows: [line], −1 if there are several or none."""
+        return block.label
+
     def by_utilities(self) -> Column:
         """Ordered levels with one utility per level instead of one site between cuts; any other column is itself."""
         return self

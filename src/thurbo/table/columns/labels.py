@@ -134,10 +134,6 @@ class LevelColumn(LabelledColumn):
         high[low < 0] = -1
         return low[which], high[which]
 
-    def codes(self, block: Block) -> IntArray:
-        """The only level that each cell allows: [row], −1 if there are several or none."""
-        return LevelForm().codes(self, block)
-
     def encode(self, cells: Cells) -> Block:
         """Cells as levels, Eq. (7)."""
         low, high = (code[:, None] for code in self.to_ranges(cells))

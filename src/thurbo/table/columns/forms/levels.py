@@ -44,11 +44,6 @@ WIDER = 1.2  # approximate latent standard deviation of a list's items, in units
 class LevelForm(Form):
     """One of a few labels."""
 
-    def codes(self, column: Column, block: Block) -> IntArray:
-        """The only level that each line allows: [line], −1 if there are several or none."""
-        code = block.code[:, 0]
-        return np.where(block.code_high[:, 0] == code, code, np.asarray(-1, code.dtype))
-
     def probabilities(self, column: Column, ask: Ask) -> FloatArray:
         return ask.levels(len(column.answer_labels))
 
@@ -96,10 +91,10 @@ class LevelForm(Form):
         return column.answers_of((x[:, None] > own).sum(axis=1))
 
     def scorable(self, column: Column, block: Block) -> BoolArray:
-        return self.codes(column, block) >= 0
+        return block.label >= 0
 
     def test(self, column: Column, trial: Trial) -> list[Tested]:
-        code = self.codes(column, trial.block)
+        code = trial.block.label
         rivals = label_rivals(trial, code, self.probabilities(column, trial.ask))
         rows = trial.masked
         found = tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows], trial.row)
@@ -110,7 +105,7 @@ class LevelForm(Form):
 
     def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         if block.entries is not None:
-            code = self.codes(column, block)
+            code = block.label
             return form.features(block, np.where(code >= 0, code, np.nan).astype(float), shown)
         levels = np.arange(len(column.answer_labels))
         low, high = block.code[:, :1], block.code_high[:, :1]
@@ -118,7 +113,7 @@ class LevelForm(Form):
         return values, (low[:, 0] >= 0) & shown
 
     def answers(self, column: Column, name: str, block: Block) -> Answers:
-        code = self.codes(column, block)
+        code = block.label
         values = np.where(code >= 0, code, np.nan).astype(float)
         labels = tuple(map(word, column.answer_texts))
         if block.entries is None:
@@ -128,7 +123,7 @@ class LevelForm(Form):
         return item_answers(column, name, block, values, labels)
 
     def profile(self, column: Column, block: Block) -> Profile:
-        code = self.codes(column, block)
+        code = block.label
         if block.entries is not None:
             return item_profile(column, block, np.where(code >= 0, code, np.nan).astype(float), column.level_numbers)
         values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(column.answer_labels)), np.nan)

@@ -78,7 +78,7 @@ class ChoiceForm(Form):
 
     def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log P(the label), of one of several their sum; of other orders the log-probability of the order."""
-        chance, which = ask.largest()[0], favourite(block)
+        chance, which = ask.largest()[0], block.label
         own = np.where(block.one_of[:, None], block.tier == 1, which[:, None] == np.arange(chance.shape[1]))
         found = log_of((chance * own).sum(axis=1))
         other = ~block.one_of & (which < 0)
@@ -108,7 +108,7 @@ class ChoiceForm(Form):
         return column.decode_columns(name, chosen, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
 
     def scorable(self, column: Column, block: Block) -> BoolArray:
-        return favourite(block) >= 0
+        return block.label >= 0
 
     def test(self, column: Column, trial: Trial) -> list[Tested]:
         return _test_favourite(column, trial, trial.name, "label", trial.ask.largest()[0])
@@ -139,7 +139,7 @@ class ChoiceForm(Form):
         return Start(np.zeros((len(block.sites), 0)), starting_utilities(block.tier, weight))
 
     def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
-        which = favourite(block)
+        which = block.label
         counts = np.bincount(which[which >= 0], weight[which >= 0], len(block.sites)) + 0.5
         return counts[None, :] / counts.sum()
 
@@ -287,9 +287,7 @@ class OrderForm(ChoiceForm):
 
 def favourite(block: Block) -> IntArray:
     """The label above all others, [row]; −1 if there is no single one, or if not all were compared."""
-    top = block.tier == block.tier.max(axis=1, keepdims=True)
-    known = (block.tier >= 0).all(axis=1) & (top.sum(axis=1) == 1) & ~block.one_of
-    return np.where(known, top.argmax(axis=1), -1).astype(np.int32)
+    return block.label
 
 
 def _agrees(x: FloatArray, tier: IntArray) -> BoolArray:
@@ -335,7 +333,7 @@ def starting_utilities(tier: IntArray, weight: FloatArray) -> FloatArray:
 
 
 def _test_favourite(column: Column, trial: Trial, about: str, answer: str, chance: FloatArray) -> list[Tested]:
-    code, rows = favourite(trial.block), trial.masked
+    code, rows = trial.block.label, trial.masked
     kept = code[rows] >= 0
     if not kept.any():
         return []
