@@ -158,13 +158,8 @@ def _colouring(
     not_asked: np.ndarray[Any, Any],
 ) -> dict[str, Any]:
     """Shares of the answers in each area with at least five answers; None elsewhere."""
-    values, labels = column.values, list(column.labels)
-    if not labels:
-        seen = values[column.observed]
-        edges = np.unique(np.quantile(seen, [0.2, 0.4, 0.6, 0.8])) if len(seen) else np.zeros(0)
-        labels = _fifths(edges.tolist())
-        values = np.where(column.observed, np.searchsorted(edges, values, side="right"), np.nan)
-    own = values[rows]
+    codes, labels = answer_groups(column)
+    own = codes[rows]
     known = ~np.isnan(own)
     counts = np.zeros((n_areas, len(labels)), int)
     np.add.at(counts, (area[known], own[known].astype(int)), 1)
@@ -179,6 +174,16 @@ def _colouring(
         "n_not_asked": int(not_asked[rows][~known].sum()),
         "shares": shares,
     }
+
+
+def answer_groups(column: Answers) -> tuple[FloatArray, list[str]]:
+    """The group of each row's answer, NaN if it is missing, and the names of groups: labels, or fifths of a number."""
+    if column.labels:
+        return column.values, list(column.labels)
+    seen = column.values[column.observed]
+    edges = np.unique(np.quantile(seen, [0.2, 0.4, 0.6, 0.8])) if len(seen) else np.zeros(0)
+    codes = np.where(column.observed, np.searchsorted(edges, column.values, side="right"), np.nan)
+    return codes, _fifths(edges.tolist())
 
 
 def _fifths(edges: Sequence[float]) -> list[str]:

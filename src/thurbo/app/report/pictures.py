@@ -1,4 +1,7 @@
-"""Pictures of the report as SVG: shapes as path data, so that they follow the colours of the page and stay small."""
+"""Pictures of the report: what page and notebook draw alike (colours, places, curves), and shapes as SVG.
+
+Shapes are path data, so that they follow the colours of the page and stay small; `plot` draws with matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -87,9 +90,8 @@ def map_picture(layout: Mapping[str, Any], segments: Mapping[str, Any]) -> dict[
         number = profile["segment"]
         own = [p for p, segment in zip(points, layout["segment"], strict=True) if segment == number]
         if own:
-            x, y = np.median(np.asarray(own), axis=0)
-            nearest = min(own, key=lambda p: (p[0] - x) ** 2 + (p[1] - y) ** 2)  # a place where the segment is
-            layers.append({"segment": number, "path": dots(own), "x": nearest[0], "y": nearest[1], **colours[number]})
+            x, y = label_place(own)
+            layers.append({"segment": number, "path": dots(own), "x": x, "y": y, **colours[number]})
     return {
         "width": MAP_WIDTH,
         "height": height,
@@ -98,6 +100,12 @@ def map_picture(layout: Mapping[str, Any], segments: Mapping[str, Any]) -> dict[
         "layers": _apart(layers),
         "panels": _panels(layout),
     }
+
+
+def label_place(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The point that is nearest to the middle of a segment, so that its label stands where the segment is."""
+    x, y = np.median(np.asarray(points), axis=0)
+    return min(points, key=lambda p: (p[0] - x) ** 2 + (p[1] - y) ** 2)
 
 
 def _apart(layers: list[dict[str, Any]], least: int = 44) -> list[dict[str, Any]]:
@@ -172,15 +180,14 @@ def heat_map(dependence: Mapping[str, Any] | None, most: int = MOST_IN_HEAT_MAP)
 
 def calibration_picture(bins: Sequence[Mapping[str, float]], side: int = 300) -> list[dict[str, Any]]:
     """Points of the calibration picture: predicted against observed, with an area in proportion to the answers."""
-    most = max((each["n"] for each in bins), default=1)
     return [
         {
             "x": round(side * each["predicted"], 1),
             "y": round(side * (1 - each["observed"]), 1),
-            "r": round(3 + 9 * (each["n"] / most) ** 0.5, 1),
+            "r": round(3 + 9 * size**0.5, 1),
             **each,
         }
-        for each in bins
+        for each, size in zip(bins, relative_sizes(bins), strict=True)
     ]
 
 
@@ -205,12 +212,26 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
+def training_course(history: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+    """(epoch, value) of the objective, and of held-out rows, where they are known."""
+    known = lambda value: value is not None and np.isfinite(value)  # noqa: E731
+    objective, held_out = (
+        [(each["epoch"], each[key]) for each in history if known(each.get(key))] for key in ("objective", "held_out")
+    )
+    return objective, held_out
+
+
+def relative_sizes(bins: Sequence[Mapping[str, float]]) -> list[float]:
+    """Answers of each bin of a calibration picture, relative to the largest: its area."""
+    most = max((each["n"] for each in bins), default=1)
+    return [each["n"] / most for each in bins]
+
+
 def curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 160) -> dict[str, Any] | None:
     """Training curves as polylines in a box of this size, on one scale; None without at least two values."""
-    known = [(entry["epoch"], entry["objective"]) for entry in history if entry["objective"] is not None]
+    known, held_out = training_course(history)
     if len(known) < 2:
         return None
-    held_out = [(entry["epoch"], entry["held_out"]) for entry in history if entry["held_out"] is not None]
     first, last = known[0][0], known[-1][0]
     values = [value for _, value in (*known, *held_out)]
     low, high = min(values), max(values)

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import expit
 
 from thurbo.app.report.cards import describe_units, find_segments, placed, segment_records
-from thurbo.app.report.maps import named, row_map
-from thurbo.app.report.pictures import palette, segment_colours
+from thurbo.app.report.maps import answer_groups, named, row_map
+from thurbo.app.report.pictures import label_place, palette, relative_sizes, segment_colours, training_course
 from thurbo.app.report.wording import (
     NOTHING,
     brief_of,
@@ -95,18 +95,13 @@ def map(
         for p in profiles:
             own = np.flatnonzero(code == p["segment"] - 1)
             if len(own):
-                place = np.median(np.column_stack([x, y])[own], axis=0)
+                place = label_place([(x[k], y[k]) for k in own])
                 box = {"boxstyle": "circle", "facecolor": "white", "edgecolor": colours[p["segment"]]["light"]}
                 ax.annotate(str(p["segment"]), place, ha="center", va="center", fontweight="bold", bbox=box, zorder=4)
         title = "Map of the rows"
     else:
-        values, labels = chosen.values[rows], list(chosen.labels)
-        if not labels:
-            edges = np.unique(np.nanquantile(chosen.values, [0.2, 0.4, 0.6, 0.8]))
-            code = np.where(np.isnan(values), np.nan, np.searchsorted(edges, values, side="right"))
-            labels = [f"fifth {k + 1}" for k in range(len(edges) + 1)]
-        else:
-            code = values
+        codes, labels = answer_groups(chosen)
+        code = codes[rows]
         groups = [(label, each["light"]) for label, each in zip(labels, palette(len(labels)), strict=True)]
         title = brief_of(texts, chosen.name)
     ax.scatter(x[np.isnan(code)], y[np.isnan(code)], s=6, color=_LINE, linewidths=0)
@@ -228,8 +223,8 @@ def history(model: Any, *, ax: Any = None) -> Any:
     matplotlib axes
     """
     ax = _axes(ax, 6.0, 3.2)
-    for key, colour, label in (("objective", _ON, "training rows"), ("held_out", _OFF, "held-out rows")):
-        known = [(each["epoch"], each[key]) for each in model.history_ if np.isfinite(each.get(key, np.nan))]
+    looks = ((_ON, "training rows"), (_OFF, "held-out rows"))
+    for known, (colour, label) in zip(training_course(model.history_), looks, strict=True):
         if known:
             ax.plot(*zip(*known, strict=True), color=colour, label=label)
     ax.set(xlabel="epoch", ylabel="objective (nats per answer)")
@@ -254,10 +249,9 @@ def calibration(found: Any, *, ax: Any = None) -> Any:
     """
     ax = _axes(ax, 4.2, 4.2)
     bins = found.calibration
-    most = max((each["n"] for each in bins), default=1)
     ax.plot([0, 1], [0, 1], color=_MUTED, linestyle="--", linewidth=1)
     place = [[each[key] for each in bins] for key in ("predicted", "observed")]
-    ax.scatter(*place, s=[20 + 160 * each["n"] / most for each in bins], color=_ON, alpha=0.8, zorder=3)
+    ax.scatter(*place, s=[20 + 160 * size for size in relative_sizes(bins)], color=_ON, alpha=0.8, zorder=3)
     ax.set(xlim=(0, 1.03), ylim=(0, 1.03), aspect="equal", xlabel="predicted probability", ylabel="share correct")
     ax.grid(color=_LINE)
     ax.set_axisbelow(True)
