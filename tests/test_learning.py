@@ -1,5 +1,7 @@
 """§5: gradients of every objective against enumeration and differences; centring; the training loop."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -272,21 +274,24 @@ def test_units_are_on_in_their_share_of_a_batch():
     params = make_params()
     evidence = make_evidence(params, n_rows=12)
     masked, plan = RandomCells()(jax.random.key(0), evidence), Plan(active_share=0.25)
-    value, q = objective.multi_prediction(params, evidence, masked, plan)
-    dense, _ = objective.multi_prediction(params, evidence, masked, Plan())
+    prediction = jax.jit(objective.multi_prediction, static_argnums=3)
+    with_marginal = jax.jit(objective.prediction_and_marginal, static_argnums=3)
+    value, q = prediction(params, evidence, masked, plan)
+    dense, _ = prediction(params, evidence, masked, Plan())
     rank = np.argsort(np.argsort(-np.asarray(q.hidden), axis=0), axis=0)
     on = np.where(rank < 3, q.hidden, 0.0)
     mean = params.site_bias[None, :] + on @ params.weights.T
     deviation = jnp.sqrt(1.0 + (on * (1.0 - on)) @ (params.weights**2).T)
-    expected = evidence.region(params.gauge).mass_of_masked(mean, deviation, masked, True)
+    region = evidence.region(params.gauge)
+    expected = jax.jit(lambda *moments: region.mass_of_masked(*moments, masked, True))(mean, deviation)
     np.testing.assert_allclose(value, expected, rtol=1e-10)
     assert np.abs(value - dense).max() > 1e-3
     at, unpack = trainable(params)
     total = lambda flat: objective.multi_prediction(unpack(flat), evidence, masked, plan)[0].sum()  # noqa: E731
     np.testing.assert_allclose(jax.jit(jax.grad(total))(at), by_differences(total, at), rtol=1e-5, atol=1e-7)
-    empty = objective.prediction_and_marginal(params, evidence, masked, plan)
+    empty = with_marginal(params, evidence, masked, plan)
     np.testing.assert_allclose(empty[0], value, rtol=1e-10)
-    np.testing.assert_allclose(empty[1], objective.prediction_and_marginal(params, evidence, masked, Plan())[1])
+    np.testing.assert_allclose(empty[1], with_marginal(params, evidence, masked, Plan())[1])
 
 
 def _started(plan, n_hidden=3, n_factors=0, dtype=np.float32, n_chains=64, seed=0):
@@ -406,9 +411,16 @@ def test_answers_alone_and_given_others_are_computed_together(n_factors):
         value, alone, q = objective.prediction_and_marginal(params, evidence, masked, plan)
         return value, alone, q.hidden, q.felt
 
-    for one, other in zip(jax.jit(together)(params), jax.jit(apart)(params), strict=True):
+    @partial(jax.jit, static_argnums=0)
+    def with_slopes(of, params):
+        def total(params):
+            values = of(params)
+            return values[0].sum() + values[1].sum(), values
+
+        return jax.grad(total, has_aux=True)(params)
+
+    (slopes, values), (others_slopes, others) = (with_slopes(of, params) for of in (together, apart))
+    for one, other in zip(values, others, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
-    total = lambda of: jax.jit(jax.grad(lambda p: sum(each.sum() for each in of(p)[:2])))  # noqa: E731
-    slopes = [total(of)(params) for of in (together, apart)]
-    for one, other in zip(*map(jax.tree.leaves, slopes), strict=True):
+    for one, other in zip(*map(jax.tree.leaves, (slopes, others_slopes)), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)
