@@ -66,6 +66,15 @@ def changed(model: Model, params: Params | None = None, schema: tb.Schema | None
     return replace(model, schema=schema, params=params, members=(member._replace(schema=schema, params=params),))
 
 
+def known_members() -> tb.TBM:
+    """An estimator of two members; the second finds the answers more dependent."""
+    model, strengths, shares = known_model(), (1.0, 1.4), (0.6, 0.4)
+    (only,) = model.model_.members
+    members = tuple(only._replace(params=known_params(s), weight=w) for s, w in zip(strengths, shares, strict=True))
+    model._adopt(replace(model.model_, members=members, objective="multi-prediction"), [], True)
+    return model
+
+
 def known_model(unobserved: str = "marginalize") -> tb.TBM:
     """The estimator around it, as `load` would build it."""
     model = tb.TBM(SCHEMA, n_hidden=2, unobserved=unobserved, random_state=0, verbose=False)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from tests.known import changed, known_model
+from tests.known import changed, known_members, known_model
 from thurbo.errors import SchemaError
 from thurbo.predict.dependence import information, some_rows, told_rows
 
@@ -55,6 +55,16 @@ def test_shares_are_those_of_predictions_under_conditions(model: tb.TBM, frame: 
     assert np.isnan(np.diag(found.share)).all()
     off = ~np.eye(len(names), dtype=bool)
     assert ((found.share[off] >= 0) & (found.share[off] <= 1)).all()
+
+
+def test_all_members_count(model: tb.TBM, frame: pd.DataFrame) -> None:
+    several = known_members()
+    found, alone = several.dependence(frame), model.dependence(frame)
+    names = list(found.names)
+    for name, known in (("trust", "member"), ("party", "trust")):
+        at = names.index(name), names.index(known)
+        assert found.share[at] == pytest.approx(by_conditions(several, frame, name, known), abs=1e-4)
+        assert found.share[at] > alone.share[at] + 0.001
 
 
 def test_weights_are_repetitions(model: tb.TBM, frame: pd.DataFrame) -> None:

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from tests.known import MEDIA, PARTIES, TRUST, known_model
+from tests.known import MEDIA, PARTIES, TRUST, known_members, known_model
 from thurbo.app.explorer import Server, Session, serve
 from thurbo.app.explorer import server as served
 from thurbo.errors import ThurboError
@@ -194,9 +194,26 @@ def test_segments_are_exported_by_name(session: Session) -> None:
             session.export(odd, {})
 
 
+def test_all_members_count(frame: pd.DataFrame) -> None:
+    """The numbers of the page are those of `predict_proba`, and not those of the leading member."""
+    model = known_members()
+    session = Session(model, frame)
+    pinned = by_name(session.pinned(["member = yes", "height >= 175"])["questions"])
+    typed = by_name(session.respondent({"member": "yes", "height": "181"}, "party")["predicted"])
+    rows = empty(frame, member="yes", height=181.0)
+    for name in ("trust", "party"):
+        expected = model.predict_proba(empty(frame), name, given=["member = yes", "height >= 175"])[0]
+        assert pinned[name]["given"]["chance"] == pytest.approx(expected, abs=1e-5)
+        assert pinned[name]["usual"]["chance"] == pytest.approx(model.predict_proba(empty(frame), name)[0], abs=1e-5)
+        expected = model.predict_proba(rows, name)[0]
+        assert typed[name]["given"]["chance"] == pytest.approx(expected, abs=1e-5)
+        alone = known_model().predict_proba(rows, name, method="mean-field")[0]
+        assert np.abs(expected - alone).max() > 0.005
+
+
 @pytest.mark.slow
 def test_not_asked_is_no_evidence_of_a_pin() -> None:
-    """With several members, those that know which questions were answered do not take part."""
+    """Empty cells of typed rows say nothing to any member; that a follow-up question has an answer says much."""
     rng, n = np.random.default_rng(0), 400
     seen = rng.random(n) < 0.7
     table = {
@@ -206,9 +223,16 @@ def test_not_asked_is_no_evidence_of_a_pin() -> None:
     }
     schema = {"seen": tb.Binary(true="yes"), "likes": tb.Categorical(["a", "b"]), "knows": tb.Categorical(["a", "b"])}
     model = tb.TBM(schema, members=2, max_epochs=8, random_state=0, verbose=False).fit(table)
-    found = by_name(Session(model, table).pinned(["likes = a"])["questions"])["seen"]
-    # Only who has seen it was asked, so nothing is known of others: the share stays, or rises.
-    assert found["given"]["chance"][1] > found["usual"]["chance"][1] - 0.1
+    session = Session(model, table)
+    found = by_name(session.pinned(["likes = a"])["questions"])["seen"]
+    assert found["usual"]["chance"][1] == pytest.approx(seen.mean(), abs=0.01)
+    assert found["given"]["chance"][1] > 0.99  # only who has seen it was asked
+    typed = by_name(session.respondent({"likes": "a"}, "seen")["predicted"])["seen"]
+    assert typed["given"]["chance"] == pytest.approx(found["given"]["chance"], abs=1e-6)
+    nobody = {name: [None] for name in table}
+    for row, given in ((nobody, "likes = a"), (nobody | {"likes": ["a"]}, None)):
+        expected = model.predict_proba(row, "seen", given=given, gaps="ignorable")[0]
+        assert found["given"]["chance"] == pytest.approx(expected, abs=1e-6)
 
 
 # ---- lists
