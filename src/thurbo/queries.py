@@ -162,9 +162,9 @@ class Queries(TransformerMixin):
             Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
             in place of the cell of that column; the other cells of the row stay.
         gaps : {"auto", "informative", "ignorable"}, default="auto"
-            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
-            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
-            respondent who skipped the rest.
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows that answer at least
+            half as many of the questions that everybody is asked as the median training row; a row with a few answers
+            typed in is not a respondent who skipped the rest.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
@@ -227,9 +227,9 @@ class Queries(TransformerMixin):
             Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
             in place of the cell of that column; the other cells of the row stay.
         gaps : {"auto", "informative", "ignorable"}, default="auto"
-            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
-            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
-            respondent who skipped the rest.
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows that answer at least
+            half as many of the questions that everybody is asked as the median training row; a row with a few answers
+            typed in is not a respondent who skipped the rest.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
@@ -286,9 +286,9 @@ class Queries(TransformerMixin):
             Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
             in place of the cell of that column; the other cells of the row stay.
         gaps : {"auto", "informative", "ignorable"}, default="auto"
-            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
-            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
-            respondent who skipped the rest.
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows that answer at least
+            half as many of the questions that everybody is asked as the median training row; a row with a few answers
+            typed in is not a respondent who skipped the rest.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
             "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
@@ -366,9 +366,9 @@ class Queries(TransformerMixin):
             several options, of the least certain one; of an order, of its first item). For a number it is
             `name_margin`, half of the width of its 90 % interval. If a name is taken, "_2" is added.
         gaps : {"auto", "informative", "ignorable"}, default="auto"
-            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
-            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
-            respondent who skipped the rest.
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows that answer at least
+            half as many of the questions that everybody is asked as the median training row; a row with a few answers
+            typed in is not a respondent who skipped the rest.
 
         Returns
         -------
@@ -440,9 +440,9 @@ class Queries(TransformerMixin):
         fill : str or list of str, optional
             As in `impute`.
         gaps : {"auto", "informative", "ignorable"}, default="auto"
-            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows with at least as
-            many answers as all but a twentieth of the training rows have; a row with a few answers is not a
-            respondent who skipped the rest.
+            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows that answer at least
+            half as many of the questions that everybody is asked as the median training row; a row with a few answers
+            typed in is not a respondent who skipped the rest.
 
         Returns
         -------

@@ -34,10 +34,9 @@ from thurbo.table.schema.schema import Schema
 
 METHODS = ("auto", "exact", "gibbs", "mean-field")  # of predictions
 GAPS = ("auto", "informative", "ignorable")
-LEAST_SHARE = 0.05  # of the training rows have fewer answers than a row whose empty cells are evidence
 LEAST_ANSWERS = 2  # of a row whose empty cells are evidence
 MOST_PAIRS, LEAST_PAIRED = 300, 100  # pairs of questions whose dependence is kept, and rows that answer both
-MOST_SHARPNESS = 1.5
+SHARPER, MOST_SHARPNESS = 1.25, 1.5  # dependence is also lost on the way over other drawn answers
 MOST_LABELS = 24
 
 Gaps = Literal["auto", "informative", "ignorable"]
@@ -122,22 +121,26 @@ def encoding(schema: Schema, reading: str, patterns: Mapping[str, Column]) -> Sc
     return schema.read_ordinals("utilities") if reading.startswith("utilities") else schema
 
 
-def n_answers(schema: Schema, blocks: Mapping[str, Block]) -> np.ndarray:
-    """Number of questions that each row answers, lists left out: [row]."""
-    asked = [name for name in schema.modelled if not schema[name].is_listed]
+def n_answers(schema: Schema, blocks: Mapping[str, Block], names: Sequence[str] | None = None) -> np.ndarray:
+    """Number of questions that each row answers, of those that everybody is asked or of some others: [row]."""
     zero = np.zeros(next(iter(blocks.values())).n_rows, np.int64)
-    return np.asarray(sum((blocks[name].answered.astype(np.int64) for name in asked), zero))
+    names = schema.asked_of_all if names is None else names
+    return np.asarray(sum((blocks[name].answered.astype(np.int64) for name in names), zero))
 
 
 def least_answers(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray) -> int:
-    """Answers of a row that looks like one of the survey: as many as all but a twentieth of the training rows have."""
+    """Answers of a row that looks like one of the survey: half as many as the median row has, and at least two.
+
+    Only questions that everybody is asked count: who is not asked most of them is a respondent all the same.
+    """
     count = n_answers(schema, blocks)
     kept = (count > 0) & (weight > 0)
     if not kept.any():
         return LEAST_ANSWERS
     order = np.argsort(count[kept], kind="stable")
     reached = np.cumsum(weight[kept][order]) / weight[kept].sum()
-    return max(LEAST_ANSWERS, int(count[kept][order][np.searchsorted(reached, LEAST_SHARE, side="right")]))
+    median = int(count[kept][order][np.searchsorted(reached, 0.5)])
+    return max(LEAST_ANSWERS, -(-median // 2))
 
 
 class Pair(NamedTuple):
@@ -228,7 +231,8 @@ class Model:
             strength.append(cramers_v(chance[one][-1][:, None] * chance[two][given], np.inf))
         known = np.asarray([pair.strength for pair in self.pairs])
         slope = float(known @ np.nan_to_num(strength)) / max(float(known @ known), 1e-12)
-        return float(np.clip(1.0 / max(slope, 1e-6), 1.0, MOST_SHARPNESS)) if known.any() else 1.0
+        needed = 1.0 + SHARPER * (1.0 / max(slope, 1e-6) - 1.0)
+        return float(np.clip(needed, 1.0, MOST_SHARPNESS)) if known.any() else 1.0
 
     @property
     def weights(self) -> np.ndarray:
@@ -285,7 +289,8 @@ class Model:
     ) -> Rows:
         """A table as evidence, with `given` in the place of some columns' cells.
 
-        With "auto", empty cells are evidence in rows with at least `least_answers` answers, conditions included.
+        With "auto", empty cells are evidence in rows with at least `least_answers` answers to questions that everybody
+        is asked, conditions included.
         """
         check_choice("gaps", gaps, GAPS)
         return self._read_as(self.schema, table, given or {}, gaps, missing_columns)
@@ -296,7 +301,8 @@ class Model:
         for name, shape in self.order_shapes.items():  # one program, whatever these rows or conditions rank
             if blocks[name].family == "utility":
                 blocks[name] = replace(blocks[name], order_shape=shape)
-        informative = n_answers(schema, blocks) >= least
+        shared = [name for name in schema.modelled if not schema[name].is_listed]
+        informative = n_answers(schema, blocks, shared if least == 1 else None) >= least
         evidence = self.packed(schema, blocks, schema.row_names(table))
         return Rows(table, schema, blocks, evidence, given, informative, gaps)
 

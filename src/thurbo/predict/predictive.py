@@ -263,7 +263,12 @@ class Predictive:
 
 
 def drawn_codes(chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One label of each line, drawn with the probabilities [line, label]."""
-    reached = np.cumsum(chance, axis=1)
-    draw: Any = rng.random((len(chance), 1)) * reached[:, -1:]
+    """One label of each line, drawn with the probabilities [line, label].
+
+    The uniform numbers of the lines are in strata of equal size, in random order: shares of labels among many lines are
+    closer to their probabilities than those of independent draws.
+    """
+    reached, n = np.cumsum(chance, axis=1), len(chance)
+    uniform = (rng.permutation(n) + rng.random(n)) / max(n, 1)
+    draw: Any = uniform[:, None] * reached[:, -1:]
     return np.asarray((reached <= draw).sum(axis=1).clip(max=chance.shape[1] - 1))

@@ -305,6 +305,12 @@ class Schema(Sites):
         warn_of_many_levels(fitted)
         return self._with(fitted, find_skips(fitted, source) if self._skips is None else None)
 
+    @property
+    def asked_of_all(self) -> list[str]:
+        """Questions that do not depend on the answer to another one, without lists."""
+        followed = {name for skip in self.skips for name in skip.columns}
+        return [name for name in self.modelled if name not in followed and not self._columns[name].is_listed]
+
     def read_ordinals(self, by: Literal["utilities", "cuts"], columns: Iterable[str] | None = None) -> Schema:
         """A copy with ordered levels modelled in one of two ways.
 
@@ -394,7 +400,8 @@ class Schema(Sites):
         given : mapping of str to value, optional
             A value or statement by column name; it replaces the cells of that column in every row.
         least_answers : int, default 1
-            Answers that a row needs, conditions included, so that what it does not answer is evidence.
+            Answers to questions that everybody is asked (conditions included) that a row needs, so that what it does
+            not answer is evidence.
 
         Returns
         -------
@@ -404,7 +411,7 @@ class Schema(Sites):
         for name in given:
             self[name]  # raises for an unknown column
         source = with_row_names(self._columns, as_table(frame))
-        return compile_table(self._columns, source, missing_columns, given, least_answers)
+        return compile_table(self._columns, source, missing_columns, given, least_answers, self.asked_of_all)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON or TOML: {"skips": [...], "columns": {name: {"kind": ..., ..., "why": reason}}}."""

@@ -7,7 +7,7 @@ Guarantees that sites are numbered in the order of the schema.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -175,10 +175,12 @@ def compile_table(
     missing_columns: MissingColumns,
     given: Mapping[str, Any],
     least_answers: int = 1,
+    asked_of_all: Collection[str] = (),
 ) -> dict[str, Block]:
     """The block of each column; a cell in `given` replaces the cells of its column in every row.
 
-    What a row does not answer is evidence if it has at least `least_answers` answers.
+    What a row does not answer is evidence if it has at least `least_answers` answers to questions that everybody is
+    asked; if one is enough, to any question.
     """
     blocks, homes = {}, _homes(columns)
     for name, column in columns.items():
@@ -200,8 +202,10 @@ def compile_table(
             name for name in columns if name in given or any(e in source for e in columns[name].source_columns(name))
         ]
         answered = {name: blocks[name].answered for name in told}
-        counts = [rows for name, rows in answered.items() if not columns[name].is_listed]
-        some = np.sum([*counts, np.zeros(source.n_rows, bool)], axis=0) >= least_answers
+        counted = [name for name in answered if not columns[name].is_listed]
+        if least_answers > 1:
+            counted = [name for name in counted if name in asked_of_all]
+        some = np.sum([*(answered[name] for name in counted), np.zeros(source.n_rows, bool)], axis=0) >= least_answers
         blocks |= {name: columns[name].from_answers(answered, some) for name in patterns}
     return blocks
 
