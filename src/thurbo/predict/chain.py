@@ -282,7 +282,7 @@ class Draws:
     ):
         self.model, self.schema, self.index = model, model.schema, index
         self.base = model.query(rows)
-        self.missing = {name: own[index] for name, own in missing.items() if own[index].any()}
+        self.lacking, self.missing = missing, {name: own[index] for name, own in missing.items() if own[index].any()}
         self.known: dict[int, tuple[Schema, dict[str, Block]]] = {}
         for each, own in zip(model.members, model.encoded(rows), strict=True):
             if id(each.schema) not in self.known:
@@ -295,8 +295,8 @@ class Draws:
         self.cells: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self.out = {name: np.zeros(len(index), bool) for name in self.schema.modelled}
         self.routed = routed and bool(self.schema.skips)
+        self._starts: dict[str, Predictive] = {}
         self._targets: dict[tuple[str, int], np.ndarray] = {}
-        self._edges: dict[str, np.ndarray | None] = {}
         self._programs: dict[int, MemberQuery] = {}
         if self.routed:
             named = {each for skip in self.schema.skips for each in (skip.asked_if, *skip.columns)}
@@ -339,10 +339,10 @@ class Draws:
         ask: Predictive | None = None
         for part in range(n_parts):
             ask = self._query(lines).about(name, rows, own=is_stated)
-            ask.bands_at = self._bands(name)
+            ask.bands_at = self._start(name).bands_at
             chance = column.form.outcomes(column, ask, part)
             if within is None:
-                target = self._target(name, part)[self.index[lines]]
+                target = self._target(name, part, lines)
                 chance = with_shares(sharpened(chance, target, self.model.sharpness), target)
             else:
                 chance = chance * np.maximum(column.form.allowed(column, within, chance), 1e-300)
@@ -382,20 +382,21 @@ class Draws:
                 if skip.asked_if == name:
                     self._leave_out(other, rows[~self.led[other][rows]])
 
-    def _target(self, name: str, part: int) -> np.ndarray:
-        """What is predicted for each row as it was at first, [row, outcome]."""
-        if (name, part) not in self._targets:
-            ask = self.base.about(name)
-            ask.bands_at = self._bands(name)
-            self._targets[name, part] = self.schema[name].form.outcomes(self.schema[name], ask, part)
-        return self._targets[name, part]
+    def _start(self, name: str) -> Predictive:
+        """What is predicted for the rows that lack an answer, as they were at first."""
+        if name not in self._starts:
+            rows = np.flatnonzero(self.lacking[name])
+            ask = self.base.about(name, Lines(rows, np.zeros_like(rows)), own=False)
+            ask.bands_at = self.schema[name].form.draw_bands(self.schema[name], ask)
+            self._starts[name] = ask
+        return self._starts[name]
 
-    def _bands(self, name: str) -> np.ndarray | None:
-        """Ends of the bands in which numbers of a column are drawn; None for labels."""
-        if name not in self._edges:
-            column = self.schema[name]
-            self._edges[name] = column.form.draw_bands(column, self.base.about(name))
-        return self._edges[name]
+    def _target(self, name: str, part: int, lines: np.ndarray) -> np.ndarray:
+        """What was predicted at first for some drawn rows, [draw, outcome]."""
+        if (name, part) not in self._targets:
+            self._targets[name, part] = self.schema[name].form.outcomes(self.schema[name], self._start(name), part)
+        place = np.cumsum(self.lacking[name]) - 1
+        return self._targets[name, part][place[self.index[lines]]]
 
     def table(self) -> dict[str, np.ndarray]:
         """The drawn cells by column of the table, [draw]; those that were not drawn are empty."""
