@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -30,6 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import thurbo as tb
+from tests.known import changed as with_params
 from thurbo.fit import course, trainer
 from thurbo.latent.inference.posterior import Belief, expectation
 from thurbo.predict import moments as distributions
@@ -118,6 +120,7 @@ def reading(model: tb.TBM, unobserved: str) -> tb.TBM:
     """The same parameters under either reading of missing cells: no need to fit again."""
     other = clone(model).set_params(unobserved=unobserved)
     other.__dict__.update({name: value for name, value in vars(model).items() if name.endswith("_")})
+    other.model_ = replace(model.model_, unobserved=unobserved)
     return other
 
 
@@ -129,7 +132,7 @@ def untrained(strength: float, **settings: Any) -> tb.TBM:
         loadings=strength * own.params_.loadings,
         site_bias=own.params_.site_bias - strength * own.params_.weights.mean(axis=1),
     )
-    own._adopt(own.schema_, params, own.objective_, [], True)
+    own._adopt(with_params(own.model_, params), [], True)
     return own
 
 
@@ -292,7 +295,8 @@ def test_methods_agree(model: tb.TBM, frame: pd.DataFrame) -> None:
     assert 16 * 2 * t.sf((np.abs(public - exact) / spread).max(), n_chains - 1) > CHANCE
 
     weak = reading(model, "marginalize")
-    weak.params_ = model.params_._replace(weights=0.1 * model.params_.weights)
+    params = model.params_._replace(weights=0.1 * model.params_.weights)
+    weak.model_ = with_params(model.model_, params)
     for name in LEVELS:
         rough = weak.predict_proba(frame, name, method="mean-field")
         np.testing.assert_allclose(rough, weak.predict_proba(frame, name, method="exact"), atol=5e-3)
@@ -818,7 +822,8 @@ def test_an_interrupt_leaves_a_model(frame: pd.DataFrame, monkeypatch: pytest.Mo
 
 def test_not_fitted() -> None:
     own = tb.TBM(COLUMNS)
-    for ask in (own.transform, own.predict, own.impute, own.score_samples, own.score):
+    about_rows = (own.transform, own.predict, own.impute, own.score_samples, own.score, own.impute_draws)
+    for ask in (*about_rows, own.evaluate, own.segments, own.dependence, own.rank, own.check_method):
         with pytest.raises(NotFittedError):
             ask(DATA)
     for blind in (own.sample, own.log_partition, own.get_feature_names_out, lambda: own.save("nowhere.thurbo")):

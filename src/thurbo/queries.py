@@ -54,12 +54,17 @@ class Queries(TransformerMixin):
     @property
     def schema_(self) -> Schema:
         """The columns of the model, with the labels and scales that `fit` found in the data."""
-        return self.model_.schema
+        return self._fitted().schema
 
     @property
     def params_(self) -> Params:
         """All parameters of the leading member as JAX arrays."""
-        return self.model_.params
+        return self._fitted().params
+
+    def _fitted(self) -> Model:
+        """The model; raises scikit-learn's error before a fit."""
+        check_is_fitted(self, "model_")
+        return self.model_
 
     def _conditions(self, given: Given) -> Mapping[str, Any]:
         """Conditions by column; texts such as "age >= 45" are read by the schema."""
@@ -88,7 +93,7 @@ class Queries(TransformerMixin):
         self, X: Any, given: Given = None, method: str = "auto", gaps: str = "auto", predicted: Sequence[str] = ()
     ) -> Query:
         """A table put to the model."""
-        return self.model_.query(self._read(X, given, gaps, predicted), method)
+        return self._fitted().query(self._read(X, given, gaps, predicted), method)
 
     def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
         """Features of each row: the probability that each hidden unit is on, then the mean of each factor.
@@ -116,7 +121,7 @@ class Queries(TransformerMixin):
         (6, 2)
         """
         check_choice("output", output, ("probability", "log_odds"))
-        found = self.model_.features(self._read(X).evidence)
+        found = self._fitted().features(self._read(X).evidence)
         hidden = found.hidden if output == "probability" else found.log_odds
         return np.concatenate([hidden, found.factors], axis=1)
 
