@@ -185,7 +185,7 @@ def test_a_missing_answer_that_is_confined_is_drawn_within_its_bounds(monkeypatc
         own.impute_draws(frame, n=1, method="exact")
     seen: list[bool] = []
     nothing = joint.Drawn(np.zeros((600, 11)), np.zeros((600, 2)), np.zeros((600, 0)))
-    monkeypatch.setattr(draws, "latent", lambda key, params, rows, exact: seen.append(exact) or nothing)
+    monkeypatch.setattr(joint, "latent_given_rows", lambda key, params, rows, exact: seen.append(exact) or nothing)
     own.impute_draws(frame, n=1)
     assert seen == [False]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -24,6 +25,7 @@ SCHEMA = tb.Schema(
         "where": tb.Binary(true="abroad"),
         "country": tb.Categorical(["x", "y"]),
         "age": tb.Continuous(),
+        "region": tb.Binary(true="north"),
     },
     skips=SKIPS,
 )
@@ -43,9 +45,10 @@ def frame() -> pd.DataFrame:
             "where": np.where(asked, np.where(abroad, "abroad", "home"), None),
             "country": np.where(abroad, rng.choice(["x", "y"], N), None),
             "age": rng.normal(40, 10, N),
+            "region": rng.choice(["north", "south"], N),
         }
     )
-    found.loc[:39, "drives"] = None
+    found.loc[:59, "drives"] = None  # so some rows have two answers, which are enough for a respondent
     return found
 
 
@@ -80,13 +83,31 @@ def test_a_gate_is_known_by_the_questions_it_led_to() -> None:
 
 
 def test_rules_apply_to_the_gate_by_bayes_rule() -> None:
+    """Last, to the calibrated probabilities of all members together."""
     gone = frame().assign(drives=None)
-    view = model()._views()[0]
-    routed, (route,) = view.predict_proba(gone, "drives"), model()._population.routes["drives"]  # type: ignore[union-attr]
-    view._routes = {}
+    (route,) = model().model_.correction.routes["drives"]
+    query = model()._query(gone)
+    routed = query.about("drives").probabilities()
+    np.testing.assert_array_equal(routed, model().predict_proba(gone, "drives"))
+    bare = replace(query, correction=replace(query.correction, routes={})).about("drives").probabilities()
     led = frame()[list(route.columns)].notna().any(axis=1).to_numpy()
-    raised = view.predict_proba(gone, "drives") * route.likelihood(led)
+    raised = bare * route.likelihood(led)
     np.testing.assert_allclose(routed, raised / raised.sum(axis=1, keepdims=True), atol=1e-6)
+
+
+def test_follow_up_questions_without_an_answer_count_in_respondents_only() -> None:
+    """One answer is no respondent who skipped the rest; a follow-up question with an answer always counts."""
+    assert model().model_.least_answers == 2
+    one = pd.DataFrame({name: pd.Series([None, None], dtype=object) for name in SCHEMA}).assign(age=40.0)
+    one.loc[1, "how_often"] = "daily"
+    share = (frame()["drives"] == "no").sum() / frame()["drives"].notna().sum()
+    auto, ignorable, informative = (
+        model().predict_proba(one, "drives", gaps=gaps)[:, 0]  # type: ignore[arg-type]
+        for gaps in ("auto", "ignorable", "informative")
+    )
+    assert auto[0] == ignorable[0] == pytest.approx(share, abs=0.12)
+    assert informative[0] > 0.85
+    assert max(auto[1], ignorable[1], informative[1]) < 0.02
 
 
 def test_a_row_that_nobody_gave_says_nothing() -> None:
@@ -95,12 +116,12 @@ def test_a_row_that_nobody_gave_says_nothing() -> None:
     assert model().predict_proba(empty, "drives")[0, 0] == pytest.approx(share, abs=0.12)
     hypothetical = model().predict_proba(empty, "drives", given={"age": tb.at_least(40)})
     assert hypothetical[0, 0] == pytest.approx(share, abs=0.12)
-    assert model().predict_proba(empty, "drives", given="how_often = daily")[0, 0] < 0.6
+    assert model().predict_proba(empty, "drives", given="how_often = daily")[0, 0] < 0.02
 
 
 @pytest.mark.slow
 def test_missing_answers_that_are_ignorable_say_nothing() -> None:
-    assert model("ignorable")._population.routes == {}  # type: ignore[union-attr]
+    assert model("ignorable").model_.correction.routes == {}
 
 
 def test_a_file_keeps_the_routes(tmp_path: object) -> None:

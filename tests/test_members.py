@@ -13,11 +13,15 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
+from sklearn.base import clone
 
 import thurbo as tb
+from tests.known import changed as with_params
 from thurbo.errors import ThurboError
 from thurbo.fit import course, members, population, trainer
 from thurbo.fit.start import Learnable
+from thurbo.predict import diagnose
+from thurbo.predict.correction import Correction
 
 N = 160
 SCHEMA = {
@@ -53,6 +57,20 @@ def fitted(whole: bool = False) -> tb.TBM:
     missing: Any = "auto" if whole else "ignorable"
     settings = {"members": 3, "max_epochs": 10, "learning_rate": 0.03, "random_state": 0, "verbose": False}
     return tb.TBM(schema, missing=missing, **settings).fit(frame())
+
+
+def alone(model: tb.TBM) -> list[tb.TBM]:
+    """Each member as a model of its own, without the correction."""
+    found = []
+    for each in model.model_.members:
+        own = clone(model)
+        own.__dict__.update(model.__dict__)
+        member = each._replace(weight=1.0)
+        own.model_ = replace(
+            model.model_, schema=each.schema, members=(member,), params=each.params, correction=Correction()
+        )
+        found.append(own)
+    return found
 
 
 def test_weights_are_those_of_the_best_mixture() -> None:
@@ -99,41 +117,41 @@ def test_the_exponent_of_a_kind_follows_its_own_answers() -> None:
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_probabilities_are_weighted_means_of_the_members(whole: bool) -> None:
     model = fitted(whole)
-    assert model._population is not None
-    exponents = model._population.exponents
-    assert model._population.weights.sum() == pytest.approx(1)
+    correction = model.model_.correction
+    assert model.model_.weights.sum() == pytest.approx(1)
     few = frame()[:16]
     for name, kind in (("fan", "binary"), ("trust", "ordinal"), ("party", "categorical")):
         if name not in model.schema_:
             continue
-        parts = np.stack([view.predict_proba(few, name, method="mean-field") for view in model._views()])
-        weights = model._population.column_weights[name]
+        parts = np.stack([each.predict_proba(few, name, method="mean-field") for each in alone(model)])
+        weights = model.model_.weights_of(name)
         assert weights.sum() == pytest.approx(1)
-        (shares,), (tilt,), (credibility,) = model._population.anchors[name]
+        (shares,), (tilt,), (credibility,) = correction.anchors[name]
         assert 0 < credibility < 1
         n_others = few[list(model.schema_)].drop(columns=name).notna().sum(axis=1).to_numpy()
-        power = credibility * exponents[kind]
+        power = credibility * correction.exponents[kind]
         raised = np.tensordot(weights, parts, 1) ** power * shares ** (1 - power)
         raised *= np.exp(tilt / (1 + n_others[:, None]))
-        if name in model._population.effects:
-            question: Any = model._question(model._read(few))
-            raised *= np.exp(question._tilt(name, np.arange(len(few)), 0))
+        if name in correction.effects:
+            effects = model._query(few)._tilt(name, np.arange(len(few)), 0)
+            assert effects is not None
+            raised *= np.exp(effects)
         expected = raised / raised.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(model.predict_proba(few, name), expected, atol=1e-6)
-    readings = {each.member.reading for each in model._population.members}
+    readings = {each.settings.reading for each in model.model_.members}
     assert readings == ({"given", "utilities, missing"} if whole else {"given"})
 
 
 def test_numbers_are_mixtures() -> None:
     model = fitted()
-    assert model._population is not None
-    means = [view.predict(frame(), "age", statistic="mean")["age"] for view in model._views()]
-    bare = tb.TBM(**model.get_params())
+    means = [each.predict(frame(), "age", statistic="mean", method="mean-field")["age"] for each in alone(model)]
+    bare = clone(model)
     bare.__dict__.update(model.__dict__)
-    bare._population = replace(model._population, effects={})  # what these change: tests/test_direct_effects.py
+    # What effects change: tests/test_direct_effects.py
+    bare.model_ = replace(model.model_, correction=replace(model.model_.correction, effects={}))
     np.testing.assert_allclose(
         bare.predict(frame(), "age", statistic="mean")["age"],
-        sum(w * mean for w, mean in zip(model._population.column_weights["age"], means, strict=True)),
+        sum(w * mean for w, mean in zip(model.model_.weights_of("age"), means, strict=True)),
         rtol=1e-4,
     )
     ends = model.predict_interval(frame(), "age", level=0.8)
@@ -142,17 +160,23 @@ def test_numbers_are_mixtures() -> None:
     assert 0.7 < inside.mean() < 0.95
 
 
-@pytest.mark.slow
-def test_rows_are_scored_by_the_mixture() -> None:
-    model = fitted(True)
-    assert model._population is not None
-    few = frame()[:5]
-    parts = np.stack([view.score_samples(few, method="sequential") for view in model._views(generative=True)])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_rows_are_scored_by_all_members(whole: bool) -> None:
+    """By the chain rule over what they predict together: the log of the mean of both orders of two answers."""
+    model, names = fitted(whole), ("fan", "party")
+    few = frame()[list(model.schema_)].dropna(subset=list(names)).head(5)
+    few[few.columns.difference(names)] = None
+    few = few.astype({"age": float})
+    empty, logs = few.assign(fan=None, party=None), []
+    codes = {name: [model.schema_[name].labels.index(cell) for cell in few[name]] for name in names}
+    for first, second in (names, names[::-1]):
+        one = model.predict_proba(empty, first, gaps="ignorable")[range(5), codes[first]]
+        two = model.predict_proba(few.assign(**{second: None}), second, gaps="ignorable")[range(5), codes[second]]
+        logs.append(np.log(one) + np.log(two))
     value, error = model.score_samples(few, return_se=True)
-    np.testing.assert_allclose(
-        value, logsumexp(parts, axis=0, b=model._population.generative_weights[:, None]), rtol=1e-6
-    )
-    assert (error >= 0).all()
+    np.testing.assert_allclose(value, logsumexp(logs, axis=0) - np.log(2), atol=1e-5)
+    np.testing.assert_array_equal(error, 0.0)  # of all orders
+    assert (model.score_samples(frame()[:5], return_se=True)[1] >= 0).all()
 
 
 @pytest.mark.slow
@@ -228,7 +252,8 @@ def test_bad_numbers_are_refused(bad: object) -> None:
         tb.TBM(SCHEMA, members=bad).fit(frame())  # type: ignore[arg-type]
 
 
-def test_the_method_of_all_members_is_checked() -> None:
+def test_the_method_of_all_members_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnose, "GIBBS_DRAWS", 400)
     found = fitted().check_method(frame()[list(fitted().schema_)], rows=4, random_state=0)
     assert found.reference == "exact" or found.reference == "gibbs"
     by_query = {each.query: each for each in found.differences}
@@ -359,26 +384,24 @@ def of_lists() -> tuple[tb.TBM, Any]:
 
 def test_members_of_lists_rank_by_their_mean_utility() -> None:
     model, table = of_lists()
-    assert model._population is not None
     assert model.converged_  # 30 epochs are not too few
-    views, weights = model._views(), model._population.column_weights["films"]
-    assert len(views) > 1
-    own = [view.rank(table, top=8).sort_values(["row", "item"])["utility"].to_numpy() for view in views]
+    every, weights = alone(model), model.model_.weights_of("films")
+    assert len(every) > 1
+    own = [each.rank(table, top=8).sort_values(["row", "item"])["utility"].to_numpy() for each in every]
     found = model.rank(table, top=8).sort_values(["row", "item"])["utility"].to_numpy()
     np.testing.assert_allclose(found, weights @ np.stack(own), atol=1e-5)
-    chances = np.stack([view.prefers(table, "f0", "f7") for view in views])
+    chances = np.stack([each.prefers(table, "f0", "f7") for each in every])
     np.testing.assert_allclose(model.prefers(table, "f0", "f7"), weights @ chances, atol=1e-6)
 
 
 def test_unused_units_of_lists_do_not_count() -> None:
     """The leading member without its unused units answers as with them: presence has a part for units and factors."""
     model, table = of_lists()
-    assert model._population is not None
-    lead = model._population.members[0]
-    alone, whole = model._views()[0], model._views()[0]
-    alone.params_ = members.active(lead.params, lead.member)
-    assert alone.params_.weights.shape[1] == lead.member.n_hidden
-    assert alone.params_.loadings.shape[1] == lead.member.n_factors
+    lead = model.model_.members[0]
+    own, whole = alone(model)[0], alone(model)[0]
+    own.model_ = with_params(own.model_, members.active(lead.params, lead.settings))
+    assert own.params_.weights.shape[1] == lead.settings.n_hidden
+    assert own.params_.loadings.shape[1] == lead.settings.n_factors
     np.testing.assert_allclose(
-        alone.rank(table, top=8)["utility"].to_numpy(), whole.rank(table, top=8)["utility"].to_numpy(), atol=1e-5
+        own.rank(table, top=8)["utility"].to_numpy(), whole.rank(table, top=8)["utility"].to_numpy(), atol=1e-5
     )
