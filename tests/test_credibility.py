@@ -17,6 +17,7 @@ from thurbo.predict.correction import Anchor
 from thurbo.predict.evaluation import ColumnTrial
 from thurbo.predict.member import MemberAnswers as Asked
 from thurbo.predict.member import MemberQuery
+from thurbo.predict.predictive import Predictive
 
 HALF = np.asarray([0.5, 0.5])
 
@@ -56,10 +57,10 @@ def test_what_is_kept_predicts_better_where_little_can_be_known_and_as_well_else
 def test_the_part_that_is_kept() -> None:
     chance = np.asarray([[0.75, 0.25], [0.25, 0.75]])
     information = 0.75 * np.log(1.5) + 0.25 * np.log(0.5)
-    assert population.credible_part(chance, HALF, 1, 100) == pytest.approx(information / (information + 0.01))
-    assert population.credible_part(chance, HALF, 3, 100) == pytest.approx(information / (information + 0.03))
-    assert population.credible_part(np.stack([HALF] * 4), HALF, 1, 100) == 0
-    parts = [population.credible_part(chance, HALF, 1, n) for n in (0, 1, 10, 100, 1e9)]
+    assert population.credible_part(chance, HALF, 1, 100.0) == pytest.approx(information / (information + 0.01))
+    assert population.credible_part(chance, HALF, 3, 100.0) == pytest.approx(information / (information + 0.03))
+    assert population.credible_part(np.stack([HALF] * 4), HALF, 1, 100.0) == 0
+    parts = [population.credible_part(chance, HALF, 1, n) for n in (0.0, 1.0, 10.0, 100.0, 1e9)]
     assert parts == sorted(parts)
     assert parts[-1] == pytest.approx(1)
 
@@ -126,9 +127,9 @@ def test_every_question_has_its_own() -> None:
     found = population.credible_anchors(trials, weights, shares, dict.fromkeys(shares, 50.0))
     mean = np.asarray([[0.7, 0.3]])
     expected = {
-        "fan": [population.credible_part(mean, HALF, 1, 50)],
-        "party": [population.credible_part(np.asarray(party), third[0], 2, 50)],
-        "seen": [population.credible_part(np.asarray(sure), HALF, 1, 50), 0.0],
+        "fan": [population.credible_part(mean, HALF, 1, 50.0)],
+        "party": [population.credible_part(np.asarray(party), third[0], 2, 50.0)],
+        "seen": [population.credible_part(np.asarray(sure), HALF, 1, 50.0), 0.0],
         "films": [1.0],
     }
     expected["new"] = [float(np.mean(expected["fan"] + expected["party"] + expected["seen"]))]

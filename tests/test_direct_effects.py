@@ -17,6 +17,7 @@ from thurbo import model_file
 from thurbo.fit import direct_effects
 from thurbo.predict import correction
 from thurbo.predict.correction import ANSWERED, Effect, Source
+from thurbo.predict.model import Query
 from thurbo.table.columns import Block
 from thurbo.table.columns.forms import Lines
 
@@ -44,16 +45,18 @@ def fitted(missing: str = "auto") -> tb.TBM:
 
 
 def effects_of(model: tb.TBM) -> Any:
-    assert model._population is not None
-    return model._population.effects
+    return model.model_.correction.effects
 
 
 def without_effects(model: tb.TBM) -> tb.TBM:
-    assert model._population is not None
     found = tb.TBM(**model.get_params())
     found.__dict__.update(model.__dict__)
-    found._population = replace(model._population, effects={})
+    found.model_ = replace(model.model_, correction=replace(model.model_.correction, effects={}))
     return found
+
+
+def with_effects(query: Query, effects: Any, **changes: Any) -> Query:
+    return replace(query, correction=replace(query.correction, effects=effects), **changes)
 
 
 def data(n: int = 600, seed: int = 0, strength: float = 1.5) -> tuple[np.ndarray, direct_effects.Labels, np.ndarray]:
@@ -211,8 +214,8 @@ def test_effects_are_added_to_the_log_probabilities_of_the_mixture() -> None:
     with_them, bare = (
         np.log(np.asarray(each.predict_proba(table, "parent"))) for each in (model, without_effects(model))
     )
-    question = model._question(model._read(table))
-    added = question._tilt("parent", np.arange(N), 0)  # type: ignore[attr-defined]
+    added = model._query(table)._tilt("parent", np.arange(N), 0)
+    assert added is not None
     np.testing.assert_allclose(with_them, log_softmax(bare + added, axis=1), atol=1e-6)
     assert np.abs(added).max() > 1
 
@@ -261,8 +264,8 @@ def test_scores_of_numbers_have_the_effects() -> None:
     """The log score of masked ages is the log density of the tilted distribution, in the user's units."""
     model, table = fitted(), frame()
     rows = np.flatnonzero(table["age"].notna())[:40]
-    question: Any = model._question(model._read(table.iloc[rows]))
-    ask, column = question.about("age"), model.schema_["age"]
+    query = model._query(table.iloc[rows])
+    ask, column = query.about("age"), model.schema_["age"]
     truth = table["age"].to_numpy()[rows]
     step = 1e-3
     ends = [column.to_standard(truth + side * step) for side in (-1, 1)]
@@ -271,32 +274,35 @@ def test_scores_of_numbers_have_the_effects() -> None:
     inside = np.searchsorted(ask.edges, ends[0]) == np.searchsorted(ask.edges, ends[1])
     assert inside.sum() > 35
     np.testing.assert_allclose(density[inside], ((below[1] - below[0]) / (2 * step))[inside], rtol=0.05)
-    alone = question.about("age", Lines(np.arange(3), np.zeros(3, int)))
+    alone = query.about("age", Lines(np.arange(3), np.zeros(3, int)))
     np.testing.assert_allclose(alone.below(np.linspace(-2, 2, 9)), ask.below(np.linspace(-2, 2, 9))[:3], atol=1e-6)
 
 
 def test_columns_that_a_table_does_not_have_say_nothing() -> None:
     """An effect of whether a question was answered is silent if the table has no such column."""
-    table = frame().assign(q0=None)
-    question: Any = fitted()._question(fitted()._read(table))
+    table, least = frame().assign(q0=None), fitted().model_.least_answers
+    query = fitted()._query(table)
     gap = Effect(Source("q0", ANSWERED, 0.5, 1.5, 0.9), (5.0, -5.0))
-    question = replace(question, effects={"parent": {0: (gap,)}})
-    silent = replace(question, silent=("q0",))
-    rows = np.arange(N)
-    some = table[["age", "q1", "q2"]].notna().any(axis=1).to_numpy()
-    np.testing.assert_allclose(question._tilt("parent", rows, 0), np.where(some[:, None], [[-4.5, 4.5]], 0.0))
-    np.testing.assert_array_equal(silent._tilt("parent", rows, 0), 0.0)
+    heard, silent = (with_effects(query, {"parent": {0: (gap,)}}, absent=absent) for absent in ((), ("q0",)))
+    rows, some = np.arange(N), (table.notna().sum(axis=1) >= least).to_numpy()
+    assert 0 < some.sum() < N
+    tilts = [each._tilt("parent", rows, 0) for each in (heard, silent)]
+    np.testing.assert_allclose(tilts[0], np.where(some[:, None], [[-4.5, 4.5]], 0.0))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(tilts[1], 0.0)  # type: ignore[arg-type]
 
 
 def test_a_condition_is_no_respondent() -> None:
-    """Rows that have only conditions of the query skipped nothing."""
+    """Rows that have only a condition of the query skipped nothing; an answer that is typed in says the same."""
     model = fitted()
     empty = pd.DataFrame({name: [None] for name in frame()}, dtype=object)
-    question: Any = model._question(model._read(empty, {"q1": "low"}))
     gap = Effect(Source("q0", ANSWERED, 0.5, 1.5, 0.9), (5.0, -5.0))
     told = Effect(Source("q1", 0, 0.5, 1.5, 0.4), (1.0, -1.0))
-    question = replace(question, effects={"parent": {0: (gap, told)}})
-    np.testing.assert_allclose(question._tilt("parent", np.arange(1), 0), [[0.6, -0.6]])
+    for query in (model._query(empty, {"q1": "low"}), model._query(empty.assign(q1="low"))):
+        tilt = with_effects(query, {"parent": {0: (gap, told)}})._tilt("parent", np.arange(1), 0)
+        np.testing.assert_allclose(tilt, [[0.6, -0.6]])  # type: ignore[arg-type]
+    respondent = model._query(empty.assign(q1="low"), gaps="informative")
+    tilt = with_effects(respondent, {"parent": {0: (gap, told)}})._tilt("parent", np.arange(1), 0)
+    np.testing.assert_allclose(tilt, [[0.6 - 4.5, -0.6 + 4.5]])  # type: ignore[arg-type]
 
 
 def test_missing_answers_have_no_effects_if_they_are_ignorable() -> None:
@@ -317,8 +323,8 @@ def test_intervals_over_several_bands_have_no_effects() -> None:
     few = age.copy()
     few[:4] = wide[:4]
     for cells, has_effects in ((age, True), (few, True), (np.asarray(wide, object), False)):
-        question = model._question(model._read(frame().astype(object).assign(age=cells)))
-        found = direct_effects._answers(question, "age")
+        query = model._query(frame().astype(object).assign(age=cells))
+        found = direct_effects._answers(query.lead, "age")
         assert (found is not None) == has_effects
         if found is not None:
             assert 0 <= np.isnan(found).sum() - pd.isna(age).sum() <= 4
@@ -351,16 +357,16 @@ def test_a_file_has_the_effects(tmp_path: Any) -> None:
 
 def test_effects_of_a_file_fit_the_bands_of_a_number() -> None:
     model = fitted()
-    assert model._population is not None
+    anchors = dict(model.model_.correction.anchors)
     n_bands = len(model.schema_["age"].effect_edges) + 1
     for n, fits in ((n_bands, True), (n_bands - 1, False), (1, False)):
         state = {"age": {"0": [["q0", 0, 0.5, 1.5, 0.3, [0.1] * n]]}}
         if fits:
-            found = model_file._effects(state, model._population.anchors, model.schema_)
+            found = model_file._effects(state, anchors, model.schema_)
             assert found == {"age": {0: (Effect(Source("q0", 0, 0.5, 1.5, 0.3), (0.1,) * n),)}}
         else:
             with pytest.raises(ValueError, match="do not fit"):
-                model_file._effects(state, model._population.anchors, model.schema_)
+                model_file._effects(state, anchors, model.schema_)
 
 
 def test_the_same_seed_gives_the_same_effects() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import thurbo as tb
+from tests.known import changed
 from thurbo.table.columns import Answered
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema.schema import missing_together, with_answered
@@ -111,7 +112,12 @@ def test_a_skipped_block_is_evidence(model: tb.TBM) -> None:
     own = tb.TBM(model.schema_, n_hidden=1, n_factors=0, max_epochs=0, random_state=0, verbose=False).fit(_table())
     weights = np.zeros((5, 1), np.float32)
     weights[[3, 4]] = 2.0
-    own.params_ = own.params_._replace(weights=jnp.asarray(weights))
+    own.model_ = changed(own.model_, own.params_._replace(weights=jnp.asarray(weights)))
     rows = {"a": ["yes", None], "b": [None, None], "c": ["no", "no"], "d": [None, None]}
-    answered, skipped = own.predict_proba(rows, "d")[:, 1]
+    answered, skipped = own.predict_proba(rows, "d", gaps="informative")[:, 1]
     assert answered > skipped + 0.1
+    # One answer is no respondent; two are one, also if one of them is to be predicted.
+    assert own.model_.least_answers == 2
+    one, _ = own.predict_proba({name: cells[1:] * 2 for name, cells in rows.items()}, "d")[:, 1]
+    assert one == own.predict_proba(rows, "d", gaps="ignorable")[1, 1] > skipped + 0.1
+    assert own.predict_proba({**rows, "d": ["no", "no"]}, "d")[1, 1] == pytest.approx(skipped, abs=1e-6)

@@ -41,9 +41,7 @@ def fitted() -> tb.TBM:
 
 def question(member: int) -> MemberQuery:
     """The whole table, put to one member."""
-    model = fitted()
-    assert model._population is not None
-    own, table = model._population.members[member], as_table(frame())
+    own, table = fitted().model_.members[member], as_table(frame())
     blocks = own.schema.compile(table)
     evidence = packing.pack(blocks.values(), "marginalize").on_host()
     return MemberQuery(own.params, own.schema, blocks, evidence, How(method="mean-field", n_steps=5))

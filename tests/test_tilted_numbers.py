@@ -12,6 +12,7 @@ from scipy.stats import norm
 import thurbo as tb
 from tests.known_ask import asked
 from thurbo.predict.correction import band_codes as codes
+from thurbo.predict.predictive import Predictive
 
 EDGES = np.asarray([-1.1, -0.3, 0.2, 0.9])
 FINE = np.linspace(-9, 9, 36_001)

@@ -6,7 +6,7 @@ By mean-field a function is applied to the moments; by enumeration and by Gibbs 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -65,8 +65,16 @@ def work(params: Params) -> float:
 
 def features(params: Params, evidence: Evidence, how: How) -> Features:
     """The posterior of the hidden layer given each row."""
+    if how.method == "gibbs":
+        return _gibbs_features(params, evidence, replace(how, seed=0), how.key())
     found: Features = _features.for_work(work(params))(params, evidence, how)
     return found
+
+
+@partial(jax.jit, static_argnames=("how",))
+def _gibbs_features(params: Params, evidence: Evidence, how: How, key: PRNGKey) -> Features:
+    """By chains; the key is an argument, so that all seeds share a program."""
+    return _expected_features(params, evidence, how, key)
 
 
 def _like(*_: Any) -> Any:
@@ -88,7 +96,11 @@ def hidden_layer(params: Params, evidence: Evidence, how: How) -> Features:
             jnp.where(on, -jnp.inf, joint[:, :, None]), axis=0
         )
         return Features(jax.nn.sigmoid(log_odds), log_odds, jnp.zeros((evidence.n_rows, 0), params.weights.dtype))
-    hidden, factors = expectation(hidden_probability, params, evidence, how.method, key=how.key(), n_draws=how.n_draws)
+    return _expected_features(params, evidence, how, how.key())
+
+
+def _expected_features(params: Params, evidence: Evidence, how: How, key: PRNGKey) -> Features:
+    hidden, factors = expectation(hidden_probability, params, evidence, how.method, key=key, n_draws=how.n_draws)
     clipped = jnp.clip(hidden, 1e-6, 1.0 - 1e-6)
     return Features(hidden, jnp.log(clipped) - jnp.log1p(-clipped), factors)
 
@@ -340,8 +352,22 @@ def _of_states(
     return expectation(ask, params, evidence, "exact", weights=weights, rowwise=rowwise)
 
 
-@partial(jax.jit, static_argnames=("function", "how"))
 def of_rest(
+    function: Function,
+    params: Params,
+    evidence: Evidence,
+    own: Any,
+    sites: Any,
+    shared: tuple,
+    rowwise: tuple,
+    how: How,
+) -> Any:
+    """E[function of the moments at these sites | evidence about slots that are not their own]."""
+    return _of_rest(function, params, evidence, own, sites, shared, rowwise, replace(how, seed=0), how.key())
+
+
+@partial(jax.jit, static_argnames=("function", "how"))
+def _of_rest(
     function: Function,
     params: Params,
     evidence: Evidence,
@@ -350,14 +376,28 @@ def of_rest(
     shared: tuple,
     rowwise: tuple,
     how: How,
+    key: PRNGKey,
 ) -> Any:
     ask = lambda belief, *values: function(*belief.at(params, sites), *shared, *values)  # noqa: E731
     rest = _rest(evidence, own, how)
-    return expectation(ask, params, rest, how.method, key=how.key(), n_draws=how.n_draws, rowwise=rowwise)
+    return expectation(ask, params, rest, how.method, key=key, n_draws=how.n_draws, rowwise=rowwise)
+
+
+def of_lines(
+    function: Function,
+    params: Params,
+    evidence: Evidence,
+    sites: Any,
+    shared: tuple,
+    rowwise: tuple,
+    how: How,
+) -> Any:
+    """E[function of the moments at each line's own sites | evidence]."""
+    return _of_lines(function, params, evidence, sites, shared, rowwise, replace(how, seed=0), how.key())
 
 
 @partial(jax.jit, static_argnames=("function", "how"))
-def of_lines(
+def _of_lines(
     function: Function,
     params: Params,
     evidence: Evidence,
@@ -365,6 +405,7 @@ def of_lines(
     shared: tuple,
     rowwise: tuple,
     how: How,
+    key: PRNGKey,
 ) -> Any:
     ask = lambda belief, own, *values: function(*belief.at(params, own), *shared, *values)  # noqa: E731
-    return expectation(ask, params, evidence, how.method, key=how.key(), n_draws=how.n_draws, rowwise=(sites, *rowwise))
+    return expectation(ask, params, evidence, how.method, key=key, n_draws=how.n_draws, rowwise=(sites, *rowwise))
