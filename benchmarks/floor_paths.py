@@ -73,10 +73,10 @@ def _table(frame: Any, columns: Mapping[str, Any], sizes: Sizes) -> _Table:
     model = tb.TBM(schema, n_hidden=sizes.n_hidden, n_factors=sizes.n_factors)
     own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
     chosen = planning.of_columns(planning.flat(model.get_params(deep=False)), own, len(schema.with_sites) == 1)
-    evidence = packing.pack(blocks.values(), chosen["unobserved"], most_widths=1).on_device()
+    evidence = packing.pack(blocks.values(), chosen.unobserved, most_widths=1).on_device()
     data = fitting.Data(schema, blocks, evidence, np.ones(evidence.n_rows))
     plan, size = planning.plan(chosen, sizes.n_hidden, sizes.n_factors), (sizes.n_hidden, sizes.n_factors)
-    return _Table(data, plan, fitting.start(jax.random.key(0), data, size, int(chosen["n_chains"]), plan), sizes)
+    return _Table(data, plan, fitting.start(jax.random.key(0), data, size, int(chosen.n_chains), plan), sizes)
 
 
 def _learning(table: _Table, special: Mapping[str, float], turns: int = 1) -> Path:

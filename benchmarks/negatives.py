@@ -94,7 +94,7 @@ def fit(data: fitting.Data, held: course.WeightedRows, seed: int, epochs: int, *
     chosen = planning.flat(tb.TBM(n_hidden=N_HIDDEN, **grouped(usual | changed)).get_params(deep=False))
     plan = planning.plan(chosen, N_HIDDEN, 0)
     key_start, key_fit = jax.random.split(jax.random.key(seed))
-    state = fitting.start(key_start, data, (N_HIDDEN, 0), int(chosen["n_chains"]), plan)
+    state = fitting.start(key_start, data, (N_HIDDEN, 0), int(chosen.n_chains), plan)
     if starts_low:
         state = low_rank(state, data, data.layout)
     before = objective.negative
@@ -103,7 +103,7 @@ def fit(data: fitting.Data, held: course.WeightedRows, seed: int, epochs: int, *
         trainer._epoch_of_one.clear_cache()
     started = time.perf_counter()
     rows = course.WeightedRows(data.evidence, jnp.asarray(data.weight, jnp.float32))
-    length = course.Length(100 * data.schema.n_sites, epochs, float(chosen["learning_rate"]))
+    length = course.Length(100 * data.schema.n_sites, epochs, float(chosen.learning_rate))
     fitted = course.fit(key_fit, state, rows, data.layout, plan, length)
     if step is not None:
         objective.negative = before

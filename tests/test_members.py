@@ -319,9 +319,9 @@ def test_members_without_hidden_units_do_not_lead_and_never_lose_all_units() -> 
     assert able
     assert all(wanted[place].reading == "given" and wanted[place].n_hidden for place in able)
     for chosen in ({"n_factors": 0}, {"n_hidden": 3}):
-        own = members.population({**settings, **chosen}, 4, 1000, True, True)
+        own = members.population(replace(settings, **chosen), 4, 1000, True, True)
         assert not any(each.is_independent for each in own)
-    none = members.population({**settings, "n_hidden": 0, "n_factors": 4}, 4, 1000, True, True)
+    none = members.population(replace(settings, n_hidden=0, n_factors=4), 4, 1000, True, True)
     assert {each[:2] for each in none} == {(0, 4)}
     assert population._able(none, has_lists=False), "if no member has hidden units, one of them leads"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from thurbo.fit import objective as objectives
 from thurbo.fit.fitting import Data
 from thurbo.fit.masking import RandomCells
 from thurbo.fit.planning import Plan
+from thurbo.fit.settings import FitSettings
 from thurbo.latent import packing
 from thurbo.latent.constraints import Gauge, Order
 from thurbo.latent.constraints.grouped import Groups, runs_of
@@ -117,13 +119,13 @@ def test_what_is_added_changes_neither_the_objective_nor_its_gradient() -> None:
 
 def begun(own: Table) -> tuple[Padding, trainer.TrainState, start.Layout, Plan]:
     """A member of a population before training, in the common shape."""
-    chosen = {**_chosen(), "n_chains": 4}
+    chosen = replace(_chosen(), n_chains=4)
     data, padding = Data(own.schema, own.blocks, own.evidence, np.ones(own.evidence.n_rows)), padding_of(own.evidence)
     key = jax.random.key(0)
     return padding, *members._begun(key, chosen, data, (3, 2), model.MemberSettings(3, 1, 0.1), padding)
 
 
-def _chosen() -> dict[str, Any]:
+def _chosen() -> FitSettings:
     return planning.flat({**tb.TBM().get_params(), "objective": "multi-prediction"})
 
 

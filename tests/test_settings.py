@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 import thurbo as tb
 from thurbo.fit import course, planning
 from thurbo.fit.masking import Neighbours, RandomCells, Rectangles
+from thurbo.fit.settings import AUTO_UPDATES, FitSettings
 from thurbo.table.columns import column_from_dict
 
 SCHEMA = {"a": tb.Binary(), "b": tb.Binary(), "c": tb.Binary()}
@@ -28,7 +29,7 @@ def frame() -> pd.DataFrame:
     return pd.DataFrame({name: np.where(rng.random(60) < 0.8, cause, ~cause).astype(int) for name in SCHEMA})
 
 
-def chosen(**parameters: Any) -> dict[str, Any]:
+def chosen(**parameters: Any) -> FitSettings:
     return planning.flat(tb.TBM(**parameters).get_params(deep=False))
 
 
@@ -74,7 +75,7 @@ def test_the_share_of_likelihood_depends_on_who_chose_prediction() -> None:
 
 def test_auto_is_the_default_value() -> None:
     assert planning.plan(chosen(weight_decay="auto"), 4, 0) == planning.plan(chosen(), 4, 0)
-    assert chosen(learning_rate="auto")["learning_rate"] == chosen()["learning_rate"] == planning.AUTO["learning_rate"]
+    assert chosen(learning_rate="auto").learning_rate == chosen().learning_rate == planning.AUTO["learning_rate"]
     for name, value in [("learning_rate", "fast"), ("weight_decay", -1.0), ("max_time", 0), ("max_time", "auto")]:
         with pytest.raises(tb.ThurboError, match=f"{name}={value!r} is not a number"):
             chosen(**{name: value})
@@ -145,9 +146,9 @@ def test_settings_of_lists_are_in_their_column(tmp_path: Path) -> None:
     assert "settings" not in tb.Ratings(["x", "y"]).to_dict()
     tb.Schema({"films": column}).to_toml(tmp_path / "s.toml")
     assert tb.Schema.from_toml(tmp_path / "s.toml")["films"] == column
-    assert tb.TBM()._settings(tb.Schema({"films": column}))["item_decay"] == 2.5
-    assert tb.TBM()._settings(tb.Schema({"films": column}))["presence"] is False
-    assert tb.TBM()._settings(tb.Schema({"films": tb.Ratings(["x", "y"])}))["item_decay"] == 30.0
+    assert tb.TBM()._settings(tb.Schema({"films": column})).item_decay == 2.5
+    assert tb.TBM()._settings(tb.Schema({"films": column})).presence is False
+    assert tb.TBM()._settings(tb.Schema({"films": tb.Ratings(["x", "y"])})).item_decay == 30.0
     for build, words in [
         (lambda: tb.ListSettings(item_decay=-1.0), "item_decay=-1.0 is not a number of at least 0"),
         (lambda: tb.ListSettings(presence="yes"), "presence='yes' is not True or False"),  # type: ignore[arg-type]
@@ -203,7 +204,7 @@ def test_many_hidden_units_of_a_table_are_sparse_and_trained_longer(
 ) -> None:
     chosen = planning.flat(tb.TBM(**given).get_params(deep=False))
     table, lists = planning.of_columns(chosen, {}, False), planning.of_columns(chosen, {"presence": True}, False)
-    assert table["learning_rate"] == pytest.approx(rate)
+    assert table.learning_rate == pytest.approx(rate)
     assert planning.plan(table, given["n_hidden"], 0).sparsity_weight == pytest.approx(sparsity)
     is_longer = given["n_hidden"] > 100 and "objective" not in given and "n_factors" not in given
     assert planning.lengths(table, 60_000)[1] == (56 if is_longer else 21)
@@ -218,6 +219,6 @@ def test_likelihood_with_many_units_has_no_settings_of_features():
         planning.of_columns(planning.flat(tb.TBM(n_hidden=500, learning=own).get_params(deep=False)), {}, False)
         for own in (None, tb.Likelihood())
     )
-    assert free["sparsity_weight"] == pytest.approx(0.08)
-    assert free["auto_updates"] == planning.UPDATES_OF_MANY_UNITS
-    assert (chosen["sparsity_weight"], "auto_updates" in chosen) == ("auto", False)
+    assert free.sparsity_weight == pytest.approx(0.08)
+    assert free.auto_updates == planning.UPDATES_OF_MANY_UNITS
+    assert (chosen.sparsity_weight, chosen.auto_updates) == ("auto", AUTO_UPDATES)

@@ -40,15 +40,15 @@ class Epochs:
         blocks = schema.compile(rows)
         own = {name: value for column in schema.values() for name, value in column.learning_settings.items()}
         chosen = planning.of_columns(planning.flat(model.get_params(deep=False)), own, is_exact=False)
-        evidence = packing.pack(blocks.values(), chosen["unobserved"], most_widths=0).on_device()
+        evidence = packing.pack(blocks.values(), chosen.unobserved, most_widths=0).on_device()
         self.data = fitting.Data(schema, blocks, evidence, np.ones(evidence.n_rows))
         self.layout, self.weight = self.data.layout, jnp.ones(evidence.n_rows, jnp.float32)
         size = fitting.size_of(chosen, self.data)
         self.plan = planning.plan(chosen, *size)
         self.cells, n_epochs = fitting.lengths(chosen, self.data)
         self.work = float(evidence.n_cells * n_epochs)  # programs are compiled for that of a whole fit
-        self.rate = jnp.float32(chosen["learning_rate"])
-        self.state = fitting.start(jax.random.key(0), self.data, size, int(chosen["n_chains"]), self.plan)
+        self.rate = jnp.float32(chosen.learning_rate)
+        self.state = fitting.start(jax.random.key(0), self.data, size, int(chosen.n_chains), self.plan)
         self.number = 0
 
     def __call__(self) -> None:

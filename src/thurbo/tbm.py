@@ -324,7 +324,7 @@ class TBM(ItemQueries, BaseEstimator):
         warn_of_swamped_columns(table, blocks, schema.row_names(table))
         reading = packing.MergeLabels(schema.names, schema.site_names, schema.row_names(table))
         chosen = self._settings(schema)
-        evidence = packing.pack(blocks.values(), chosen["unobserved"], reading=reading, most_widths=0)
+        evidence = packing.pack(blocks.values(), chosen.unobserved, reading=reading, most_widths=0)
         data = fitting.Data(schema, blocks, evidence, weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._training = None
@@ -346,7 +346,7 @@ class TBM(ItemQueries, BaseEstimator):
 
     def _fit_population(
         self,
-        chosen: dict[str, Any],
+        chosen: planning.FitSettings,
         table: Table,
         data: fitting.Data,
         n: int,
@@ -485,7 +485,7 @@ class TBM(ItemQueries, BaseEstimator):
                 self.set_params(**usual)
         return self._go_on(X, sample_weight, self._settings(self.schema_))
 
-    def _go_on(self, X: Any, sample_weight: Any, chosen: dict[str, Any]) -> Self:
+    def _go_on(self, X: Any, sample_weight: Any, chosen: planning.FitSettings) -> Self:
         assert self._training is not None
         state, plan, seed = self._training
         table = as_table(X)
@@ -521,7 +521,7 @@ class TBM(ItemQueries, BaseEstimator):
         every[learned_from] = posteriors
         return every
 
-    def _settings(self, schema: Schema) -> dict[str, Any]:
+    def _settings(self, schema: Schema) -> planning.FitSettings:
         """All settings of a fit by name: the parameters, those of `learning`, and those that columns bring."""
         chosen = planning.flat(self.get_params(deep=False))
         own: dict[str, Any] = {}

@@ -25,7 +25,7 @@ from thurbo.errors import NotTrusted, SchemaError
 from thurbo.fit import course, planning, trainer
 from thurbo.fit import start as starting
 from thurbo.fit.course import Run
-from thurbo.fit.planning import Plan
+from thurbo.fit.planning import FitSettings, Plan
 from thurbo.fit.start import Layout
 from thurbo.fit.trainer import TrainState
 from thurbo.latent.constraints import Context
@@ -43,15 +43,15 @@ LARGEST = 50  # largest number of hidden units that the rule gives
 ENUMERATED, ENUMERATED_ON_CPU = 10, 5  # the same for exact fits
 
 
-def by_rule(chosen: Mapping[str, Any], n_rows: int, n_sites: int) -> tuple[int, int]:
+def by_rule(chosen: FitSettings, n_rows: int, n_sites: int) -> tuple[int, int]:
     """Sizes of a single model: one unit per site, at most one unit per twenty rows, no factors.
 
     If all states are enumerated, as many units as this takes about a minute for: one more doubles the time.
     """
-    n_hidden, n_factors = chosen["n_hidden"], chosen["n_factors"]
+    n_hidden, n_factors = chosen.n_hidden, chosen.n_factors
     if n_hidden == "auto":
         most = LARGEST
-        if chosen["objective"] == "exact":
+        if chosen.objective == "exact":
             most = ENUMERATED_ON_CPU if jax.default_backend() == "cpu" else ENUMERATED
         n_hidden = int(np.clip(min(n_sites, n_rows // 20), 2, most))
     return int(n_hidden), 0 if n_factors == "auto" else int(n_factors)
@@ -335,14 +335,14 @@ def _keys(seed: Int[Array, ""]) -> tuple[PRNGKey, ...]:
     return tuple(jax.random.split(jax.random.key(seed), 3))
 
 
-def size_of(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
+def size_of(chosen: FitSettings, data: Data) -> tuple[int, int]:
     """Numbers of hidden units and factors."""
     if data.schema.listed:
         return planning.sizes_of_lists(chosen)
     return by_rule(chosen, data.n_counted, data.schema.n_sites)
 
 
-def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]) -> FitOutcome:
+def fit(chosen: FitSettings, data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]) -> FitOutcome:
     """Train from initial values, or from a checkpoint of the same fit."""
     began = time.perf_counter()
     n_rows = data.evidence.n_rows
@@ -350,15 +350,15 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
     size = size_of(chosen, data)
     plan = planning.plan(chosen, *size)
     n_held = planning.held_out(chosen, n_rows)
-    state = start(key_start, data, size, int(chosen["n_chains"]), plan, n_rows - n_held)
+    state = start(key_start, data, size, int(chosen.n_chains), plan, n_rows - n_held)
     cells, max_epochs = lengths(chosen, data)
     order = np.asarray(jax.random.permutation(key_split, n_rows)) if n_held else np.arange(n_rows)
     every = course.WeightedRows(data.evidence, data.relative_weight)
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
     seen = seen._replace(evidence=seen.evidence.on_device())
-    length = course.Length(cells, max_epochs, float(chosen["learning_rate"]))
+    length = course.Length(cells, max_epochs, float(chosen.learning_rate))
     mark = partial(fingerprint, every, state, data.layout, plan, length, n_held)
-    checkpoint = None if chosen["checkpoint"] is None else Checkpoint(chosen["checkpoint"], mark())
+    checkpoint = None if chosen.checkpoint is None else Checkpoint(chosen.checkpoint, mark())
     fitted = course.fit(
         key_fit,
         state,
@@ -370,7 +370,7 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
         on_epoch=on_epoch,
         resume=checkpoint.load(state) if checkpoint else None,
         on_run=checkpoint.save if checkpoint else None,
-        limit=None if chosen["max_time"] is None else course.TimeLimit(float(chosen["max_time"]), began),
+        limit=None if chosen.max_time is None else course.TimeLimit(float(chosen.max_time), began),
     )
     unfinished = None if fitted.unfinished is None else Unfinished(mark(), fitted.unfinished)
     if checkpoint is not None and unfinished is not None:
@@ -378,7 +378,7 @@ def fit(chosen: Mapping[str, Any], data: Data, seed: int, on_epoch: Callable[[di
     return FitOutcome(fitted, plan, order[n_held:], unfinished)
 
 
-def lengths(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
+def lengths(chosen: FitSettings, data: Data) -> tuple[int, int]:
     """Cells in a batch, and epochs."""
     n_rows, n_cells = data.evidence.n_rows, data.evidence.n_cells
     if data.schema.listed:
@@ -387,12 +387,12 @@ def lengths(chosen: Mapping[str, Any], data: Data) -> tuple[int, int]:
     return batch_size * (n_cells // n_rows), max_epochs
 
 
-def go_on(chosen: Mapping[str, Any], data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:
+def go_on(chosen: FitSettings, data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:
     """One more pass over new rows at the full rate; smoothed posteriors of the first rows are not updated."""
     plan = replace(plan, posterior_smoothing=0.0)
     rows = course.WeightedRows(data.evidence.on_device(), data.relative_weight)
     cells, _ = lengths(chosen, data)
-    length = course.Length(cells, 1, float(chosen["learning_rate"]), falls=False)
+    length = course.Length(cells, 1, float(chosen.learning_rate), falls=False)
     key = jax.random.fold_in(jax.random.key(seed), state.step)
     work = max(course.work_of(rows, length), _runtime.LITTLE_WORK)  # there may be more such calls
     return course.fit(key, state, rows, data.layout, plan, length, work=work)

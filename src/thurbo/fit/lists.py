@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri
 from thurbo._concurrency import cached_property
 from thurbo.fit import members
 from thurbo.fit.fitting import Data
+from thurbo.fit.planning import FitSettings
 from thurbo.latent.rbm import Params
 from thurbo.predict.model import MemberSettings
 
@@ -248,12 +249,12 @@ HALF = 0.5  # share of a time limit after which sampling ends
 MEMBER = MemberSettings(0, N_FACTORS, 0.0, is_draw=True)
 
 
-def column(chosen: Mapping[str, Any], data: Data) -> str | None:
+def column(chosen: FitSettings, data: Data) -> str | None:
     """The list whose parameters can be drawn: the only list of a table, if its scores are levels.
 
     There must be enough entries, equal weights of all rows, and sizes that the user has not chosen.
     """
-    is_free = chosen["n_hidden"] == chosen["n_factors"] == "auto" and chosen["max_epochs"] != 0
+    is_free = chosen.n_hidden == chosen.n_factors == "auto" and chosen.max_epochs != 0
     if not is_free or len(data.schema.listed) != 1:
         return None
     (name,) = data.schema.listed
@@ -266,7 +267,7 @@ def column(chosen: Mapping[str, Any], data: Data) -> str | None:
 class Drawing:
     """A sampler at work; `first` are draws without the held-out answers, `last` those with all answers."""
 
-    def __init__(self, chosen: Mapping[str, Any], data: Data, name: str, hidden: np.ndarray, seed: int) -> None:
+    def __init__(self, chosen: FitSettings, data: Data, name: str, hidden: np.ndarray, seed: int) -> None:
         self.chosen, self.data, self.name = chosen, data, name
         block = data.blocks[name]
         assert block.entries is not None
@@ -278,10 +279,10 @@ class Drawing:
         order = np.lexsort((item, row))
         self.entries = ListedEntries(row[order], item[order], low[order], high[order], *numbers)
         shown = self.entries.without(hidden[known][order])
-        self.seconds = None if chosen["max_time"] is None else HALF * float(chosen["max_time"])
+        self.seconds = None if chosen.max_time is None else HALF * float(chosen.max_time)
         self.stopped, self.done, self.began = threading.Event(), 0, time.perf_counter()
         design = own.design
-        self.sampler = Sampler(shown, None if design is None else design.matrix, bool(chosen["presence"]), seed)
+        self.sampler = Sampler(shown, None if design is None else design.matrix, bool(chosen.presence), seed)
         self.of = self.sampler.burn_in + TO_WEIGH * BETWEEN
         self._pool = ThreadPoolExecutor(1)
         self._work: Future[list[Draw]] = self._pool.submit(self._run, TO_WEIGH, self.sampler.burn_in)
@@ -351,12 +352,12 @@ class Drawing:
             site_bias=found[0],
             loadings=found[1],
             gauge=alone.gauge._replace(cuts=found[2]),
-            presence=found[3] if self.chosen["presence"] else None,
+            presence=found[3] if self.chosen.presence else None,
             effects=found[4],
         )
 
 
-def start(chosen: Mapping[str, Any], data: Data, masked: Mapping[str, np.ndarray], seed: int) -> Drawing | None:
+def start(chosen: FitSettings, data: Data, masked: Mapping[str, np.ndarray], seed: int) -> Drawing | None:
     """A sampler, if the table has a list whose parameters can be drawn."""
     name = column(chosen, data)
     return None if name is None else Drawing(chosen, data, name, masked[name], seed)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -23,7 +24,7 @@ from thurbo import _runtime
 from thurbo._typing import Array, Int, PRNGKey
 from thurbo.fit import course, fitting, planning
 from thurbo.fit.fitting import Checkpoint, Data, Unfinished, active_only, cut, fingerprint, pad
-from thurbo.fit.planning import Plan
+from thurbo.fit.planning import FitSettings, Plan
 from thurbo.fit.start import Layout, folded
 from thurbo.fit.trainer import TrainState
 from thurbo.latent.packing import Padding
@@ -79,7 +80,7 @@ def usual_members(n_rows: int) -> tuple[MemberSettings, ...]:
 
 
 def population(
-    chosen: Mapping[str, Any],
+    chosen: FitSettings,
     n: int,
     n_rows: int,
     has_levels: bool,
@@ -100,29 +101,29 @@ def population(
     for place in range(n):
         usual = every[place % len(every)]
         n_hidden, n_factors = (round(sizes * each) for each in (usual.n_hidden, usual.n_factors))
-        if chosen["n_hidden"] != "auto":
-            n_hidden, n_factors = int(chosen["n_hidden"]), 0
-        if chosen["n_factors"] != "auto":
-            n_factors = int(chosen["n_factors"])
-        if n_hidden == n_factors == 0 and chosen["n_hidden"] == "auto":  # it had only factors, and none are wanted
+        if chosen.n_hidden != "auto":
+            n_hidden, n_factors = int(chosen.n_hidden), 0
+        if chosen.n_factors != "auto":
+            n_factors = int(chosen.n_factors)
+        if n_hidden == n_factors == 0 and chosen.n_hidden == "auto":  # it had only factors, and none are wanted
             n_hidden = round(sizes * usual.n_factors)
-        decay = usual.weight_decay / grow**0.5 if chosen["weight_decay_is_auto"] else float(chosen["weight_decay"])
+        decay = usual.weight_decay / grow**0.5 if chosen.weight_decay_is_auto else float(chosen.weight_decay)
         reading = usual.reading if has_levels else usual.reading.replace("utilities", "given")
         reading = reading if has_gaps else reading.removesuffix(", missing")
         found.append(MemberSettings(n_hidden, n_factors, decay, cast(Reading, reading), usual.shrinkage))
     return found
 
 
-def length(chosen: Mapping[str, Any], data: Data) -> course.Length:
+def length(chosen: FitSettings, data: Data) -> course.Length:
     """Length of training of each member: shorter than that of a single model, since several are averaged."""
     cells, max_epochs = fitting.lengths(chosen, data)
     usual = RATE_OF_LISTS if data.schema.listed else LEARNING_RATE
-    if chosen["max_epochs"] == "auto" and not data.schema.listed:
+    if chosen.max_epochs == "auto" and not data.schema.listed:
         n_batches = data.evidence.n_batches(cells)
         updates = np.clip(LEAST_UPDATES * data.evidence.n_rows / USUAL_ROWS, LEAST_UPDATES, UPDATES)
         max_epochs = int(np.clip(updates // n_batches, *EPOCHS))
         usual *= float(np.clip(UPDATES / (max_epochs * n_batches), 1.0, MOST_RATE))
-    rate = usual if chosen["learning_rate_is_auto"] else float(chosen["learning_rate"])
+    rate = usual if chosen.learning_rate_is_auto else float(chosen.learning_rate)
     return course.Length(cells, max_epochs, rate)
 
 
@@ -160,7 +161,7 @@ def checkpoint_of(path: str | PathLike[str], place: int) -> Path:
 class _Training(NamedTuple):
     """What the members of one reading share; `rows` are in the common shape of `padding`, if there is one."""
 
-    chosen: Mapping[str, Any]
+    chosen: FitSettings
     data: Data
     rows: course.WeightedRows
     size: tuple[int, int]
@@ -173,7 +174,7 @@ class _Training(NamedTuple):
 
 
 def train(
-    chosen: Mapping[str, Any],
+    chosen: FitSettings,
     data: Mapping[Reading, Data],
     members: Sequence[MemberSettings],
     seed: int,
@@ -193,8 +194,8 @@ def train(
             figure = f"{len(members)} members, mean log-likelihood per answer (nats): {record['objective']:.4f}"
             on_epoch({"stage": "fitting", "done": done, "of": total, "figure": figure})
 
-    if chosen["max_time"] is not None:
-        seconds = float(chosen["max_time"]) / -(-len(members) // n_workers)
+    if chosen.max_time is not None:
+        seconds = float(chosen.max_time) / -(-len(members) // n_workers)
         limits: float | None = seconds
     else:
         limits = None
@@ -212,7 +213,7 @@ def train(
 
 
 def _prepared(
-    chosen: Mapping[str, Any], data: Mapping[Reading, Data], members: Sequence[MemberSettings]
+    chosen: FitSettings, data: Mapping[Reading, Data], members: Sequence[MemberSettings]
 ) -> dict[Reading, _Training]:
     size = max(each.n_hidden for each in members), max(each.n_factors for each in members)
     found = {}
@@ -249,16 +250,16 @@ def _layout(data: Data, size: tuple[int, int], member: MemberSettings, padding: 
 
 def _begun(
     key: PRNGKey,
-    chosen: Mapping[str, Any],
+    chosen: FitSettings,
     data: Data,
     size: tuple[int, int],
     member: MemberSettings,
     padding: Padding | None,
 ) -> tuple[TrainState, Layout, Plan]:
     """The initial state of a member, with unused units; its layout and its plan."""
-    plan = planning.plan({**chosen, "weight_decay": 0.0}, *size)
+    plan = planning.plan(replace(chosen, weight_decay=0.0), *size)
     layout = _layout(data, size, member, padding)
-    state = fitting.start(key, data, size, int(chosen["n_chains"]), plan, padding=padding)
+    state = fitting.start(key, data, size, int(chosen.n_chains), plan, padding=padding)
     return cut(state, layout, *member[:2])[0], layout, plan
 
 
@@ -295,8 +296,8 @@ def _train(
     _, key_start, key_fit = _keys(np.int32(seed), np.int32(place))
     state, layout, plan = _begun(key_start, chosen, data, size, member, padding)
     mark, checkpoint = fingerprint(rows, state, layout, plan, own_length), None
-    if chosen["checkpoint"] is not None:
-        checkpoint = Checkpoint(checkpoint_of(chosen["checkpoint"], place), mark)
+    if chosen.checkpoint is not None:
+        checkpoint = Checkpoint(checkpoint_of(chosen.checkpoint, place), mark)
     fitted = course.fit(
         key_fit,
         state,
@@ -316,7 +317,7 @@ def _train(
 
 
 def finish(
-    chosen: Mapping[str, Any],
+    chosen: FitSettings,
     data: Mapping[Reading, Data],
     trained: Sequence[Trained],
     seed: int,
@@ -328,7 +329,7 @@ def finish(
     def one(place: int) -> Trained:
         each = trained[place]
         own, state = shared[each.member.reading], each.fitted.state
-        plan = planning.plan({**chosen, "weight_decay": 0.0}, *own.size)
+        plan = planning.plan(replace(chosen, weight_decay=0.0), *own.size)
         layout = _layout(own.data, own.size, each.member, own.padding)
         epochs, rate = max(1, round(LAST_SHARE * own.length.max_epochs)), LAST_RATE * own.length.learning_rate
         short = own.length._replace(max_epochs=epochs, learning_rate=rate)
@@ -346,7 +347,7 @@ def is_unsettled(fitted: course.Fitted) -> bool:
     return bool(fitted.history) and fitted.history[-1].get("settled") is False
 
 
-def independent(chosen: Mapping[str, Any], data: Data, size: tuple[int, int]) -> Params:
+def independent(chosen: FitSettings, data: Data, size: tuple[int, int]) -> Params:
     """The model without dependence, at the frequencies of the answers: as large as the other members."""
     key, padding = _keys(np.int32(0), np.int32(0))[0], data.padding
     state, layout, _ = _begun(key, chosen, data, size, MemberSettings(0, 0, 0.0), padding)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from thurbo.errors import ThurboError, check_choice
 from thurbo.fit.masking import NAMED, Masking, RandomCells
-from thurbo.fit.settings import OBJECTIVE_OF, Likelihood, Prediction
+from thurbo.fit.settings import OBJECTIVE_OF, FitSettings
 from thurbo.latent.evidence import Unobserved
 from thurbo.latent.inference.likelihood import MAX_QUADRATURE_FACTORS
 from thurbo.latent.inference.meanfield import PREDICTION_STEPS
@@ -81,11 +81,10 @@ class Plan:
         return self.uses_chains and self.negative_phase != "contrastive"
 
 
-Settings = Mapping[str, Any]  # the estimator's parameters and those of its objective, by name
-
+Settings = Mapping[str, Any]  # parameters by name, as they are given
 EXACT_OBJECTIVE = 8  # largest number of hidden units for which "auto" enumerates
 LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # minimum rows to hold some out; maximum held out
-AUTO_UPDATES, UPDATES_OF_MANY_UNITS = 3000, 8000  # target number of gradient steps of "auto" epochs
+UPDATES_OF_MANY_UNITS = 8000  # instead of AUTO_UPDATES
 LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # lists: units and factors, cells, steps
 LEAST_MEAN_WEIGHT = 0.1  # of rows, for weights to be numbers of rows
 AUTO_MARGINAL_WEIGHT = 0.3
@@ -115,19 +114,19 @@ MAY_BE_AUTO = (
 )
 AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}
 AUTO_EXACT = {"weight_decay": 1e-2, "learning_rate": 2e-2}  # of a table with one column
-# Settings that an objective does not have are at their defaults; tables have no list settings.
-DEFAULTS = {item.name: item.default for own in (Prediction, Likelihood) for item in fields(own)}
-DEFAULTS |= {"item_decay": 0.0, "presence": False}
 
 
-def flat(parameters: Settings) -> dict[str, Any]:
+_FIELDS = {item.name: item.default for item in fields(FitSettings)}
+
+
+def flat(parameters: Settings) -> FitSettings:
     """The estimator's parameters merged with those of `learning`; the type of `learning` decides the objective."""
     learning, objective = parameters["learning"], parameters["objective"]
     check_choice("objective", objective, CHOICES["objective"])
     if learning is not None and type(learning) not in OBJECTIVE_OF:
         kinds = ", ".join(f"tb.{kind.__name__}(...)" for kind in OBJECTIVE_OF)
         raise ThurboError(f"learning={learning!r} is not one of None, {kinds}")
-    found = {**DEFAULTS, **{name: value for name, value in parameters.items() if name != "learning"}}
+    found = {**_FIELDS, **{name: value for name, value in parameters.items() if name in _FIELDS}}
     found["objective_is_auto"] = objective == "auto"
     found |= {f"{name}_is_auto": found[name] == "auto" for name in ("learning_rate", "weight_decay")}
     if learning is not None:
@@ -144,7 +143,7 @@ def flat(parameters: Settings) -> dict[str, Any]:
     check(found)
     if found["learning_rate_is_auto"] and found["n_hidden"] != "auto":
         found["learning_rate"] *= _thinned(int(found["n_hidden"])) ** 0.5
-    return found
+    return FitSettings(**found)
 
 
 def _thinned(n_hidden: int) -> float:
@@ -221,67 +220,67 @@ def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     return weight if LEAST_MEAN_WEIGHT <= mean <= 1.0 else weight / mean
 
 
-def plan(settings: Settings, n_hidden: int, n_factors: int) -> Plan:
+def plan(settings: FitSettings, n_hidden: int, n_factors: int) -> Plan:
     """The plan of a fit, with every "auto" resolved."""
-    objective = settings["objective"]
+    objective = settings.objective
     if objective == "auto":
         objective = "exact" if n_hidden <= EXACT_OBJECTIVE and n_factors == 0 else "multi-prediction"
     if objective == "exact" and not can_enumerate(n_hidden, n_factors, "objective"):
         raise ThurboError(
             f'{n_hidden} hidden units and {n_factors} factors are too many to enumerate; use objective="auto"'
         )
-    share = settings["likelihood_weight"]
+    share = settings.likelihood_weight
     if share == "auto":
         # With factors it reduced the log-likelihood per masked answer of a survey by 0.03 nats.
-        mixed = settings["objective_is_auto"] and objective == "multi-prediction" and n_factors == 0
+        mixed = settings.objective_is_auto and objective == "multi-prediction" and n_factors == 0
         share = 0.1 * _thinned(n_hidden) if mixed else 0.0
-    positive: Any = "mean-field" if settings["positive_phase"] == "auto" else settings["positive_phase"]
-    form: Any = settings["sparsity_form"]
+    positive: Any = "mean-field" if settings.positive_phase == "auto" else settings.positive_phase
+    form: Any = settings.sparsity_form
     if form == "auto":  # average over samples if there are any
         form = "samples" if positive == "gibbs" else "average"
-    negative = settings["negative_phase"]
+    negative = settings.negative_phase
     if negative == "auto":
-        negative = "contrastive" if settings["unobserved"] == "exclude" else "persistent"
+        negative = "contrastive" if settings.unobserved == "exclude" else "persistent"
     uses_chains = objective == "likelihood" or share > 0
-    if negative != "contrastive" and settings["unobserved"] == "exclude" and uses_chains:
+    if negative != "contrastive" and settings.unobserved == "exclude" and uses_chains:
         raise ThurboError(
             f'negative_phase="{negative}" needs rows that share their sites; '
             'use unobserved="marginalize", or negative_phase="contrastive"'
         )
-    if negative == "tempered" and settings["integrate"] == "hidden":
+    if negative == "tempered" and settings.integrate == "hidden":
         raise ThurboError('integrate="hidden" is not available for negative_phase="tempered"; use "persistent"')
     return Plan(
         objective=objective,
-        unobserved=settings["unobserved"],
+        unobserved=settings.unobserved,
         likelihood_weight=float(share),
         marginal_weight=_marginal_weight(settings, n_hidden),
-        masking=NAMED[settings["masking"]] if isinstance(settings["masking"], str) else settings["masking"],
+        masking=NAMED[settings.masking] if isinstance(settings.masking, str) else settings.masking,
         positive_phase=positive,
         negative_phase=negative,
-        integrate=settings["integrate"],
+        integrate=settings.integrate,
         n_mean_field_steps=_mean_field_steps(settings, objective),
-        n_negative_steps=int(settings["n_negative_steps"]),
-        n_temperatures=int(settings["n_temperatures"]),
-        sparsity_target=float(settings["sparsity_target"]),
-        sparsity_weight=0.0 if settings["sparsity_weight"] == "auto" else float(settings["sparsity_weight"]),
+        n_negative_steps=int(settings.n_negative_steps),
+        n_temperatures=int(settings.n_temperatures),
+        sparsity_target=float(settings.sparsity_target),
+        sparsity_weight=0.0 if settings.sparsity_weight == "auto" else float(settings.sparsity_weight),
         sparsity_form=form,
-        active_share=None if settings["active_share"] is None else float(settings["active_share"]),
-        posterior_smoothing=float(settings["posterior_smoothing"] or 0.0),
-        latent_bound=None if settings["latent_bound"] is None else float(settings["latent_bound"]),
-        weight_decay=float(settings["weight_decay"]),
-        presence=bool(settings["presence"]),
-        max_norm=None if settings["max_norm"] is None else float(settings["max_norm"]),
-        learn_cuts=settings["learn_cuts"],
-        optimizer=settings["optimizer"],
+        active_share=None if settings.active_share is None else float(settings.active_share),
+        posterior_smoothing=float(settings.posterior_smoothing or 0.0),
+        latent_bound=None if settings.latent_bound is None else float(settings.latent_bound),
+        weight_decay=float(settings.weight_decay),
+        presence=bool(settings.presence),
+        max_norm=None if settings.max_norm is None else float(settings.max_norm),
+        learn_cuts=settings.learn_cuts,
+        optimizer=settings.optimizer,
     )
 
 
-def _mean_field_steps(settings: Settings, objective: str) -> int:
-    return PREDICTION_STEPS if objective == "multi-prediction" else int(settings["n_mean_field_steps"])
+def _mean_field_steps(settings: FitSettings, objective: str) -> int:
+    return PREDICTION_STEPS if objective == "multi-prediction" else int(settings.n_mean_field_steps)
 
 
-def _marginal_weight(settings: Settings, n_hidden: int) -> float:
-    excludes, chosen = settings["unobserved"] == "exclude", settings["marginal_weight"]
+def _marginal_weight(settings: FitSettings, n_hidden: int) -> float:
+    excludes, chosen = settings.unobserved == "exclude", settings.marginal_weight
     if chosen == "auto":
         return 0.0 if excludes else AUTO_MARGINAL_WEIGHT * _thinned(n_hidden)
     if chosen and excludes:
@@ -290,24 +289,24 @@ def _marginal_weight(settings: Settings, n_hidden: int) -> float:
     return float(chosen)
 
 
-def held_out(settings: Settings, n_rows: int) -> int:
+def held_out(settings: FitSettings, n_rows: int) -> int:
     """Rows to hold out from training; "auto" is a tenth, and none of a small table."""
-    share = settings["validation_fraction"]
+    share = settings.validation_fraction
     if share == "auto":
         return min(n_rows // 10, MOST_WATCHED) if n_rows >= LEAST_WATCHED else 0
     return min(round(share * n_rows), n_rows - 1)
 
 
-def lengths(settings: Settings, n_rows: int) -> tuple[int, int]:
+def lengths(settings: FitSettings, n_rows: int) -> tuple[int, int]:
     """Rows in a batch, and epochs."""
     usual = int(np.clip(n_rows // 140, 100, 500))
-    batch_size = min(usual if settings["batch_size"] == "auto" else int(settings["batch_size"]), n_rows)
+    batch_size = min(usual if settings.batch_size == "auto" else int(settings.batch_size), n_rows)
     n_batches = -(-n_rows // batch_size)
-    usual = int(np.clip(settings.get("auto_updates", AUTO_UPDATES) // n_batches, 20, 300))
-    return batch_size, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])
+    usual = int(np.clip(settings.auto_updates // n_batches, 20, 300))
+    return batch_size, usual if settings.max_epochs == "auto" else int(settings.max_epochs)
 
 
-def of_columns(settings: Settings, of_items: Settings, is_exact: bool) -> dict[str, Any]:
+def of_columns(settings: FitSettings, of_items: Settings, is_exact: bool) -> FitSettings:
     """The settings for a table: `of_items` are those that columns of lists bring.
 
     "auto" `is_exact` for a single column, and with rankings that only the exact likelihood can learn.
@@ -317,48 +316,48 @@ def of_columns(settings: Settings, of_items: Settings, is_exact: bool) -> dict[s
     return by_exact_likelihood(settings) if is_exact else _of_features(settings)
 
 
-def _of_features(settings: Settings) -> dict[str, Any]:
+def _of_features(settings: FitSettings) -> FitSettings:
     """The settings for a table, where many hidden units without factors are chosen with every rule of an objective."""
-    is_free = settings["objective_is_auto"] and settings["objective"] in ("auto", "multi-prediction")
-    is_free = is_free and settings["n_factors"] in ("auto", 0) and settings["n_hidden"] != "auto"
-    share = _thinned(int(settings["n_hidden"])) if is_free else 1.0
+    is_free = settings.objective_is_auto and settings.objective in ("auto", "multi-prediction")
+    is_free = is_free and settings.n_factors in ("auto", 0) and settings.n_hidden != "auto"
+    share = _thinned(int(settings.n_hidden)) if is_free else 1.0
     if share == 1.0:
-        return dict(settings)
-    rate, sparsity = settings["learning_rate"], settings["sparsity_weight"]
-    return {
-        **settings,
-        "learning_rate": rate * share**-0.25 if settings["learning_rate_is_auto"] else rate,
-        "sparsity_weight": AUTO_SPARSITY * (1.0 - share) if sparsity == "auto" else sparsity,
-        "auto_updates": UPDATES_OF_MANY_UNITS,
-    }
+        return settings
+    rate, sparsity = settings.learning_rate, settings.sparsity_weight
+    return replace(
+        settings,
+        learning_rate=rate * share**-0.25 if settings.learning_rate_is_auto else rate,
+        sparsity_weight=AUTO_SPARSITY * (1.0 - share) if sparsity == "auto" else sparsity,
+        auto_updates=UPDATES_OF_MANY_UNITS,
+    )
 
 
-def of_lists(settings: Settings, own: Settings) -> dict[str, Any]:
+def of_lists(settings: FitSettings, own: Settings) -> FitSettings:
     """The settings for lists, with those of the column: unlisted items are not variables; "auto" uses no chains."""
-    share = settings["likelihood_weight"]
-    return {**settings, **own, "unobserved": "exclude", "likelihood_weight": 0.0 if share == "auto" else share}
+    share = settings.likelihood_weight
+    return replace(settings, **own, unobserved="exclude", likelihood_weight=0.0 if share == "auto" else share)
 
 
-def by_exact_likelihood(settings: Settings) -> dict[str, Any]:
+def by_exact_likelihood(settings: FitSettings) -> FitSettings:
     """The settings with "exact" for "auto": with one column, there is no other cell to predict it from."""
-    is_free = settings["objective"] == "auto" and settings["n_factors"] in ("auto", 0)
-    if not is_free or not (settings["n_hidden"] == "auto" or can_enumerate(settings["n_hidden"], 0, "objective")):
-        return dict(settings)
-    own = {name: value for name, value in AUTO_EXACT.items() if settings[f"{name}_is_auto"]}
-    return {**settings, **own, "objective": "exact", "n_factors": 0}
+    is_free = settings.objective == "auto" and settings.n_factors in ("auto", 0)
+    if not is_free or not (settings.n_hidden == "auto" or can_enumerate(settings.n_hidden, 0, "objective")):
+        return settings
+    own: dict[str, Any] = {name: value for name, value in AUTO_EXACT.items() if getattr(settings, f"{name}_is_auto")}
+    return replace(settings, **own, objective="exact", n_factors=0)
 
 
-def sizes_of_lists(settings: Settings) -> tuple[int, int]:
+def sizes_of_lists(settings: FitSettings) -> tuple[int, int]:
     """Hidden units and factors for lists of items."""
-    n_hidden, n_factors = settings["n_hidden"], settings["n_factors"]
+    n_hidden, n_factors = settings.n_hidden, settings.n_factors
     rule = LIST_UNITS if n_hidden == "auto" else (int(n_hidden), 0)
     return rule[0], rule[1] if n_factors == "auto" else int(n_factors)
 
 
-def lengths_of_lists(settings: Settings, n_rows: int, n_cells: int) -> tuple[int, int]:
+def lengths_of_lists(settings: FitSettings, n_rows: int, n_cells: int) -> tuple[int, int]:
     """Cells in a batch, and epochs; a `batch_size` in rows is converted by their mean length."""
-    size = settings["batch_size"]
+    size = settings.batch_size
     usual = int(np.clip(n_cells // 8, *LIST_CELLS))
     cells = usual if size == "auto" else max(1, round(int(size) * n_cells / max(n_rows, 1)))
     usual = int(np.clip(LIST_UPDATES * cells // max(n_cells, 1), 5, 200))
-    return cells, usual if settings["max_epochs"] == "auto" else int(settings["max_epochs"])
+    return cells, usual if settings.max_epochs == "auto" else int(settings.max_epochs)

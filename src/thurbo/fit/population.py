@@ -22,6 +22,7 @@ from thurbo._concurrency import Beside
 from thurbo.errors import ThurboError
 from thurbo.fit import course, direct_effects, lists, members
 from thurbo.fit.fitting import Data
+from thurbo.fit.planning import FitSettings
 from thurbo.latent import packing
 from thurbo.latent.evidence import Buckets
 from thurbo.latent.inference.meanfield import PREDICTION_STEPS
@@ -92,7 +93,7 @@ def _for_each(one: Callable[[Any], EncodedTable], every: Mapping[Reading, Any]) 
 
 @contextmanager
 def asked_ahead(
-    chosen: Mapping[str, Any],
+    chosen: FitSettings,
     wanted: Sequence[MemberSettings],
     read: Mapping[Reading, EncodedTable],
     data: Mapping[Reading, Data],
@@ -199,14 +200,14 @@ def n_tasks(blocks: Mapping[str, Block], weight: np.ndarray) -> int:
     return round(float(sum(found)))
 
 
-def can_draw(chosen: Mapping[str, Any], data: Data) -> bool:
+def can_draw(chosen: FitSettings, data: Data) -> bool:
     """Whether the parameters of a list can be drawn from their posterior distribution."""
     return lists.column(chosen, data) is not None
 
 
 def count(
     parameters: Mapping[str, Any],
-    chosen: Mapping[str, Any],
+    chosen: FitSettings,
     schema: Schema,
     n_rows: int,
     tasks: int = 0,
@@ -218,14 +219,14 @@ def count(
     """
     asked = parameters["members"]
     if asked != "auto":
-        if int(asked) > 1 and chosen["objective"] in ("likelihood", "exact"):
-            problem = f'members={asked}: members are trained by prediction, not with objective="{chosen["objective"]}"'
+        if int(asked) > 1 and chosen.objective in ("likelihood", "exact"):
+            problem = f'members={asked}: members are trained by prediction, not with objective="{chosen.objective}"'
             raise ThurboError(f"{problem}; leave one of them out")
         return int(asked)
-    is_free = parameters["n_hidden"] == parameters["n_factors"] == "auto" and chosen["max_epochs"] != 0
-    is_predicted = chosen["objective"] in ("auto", "multi-prediction")
-    is_predicted = is_predicted and chosen["posterior_smoothing"] is None and chosen["validation_fraction"] == "auto"
-    is_whole = bool(schema.listed) or chosen["unobserved"] == "marginalize"
+    is_free = parameters["n_hidden"] == parameters["n_factors"] == "auto" and chosen.max_epochs != 0
+    is_predicted = chosen.objective in ("auto", "multi-prediction")
+    is_predicted = is_predicted and chosen.posterior_smoothing is None and chosen.validation_fraction == "auto"
+    is_whole = bool(schema.listed) or chosen.unobserved == "marginalize"
     is_enough = tasks >= members.LEAST_TASKS if has_tasks(schema) else n_rows >= members.LEAST_ROWS
     if not (is_free and is_predicted and is_whole and is_enough):
         return 1
@@ -237,7 +238,7 @@ def count(
 
 
 def fit(
-    chosen: Mapping[str, Any],
+    chosen: FitSettings,
     table: Table,
     data: Data,
     n: int,
@@ -245,7 +246,7 @@ def fit(
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> Outcome:
     """Train the members without some answers, and weigh them by these answers."""
-    rng, missing, listed = np.random.RandomState(seed), chosen["missing"], data.schema.listed
+    rng, missing, listed = np.random.RandomState(seed), chosen.missing, data.schema.listed
     informed = with_answered(data.schema, table, alone=True) if missing == "auto" and not listed else data.schema
     has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
     wanted = members.population(chosen, n, data.n_counted, *has, bool(listed), has_tasks(data.schema))
@@ -253,10 +254,10 @@ def fit(
     most = members.MOST_OF_LISTS if listed else members.MOST_HELD_OUT
     share = min(_share_held_out(data), most / max(n_answers, 1))
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
-    chosen = {**chosen, "objective": "multi-prediction", "validation_fraction": 0.0}
-    how = How(method="mean-field", n_steps=PREDICTION_STEPS, unobserved=chosen["unobserved"])
-    complete = read_encodings(wanted, table, data, informed, chosen["unobserved"])
-    read = without_answers(complete, masked, chosen["unobserved"])
+    chosen = replace(chosen, objective="multi-prediction", validation_fraction=0.0)
+    how = How(method="mean-field", n_steps=PREDICTION_STEPS, unobserved=chosen.unobserved)
+    complete = read_encodings(wanted, table, data, informed, chosen.unobserved)
+    read = without_answers(complete, masked, chosen.unobserved)
     to_train = training_data(read, data.weight)
     drawing, ending = lists.start(chosen, data, masked, seed), None
     try:
@@ -264,7 +265,7 @@ def fit(
             trained = members.train(chosen, to_train, wanted, seed, told)
         found = _groups(chosen, to_train["given"], trained)
         parts = tuple(each.unfinished for each in trained)
-        if not any(parts) and chosen["max_time"] is None:
+        if not any(parts) and chosen.max_time is None:
             ending = Beside(partial(_finish, chosen, complete, data.weight, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.first(on_epoch)):
             found.append(_Group(lists.MEMBER, drawn))
@@ -320,7 +321,7 @@ class _Group(NamedTuple):
 
 
 def _finish(
-    chosen: Mapping[str, Any],
+    chosen: FitSettings,
     complete: Mapping[Reading, EncodedTable],
     weight: np.ndarray,
     trained: list[members.Trained],
@@ -328,11 +329,11 @@ def _finish(
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> list[_Group]:
     """The members, trained with all answers at the end; meanwhile the held-out answers weigh them."""
-    data = training_data(without_answers(complete, {}, chosen["unobserved"]), weight)
+    data = training_data(without_answers(complete, {}, chosen.unobserved), weight)
     return _groups(chosen, data["given"], members.finish(chosen, data, trained, seed, on_epoch))
 
 
-def _groups(chosen: Mapping[str, Any], data: Data, trained: list[members.Trained]) -> list[_Group]:
+def _groups(chosen: FitSettings, data: Data, trained: list[members.Trained]) -> list[_Group]:
     """The trained members, and the one without dependence."""
     found = [_Group(each.member, [each.params]) for each in trained]
     size = largest_size([each.member for each in trained])
@@ -434,10 +435,10 @@ def _problem(fitted: course.Fitted) -> str | None:
     return None if members.is_unsettled(fitted) else fitted.problem
 
 
-def _too_short(chosen: Mapping[str, Any], data: Data, fitted: course.Fitted) -> str | None:
+def _too_short(chosen: FitSettings, data: Data, fitted: course.Fitted) -> str | None:
     """That `max_epochs` was set to so few that nothing can be told of the training, and to fewer than usual."""
-    n, usual = len(fitted.history), members.length({**chosen, "max_epochs": "auto"}, data).max_epochs
-    return course.too_few(n) if 0 < n < min(2 * course.LEAST, usual) and chosen["max_epochs"] != "auto" else None
+    n, usual = len(fitted.history), members.length(replace(chosen, max_epochs="auto"), data).max_epochs
+    return course.too_few(n) if 0 < n < min(2 * course.LEAST, usual) and chosen.max_epochs != "auto" else None
 
 
 def column_answers(data: Data, name: str) -> np.ndarray:

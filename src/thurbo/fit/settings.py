@@ -1,11 +1,12 @@
-"""§5, §6 Settings of each training objective, as users give them: `TBM(learning=Prediction(...))`.
+"""§5, §6 Settings of each training objective, as users give them (`TBM(learning=Prediction(...))`), and of a fit.
 
-Plain frozen values without JAX. `settings.flat` merges them with the estimator's own parameters.
+Plain frozen values without JAX. `planning.flat` merges them with the estimator's own parameters.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal
 
 
@@ -179,3 +180,33 @@ OBJECTIVE_OF: dict[type[Learning], str] = {
     Likelihood: "likelihood",
     Exact: "exact",
 }
+
+AUTO_UPDATES = 3000  # target number of gradient steps of "auto" epochs
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings(Prediction, Likelihood):
+    """All settings of a fit: the estimator's parameters, those of every objective, and those that lists bring.
+
+    Settings that an objective does not have are at their defaults. What is still "auto" depends on the table.
+    """
+
+    n_hidden: int | Literal["auto"]
+    n_factors: int | Literal["auto"]
+    members: int | Literal["auto"]
+    objective: Literal["auto", "likelihood", "multi-prediction", "exact"]
+    unobserved: Literal["marginalize", "exclude"]
+    missing: Literal["auto", "ignorable", "informative"]
+    weight_decay: float
+    learning_rate: float
+    batch_size: int | Literal["auto"]
+    max_epochs: int | Literal["auto"]
+    max_time: float | None
+    checkpoint: str | PathLike[str] | None
+    objective_is_auto: bool  # whether these were left to the fit
+    weight_decay_is_auto: bool
+    learning_rate_is_auto: bool
+    auto_updates: int = AUTO_UPDATES
+    item_decay: float = 0.0
+    presence: bool = False
+    draws: int = 0
