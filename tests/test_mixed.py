@@ -278,18 +278,22 @@ def test_a_table_of_choices_alone_has_no_boxes_to_compute():
     assert narrow.parts[0].slots == ()
     mean, deviation = jnp.asarray(rng.normal(size=(2, N_SITES))), jnp.asarray(1 + rng.random((2, N_SITES)))
     masked = jnp.asarray(np.repeat(rng.random((2, 3)) < 0.5, 3, axis=1))
-    for question in (
-        lambda region: region.log_mass(mean, deviation),
-        lambda region: region.mass_of_masked(mean, deviation, masked, whole=True),
-        lambda region: region.smooth().mean(mean),
-        lambda region: jax.grad(lambda m: (region.smooth().mean(m) ** 2).sum())(mean),
-        lambda region: region.release(masked).log_mass(mean),
-        lambda region: region.start(mean),
-        lambda region: region.bounds(mean),
-        lambda region: region.held,
-        lambda region: region.draw(jax.random.key(0), region.start(mean), mean),
-    ):
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-10), question(wide), question(narrow))
+
+    @jax.jit
+    def answers(region):
+        return (
+            region.log_mass(mean, deviation),
+            region.mass_of_masked(mean, deviation, masked, whole=True),
+            region.smooth().mean(mean),
+            jax.grad(lambda m: (region.smooth().mean(m) ** 2).sum())(mean),
+            region.release(masked).log_mass(mean),
+            region.start(mean),
+            region.bounds(mean),
+            region.held,
+            region.draw(jax.random.key(0), region.start(mean), mean),
+        )
+
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-10), answers(wide), answers(narrow))
 
 
 @pytest.mark.slow

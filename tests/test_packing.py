@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
+from tests.known import changed
 from thurbo.latent import packing
 from thurbo.latent.constraints import Box, Gauge, Order
 from thurbo.predict import moments
@@ -71,7 +72,9 @@ def test_conditions_on_a_ranking_use_the_program_of_the_training_table() -> None
     age = rng.integers(1, 5, n)
     frame = pd.DataFrame({"drinks": drinks, "fan": rng.choice(["yes", "no"], n), "age": age})
     schema = {"drinks": tb.Ranking(), "fan": tb.Binary(), "age": tb.Ordinal([1, 2, 3, 4])}
-    model = tb.TBM(schema, n_hidden=3, max_epochs=2, objective="multi-prediction", random_state=0).fit(frame)
+    model = tb.TBM(schema, n_hidden=3, max_epochs=0, objective="multi-prediction", random_state=0).fit(frame)
+    weights = jnp.asarray(rng.normal(size=model.weights_.shape), jnp.float32)
+    model._adopt(changed(model.model_, model.params_._replace(weights=weights)), [], True)
     assert model.model_.order_shapes == {"drinks": (4, 1, "permutation")}
     nothing = frame[:1].assign(drinks=None)
 

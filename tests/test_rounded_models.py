@@ -245,7 +245,7 @@ def test_a_file_gives_the_same_predictions(tmp_path: Any) -> None:
     for statistic in ("mean", "median", "mode"):
         both = [np.asarray(each.predict(frame(), "weeks", statistic=statistic)) for each in (model, again)]
         np.testing.assert_array_equal(*both)
-    np.testing.assert_array_equal(model.score_samples(frame()), again.score_samples(frame()))
+    np.testing.assert_array_equal(model.score_samples(frame()[:40]), again.score_samples(frame()[:40]))
 
 
 def test_reports_and_the_explorer_show_numbers() -> None:
