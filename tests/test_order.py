@@ -360,7 +360,7 @@ def test_gumbel_forms_are_softmax_and_plackett_luce():
 
 
 def sweep(region, key, x, mean):
-    """The plain loop over colours of inference/gibbs.py."""
+    """The plain loop over colours of latent/inference/gibbs.py."""
     colour = region.colour()
     for turn in range(region.n_colours):
         drawn = truncnorm.sample(jax.random.fold_in(key, turn), mean, *region.bounds(x))

@@ -1,7 +1,6 @@
-"""Threads on the host: how many a small problem may use, values computed once for all, and work beside other work.
+"""Threads on the host: one for small linear algebra, values computed once for all of them, and a task beside others.
 
-Idea: compilation and linear algebra already use several threads, so more of them must not wait for each other.
-Guarantees that a value asked for by several threads is computed once, and that an error of a task reaches the caller.
+Idea: compilation and linear algebra use several threads already; more of them would wait for each other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """§5, A.2.4 The epochs of a fit, on the host: held-out rows, learning-rate schedule, recovery, progress and warnings.
 
-Idea: the course decides after each epoch whether to go on; a clock says where the time goes; a monitor shows it.
-Guarantees that a fit which has not settled says so, and that failures return to the best epoch.
+The best parameters are kept. If the held-out score stops improving, the rate starts to decay from the best state. If
+chains diverge from the data or numbers are not finite, training returns to the best state with a lower rate. `history`
+records each of these events, and in its last record whether the objective has settled.
 """
 
 from __future__ import annotations

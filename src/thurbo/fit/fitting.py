@@ -1,7 +1,7 @@
 """§5 From evidence to a fitted model: sizes, initial values, held-out rows, length of training, and checkpoints.
 
-Idea: the number of hidden units and factors follows from the table; the whole state of a fit is in one file.
-Guarantees that a killed fit can be resumed, with the same result.
+The common part of `TBM.fit` and `TBM.partial_fit`, between the table and the training loop. A fit resumes from a
+checkpoint that has the same data and settings; the result is the same bit for bit, and another file is an error.
 """
 
 from __future__ import annotations

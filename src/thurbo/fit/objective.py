@@ -1,8 +1,8 @@
 """§5 The objectives, as functions whose gradient by JAX is the gradient of the paper.
 
-Idea: the likelihood gradient has two phases, Eq. (8): statistics under the data and under the model alone; with
-`integrate="hidden"` both are given x, the hidden units integrated out (§5.1).
-Guarantees gradients that agree with enumeration on small models.
+`likelihood`: a surrogate with the gradient of Eq. (8), §5.2 (cuts), A.2.2 (sparsity), given the states of both phases,
+with x or (`integrate="hidden"`) h integrated out. `multi_prediction`: log-probability of masked cells after a few
+mean-field steps from the others. `exact`: log P(e).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """§5, §6 From the parameters of the estimator to the plan of a fit: checks each value, and resolves every "auto".
 
-Idea: all settings of a fit in one frozen, hashable record, so that each plan compiles once.
-Guarantees that a wrong value is named together with what is allowed.
+The default rules are in this file; the training loop only sees the resulting `Plan`, which is frozen and hashable, so
+that each plan compiles once. Quantities that change during training (parameters, chains, rates) are in the state.
 """
 
 from __future__ import annotations

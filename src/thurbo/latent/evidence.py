@@ -1,8 +1,8 @@
-"""§3 Evidence: the constraints of rows on their sites, as arrays over `[row, slot]`; a table is buckets of one width.
+"""§3 Evidence: the constraints of a batch of rows, as arrays over `[row, slot]`; a table is buckets of one width.
 
-Idea: a constraint holds what a batch of rows says; `Buckets` groups rows of the same width, to limit compilation and
-padding, and translates sites to slots.
-Guarantees that padding changes no result.
+It holds the site of each slot, the slots that belong to each row's model, and the constraints on them. It is a pytree,
+so a whole table is on the device and a batch is an index into it. `Buckets` limits compilation and padding; a table
+without lists is one bucket whose slots are its sites.
 """
 
 from __future__ import annotations

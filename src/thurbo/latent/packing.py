@@ -1,8 +1,9 @@
 """§3 From the blocks of columns to evidence, as NumPy arrays: few static shapes, to limit compilation.
 
-Idea: blocks of one kind are packed side by side; overlapping inequalities are merged into one `Linear` constraint per
-row; tables of similar size are padded to one shape, so that they share compiled programs.
-Guarantees that evidence is the same set of inequalities as the blocks.
+The first slots of every row are the sites of shared columns; the entries of each listed column follow, padded to one
+of a few widths. Overlapping inequalities are merged into one `Linear` per row; an infeasible row is an error that
+names the lines. Tables of similar size are filled up with sites that no row says anything about, so that they share
+programs.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import typer
 
 from thurbo.app.cli import options, tables
 from thurbo.app.cli.app import command, counted, say
-from thurbo.app.cli.learn import _schema
+from thurbo.app.cli.learn import with_schema
 from thurbo.errors import ThurboError
 
 
@@ -260,9 +260,9 @@ def evaluate(
     if output is not None:
         tables.check_output(output)
     if data is None:
-        frame, types = read(model, schema, missing, names)
+        frame, types = _to_fit(model, schema, missing, names)
         chosen = {"folds": folds, "hide": hide, "repeats": repeats, "logistic": regressions, "boosting": boosting}
-        found = evaluate_by_refitting(frame, types, seed, run.quiet, chosen)
+        found = _evaluate_anew(frame, types, seed, run.quiet, chosen)
     else:
         if schema is not None or missing is not None or folds is not None or repeats != 1:
             problem = "--schema, --missing, --folds and --repeats are for a fit anew"
@@ -349,14 +349,14 @@ def sample(
         say(f"{counted(n, 'row')} written to {output}")
 
 
-def read(data: Path, schema: Path | None, missing: str | None, names: options.LongNames) -> tuple[Any, Any]:
+def _to_fit(data: Path, schema: Path | None, missing: str | None, names: options.LongNames) -> tuple[Any, Any]:
     """The table and its schema; a model file in its place is an error."""
     if data.suffix.lower() == ".thurbo":
         raise ThurboError(f'"{data}" is a model; give a table too: thurbo evaluate {data} DATA')
-    return _schema(data, schema, names, missing)
+    return with_schema(data, schema, names, missing)
 
 
-def evaluate_by_refitting(frame: Any, schema: Any, seed: int, quiet: bool, chosen: dict[str, Any]) -> Any:
+def _evaluate_anew(frame: Any, schema: Any, seed: int, quiet: bool, chosen: dict[str, Any]) -> Any:
     """The result of `tb.evaluate` with every setting of the model left alone."""
     import thurbo
 

@@ -35,7 +35,7 @@ def check(
 
     if output is not None:
         tables.check_output_as(output, ".toml")
-    frame, found = _schema(data, schema, names, missing)
+    frame, found = with_schema(data, schema, names, missing)
     if not as_table(frame).n_rows:
         raise ThurboError(f'"{data}" has no rows; give at least one row')
     errors = problems(found, frame)
@@ -51,7 +51,7 @@ def check(
         raise ThurboError(f"{results.count_problems(errors)} in {data}; correct the cells or the schema")
 
 
-def _schema(data: Path, path: Path | None, names: options.LongNames, missing: str | None = None) -> tuple[Any, Any]:
+def with_schema(data: Path, path: Path | None, names: options.LongNames, missing: str | None = None) -> tuple[Any, Any]:
     """A table with its schema, from the schema file if there is one."""
     from thurbo.table.schema.schema import Schema
 
@@ -101,7 +101,7 @@ def fit(
     state = checkpoint or (_beside(output) if resume else None)
     if state is not None and state.absolute() == output.absolute():
         raise ThurboError("--checkpoint and --output name the same file; give --checkpoint another name")
-    frame, found = _schema(data, schema, names, missing)
+    frame, found = with_schema(data, schema, names, missing)
     if not run.quiet and schema is None and names.row is None and (advice := tables.hint(frame)):
         say(advice)
     from thurbo.tbm import TBM

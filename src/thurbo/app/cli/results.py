@@ -1,7 +1,7 @@
 """Output of the command line: results per row or per item as tables, and the summary of `thurbo check`.
 
-Idea: the row identifier comes first, then the results under readable headers; lists as in the files they came from.
-Guarantees that `check` names all cells that do not fit the schema, not only the first.
+Idea: the row identifier comes first; of a check, what should be checked, with columns of one reason on one line.
+Guarantees at most 40 lines for the summary, whatever the number of columns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the explorer asks of a model and a table, as plain values: no network here.
 
-Idea: pinned answers are values and statements for `given`; ratings of one person are added, and recommendations change.
-Guarantees plain values that JSON can store, and errors in the user's words.
+Groups are compared by the answers of the table. Pinned answers and single respondents are questions to the model.
+Guarantees that errors are sentences for people (`ThurboError`), and that answers are bounded in size.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Cards of the report: one record per question, per segment and per hidden unit.
 
-Idea: a question has its answers with shares; a segment the answers that set it apart, and whether it can be reproduced;
-a unit the answers that differ between respondents with the unit on and off.
-Guarantees plain values that JSON can store.
+Shares, means and histograms are weighted by the Weight column; counts of missing cells are not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Maps of the report: rows by similarity, with segments and answers of small areas, and items of lists.
 
-Idea: a two-dimensional embedding in which rows with similar hidden units and factors are close.
-Guarantees that no area shows the answers of fewer than five rows.
+Answers are shown by area, and only where at least five rows are: the page says nothing about single people, unless it
+is asked for rows.
 """
 
 from __future__ import annotations

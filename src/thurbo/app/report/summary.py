@@ -1,7 +1,8 @@
 """The summary of a fitted model and its data: everything that the report page shows, as plain values.
 
-Idea: headline findings, accuracy on hidden answers, and cautions, each a sentence with its numbers.
-Guarantees plain values that JSON can store, and that answers of the fit are predicted by a fit without them.
+Headline findings, accuracy on hidden answers, and cautions are sentences with their numbers. Scripts and tests can
+read the same figures as the page.
+Guarantees only Python numbers, strings, lists and dictionaries, so that `json.dumps` can store it.
 """
 
 from __future__ import annotations

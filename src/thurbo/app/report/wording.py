@@ -1,9 +1,4 @@
-"""Words and numbers that all parts of the report share: shares as text, short names, answers as arrays, missing cells.
-
-Idea: names of questions are shortened to fit a heading or an axis; cells are missing because they are empty, were not
-asked, or hold a declared value.
-Guarantees that page and pictures name a question alike.
-"""
+"""Words and numbers that all parts of the report share: shares as text, short names, answers, missing cells."""
 
 from __future__ import annotations
 

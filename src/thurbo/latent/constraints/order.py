@@ -1,8 +1,8 @@
 """§3.2 Inequalities between slots: weak orders, and sets that hold the best. A category and any ranks are tiers.
 
-Idea: `Order` has every utility of a better tier above every utility of a worse one; `OneOf` has the largest utility of
-a set above the largest of the rest ("it is one of these").
-Guarantees the contract of `base`: exact bounds, draws, masses and means.
+`Order` says that all of tier j+1 lie above all of tier j; two colours sweep any order, and masses are exact, or the
+paper's Gumbel forms (A.3) on request. `OneOf` says that max over S lies above max over the rest: a union, not convex,
+but given all others every slot still has an interval (§4.2), and its mass is one integral.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Order(Groups):
         return OrderRegion(self)
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
-        """Every pair of state and row is treated as a row: `tiers.log_mass` works through them in portions.
+        """Every pair of state and row is treated as a row: `orders.log_mass` works through them in portions.
 
         For choices, a table of P(item | state) is enough. For many states of permutations there is a faster algorithm,
         used as long as every row is likely enough in some state.
@@ -191,7 +191,7 @@ class OrderRegion(Region):
         """One step that leaves N(mean, I) on Ω invariant: shifts of whole blocks, then one sweep of two colours.
 
         Slots outside the groups do not change. A sweep alone needs about (number of tiers)² steps to move an order as
-        a whole; the shifts (masses/moves.py) need a few.
+        a whole; the shifts (masses/rankings.py) need a few.
         """
         if self.order.has_one_top:
             return self._draw_choice(key, x, mean)

@@ -1,8 +1,8 @@
 """§4.1, §4.2 Gibbs sampling of (x, h, z) given evidence, and of h under the model alone; tempered chains, and modes.
 
-Idea: kernels `(key, state) → state`; hot chains move between modes and pass states on (§5.1); a mode is sought by
-raising the temperature and cooling slowly (A.1.3).
-Guarantees that each kernel leaves its distribution invariant.
+Kernels are `(key, state, …) → state`; each region draws its own slots by its own method. Hot chains, P_τ(h) ∝ exp{(1 −
+τ) bᵀh + τ log Ω(h)}, move between modes and pass states on (§5.1); `seek_mode` raises the temperature and cools slowly
+(A.1.3).
 """
 
 from __future__ import annotations

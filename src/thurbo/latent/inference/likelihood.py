@@ -1,8 +1,8 @@
 """§4.4, A.1.1, A.2.4 Probabilities of evidence: exact by enumeration where hidden units are few, estimated beyond.
 
-Idea: log Σ_h Ω(h) P(e | h) of each row and the partition function, by sums over states or by annealed importance
-sampling.
-Guarantees unbiased estimates of probabilities, with standard errors.
+log P(e) = log Σ_h Ω(h) P(e | h) − log Σ_h Ω(h). With one or two Gaussian factors the sum runs over Gauss–Hermite nodes
+of z as well; beyond, importance sampling from mean-field, or annealed along q^(1 − τ) f^τ, gives both terms with a
+standard error. The paper's own estimate (A.2.4) is biased downwards.
 """
 
 from __future__ import annotations

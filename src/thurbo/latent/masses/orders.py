@@ -1,8 +1,8 @@
 """§4.4 The exact probability of a weak order: all of tier j+1 above all of tier j, for independent normal utilities.
 
-Idea: integrals over the boundaries between tiers, one after another on panels of a grid; chains of single items or
-small ties are shorter; in training only the orders that are asked for are computed.
-Guarantees probabilities with their slopes by means, in closed form.
+F_j(t) = P(tiers 0..j in order, all below t) = ∫_{s<t} F_{j−1}(s) · −∂_s Π_{i in tier j}[Φ(t−μ_i) − Φ(s−μ_i)] ds.
+Promises: log F on panels, never F, so nothing underflows; two tiers take one short integral. Middle tiers that are
+single items or small ties are chains, F_S(t) = Σ_{i in S} ∫_{s<t} F_{S−i}(s) φ_i(s) ds, with slopes in closed form.
 """
 
 from __future__ import annotations

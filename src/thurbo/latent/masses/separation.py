@@ -1,8 +1,8 @@
-"""§4.4 The mass of any ⟨A, b, c⟩ by separation of variables, and whether there is a point in it at all.
+"""§4.4 The mass of any ⟨A, b, c⟩ by separation of variables: unbiased, smooth, with a standard error; feasibility.
 
-Idea: one variable after another is drawn inside its interval (unbiased, smooth, with a standard error); linear programs
-on the host find a point well inside b ≤ A x ≤ c, or the lines that contradict.
-Guarantees that contradictory evidence is named, not integrated.
+For u ~ N(0, I), rotate so that A = L Q with L lower triangular: line m then says where its last y = Q u may be, given
+those before (Genz 1992). On the host, `interior` gives the point with the largest margin, where sampling starts;
+`conflict` an irreducible set of lines of which no point satisfies all.
 """
 
 from __future__ import annotations

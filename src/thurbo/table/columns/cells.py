@@ -1,8 +1,8 @@
 """§3 What a column reads and what it makes: cells in the user's own values, and constraints on sites.
 
-Idea: `Cells` is one column of a table with its missing cells and row labels; `Block` is the record that all columns
-produce, as arrays over lines.
-Guarantees that error messages show a cell as the user wrote it, with its row and column.
+`Cells` is one column of a table, or several columns that hold the answer to one question (`parts`); equal cells are
+read once. `Block` is the record that all columns produce, as arrays over lines: a line is a row of a table, or an
+entry of a row's list. NumPy only.
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ class Block:
     entries: Entries | None = None  # row and site of each line, in the listed layout
     tasks: Tasks | None = None  # if the entries of a row are several comparisons, not one order
     is_repeated: bool = False  # whether an order is choices one after another, each with noise of its own
-    order_shape: tuple[int, int, str] | None = None  # of the orders in the training table: see evidence.pack
+    order_shape: tuple[int, int, str] | None = None  # of the orders in the training table: see latent.packing
 
     def __post_init__(self) -> None:
         if self.code_high is None:

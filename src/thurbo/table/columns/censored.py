@@ -1,7 +1,7 @@
 """§3.1, interval and one-sided evidence: a number between two columns, or only known to be above or below a limit.
 
-Idea: `Bounded` reads both ends of an interval from two columns; `Censored` reads a number and whether it was observed.
-Guarantees that an interval contains every number that is filled in.
+`Bounded` has two ends, or a centre and half a width; a missing end is open, equal ends are a point. `Censored` is a
+number that was observed, with a density, or is only known to be beyond a limit, with a probability.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """§3.1, evidence about a number e: a point, an interval or one end, in standard units z = (T(e) − location) / scale.
 
-Idea: `MeasuredColumn` is the scale that all numbers share; `Continuous` is point evidence, x = z.
-Guarantees that encoding and decoding are inverse to each other within the precision of the column.
+`MeasuredColumn` is the base of all numbers: one strictly increasing map converts to standard units, and its derivative
+is known, so densities are in the user's units. In `Continuous` a number is a point, and a rounded number an interval.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """§3 Cells that hold labels: their set, display names and order; and labels that are compared by utilities (§3.2).
 
-Idea: a label is a level between cuts, or it has a site of its own, its utility, and a cell orders the utilities.
-Guarantees that a label is found by its value or its display name, and that an unknown one is named in an error.
+`labels` are the values in the table, `texts` their display names ("Strongly agree" for 1); a cell or a statement may
+use either, and a text that could mean two labels is not accepted. Where each label has a utility, one category, a set
+of categories and a ranking with ties are all tiers of a weak order: from 0 without gaps, larger is preferred.
 """
 
 from __future__ import annotations

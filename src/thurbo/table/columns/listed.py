@@ -1,7 +1,8 @@
 """The listed layout: each row has few of a column's many sites, and one line for each item; attributes of items (§8).
 
-Idea: a row lists few of many items; known features f_i of an item enter its parameters, α_i = a_i + B f_i.
-Guarantees that items keep their order, and that attributes are standardised once, at the fit.
+Lines hold levels, numbers or positions in an order; memory is proportional to the number of entries. Known features
+f_i of an item enter its parameters, α_i = a_i + B f_i: numbers are standardised, texts have one feature for each
+level.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Numbers of a column: as people write them, to how many digits, and by their ranks.
 
-Idea: "$1,200", "about 7" and "3 Nov 2014" are numbers; their decimals and range are kept; the "rank-normal" transform
-is a monotone map to normal scores with a few knots.
-Guarantees that a number which the model fills in looks like those it was trained on.
+Idea: "$1,200", "about 7" and "3 Nov 2014" are numbers of a notation that the column remembers. Filled-in numbers have
+the decimals and the range of the column. The "rank-normal" transform is linear between knots of Φ⁻¹ of the mid-rank.
+Guarantees whole numbers where all were whole, and a strictly increasing transform with a known derivative.
 """
 
 from __future__ import annotations

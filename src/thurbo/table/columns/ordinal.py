@@ -1,6 +1,6 @@
 """§3.1, Eqs (6), (7): binary and ordinal answers, a site between two cuts; the cuts are learned (§5.2).
 
-Idea: a binary answer has one cut θ, x ≤ θ if false and x ≥ θ if true; an ordinal one has a cut between any two levels.
+Only the order of levels is used, not their distances. A binary answer has one cut θ: x ≤ θ if false, x ≥ θ if true.
 `Answered` is a binary site that is no question: whether a block of questions has any answer.
 """
 

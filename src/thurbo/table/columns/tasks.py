@@ -1,8 +1,8 @@
 """§3.2 Comparisons with noise of their own: pairs, choices from shown sets, and best–worst tasks (MaxDiff).
 
-Idea: a cell is a list of tasks, and each task orders the items that it shows; P(a above b) = Φ((u_a − u_b) / √2)
-(Thurstone's Case V), so that tasks of one person may contradict each other.
-Guarantees that a task names its items once, and that an error names the row and the task.
+In a ranking a person's utilities are drawn once. In a task they are drawn anew around the same means, so that a person
+may contradict herself: P(a above b) = Φ((u_a − u_b) / √2), Thurstone's Case V. A profile of attributes can be an item
+(conjoint analysis).
 """
 
 from __future__ import annotations

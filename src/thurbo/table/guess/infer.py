@@ -1,8 +1,8 @@
 """Detect the type of every column of a table: questions of several columns first, then the other columns.
 
-Idea: columns whose names begin alike are one question (options, mentions, ranks); codes such as −9 and 99 beside 1 to 5
-are missing values; a column that another one determines is left out.
-Guarantees that every column of the table has a type and a reason.
+Idea: columns whose names begin alike, or that the file declares a group, are one question if their cells agree; at
+most one Id and one Weight; codes such as −9 and 99 beside 1 to 5 mean "no answer".
+Guarantees the order of the table, a reason for every choice, and the title of every question that has one.
 """
 
 from __future__ import annotations

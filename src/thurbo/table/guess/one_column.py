@@ -1,7 +1,7 @@
 """Detect the type of one column, with a reason: the rules of `Schema.infer`.
 
-Idea: columns that are not answers first (identifiers, weights, dates, free text), then code books, numbers, and texts.
-Guarantees that each type comes with the reason for it, in the user's words.
+Idea: the dtype first, then the code book of the file, then the number and kind of distinct values.
+Guarantees a reason for every choice, and the words "a guess" if another type is possible.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The words of surveys: answer scales, numbers in the texts of levels, texts that mean "no answer", spelling.
 
-Idea: word lists of frequency, amount, quality and agreement order the levels of a question, the neutral answer in the
-middle; bands ("18-29") and rates ("once a week") are ordered by their numbers.
-Guarantees that no order is returned unless all levels are understood.
+Idea: a text is a degree (very, fairly, not at all, ...) of a word or of its opposite, a step of a known scale
+(never < ... < always), a level of education, a band or a rate; each gives a number to sort by.
+Guarantees no order unless all texts follow the same rule and no two have the same position.
 """
 
 from __future__ import annotations

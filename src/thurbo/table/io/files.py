@@ -1,7 +1,8 @@
-"""Files as bytes: written completely or not at all, and model files of arrays with a description.
+"""Files as bytes: atomic writing, and model files of arrays with a description, without code (no pickle).
 
-Idea: a new file is written beside the old one and takes its place at the end. A model file holds no code (no pickle).
-Guarantees that an interrupted write leaves the old file, and that reading a model file runs nothing.
+Tables, models and reports use `write_atomically`, so that a full disk or an interrupt leaves no partial file. A model
+file is safetensors, with schema, settings and history as JSON in its header and a checksum of both: the same model
+gives the same bytes. Files that are truncated, changed, of another program or of a newer version raise NotTrusted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`Table`: one record for pandas, polars, pyarrow, NumPy arrays and dicts; and new tables in the library of the input.
 
-Idea: every dataframe library is read through narwhals, here and nowhere else; results are built in the same library.
-Guarantees that pandas in is pandas out, with its index, and that polars in is polars out.
+Idea: `as_table` reads any of them through narwhals as named columns of cells, each column only when it is needed;
+`like` builds a table like another one, `replace_cells` fills cells of a copy, `frame` builds from scratch.
+Guarantees that None, NaN, NaT, NA and null all mean "missing", and that no other cell changes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Table:
     book: Codebook = field(default_factory=Codebook)  # labels and missing codes of the file that it came from
     lists: Mapping[str, Listed] = field(default_factory=dict)  # columns whose cells are lists of items, see long.py
     owner: str | None = None  # the column with the row identifiers, if known
-    declared: Mapping[str, Column] = field(default_factory=dict)  # types of columns that are known, see comparisons.py
+    declared: Mapping[str, Column] = field(default_factory=dict)  # types of columns that are known, see long.py
 
     def __repr__(self) -> str:
         words = (

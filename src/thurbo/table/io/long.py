@@ -1,7 +1,8 @@
 """Long tables and files of lists: scores of items, paired comparisons, choices from shown sets, PrefLib rankings.
 
-Idea: one line per row and item (or per task) becomes one row per person, whose cell lists items or tasks.
-Guarantees that every line is in one cell, or an error names it; nothing is guessed from the order of lines.
+Idea: entries are sorted by row once and stored as flat arrays (CSR); no array has the size rows × items. In a PrefLib
+file a header names the alternatives, and each line below is an order with its number of voters.
+Guarantees that errors name the line, the value and the remedy.
 """
 
 from __future__ import annotations

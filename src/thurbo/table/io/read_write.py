@@ -1,8 +1,9 @@
 """Read and write table files: .sav .zsav .por .dta .csv .tsv .parquet .feather.
 
-Idea: a file is read into a pandas frame with its code book. A completed table is written like the file that it came
-from: what did not change is copied from the file, not from the table.
-Guarantees that a file is written completely or not at all, and that no cell becomes a formula in a spreadsheet.
+Idea: the extension selects the reader or writer, and the code book goes with the frame. A completed table is compared
+with the file that it came from, and only the cells that differ are replaced.
+Guarantees a one-sentence error with a remedy for every file that cannot be read, and that an existing file is
+unchanged if writing fails.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Delimited text files (.csv and .tsv of any program): read as values, and as they are, cell by cell.
+"""Delimited text files (.csv and .tsv of any program): as values, and as they are, cell by cell.
 
-Idea: separator, quotes, encoding and decimal comma are detected; the raw cells are kept beside the values.
-Guarantees that what was not filled in can be written back byte for byte.
+Idea: detect encoding, separator, decimal comma and a second header row, then read strictly. To write a file again, its
+records are found, and split into raw cells only where one of their cells is replaced.
+Guarantees an error with the row if rows differ in length, and the same bytes for every cell that is not replaced; a
+file that cannot be reproduced exactly is refused before anything is written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A schema for people: as a table, its doubtful guesses, and the texts of its questions.
 
-Idea: a survey variable is shown by its label or question text instead of a column code.
-Guarantees that plain text, HTML, `thurbo check` and reports say the same.
+Idea: one line per column with its type, what a cell means and the reason for the choice.
+Guarantees that all text from the user is escaped in HTML.
 """
 
 from __future__ import annotations

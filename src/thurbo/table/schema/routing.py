@@ -1,8 +1,9 @@
 """Routing of a questionnaire: questions that are asked only after certain answers, given or found in the table.
 
-Idea: a rule names a gate question and the answers after which a question is asked. Rules are found from where answers
-are missing, by a test corrected for all pairs; they say which cells of a table were not asked.
-Guarantees that a rule never excludes a question that the row has answered.
+Idea: a `Skip` names the questions, the question that decides (the gate), and the answers after which they are asked.
+It is found where after some answers of a gate nearly nobody has an answer, and after its other answers many have, by a
+hypergeometric tail corrected for all pairs tried. If a gate has no answer and was asked, nothing is known.
+Guarantees that gates exist, can decide, and do not depend on each other in a circle.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""§3 The sites x_1 ... x_N of a schema, and the cells of a table as inequalities on them: one block per column.
-
-Idea: each column has a range of sites; `compile` encodes every column, and names the first cell that does not fit.
-Guarantees that sites are numbered in the order of the schema.
-"""
+"""§3 The sites x_1 ... x_N of a schema, and the cells of a table as inequalities on them: one block per column."""
 
 from __future__ import annotations
 

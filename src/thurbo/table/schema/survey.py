@@ -1,8 +1,8 @@
 """`tb.read`, `tb.write`, `tb.read_preferences`, `tb.write_preferences`: a file as a table with its schema, and back.
 
-Idea: value labels, missing codes and question texts of a survey file, or the alternatives of a PrefLib file, become the
-schema of its table.
-Guarantees that a table which is written and read again has the same answers.
+Idea: `read` reads a file and infers its schema in one call; an order of a PrefLib file is a cell of a Ranking column,
+and its number of voters the weight of the row.
+Guarantees that codes, value labels, missing codes, measurement levels and titles survive a round trip through .sav.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The interface of a form, and what all forms share: records, scores of masked answers (§6), baselines, listed items.
 
-Idea: a form answers what queries, evaluation and reports ask of an answer; it gets predictive distributions by `Ask`.
-Guarantees that every type of answer has a log score and a baseline that uses its column alone.
+A form answers what queries, evaluation and reports ask of an answer; predictive distributions are given by `Ask`.
 """
 
 from __future__ import annotations

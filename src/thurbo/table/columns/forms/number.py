@@ -1,7 +1,7 @@
 """Numbers: an answer is a point or an interval of a measured scale, §3.1; bands are named intervals.
 
-Idea: a rounded number is the interval of all numbers that are rounded to it.
-Guarantees that probabilities of bands and of rounded numbers sum to one.
+A rounded number is the interval of all numbers that are rounded to it. Used for one question of a table, and for lists
+of items with a number each.
 """
 
 from __future__ import annotations

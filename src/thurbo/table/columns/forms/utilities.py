@@ -1,7 +1,7 @@
 """Utilities: an answer compares sites, §3.2: a choice of one label, an order with ties, or a task.
 
-Idea: choices and orders compare the sites of their row; a task orders the items that it shows, with noise of its own.
-Guarantees that probabilities of labels sum to one, and that an order is written back as it was read.
+Orders are used for one question of a table (every item has a site in every row) and for lists of few items out of
+many; a task orders the items that it shows, with noise of its own.
 """
 
 from __future__ import annotations
