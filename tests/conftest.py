@@ -70,20 +70,10 @@ install_import_hook([f"thurbo.{name}" for name in CHECKED], "beartype.beartype")
 NUMERICAL = {"choices", "gibbs", "given_latent", "invariances", "likelihood", "linear", "meanfield", "mixed", "modes"}
 NUMERICAL |= {"order", "permutations", "rbm", "tempering", "truncnorm"}
 # The longest first, by which two workers end together; the others follow in the order of their names.
-LONGEST = (
-    "every_query",
-    "laws",
-    "order",
-    "estimator",
-    "learning",
-    "agreement",
-    "inequalities",
-    "course",
-    "linear",
-    "mixed",
-)
-LONGEST += ("truncnorm", "gibbs", "constraints", "cli_lists", "estimator_orders", "likelihood", "quickstart", "runtime")
-LONGEST += ("imputer", "imputed_cells", "evaluate", "lists", "invariances", "demo", "verbatim", "meanfield", "attacks")
+LONGEST = ("every_query", "laws", "order", "estimator", "learning", "agreement", "inequalities", "course", "linear")
+LONGEST += ("mixed", "truncnorm", "gibbs", "constraints", "cli_lists", "estimator_orders", "likelihood", "quickstart")
+LONGEST += ("runtime", "imputer", "imputed_cells", "evaluate", "lists", "invariances", "demo", "verbatim", "meanfield")
+LONGEST += ("attacks",)
 # Each compiled program maps a few pieces of memory, of which Linux allows a process 65,530; these take 3 GB.
 MANY_MAPS = 10_000
 
