@@ -15,7 +15,7 @@ from thurbo.fit import lists, members, population
 from thurbo.fit.lists import ListedEntries, Sampler
 
 LEAST_P = 2e-5
-N_ROWS, N_ITEMS, N_DRAWS = 12, 9, 4000
+N_ROWS, N_ITEMS, N_DRAWS = 12, 9, 2000
 
 
 def some_entries(seed: int = 0, n_rows: int = N_ROWS, n_items: int = N_ITEMS, each: int = 5) -> ListedEntries:
@@ -207,7 +207,7 @@ def test_nothing_is_drawn(reason: str, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_level_that_nobody_gave_is_no_problem(tmp_path: Path):
-    lines, _ = simulated(80, 20, 8)
+    lines, _ = simulated(60, 12, 5)
     lines["score"] = lines["score"].replace(2, 1)
     table = tb.from_long(lines, row="row", item="item", score="score")
     column = tb.Ratings(levels=[1, 2, 3, 4, 5], settings=tb.ListSettings(draws=2))
