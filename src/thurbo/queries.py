@@ -49,7 +49,7 @@ class Queries(TransformerMixin):
     converged_: bool
     n_features_in_: int
     verbose: Any
-    _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see predict.seen
+    _seen_rows: np.ndarray = np.zeros(0, np.uint32)  # numbers of the training rows: see predict.evaluation
 
     @property
     def schema_(self) -> Schema:
@@ -544,7 +544,7 @@ class Queries(TransformerMixin):
         Returns
         -------
         Inequalities
-            Print it to read it in words; `A`, `b` and `c` are attributes.
+            Print it to read it in words; `A, b, c = …` unpacks it, and `matrix`, `lower` and `upper` are attributes.
         """
         rows = self._read(X, given)
         n_rows = rows.table.n_rows

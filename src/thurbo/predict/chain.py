@@ -124,22 +124,28 @@ def _by_order(query: Query, order: Sequence[str], rows: np.ndarray, number: int)
         own = rows[block.answered[rows]]
         if not len(own):
             continue
+        places = own if query.schema.listed else np.arange(len(own))
         for part in range(column.form.n_parts(column)):
             context = _before(query, own, name, part, order[place + 1 :])
-            ask = context.about(name, Lines(np.arange(len(own)), np.zeros(len(own), np.int64)), own=False)
-            total[own] += ask.log_prob(block.lines(own), part)
+            ask = context.about(name, Lines(places, np.zeros(len(own), np.int64)), own=False)
+            total[own] += ask.log_prob(block.rows(own), part)
     return total[rows]
 
 
 def _before(query: Query, rows: np.ndarray, name: str, part: int, later: Sequence[str]) -> Query:
-    """Some rows without their answers to later questions, and to parts of this one from `part` on."""
-    if query.schema.listed:
-        return _without(query, [_slots(each, [name, *later]) for each in query.members], rows)
-    found = []
+    """Rows without their answers to later questions, and to parts of this one from `part` on.
+
+    Some rows of a table; with lists all of them, since entries are found by their place in the whole table.
+    """
+    slots = []
     for each in query.members:
         own = each.evidence.shared[each.schema.slices[name]][part if each.blocks[name].family == "levels" else 0 :]
-        found.append(np.concatenate([own, _slots(each, later)]))
-    return _without(query, found, rows)
+        slots.append(np.concatenate([own, _slots(each, later)]))
+    if query.schema.listed:
+        entries = {other: query.blocks[other].entries for other in later if query.schema[other].is_listed}
+        hidden = {other: np.ones(len(own.site), bool) for other, own in entries.items() if own is not None}
+        return _without_entries(query, slots, hidden)
+    return _without(query, slots, rows)
 
 
 def _slots(member: MemberQuery, names: Sequence[str]) -> np.ndarray:
@@ -161,7 +167,10 @@ def _without(query: Query, slots: Sequence[np.ndarray], rows: np.ndarray) -> Que
 
 
 def _same_program(old: MemberQuery, new: MemberQuery) -> MemberQuery:
-    """The new query with parameters that are already on the device in the shape of its program."""
+    """The new query with parameters that are already on the device in the shape of its program.
+
+    Right if both have the same constraints on the same slots, whatever their rows say.
+    """
     new.__dict__["_shaped"] = old._shaped
     return new
 
@@ -225,25 +234,28 @@ def _log_list_orders(context: Query, name: str, block: Block) -> tuple[np.ndarra
 
 
 def before_entries(query: Query, name: str, hidden: np.ndarray, later: Sequence[str]) -> Query:
-    """All rows without some entries of a list, [entry], and without answers to later questions.
+    """All rows without some entries of a list, [entry], and without answers to later questions."""
+    entries = {other: query.blocks[other].entries for other in later if query.schema[other].is_listed}
+    rest = {other: np.ones(len(own.site), bool) for other, own in entries.items() if own is not None}
+    return _without_entries(query, [_slots(each, later) for each in query.members], {name: hidden, **rest})
+
+
+def _without_entries(query: Query, slots: Sequence[np.ndarray], hidden: Mapping[str, np.ndarray]) -> Query:
+    """All rows without some slots of each member and some entries of lists, [entry] by list.
 
     An entry that is not known is not listed either: which items are rated can be a signal.
     """
     members = []
-    for each in query.members:
-        row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for other in (name, *(other for other in later if each.schema[other].is_listed)):
-            entries = each.blocks[other].entries
+    for each, shared in zip(query.members, slots, strict=True):
+        n_rows = each.evidence.n_rows
+        row, slot = [np.repeat(np.arange(n_rows), len(shared))], [np.tile(shared, n_rows)]
+        for name, gone in hidden.items():
+            entries = each.blocks[name].entries
             assert entries is not None
-            gone = hidden if other == name else np.ones(len(entries.site), bool)
             row.append(entries.row[gone])
-            slot.append(each.evidence.entry_slots(each.schema.slices[other].start)[gone])
-        shared, n_rows = _slots(each, later), each.evidence.n_rows
-        row.append(np.repeat(np.arange(n_rows), len(shared)))
-        slot.append(np.tile(shared, n_rows))
+            slot.append(each.evidence.entry_slots(each.schema.slices[name].start)[gone])
         rest = each.evidence.hide(np.concatenate(row), np.concatenate(slot), "exclude", always=True).on_host()
-        rest = rest.replaced(_listed_if_present)
-        members.append(_same_program(each, replace(each, evidence=rest)))
+        members.append(_same_program(each, replace(each, evidence=rest.replaced(_listed_if_present))))
     return replace(query, members=tuple(members))
 
 
@@ -286,7 +298,7 @@ class Draws:
         self.known: dict[int, tuple[Schema, dict[str, Block]]] = {}
         for each, own in zip(model.members, model.encoded(rows), strict=True):
             if id(each.schema) not in self.known:
-                blocks = {name: block.lines(index) for name, block in own.blocks.items()}
+                blocks = {name: block.rows(index) for name, block in own.blocks.items()}
                 self.known[id(each.schema)] = own.schema, blocks
         answered = {name: rows.blocks[name].answered for name in self.schema.modelled}
         self.pattern = {name: own[index] for name, own in answered.items()}
@@ -297,7 +309,7 @@ class Draws:
         self.routed = routed and bool(self.schema.skips)
         self._starts: dict[str, Predictive] = {}
         self._targets: dict[tuple[str, int], np.ndarray] = {}
-        self._programs: dict[int, MemberQuery] = {}
+        self._programs: dict[Any, MemberQuery] = {}
         if self.routed:
             named = {each for skip in self.schema.skips for each in (skip.asked_if, *skip.columns)}
             self.led = routing.led_to(self.schema.skips, {each: self.pattern[each] for each in named})
@@ -320,13 +332,14 @@ class Draws:
         """What is known of some drawn rows, put to the model."""
         read = {}
         for key, (schema, blocks) in self.known.items():
-            own = {name: block.lines(lines) for name, block in blocks.items()}
+            own = {name: block.rows(lines) for name, block in blocks.items()}
             read[key] = own, self.model.packed(schema, own).on_host()
         members = []
         for place, (each, old) in enumerate(zip(self.model.members, self.base.members, strict=True)):
             blocks, evidence = read[id(each.schema)]
             new = replace(old, blocks=blocks, evidence=evidence)
-            members.append(_same_program(self._programs.setdefault(place, new), new))
+            kinds = tuple((type(c), c.structure) for bucket in evidence.buckets for c in bucket.constraints)
+            members.append(_same_program(self._programs.setdefault((place, kinds), new), new))
         pattern = {name: own[lines] for name, own in self.pattern.items()}
         parts = (self.base.weights, self.base.correction, self.informative[lines], self.absent, pattern)
         return Query(tuple(members), *parts)
@@ -335,17 +348,17 @@ class Draws:
         column = self.schema[name]
         n_parts, rows = column.form.n_parts(column), Lines(np.arange(len(lines)), np.zeros(len(lines), np.int64))
         codes = np.zeros((len(lines), n_parts), np.int64)
-        within = self.known[id(self.model.members[0].schema)][1][name].lines(lines) if is_stated else None
+        within = self._forget(name, lines) if is_stated else None
         ask: Predictive | None = None
         for part in range(n_parts):
-            ask = self._query(lines).about(name, rows, own=is_stated)
+            ask = self._query(lines).about(name, rows, own=False)
             ask.bands_at = self._start(name).bands_at
             chance = column.form.outcomes(column, ask, part)
             if within is None:
                 target = self._target(name, part, lines)
                 chance = with_shares(sharpened(chance, target, self.model.sharpness), target)
             else:
-                chance = chance * np.maximum(column.form.allowed(column, within, chance), 1e-300)
+                chance = chance * np.maximum(column.form.allowed(column, within, chance, part), 1e-300)
             codes[:, part] = drawn_codes(chance, rng)
             if n_parts > 1:
                 for _, blocks in self.known.values():
@@ -358,6 +371,15 @@ class Draws:
         self._tell(name, lines, cells)
         if self.routed:
             self._route(name, lines, cells)
+
+    def _forget(self, name: str, lines: np.ndarray) -> Block:
+        """What some rows say about a question, which is then no longer part of what is known of them."""
+        said = self.known[id(self.model.members[0].schema)][1][name].rows(lines)
+        for schema, blocks in self.known.values():
+            nothing = schema[name].silent(len(lines))
+            for each in ARRAYS:
+                getattr(blocks[name], each)[lines] = getattr(nothing, each)
+        return said
 
     def _tell(self, name: str, lines: np.ndarray, cells: Mapping[str, np.ndarray]) -> None:
         """Put the drawn cells into what each member knows."""

@@ -92,7 +92,7 @@ def sample(
 
 def _sample_chain(model: Model, rows: Rows, n: int, items: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Columns of new rows, answer by answer; conditions come last: they say which values, but not which of these."""
-    schema, index = model.schema, np.zeros(n, np.int64)
+    schema, index = model.schema, np.zeros(max(n, 1), np.int64)
     shared = [name for name in schema.modelled if not schema[name].is_listed]
     found: dict[str, np.ndarray] = {}
     if shared:
@@ -101,9 +101,9 @@ def _sample_chain(model: Model, rows: Rows, n: int, items: Any, rng: np.random.G
         found = draws.table()
         for name in shared:  # a question that no row was asked
             for source in schema.source_columns[name]:
-                found.setdefault(source, np.full(n, None, object))
+                found.setdefault(source, np.full(len(index), None, object))
     if schema.listed:
-        table = as_table(found or {" ": np.full(n, None, object)})
+        table = as_table(found or {" ": np.full(len(index), None, object)})
         told = model.read(table, {name: rows.given[name] for name in schema.listed if name in rows.given},
                           "ignorable", "ignore")  # fmt: skip
         for name in schema.listed:
@@ -115,8 +115,8 @@ def _sample_chain(model: Model, rows: Rows, n: int, items: Any, rng: np.random.G
                 raise SchemaError(problem, remedy="use predict_proba(given=...), or leave the condition out")
             row, site, values = draw_items(model, told, name, sites, rng)
             values = values if len(row) else np.zeros(0)
-            found[name] = column.list_cells(row, site, values, n)
-    return found
+            found[name] = column.list_cells(row, site, values, len(index))
+    return {name: values[:n] for name, values in found.items()}
 
 
 def asked_items(schema: Schema, name: str, items: Any) -> np.ndarray:
@@ -294,6 +294,10 @@ def complete(
     by_chain = method == "sequential" or (method == "auto" and not model.is_joint and not rows.evidence.spans_cells)
     if by_chain and rows.evidence.spans_cells:
         raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
+    if method == "sequential" and orders:
+        raise SchemaError(
+            "items are added to an order by Gibbs sampling", column=orders[0], remedy='use method="gibbs"'
+        )
     if by_chain and not orders:
         return _complete_chain(model, rows, share, open_cells, items_wanted, kinds)
     return _complete_joint(model, rows, share, method, open_cells, items_wanted, kinds)

@@ -141,8 +141,9 @@ class MemberQuery:
 
     @cached_property
     def seen(self) -> np.ndarray:
-        """Which slots have evidence, [row, slot]."""
-        return np.asarray(self.evidence.by_chunks(moments.observed))
+        """Which slots of columns that all rows share have evidence, [row, slot]."""
+        first = int((self.evidence.shared >= 0).sum())  # those of lists come after them
+        return np.asarray(self.evidence.by_chunks(lambda rows: moments.observed(rows)[:, :first]))
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> MemberAnswers:
         """The answers of a column: of all rows, or of some lines. With `own` its own cell is part of the evidence."""
@@ -335,7 +336,7 @@ class SharedAnswers(MemberAnswers):
     @cached_property
     def _evidence(self) -> Buckets:
         every = self.query.evidence
-        return every if len(self.lines.row) == every.n_rows else every.rows(self.lines.row)
+        return every if np.array_equal(self.lines.row, np.arange(every.n_rows)) else every.rows(self.lines.row)
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -498,10 +499,18 @@ class ListedAnswers(MemberAnswers):
 
     def orders(self, tier: np.ndarray) -> np.ndarray:
         """log P(order of a row's items): tiers [row, item], −1 for padding; lines are rows times items."""
-        mean, deviation = (each.reshape(tier.shape) for each in self._moments)
-        own = tier.astype(np.int32)
-        function = moments.log_order(*moments.shape_of_orders(own, is_listed=True))
-        return np.asarray(moments.at_moments(function, (), mean, deviation, own), np.float64)
+        own, how = tier.astype(np.int32), self.query.how
+        shape = moments.shape_of_orders(own, is_listed=True)
+        if how.method == "mean-field":
+            mean, deviation = (each.reshape(tier.shape) for each in self._moments)
+            return np.asarray(moments.at_moments(moments.log_order(*shape), (), mean, deviation, own), np.float64)
+        rows, sites = np.asarray(self.lines.row).reshape(tier.shape)[:, 0], self._sites()[:, 0].reshape(tier.shape)
+
+        def chunk(evidence: Evidence, sites: Any, tier: Any) -> Any:
+            return moments.of_lines(moments.order(*shape), self._params, evidence, sites, (), (tier,), how)
+
+        chance = self.query.evidence.rows(rows).by_chunks(chunk, sites.astype(np.int32), own)
+        return np.log(np.maximum(np.asarray(chance, np.float64), LEAST_CHANCE))
 
     def above(self, one: int, two: int) -> np.ndarray:
         """By latent utilities, which count from the first cut of each item if scores are levels."""

@@ -448,10 +448,16 @@ class Block:
             return values
         return np.bincount(self.entries.row, values, minlength=self.n_rows).astype(np.float64)
 
-    def lines(self, index: NDArray[Any]) -> Block:
-        """Some lines of a block, in the shared layout; they may repeat, and have arrays of their own."""
-        parts: dict[str, Any] = {name: np.array(getattr(self, name)[index]) for name in ARRAYS}
-        return replace(self, **parts, linear=())
+    def rows(self, index: NDArray[Any]) -> Block:
+        """Some rows of a block; they may repeat, and have arrays of their own."""
+        lines, entries = index, self.entries
+        if entries is not None:
+            length = np.diff(entries.start)[index]
+            start = np.concatenate([[0], np.cumsum(length)])
+            lines = np.repeat(entries.start[:-1][index] - start[:-1], length) + np.arange(start[-1])
+            entries = Entries(start, entries.site[lines])
+        parts: dict[str, Any] = {name: np.array(getattr(self, name)[lines]) for name in ARRAYS}
+        return replace(self, **parts, linear=(), entries=entries)
 
     def within(self, most: float) -> tuple[Block, BoolArray]:
         """The block with all numbers at most so many standard units from 0, and which lines that changed, [line].

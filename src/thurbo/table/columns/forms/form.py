@@ -226,7 +226,7 @@ class Form(ABC):
         """Ends of the bands of a number, in standard units, which `outcomes` are; None if outcomes are labels."""
         return None
 
-    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
         """Outcomes that agree with what each line says, [line, outcome]."""
         return np.ones(outcomes.shape, bool)
 

@@ -70,8 +70,8 @@ class LevelForm(Form):
     def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
         return self.probabilities(column, ask)
 
-    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
-        return self._levels_of(block, 0, outcomes.shape[1])
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
+        return self._levels_of(block, part, outcomes.shape[1])
 
     def drawn(
         self,

@@ -325,7 +325,7 @@ class BandForm(NumberForm):
     def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
         return None
 
-    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
         lower, upper = column.standard_edges
         inside = (np.asarray(upper) > block.lower[:, :1]) & (np.asarray(lower) < block.upper[:, :1])
         return inside | ~inside.any(axis=1, keepdims=True)

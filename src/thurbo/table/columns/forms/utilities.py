@@ -89,7 +89,7 @@ class ChoiceForm(Form):
         chance = ask.largest()[0] * column.is_named
         return chance / chance.sum(axis=1, keepdims=True)
 
-    def allowed(self, column: Column, block: Block, outcomes: FloatArray) -> BoolArray:
+    def allowed(self, column: Column, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
         """Labels that no other one is stated to be above."""
         return (block.tier < 0) | (block.tier == block.tier.max(axis=1, keepdims=True))
 
