@@ -585,8 +585,13 @@ class Queries(TransformerMixin):
         >>> model.score_samples(table).shape
         (6,)
         """
-        value, error = self._log_probability(self._read(X), method)
+        value, error = self._log_probability(self._read_to_score(X), method)
         return (value, error) if return_se else value
+
+    def _read_to_score(self, X: Any) -> Rows:
+        """Rows of which empty cells say nothing, unless the joint distribution of a single member uses them."""
+        check_is_fitted(self, "model_")
+        return self._read(X, gaps="auto" if self.model_.is_joint else "ignorable")
 
     def _log_probability(self, rows: Rows, method: str = "auto") -> tuple[np.ndarray, np.ndarray]:
         model, spans = self.model_, rows.evidence.spans_cells
@@ -614,7 +619,7 @@ class Queries(TransformerMixin):
         -------
         float
         """
-        rows = self._read(X)
+        rows = self._read_to_score(X)
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
         return joint.weighted_mean(self._log_probability(rows)[0], weight)
 

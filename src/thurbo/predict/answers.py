@@ -234,7 +234,7 @@ def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: froze
 
 
 class Guessed(NamedTuple):
-    """Predicted cells by column of the table [row], and how sure they are, if that was asked; NaN in other rows."""
+    """Predicted cells by column of the table [row], arbitrary in rows without a gap; how sure each is, NaN there."""
 
     cells: dict[str, np.ndarray]
     certainty: dict[str, Certainty]

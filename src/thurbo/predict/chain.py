@@ -84,7 +84,9 @@ def all_orders(names: Sequence[str], schema: Schema) -> list[list[str]]:
 
 def log_prob(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """log P(all answers of each row), in the user's units, and the standard error of the mean over orders."""
-    query = _silent(model.query(model.read(rows.table, rows.given, "ignorable", "ignore")))
+    if rows.gaps != "ignorable":  # answers that are not yet known say nothing
+        rows = model.read(rows.table, rows.given, "ignorable", "ignore")
+    query = _silent(model.query(rows))
     n_rows, schema, blocks = rows.evidence.n_rows, model.schema, query.blocks
     value, error = np.zeros(n_rows), np.zeros(n_rows)
     answered = np.stack([blocks[name].answered for name in schema.modelled], axis=1)

@@ -105,7 +105,7 @@ def _prior_samples(key: PRNGKey, params: Params, n_samples: int, n_steps: int) -
     """h ~ P(h), z ~ N(0, I), independent of each other."""
     key_h, key_run, key_z = jax.random.split(key, 3)
     z = jax.random.normal(key_z, (n_samples, params.n_factors), params.weights.dtype)
-    return hidden(key_h, key_run, params, n_samples, n_steps), z
+    return draw_hidden(key_h, key_run, params, n_samples, n_steps), z
 
 
 @jax.jit
@@ -244,13 +244,13 @@ def latent(key: PRNGKey, params: Params, n_rows: int, n_steps: int = 500) -> tup
     """x ~ P(x) and its mean given h and z: `n_rows` draws of all sites."""
     key_h, key_run, key_x, key_z = jax.random.split(key, 4)
     dtype = params.weights.dtype
-    h = hidden(key_h, key_run, params, n_rows, n_steps)
+    h = draw_hidden(key_h, key_run, params, n_rows, n_steps)
     z = jax.random.normal(key_z, (n_rows, params.n_factors), dtype)
     mean = rbm.latent_mean(params, h) + rbm.factor_shift(params, z)
     return mean + jax.random.normal(key_x, mean.shape, dtype), mean
 
 
-def hidden(key_h: PRNGKey, key_run: PRNGKey, params: Params, n_rows: int, n_steps: int) -> Hidden:
+def draw_hidden(key_h: PRNGKey, key_run: PRNGKey, params: Params, n_rows: int, n_steps: int) -> Hidden:
     """h ~ P(h) ∝ Ω(h), independent draws: exact for few hidden units, otherwise the last states of as many chains."""
     dtype = params.weights.dtype
     if params.n_hidden <= EXACT_HIDDEN:

@@ -53,7 +53,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class MemberQuery:
-    """A model and the evidence of a table."""
+    """A member and the evidence of a table."""
 
     params: Params
     schema: Schema
@@ -108,7 +108,7 @@ class MemberQuery:
         def chunk(rows: Evidence) -> Any:
             own = np.zeros(n_slots(rows), bool)
             own[hidden] = True
-            rest = moments.hidden(rows, own, self.how)
+            rest = moments.without_slots(rows, own, self.how)
             rest = rest if padding is None else padding.evidence(rest)
             return moments.all_moments(params, rest, sites, self.how, keep)
 
@@ -146,7 +146,10 @@ class MemberQuery:
         return np.asarray(self.evidence.by_chunks(lambda rows: moments.observed(rows)[:, :first]))
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> MemberAnswers:
-        """The answers of a column: of all rows, or of some lines. With `own` its own cell is part of the evidence."""
+        """The answers of a column: of all rows, or of some lines.
+
+        With `own`, an answer's own cell is in the evidence, and is left out.
+        """
         column = self.schema[name]
         form = column.form  # raises an error for a column that is not part of the model
         assert form is not None

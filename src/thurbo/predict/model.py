@@ -53,6 +53,7 @@ class Rows:
     evidence     the same as constraints on x
     given        conditions, which are used in place of the cells of their columns
     informative  rows whose empty cells are evidence, [row]
+    gaps         the rule that decided it
     """
 
     table: Table
@@ -354,6 +355,9 @@ class Model:
 class Query:
     """A table put to a model; `about` gives the predictive distribution of any answer, given the rest of its row.
 
+    members      each member with the rows as it reads them, the leading one first
+    weights      of the members, where the correction has none for a column
+    correction   of the mean of their predictions
     informative  rows whose empty cells are evidence, [row]
     absent       questions that the table does not have
     pattern      which rows [row] answered each question, if that is not what the evidence says: while empty cells of a
@@ -410,8 +414,8 @@ class Query:
         return self._is_known(name) if self.pattern is None else self.pattern[name]
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Predictive:
-        """The answers to one question: of all rows, or of some lines. With `own` its own cell is part of the evidence,
-        and is left out."""
+        """The answers to one question: of all rows, or of some lines. With `own`, an answer's own cell is in the
+        evidence, and is left out."""
         column, learned = self.schema[name], self.correction
         parts = [each.about(name, lines, own) for each in self.members]
         weights, row = learned.weights.get(name, self.weights), np.asarray(parts[0].lines.row)

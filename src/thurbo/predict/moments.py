@@ -289,7 +289,7 @@ def observed(evidence: Evidence) -> np.ndarray:
     return np.asarray(evidence.observed if evidence.is_on_host else _observed(evidence))
 
 
-def hidden(evidence: Evidence, own: np.ndarray, how: How) -> Evidence:
+def without_slots(evidence: Evidence, own: np.ndarray, how: How) -> Evidence:
     """Rows on the host without what they say about the slots `own`, [slot]."""
     slots: Any = np.broadcast_to(own, (evidence.n_rows, len(own)))
     return evidence.hide(slots, how.unobserved) if evidence.is_on_host else _hide(evidence, slots, how.unobserved)
