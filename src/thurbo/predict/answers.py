@@ -107,7 +107,7 @@ def probabilities(query: Query, name: str, items: Any = None) -> np.ndarray:
     _by_row(query, name, items, np.zeros((0, 1)), "predict_proba")
     asked = query.about(name, lines)
     try:
-        found = column.form.probabilities(column, asked)
+        found = column.form.probabilities(asked)
     except ThurboError as error:
         raise ThurboError(f'column "{name}": {error}') from None
     return found if column.form.asks_rows else _by_row(query, name, items, found, "predict_proba")
@@ -131,17 +131,17 @@ def cells(
     column, where = query.schema[name], query.schema.slices[name]
     if column.is_listed:
         asked = query.about(name, lines_of(query, name, items))
-        values = column.form.values(column, asked, statistic)
+        values = column.form.values(asked, statistic)
         return {name: column.list_cells(*asked.lines, values, query.evidence.n_rows)}
     lines = None if rows is None else Lines(rows, np.zeros(len(rows), np.int64))
     cuts = np.asarray(query.params.gauge.cuts, np.float64)[where]
-    return column.form.cells(column, name, query.about(name, lines, own), statistic, cuts)
+    return column.form.cells(name, query.about(name, lines, own), statistic, cuts)
 
 
 def certainty(query: Query, name: str, values: np.ndarray, rows: np.ndarray, own: bool) -> Certainty:
     """How sure the predicted cells of some rows are, in a shared column."""
     column = query.schema[name]
-    return column.form.certainty(column, query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own), values)
+    return column.form.certainty(query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own), values)
 
 
 def table(
@@ -166,7 +166,7 @@ def interval(query: Query, name: str, level: Any, items: Any = None) -> np.ndarr
     column, lines = query.schema[name], lines_of(query, name, items)
     _by_row(query, name, items, np.zeros((0, 1)), "predict_interval")
     try:
-        found = column.form.interval(column, query.about(name, lines), float(level))
+        found = column.form.interval(query.about(name, lines), float(level))
     except ThurboError as error:
         raise ThurboError(f'column "{name}": {error}') from None
     return _by_row(query, name, items, found, "predict_interval")
@@ -485,7 +485,7 @@ def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[s
             continue
         asked = query.about(name, lines)
         new = np.flatnonzero(asked.entry < 0)
-        values = column.form.values(column, query.about(name, Lines(lines.row[new], lines.site[new])), statistic)
+        values = column.form.values(query.about(name, Lines(lines.row[new], lines.site[new])), statistic)
         old = entries, stated_utilities(query.lead, name)
         cells = table.cells(name)
         found[name] = column.extended(cells, lines.row[new], lines.site[new], values, *old)

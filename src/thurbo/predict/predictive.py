@@ -71,15 +71,15 @@ class Predictive:
 
     def probabilities(self) -> np.ndarray:
         """P(label), [line, label]: see `Form.probabilities`."""
-        return self.column.form.probabilities(self.column, self)
+        return self.column.form.probabilities(self)
 
     def log_prob(self, block: Block, part: int = 0) -> np.ndarray:
         """log P(what each line of `block` says), [line]; numbers by their density in the units of the data."""
-        return self.column.form.log_prob(self.column, self, block, part)
+        return self.column.form.log_prob(self, block, part)
 
     def values(self, statistic: str) -> np.ndarray:
         """Mode, median or mean of each answer, as a cell or item of a list."""
-        return self.column.form.values(self.column, self, statistic)
+        return self.column.form.values(self, statistic)
 
     # ---- what forms ask: see `table.columns.forms.Ask`
 
