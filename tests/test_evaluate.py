@@ -30,7 +30,6 @@ from thurbo.table.columns.forms.form import (
     calibration_of_numbers,
     label_rivals,
 )
-from thurbo.table.columns.forms.utilities import favourite
 
 HIDE = 0.3
 CODES = {"member": ("no", "yes"), "trust": TRUST, "party": PARTIES}
@@ -331,7 +330,7 @@ def test_statements_and_partial_rankings_are_not_hidden() -> None:
     assert rows["party"] == [True, False, False, False]
     assert rows["age"] == [True, True, False, True]
     assert rows["drinks"] == [True, True, True, False]
-    assert favourite(blocks["drinks"]).tolist() == [0, -1, -1, -1]
+    assert blocks["drinks"].label.tolist() == [0, -1, -1, -1]
 
 
 def test_the_result_is_for_scripts_and_for_people(found: Evaluation) -> None:

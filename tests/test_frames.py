@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.column_cases import CASES, Case
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import plain
+from thurbo.table.columns.values import plain
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table, as_table, library_of
 

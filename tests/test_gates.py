@@ -11,7 +11,7 @@ import pytest
 
 import thurbo as tb
 from thurbo.predict import correction as gates
-from thurbo.table.columns.forms import ChoiceForm, OrderForm
+from thurbo.table.columns.forms.utilities import ChoiceForm, OrderForm
 
 N = 400
 SKIPS = [

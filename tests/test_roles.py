@@ -590,15 +590,17 @@ def test_rank_normal_scores_spread_what_is_censored() -> None:
     rng = np.random.default_rng(0)
     time, end = rng.exponential(1.0, 4000), rng.exponential(1.5, 4000)
     lower, upper = np.minimum(time, end), np.where(time <= end, time, np.inf)
-    knots, probability = distribution(lower, upper)
+    knots, probability = distribution(lower, upper, np.ones(len(lower)))
     inner = (knots > 0.05) & (knots < 2.0)
     np.testing.assert_allclose(probability[inner], 1 - np.exp(-knots[inner]), atol=0.04)
     numbers = rng.normal(size=2000)
-    knots, probability = distribution(np.where(numbers < -0.5, -np.inf, numbers), np.maximum(numbers, -0.5))
+    knots, probability = distribution(
+        np.where(numbers < -0.5, -np.inf, numbers), np.maximum(numbers, -0.5), np.ones(len(numbers))
+    )
     assert probability[0] == pytest.approx((numbers < -0.5).mean())
     edges = np.asarray([-np.inf, -1.0, 0.0, 1.0, np.inf])
     band = np.searchsorted(edges, numbers) - 1
-    knots, probability = distribution(edges[band], edges[band + 1])
+    knots, probability = distribution(edges[band], edges[band + 1], np.ones(len(band)))
     np.testing.assert_allclose(probability, [(numbers < edge).mean() for edge in knots], atol=1e-9)
 
 
@@ -619,5 +621,5 @@ def test_rank_normal_scores_of_bands_keep_all_their_ends() -> None:
     """A table with fewer rows than knots of a smooth map: bands are answers, and keep their shares."""
     edges = np.arange(0.0, 41.0)
     band = np.repeat(np.arange(40), 3)
-    knots, probability = distribution(edges[band], edges[band + 1])
+    knots, probability = distribution(edges[band], edges[band + 1], np.ones(len(band)))
     np.testing.assert_allclose(np.interp(edges[1:-1], knots, probability), np.arange(1, 40) / 40, atol=1e-9)

@@ -23,8 +23,8 @@ from thurbo.errors import SchemaError
 from thurbo.predict.correction import bands_of as bands
 from thurbo.table.columns import Bounded, Continuous, at_least, at_most, between
 from thurbo.table.columns import numbers as column_numbers
-from thurbo.table.columns.forms import NumberForm, RoundedForm
-from thurbo.table.columns.numbers import frequent_and_even, scores_of_rounded
+from thurbo.table.columns.forms.number import NumberForm, RoundedForm
+from thurbo.table.columns.numbers import frequent_and_even
 from thurbo.table.schema.schema import Schema
 
 TRANSFORMS: list[Any] = [None, "log", "rank-normal"]
@@ -34,6 +34,11 @@ def shares(knots: np.ndarray, scores: np.ndarray, numbers: np.ndarray, unit: flo
     """Φ(upper) − Φ(lower) of the interval of each number, by interpolation between knots."""
     ends = [norm.cdf(np.interp(numbers + side * unit / 2, knots, scores)) for side in (-1, 1)]
     return np.asarray(ends[1] - ends[0])
+
+
+def scores_of_rounded(numbers: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
+    none = np.zeros(0)
+    return column_numbers.scores_of_rounded(numbers, unit, np.ones(len(numbers)), (none, none, none))
 
 
 def expected_shares(numbers: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +170,7 @@ def test_divided_answers_are_self_consistent(seed: int) -> None:
     low = rng.integers(-3, 10, 25) - 0.5
     high = np.where(rng.random(25) < 0.3, np.inf, low + rng.integers(2, 6, 25))
     low = np.where((rng.random(25) < 0.3) & np.isfinite(high), -np.inf, low)
-    values, count = column_numbers._counted(numbers, 1.0, low, high, None)
+    values, count = column_numbers._counted(numbers, 1.0, np.ones(len(numbers)), low, high, np.ones(len(low)))
     assert count.sum() == pytest.approx(85)
     inside = (values >= low[:, None]) & (values <= high[:, None])
     part = inside * count / (inside @ count)[:, None]

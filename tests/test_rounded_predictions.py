@@ -13,8 +13,8 @@ from scipy.stats import kstest, norm
 from tests.column_cases import cells_of
 from tests.known_ask import KnownAsk, asked
 from thurbo.table.columns import Block, Continuous, at_least, between
-from thurbo.table.columns.forms import RoundedForm
 from thurbo.table.columns.forms.form import Normal, normal
+from thurbo.table.columns.forms.number import RoundedForm
 
 N = 60
 

@@ -340,8 +340,8 @@ def tasks_of(column: Any, table: dict[str, list[Any]], name: str = "q") -> list[
     """The tasks that a column reads, as tiers of labels."""
     schema = tb.Schema({name: column}).fit(table)
     block, own = schema.compile(table)[name], schema[name]
-    size, start = block.tasks.size, block.entries.start
-    return [[own._as_cell(block, line) for line in range(start[r], start[r + 1], size)] for r in range(block.n_rows)]
+    nothing = np.zeros(len(block.tier), bool)
+    return [tasks or [] for tasks in own.shortened(np.arange(block.n_rows), block, nothing)]
 
 
 def test_wide_tables_of_choices_by_label_and_by_position():

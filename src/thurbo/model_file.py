@@ -16,7 +16,7 @@ from thurbo.latent.constraints import Context, Gauge
 from thurbo.latent.rbm import Params
 from thurbo.predict.correction import Anchor, Correction, Effect, Effects, Route, Routes, Source
 from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair, encoding
-from thurbo.table.columns.cells import plain
+from thurbo.table.columns.values import plain
 from thurbo.table.io import files
 from thurbo.table.schema.schema import Schema
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import ThurboError
-from thurbo.table.columns.cells import Cells, frozen
+from thurbo.table.columns.cells import Cells
+from thurbo.table.columns.values import frozen
 from thurbo.table.io import frames
 from thurbo.table.io.frames import as_table
 

@@ -26,10 +26,11 @@ from thurbo.latent.rbm import Params
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
 from thurbo.predict.moments import How
-from thurbo.table.columns.cells import Block, Cells, listing, plain, show, suggestion
+from thurbo.table.columns.cells import Block, Cells
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Certainty, Lines
 from thurbo.table.columns.listed import from_table
+from thurbo.table.columns.values import listing, plain, show, suggestion
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema import routing
 from thurbo.table.schema.routing import NOT_APPLICABLE, in_order
@@ -128,14 +129,13 @@ def cells(
     query: Query, name: str, statistic: str, items: Any = None, rows: np.ndarray | None = None, own: bool = True
 ) -> dict[str, np.ndarray]:
     """One predicted cell per row, by column of the table that holds the answers; `rows` applies to shared columns."""
-    column, where = query.schema[name], query.schema.slices[name]
+    column = query.schema[name]
     if column.is_listed:
         asked = query.about(name, lines_of(query, name, items))
         values = column.form.values(asked, statistic)
         return {name: column.list_cells(*asked.lines, values, query.evidence.n_rows)}
     lines = None if rows is None else Lines(rows, np.zeros(len(rows), np.int64))
-    cuts = np.asarray(query.params.gauge.cuts, np.float64)[where]
-    return column.form.cells(name, query.about(name, lines, own), statistic, cuts)
+    return column.form.cells(name, query.about(name, lines, own), statistic)
 
 
 def certainty(query: Query, name: str, values: np.ndarray, rows: np.ndarray, own: bool) -> Certainty:

@@ -15,7 +15,6 @@ import numpy as np
 from thurbo.table.columns.cells import Block, FloatArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import NARROWEST
-from thurbo.table.columns.forms.utilities import favourite
 from thurbo.table.schema.routing import Skip
 from thurbo.table.schema.schema import Schema
 
@@ -64,7 +63,7 @@ def answer_values(block: Block) -> FloatArray:
     if block.family == "levels":
         return np.where((block.code >= 0) & (block.code == block.code_high), block.code, np.nan)
     if block.family == "utility":
-        label = favourite(block)[:, None]
+        label = block.label[:, None]
         return np.where(label >= 0, label, np.nan)
     low, high = (np.where(np.isfinite(end), end, np.nan) for end in (block.lower, block.upper))
     return np.where(np.isnan(low), high, np.where(np.isnan(high), low, 0.5 * (low + high)))
@@ -183,7 +182,7 @@ def _gate_label(block: Block) -> np.ndarray | None:
     if block.entries is not None:
         return None
     if block.family == "utility":
-        return favourite(block)
+        return block.label
     if block.family != "levels" or len(block.sites) != 1:
         return None
     return np.where(block.code[:, 0] == block.code_high[:, 0], block.code[:, 0], -1)

@@ -19,7 +19,7 @@ from thurbo.errors import ThurboError
 from thurbo.predict import baseline
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
-from thurbo.table.columns.cells import Block, Listed, plain
+from thurbo.table.columns.cells import Block, Listed
 from thurbo.table.columns.forms import Ask, Lines
 from thurbo.table.columns.forms.form import (
     MEASURES,
@@ -32,6 +32,7 @@ from thurbo.table.columns.forms.form import (
     surprises,
 )
 from thurbo.table.columns.listed import read_lists
+from thurbo.table.columns.values import plain
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table
 from thurbo.table.schema.schema import Schema

@@ -22,8 +22,9 @@ from thurbo.predict.answers import given_items, named_items, sites_of, stated_ut
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
 from thurbo.predict.moments import Features
-from thurbo.table.columns.cells import Block, listing, plain, show
+from thurbo.table.columns.cells import Block
 from thurbo.table.columns.forms import Lines
+from thurbo.table.columns.values import listing, plain, show
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema.schema import Schema

@@ -23,8 +23,9 @@ from thurbo.latent.inference.posterior import Belief, summary
 from thurbo.latent.rbm import Params
 from thurbo.predict import moments
 from thurbo.predict.moments import How
-from thurbo.table.columns.cells import Block, listing, suggestion
+from thurbo.table.columns.cells import Block
 from thurbo.table.columns.listed import Design, as_pairs
+from thurbo.table.columns.values import listing, suggestion
 from thurbo.table.schema.schema import Schema
 
 LEVEL = 0.95  # of intervals of means
@@ -58,13 +59,13 @@ def coded(schema: Schema, name: str, given: Any) -> tuple[list[Any], np.ndarray]
     design = design_of(schema, name)
     if not isinstance(given, Mapping):
         given = {number + 1: own for number, own in enumerate(given)}
-    pairs, known = as_pairs(given), [each.name for each in design.coding.attributes]
+    pairs, known = as_pairs(given), [each.name for each in design.attributes]
     for item, own in pairs:
         for attribute, _ in own:
             if attribute not in known:
                 remedy = f"{suggestion(attribute, known)}the attributes are {listing(known)}"
                 raise SchemaError(f"profile {item} has the attribute {attribute}", column=name, remedy=remedy)
-    return [item for item, _ in pairs], design.coding.matrix(pairs)
+    return [item for item, _ in pairs], design.coded(pairs)
 
 
 def with_profiles(params: Params, schema: Schema, name: str, features: np.ndarray) -> Params:
@@ -142,7 +143,7 @@ def worths(params: Params, schema: Schema, name: str, belief: Belief) -> np.ndar
 def _contrasts(design: Design) -> np.ndarray:
     """From effects of features to what is shown, [shown, feature]: levels relative to their mean, numbers per unit."""
     out, begin = np.zeros((design.matrix.shape[1],) * 2), 0
-    for each in design.coding.attributes:
+    for each in design.attributes:
         n, own = len(each.features), slice(begin, begin + len(each.features))
         out[own, own] = np.eye(n) - 1.0 / n if each.levels else np.eye(1) / each.scale
         begin = own.stop
@@ -219,7 +220,7 @@ def summarised(
         error = np.full_like(mean, np.nan) if errors is None else errors[number]
         share = (ranges[group.rows] / np.maximum(ranges[group.rows].sum(axis=1, keepdims=True), 1e-12)).mean(axis=0)
         place = 0
-        for at, each in enumerate(design.coding.attributes):
+        for at, each in enumerate(design.attributes):
             for level in each.levels or (None,):
                 values = (
                     group.name, each.name, level, mean[place], mean[place] - reach * error[place],
@@ -234,7 +235,7 @@ def summarised(
 def _ranges(design: Design, worth: np.ndarray) -> np.ndarray:
     """How far each attribute can move the utility of a profile, [row, attribute]."""
     found, begin = [], 0
-    for each in design.coding.attributes:
+    for each in design.attributes:
         own = slice(begin, begin + len(each.features))
         if each.levels:
             found.append(np.ptp(worth[:, own], axis=1))

@@ -182,7 +182,7 @@ def hint(frame: Any) -> str:
 
 def _has_lists(frame: Any, name: str | None) -> bool:
     """Whether the cells are already lists, as in a parquet file, so that the table is not long."""
-    from thurbo.table.columns.cells import collection
+    from thurbo.table.columns.values import collection
     from thurbo.table.io.frames import as_table
 
     source = as_table(frame)

@@ -15,8 +15,8 @@ import numpy as np
 
 from thurbo.app.report.wording import FloatArray
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import listing, suggestion
 from thurbo.table.columns.forms.form import Answers
+from thurbo.table.columns.values import listing, suggestion
 
 # With fewer rows t-SNE has no advantage over principal components.
 _FEW_ROWS = 50

@@ -15,22 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import (
-    Block,
-    Cells,
-    FloatArray,
-    IntArray,
-    Refused,
-    is_label,
-    listing,
-    plain,
-    show,
-    suggestion,
-)
+from thurbo.table.columns.cells import Block, Cells, FloatArray, IntArray
 from thurbo.table.columns.continuous import NARROWEST, MeasuredColumn
 from thurbo.table.columns.forms.number import BandForm
 from thurbo.table.columns.labels import LabelledColumn, check_labels
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement
+from thurbo.table.columns.values import Refused, is_label, listing, show, suggestion
 
 Ends = tuple[float, float]
 
@@ -80,19 +70,19 @@ class Banded(LabelledColumn, MeasuredColumn):
     kind: ClassVar[str] = "banded"
     form_type = BandForm
     is_one_label: ClassVar[bool] = True
+    has_order = True
     mappings: ClassVar[tuple[str, ...]] = ("bands",)
-    bands: Mapping[Any, tuple[float | None, float | None]] | None = (
-        None  # stored as pairs, so that the column is immutable
-    )
+    bands: Mapping[Any, tuple[float | None, float | None]] | None = None  # stored as pairs
 
-    def _check_own(self) -> None:
+    def _check(self) -> None:
+        super()._check()
         stored: Any = self.bands
         shape = isinstance(stored, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in stored)
         if not shape:
             remedy = 'give Banded({"18-29": (18, 30), "> 60": (60, None)})'
             raise SchemaError(f"bands={stored!r} is not a dictionary of bands", remedy=remedy)
         check_labels(tuple(label for label, _ in stored), "bands", "band", "Banded")
-        bands = sorted(((label, _ends(label, ends)) for label, ends in stored), key=lambda band: band[1])
+        bands = sorted(((label, _two_ends(label, ends)) for label, ends in stored), key=lambda band: band[1])
         for (one, (_, end)), (other, (start, _)) in pairwise(bands):
             if start < end:
                 problem = f"the bands {show(one)} and {show(other)} overlap, from {start:g} to {end:g}"
@@ -110,10 +100,6 @@ class Banded(LabelledColumn, MeasuredColumn):
     @property
     def labels(self) -> tuple[Any, ...]:
         return tuple(label for label, _ in self._bands)
-
-    @property
-    def has_order(self) -> bool:
-        return True
 
     @property
     def edges(self) -> tuple[FloatArray, FloatArray]:
@@ -143,42 +129,27 @@ class Banded(LabelledColumn, MeasuredColumn):
         lower, upper = self.edges
         return float(lower[0]), float(upper[-1])
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
-        lower, upper = self._read(cells)
-        is_silent = np.isinf(lower).all() and np.isinf(upper).all()
-        if is_silent:  # without answers, the bands determine location and scale
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
+        lower, upper = self._ends(cells)
+        if np.isinf(lower).all() and np.isinf(upper).all():  # without answers, the bands determine location and scale
             return self.learn(*self.edges)
         return self.learn(lower, upper, weight)
 
-    def encode(self, cells: Cells) -> Block:
-        return self.confined(*self._read(cells))
-
-    def _read(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper end of each cell in the user's units [row], infinite if open."""
+    def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
         places = self.lookup()
-        distinct, which = cells.factorise()
-        ends = np.tile([-np.inf, np.inf], (len(distinct) + 1, 1))
-        reasons: dict[int, Refused] = {}
-        for index, value in enumerate(distinct):
-            try:
-                ends[index] = self._said(value, places)
-            except Refused as refused:
-                reasons[index] = refused
-        if reasons and self.unseen == "error":
-            first = int(np.isin(which, list(reasons)).argmax())
-            why = reasons[int(which[first])]
-            raise cells.error(first, why.problem, why.remedy)
+        found, which = cells.read(lambda value: self._said(value, places), (-np.inf, np.inf), self.unseen)
+        ends = np.asarray(found, np.float64)
         return ends[which, 0], ends[which, 1]
 
     def _said(self, value: Any, places: Mapping[Any, int]) -> Ends:
         if isinstance(value, OneOfStatement):
-            codes = sorted(self._place(member, places) for member in value.values)
+            codes = sorted(self.find(value.values, places))
             if codes[-1] - codes[0] >= len(codes):
                 raise Refused(f"{show(value)} leaves out bands between them", "name adjacent bands")
             return self._from_to(codes[0], codes[-1])
         if isinstance(value, Interval) and any(isinstance(end, str) for end in (value.lower, value.upper)):
-            low = 0 if value.lower is None else self._place(value.lower, places)
-            high = len(places) - 1 if value.upper is None else self._place(value.upper, places)
+            low = 0 if value.lower is None else self.find([value.lower], places)[0]
+            high = len(places) - 1 if value.upper is None else self.find([value.upper], places)[0]
             if low > high:
                 raise Refused(f"{show(value)} has its ends in the wrong order", "exchange them")
             # "At least 45-59" has no upper end, even if the highest band has one.
@@ -190,17 +161,12 @@ class Banded(LabelledColumn, MeasuredColumn):
             return self._from_to(places[value], places[value])
         number = self._number(value)
         if number is None:
-            raise self._unknown(value)
+            raise self.unknown(value)
         return number, number
 
     def _from_to(self, low: int, high: int) -> Ends:
         lower, upper = self.edges
         return float(lower[low]), float(upper[high])
-
-    def _place(self, value: Any, places: Mapping[Any, int]) -> int:
-        if not is_label(value) or value not in places:
-            raise self._unknown(value)
-        return places[value]
 
     def _number(self, value: Any) -> float | None:
         """The cell as a number; None if labels are numbers themselves, or if the number cannot be used."""
@@ -213,10 +179,10 @@ class Banded(LabelledColumn, MeasuredColumn):
         usable = np.isfinite(number) and (self.transform != "log" or number > 0)
         return number if usable else None
 
-    def _unknown(self, value: Any) -> Refused:
-        near = suggestion(plain(value), (*self.labels, *self.texts)) if isinstance(value, str) else ""
+    def unknown(self, label: Any) -> Refused:
+        near = suggestion(label, (*self.labels, *self.texts)) if isinstance(label, str) else ""
         return Refused(
-            f"{show(value)} is not one of the bands {listing(self.texts)}",
+            f"{show(label)} is not one of the bands {listing(self.texts)}",
             f'{near}correct the cell, add it to Banded({{...}}), or use Banded(unseen="missing")',
         )
 
@@ -252,7 +218,7 @@ class Banded(LabelledColumn, MeasuredColumn):
         return self.described(f"a number in one of {listing(self.texts, ' | ')}")
 
 
-def _ends(label: Any, ends: Any) -> Ends:
+def _two_ends(label: Any, ends: Any) -> Ends:
     """The two ends of a band, ∓∞ if open."""
     if not isinstance(ends, tuple) or len(ends) != 2:
         raise SchemaError(

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray, Refused, is_label, listing, natural, show
+from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray
 from thurbo.table.columns.column import Column, Measure
 from thurbo.table.columns.forms.utilities import ChoiceForm
-from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, fitted_labels, levels_inside, mentioned
+from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, levels_inside, mentioned
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, TopSet
+from thurbo.table.columns.values import Refused, is_label, listing, natural, show
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Categorical(UtilityColumn):
 
     kind: ClassVar[str] = "categorical"
     form_type = ChoiceForm
+    choices = (("sets", ("top", "one-of")), ("ordered", (True, False)))
     is_one_label: ClassVar[bool] = True
     one: ClassVar[str] = "category"
     many: ClassVar[str] = "categories"
@@ -75,10 +77,6 @@ class Categorical(UtilityColumn):
     other: Any = field(default=None, kw_only=True)  # the category that every other value belongs to
 
     def _check(self) -> None:
-        if self.sets not in ("top", "one-of"):
-            raise SchemaError(f"sets={self.sets!r} is not valid", remedy='use "top" or "one-of"')
-        if not isinstance(self.ordered, bool):
-            raise SchemaError(f"ordered={self.ordered!r} is not valid", remedy="use True or False")
         if self.categories is not None:
             check_labels(self.categories, self.many, self.one, "Categorical")
         if self.other is not None and self.other not in self.labels:
@@ -96,10 +94,6 @@ class Categorical(UtilityColumn):
         return replace(cells, values=values[which])
 
     @property
-    def labels(self) -> tuple[Any, ...]:
-        return self.categories or ()
-
-    @property
     def is_named(self) -> BoolArray:
         return np.asarray([label != self.other for label in self.labels], bool)
 
@@ -111,11 +105,11 @@ class Categorical(UtilityColumn):
     def measure(self) -> Measure:
         return "ordinal" if self.ordered else "nominal"
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.categories is not None:
             return self
         found = (value for value in mentioned(cells) if not (self.ordered and isinstance(value, Interval)))
-        labels = fitted_labels(cells, found, self)
+        labels = self.fitted_labels(cells, found)
         texts = [label for label in labels if isinstance(label, str)]
         if self.ordered and texts and cells.ordered_levels is None:
             problem = f"the order of categories such as {show(texts[0])} is not known"

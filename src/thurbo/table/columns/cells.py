@@ -7,104 +7,28 @@ entry of a row's list. NumPy only.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.errors import SchemaError, inequality
+from thurbo.errors import InfeasibleEvidence, SchemaError, inequality
+from thurbo.table.columns.values import Contradiction, Refused, frozen, plain, show
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
+T = TypeVar("T")
 
 
-def plain(value: Any) -> Any:
-    """A label as a Python bool, int, float or str; text is stripped, any other object is unchanged."""
-    if isinstance(value, str):
-        return str(value).strip()
-    if isinstance(value, np.floating) and value.dtype.itemsize < 8:
-        # The shortest decimal that rounds to it, so that a float32 0.1 equals the level 0.1.
-        return float(str(value))
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    return value
-
-
-def is_label(value: Any) -> bool:
-    """Whether a value can be a label: text, a finite number or a boolean, all of which can be written to a file."""
-    return isinstance(value, (bool, int, str)) or (isinstance(value, float) and bool(np.isfinite(value)))
-
-
-def spellings(value: Any) -> tuple[Any, ...]:
-    """A value and, if it is text that can be read as a number, that number."""
-    try:
-        return (value, float(value)) if isinstance(value, str) and np.isfinite(float(value)) else (value,)
-    except ValueError:
-        return (value,)
-
-
-def show(value: Any) -> str:
-    """A value as messages print it: text in quotes, long values shortened."""
-    text = f'"{value}"' if isinstance(value, str) else str(plain(value))
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def listing(values: Iterable[Any], separator: str = ", ", most: int = 12) -> str:
-    """Labels as text for messages and tables; if there are many, the middle is omitted."""
-    words = [str(value) for value in values]
-    if len(words) > most:
-        words = [*words[: most // 2], "...", *words[-(most // 3) :]]
-    return separator.join(words)
-
-
-def suggestion(value: object, known: Iterable[object]) -> str:
-    """The start of a remedy that suggests the nearest known name; empty if no name is near."""
-    known, value = list(known), plain(value)
-    same = next((name for name in known if str(name) == str(value)), None)
-    if same is not None and isinstance(same, str) != isinstance(value, str):
-        kinds = ("number", "text") if isinstance(value, str) else ("text", "number")
-        return f"did you mean the {kinds[0]} {show(same)} instead of the {kinds[1]} {show(value)}? "
-    if not isinstance(value, str):  # a number near another number is no slip of the pen
-        return ""
-    names = {name.casefold(): name for name in map(str, known)}
-    near = difflib.get_close_matches(str(value).casefold(), names, n=1)
-    return f'did you mean "{names[near[0]]}"? ' if near else ""
-
-
-def collection(value: Any) -> tuple[Any, ...] | None:
-    """The members of a list, tuple, set or array; None if the value is not a collection."""
-    if isinstance(value, (set, frozenset)):
-        return tuple(sorted(value, key=lambda member: (isinstance(member, str), str(member))))
-    if isinstance(value, np.ndarray):
-        return tuple(value.tolist()) if value.ndim else None
-    return tuple(value) if isinstance(value, (list, tuple)) else None
-
-
-def frozen(value: Any) -> Any:
-    """A cell as a hashable value: collections as tuples of plain values, a mapping as the frozenset of its items."""
-    if isinstance(value, Mapping):
-        return frozenset((plain(key), plain(entry)) for key, entry in value.items())
-    members = collection(value)
-    return plain(value) if members is None else tuple(map(frozen, members))
-
-
-class Refused(Exception):
-    """The reason why a column cannot read a value, before its row is known."""
-
-    def __init__(self, problem: str, remedy: str):
-        super().__init__(problem)
-        self.problem, self.remedy = problem, remedy
-
-
-class Contradiction(Refused):
-    """A value that contradicts itself: an error even if unknown values are treated as missing."""
+def entries_of(start: NDArray[Any], rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Where the lists of some rows start when they stand one after another, and their entries."""
+    length = np.diff(start)[rows]
+    new = np.concatenate([[0], np.cumsum(length)])
+    return new, np.repeat(start[:-1][rows] - new[:-1], length) + np.arange(new[-1])
 
 
 class Listed(NamedTuple):
@@ -119,9 +43,7 @@ class Listed(NamedTuple):
 
     def take(self, rows: NDArray[Any], *, used: bool = False) -> Listed:
         """The lists of some rows; with `used`, without items that none of them lists."""
-        length = np.diff(self.start)[rows]
-        start = np.concatenate([[0], np.cumsum(length)])
-        entry = np.repeat(self.start[:-1][rows] - start[:-1], length) + np.arange(start[-1])
+        start, entry = entries_of(self.start, rows)
         which, items = self.which[entry], self.items
         if used:
             kept, which = np.unique(which, return_inverse=True)
@@ -155,16 +77,24 @@ class Cells:
         own = self.values[rows], self.missing[rows], self.rows[rows]
         return Cells(self.name, *own, self.ordered_levels, parts, listed)
 
-    def counted(self, weight: FloatArray | None) -> tuple[Cells, FloatArray | None]:
-        """The cells of positive weight and their weights, None if all are one: [row]."""
-        if weight is None or np.all(weight == 1.0):
-            return self, None
+    def counted(self, weight: FloatArray | None) -> tuple[Cells, FloatArray]:
+        """The cells of positive weight and their weights, one each if there are none: [row]."""
+        if weight is None or np.all(weight > 0):
+            return self, np.ones(len(self)) if weight is None else weight
         counts = np.flatnonzero(weight > 0)
-        return (self, weight) if len(counts) == len(weight) else (self.take(counts), weight[counts])
+        return self.take(counts), weight[counts]
 
     def error(self, position: int, problem: str, remedy: str) -> SchemaError:
         """The error for one cell, which names its row and column."""
         return SchemaError(problem, row=self.rows[position], column=self.name, remedy=remedy)
+
+    @contextmanager
+    def at(self, position: int) -> Iterator[None]:
+        """What is refused inside is an error of this cell."""
+        try:
+            yield
+        except Refused as refused:
+            raise self.error(position, refused.problem, refused.remedy) from None
 
     def hashable(self) -> Cells:
         """The same cells with lists, sets and mappings frozen, so that they can be factorised."""
@@ -219,20 +149,33 @@ class Cells:
         code[observed] = np.asarray(place, np.int32)[np.fromiter(map(index.__getitem__, listed), np.intp, len(listed))]
         return list(merged), code
 
+    def read(self, read: Callable[[Any], T], nothing: T, unseen: str) -> tuple[list[T], IntArray]:
+        """What `read` says of each distinct value, `nothing` at the end, and the index of each row's value.
+
+        The first row with a value that `read` refuses is an error; if `unseen` is "missing", the value says `nothing`,
+        unless it contradicts itself.
+        """
+        distinct, which = self.factorise()
+        found, reasons = [nothing] * (len(distinct) + 1), dict[int, Refused]()
+        for index, value in enumerate(distinct):
+            try:
+                found[index] = read(value)
+            except Refused as refused:
+                if unseen == "error" or isinstance(refused, Contradiction):
+                    reasons[index] = refused
+        if reasons:
+            first = int(np.isin(which, list(reasons)).argmax())
+            why = reasons[int(which[first])]
+            if isinstance(why, Contradiction):
+                raise InfeasibleEvidence(why.problem, row=self.rows[first], column=self.name, remedy=why.remedy)
+            raise self.error(first, why.problem, why.remedy)
+        return found, which
+
 
 def _is_hashable(value: Any) -> bool:
     try:
         hash(value)
     except TypeError:
-        return False
-    return True
-
-
-def is_number_text(text: str) -> bool:
-    """Whether a text can be read as a number."""
-    try:
-        float(text)
-    except ValueError:
         return False
     return True
 
@@ -255,24 +198,6 @@ def as_numbers(cells: Cells) -> tuple[FloatArray, BoolArray]:
             except (TypeError, ValueError, OverflowError):
                 refused[position] = True
     return numbers, refused
-
-
-def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
-    """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
-    codes = np.asarray(codes)
-    missing = codes < 0
-    if all(isinstance(label, bool) for label in labels) and not missing.any():
-        dtype: Any = np.bool_
-    elif all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
-        dtype = np.float64 if missing.any() else np.int64
-    elif all(isinstance(label, float) for label in labels):
-        dtype = np.float64
-    else:
-        dtype = object
-    table = np.empty(len(labels) + 1, dtype)
-    table[:-1] = labels
-    table[-1] = None if dtype is object else np.nan if dtype is np.float64 else False
-    return table[np.where(missing, -1, codes)]
 
 
 Family = Literal["levels", "measured", "utility", "none"]
@@ -355,12 +280,12 @@ class Block:
     """
 
     sites: tuple[str, ...]  # labels within the column; ("",) for a column with one site
-    lower: FloatArray
-    upper: FloatArray
-    point: BoolArray
-    code: IntArray
-    n_cuts: int
-    log_jacobian: FloatArray  # [line]
+    lower: FloatArray = _SAYS_NOTHING
+    upper: FloatArray = _SAYS_NOTHING
+    point: BoolArray = _SAYS_NOTHING
+    code: IntArray = _SAYS_NOTHING
+    n_cuts: int = 0
+    log_jacobian: FloatArray = _SAYS_NOTHING  # [line]
     code_high: IntArray = _SAYS_NOTHING
     tier: IntArray = _SAYS_NOTHING
     one_of: BoolArray | Any = _SAYS_NOTHING  # [line]
@@ -372,12 +297,17 @@ class Block:
     order_shape: tuple[int, int, str] | None = None  # of the orders in the training table: see latent.packing
 
     def __post_init__(self) -> None:
+        shape = next(each.shape for each in (self.code, self.tier, self.lower) if each is not None)
+        nothing: dict[str, Any] = {"lower": -np.inf, "upper": np.inf, "point": np.False_}
+        nothing |= dict.fromkeys(("code", "tier"), np.int32(-1))
+        for name, value in nothing.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.broadcast_to(value, shape))
         if self.code_high is None:
             object.__setattr__(self, "code_high", self.code)
-        if self.tier is None:
-            object.__setattr__(self, "tier", np.broadcast_to(np.int32(-1), self.code.shape))
-        if self.one_of is None:
-            object.__setattr__(self, "one_of", np.broadcast_to(np.False_, len(self.code)))
+        for name, value in (("log_jacobian", 0.0), ("one_of", np.False_)):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.broadcast_to(value, shape[0]))
 
     @property
     def n_rows(self) -> int:
@@ -416,7 +346,7 @@ class Block:
     def _compared(self) -> BoolArray:
         """Which entries of tasks are compared with another one, [line]."""
         assert self.tasks is not None
-        tier = self.tier.reshape(-1, self.tasks.size)
+        tier = self.by_task(self.tier)
         says = tier.min(axis=1) >= 0 if self.tasks.has_ties else tier.max(axis=1) > 0
         return ((tier >= 0) & says[:, None]).reshape(-1)
 
@@ -424,7 +354,12 @@ class Block:
     def task(self) -> IntArray:
         """The task of each line, [line]: numbers from 0 over all rows."""
         assert self.tasks is not None
-        return np.repeat(np.arange(len(self.tier) // self.tasks.size, dtype=np.int32), self.tasks.size)
+        return np.arange(len(self.tier), dtype=np.int32) // np.int32(self.tasks.size)
+
+    def by_task(self, lines: NDArray[Any]) -> NDArray[Any]:
+        """Values of the lines of whole tasks as a table, [task, item]."""
+        assert self.tasks is not None
+        return lines.reshape(-1, self.tasks.size)
 
     @property
     def takes_part(self) -> BoolArray:
@@ -452,9 +387,7 @@ class Block:
         """Some rows of a block; they may repeat, and have arrays of their own."""
         lines, entries = index, self.entries
         if entries is not None:
-            length = np.diff(entries.start)[index]
-            start = np.concatenate([[0], np.cumsum(length)])
-            lines = np.repeat(entries.start[:-1][index] - start[:-1], length) + np.arange(start[-1])
+            start, lines = entries_of(entries.start, index)
             entries = Entries(start, entries.site[lines])
         parts: dict[str, Any] = {name: np.array(getattr(self, name)[lines]) for name in ARRAYS}
         return replace(self, **parts, linear=(), entries=entries)
@@ -484,9 +417,8 @@ class Block:
         entries: Entries | None = None,
     ) -> Block:
         """A block of levels only, codes [line, site]; the other arrays take no memory (read-only views)."""
-        high, no_jacobian = code if code_high is None else code_high, np.broadcast_to(0.0, len(code))
-        nothing = _nothing(code.shape)
-        return cls(sites, *nothing, code, n_cuts, no_jacobian, high, family="levels", entries=entries)
+        high: Any = code_high
+        return cls(sites, code=code, n_cuts=n_cuts, code_high=high, family="levels", entries=entries)
 
     @classmethod
     def orders(
@@ -499,9 +431,8 @@ class Block:
         tasks: Tasks | None = None,
     ) -> Block:
         """A block of orders only, tiers [line, site]; the other arrays take no memory (read-only views)."""
-        code, no_jacobian = np.broadcast_to(np.int32(-1), tier.shape), np.broadcast_to(0.0, len(tier))
-        nothing, between = _nothing(tier.shape), tuple(linear)
-        return cls(sites, *nothing, code, 0, no_jacobian, code, tier, one_of, between, "utility", entries, tasks)
+        more: dict[str, Any] = {"linear": tuple(linear), "entries": entries, "tasks": tasks}
+        return cls(sites, tier=tier, one_of=one_of, family="utility", **more)
 
     @classmethod
     def silent(cls, n_rows: int, sites: tuple[str, ...] = ("",), n_cuts: int = 0, family: Family = "measured") -> Block:
@@ -509,8 +440,3 @@ class Block:
         shape = (n_rows, len(sites))
         nothing = np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape, bool)
         return cls(sites, *nothing, np.full(shape, -1, np.int32), n_cuts, np.zeros(n_rows), family=family)
-
-
-def _nothing(shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Lower ends, upper ends and points of sites without an interval."""
-    return np.broadcast_to(-np.inf, shape), np.broadcast_to(np.inf, shape), np.broadcast_to(np.False_, shape)

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray, as_numbers, is_label, natural, show
-from thurbo.table.columns.continuous import MeasuredColumn, numbers_or_intervals
+from thurbo.table.columns.cells import BoolArray, Cells, FloatArray, as_numbers
+from thurbo.table.columns.continuous import MeasuredColumn
 from thurbo.table.columns.ordinal import Binary, is_word
+from thurbo.table.columns.values import is_label, natural, show
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Censored(MeasuredColumn):
     true: Any = field(default=None, kw_only=True)
     values: tuple[Any, Any] | None = field(default=None, kw_only=True)  # of the event: (censored, observed); set by fit
 
-    def _check_own(self) -> None:
+    def _check(self) -> None:
+        super()._check()
         if self.event is None and self.limits is None:
             remedy = 'use Censored(event="column") or Censored(limits=(0, 100)), or use Continuous()'
             raise SchemaError("Censored has neither an event nor limits", remedy=remedy)
@@ -98,36 +100,29 @@ class Censored(MeasuredColumn):
     def source_columns(self, name: str) -> tuple[str, ...]:
         return (name,) if self.event is None else (name, self.event)
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         fitted = self
         part = None if self.event is None else cells.parts.get(self.event)
         if part is not None and self.values is None:
-            events = self._events.fit(part)
-            self._refuse_guess(part)
-            fitted = replace(self, true=None, values=events.values)
-        return fitted.learn(*fitted._ends(cells), weight)
+            fitted = replace(self, true=None, values=self._events.fit(part).values)
+            # Two arbitrary values are ambiguous: R's survival accepts 1 and 2.
+            distinct, which = part.factorise()
+            for place, value in enumerate(distinct if self.true is None else ()):
+                if not (is_word(value) if isinstance(value, str) else value in (0, 1)):
+                    problem = f"{show(value)} does not show whether the event was observed"
+                    remedy = "use Censored(event=..., true=...) with the value that means it was observed"
+                    raise part.error(int((which == place).argmax()), problem, remedy)
+        return super(Censored, fitted)._fit(cells, weight)
 
     def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
         fitted = super().learn(lower, upper, weight)
         declared = {name: getattr(fitted, name) for name in ("lowest", "highest") if getattr(self, name) is not None}
         return replace(fitted, **{"lowest": None, "highest": None, **declared})
 
-    def _refuse_guess(self, part: Cells) -> None:
-        """Infer which value means "observed". Two arbitrary values are ambiguous: R's survival accepts 1 and 2."""
-        distinct, which = part.factorise()
-        for place, value in enumerate(distinct if self.true is None else ()):
-            if not (is_word(value) if isinstance(value, str) else value in (0, 1)):
-                problem = f"{show(value)} does not show whether the event was observed"
-                remedy = "use Censored(event=..., true=...) with the value that means it was observed"
-                raise part.error(int((which == place).argmax()), problem, remedy)
-
-    def encode(self, cells: Cells) -> Block:
-        return self.confined(*self._ends(cells))
-
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of each number in the user's units [row], infinite if open."""
         least, most = self._limits
-        number, top = numbers_or_intervals(self, cells, least if least > 0 else -np.inf)
+        number, top = super()._ends(cells)
         is_number = (number == top) & np.isfinite(number)
         lower, upper = number.copy(), top
         below, above = is_number & (number <= least), is_number & (number >= most)
@@ -235,7 +230,8 @@ class Bounded(MeasuredColumn):
     center: str | None = field(default=None, kw_only=True)
     halfwidth: float | str | None = field(default=None, kw_only=True)
 
-    def _check_own(self) -> None:
+    def _check(self) -> None:
+        super()._check()
         has_ends = self.lower is not None or self.upper is not None
         if has_ends == (self.center is not None) or (self.center is None) != (self.halfwidth is None):
             remedy = 'use Bounded(lower="column", upper="column") or Bounded(center="column", halfwidth=...)'
@@ -261,18 +257,12 @@ class Bounded(MeasuredColumn):
         columns = (self.lower, self.upper, self.center, self.halfwidth)
         return tuple(column for column in columns if isinstance(column, str))
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
-        return self.learn(*self._ends(cells), weight)
-
-    def encode(self, cells: Cells) -> Block:
-        return self.confined(*self._ends(cells))
-
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
         """Both ends in the user's units [row], infinite if open."""
         silent = np.full(len(cells), np.inf)
         # A cell under the name of an end is that end, unless it is given alone, as in a query.
         is_own = cells.name not in cells.parts
-        lower, upper = numbers_or_intervals(self, cells) if is_own else (-silent, silent)
+        lower, upper = super()._ends(cells) if is_own else (-silent, silent)
         open_rows = np.isinf(lower) & np.isinf(upper)
         first, second = self._around(cells.parts) if self.center else self._between(cells.parts)
         if first is not None:
@@ -285,11 +275,8 @@ class Bounded(MeasuredColumn):
         found: list[FloatArray | None] = []
         for name, side in ((self.lower, -np.inf), (self.upper, np.inf)):
             part = None if name is None else parts.get(name)
-            if part is None:
-                found.append(None)
-                continue
-            numbers, silent = self._end(part)
-            found.append(np.where(silent, side, numbers))
+            numbers = None if part is None else self._end(part)
+            found.append(None if numbers is None else np.where(np.isnan(numbers), side, numbers))
         return found[0], found[1]
 
     def _around(self, parts: Mapping[str, Cells]) -> tuple[FloatArray | None, FloatArray | None]:
@@ -300,22 +287,16 @@ class Bounded(MeasuredColumn):
         width = np.full(len(part), np.inf if isinstance(self.halfwidth, str) else self.halfwidth, np.float64)
         if self.halfwidth in parts:
             other = parts[str(self.halfwidth)]
-            width, unknown = self._end(other)
-            self._refuse(other, width < 0, "is a negative width")
-            silent = silent | unknown | (width < 0)
+            width = self._end(other)
+            self.refuse(other, width < 0, "value {} is a negative width")
+            silent = silent | np.isnan(width) | (width < 0)
         return np.where(silent, -np.inf, middle - width), np.where(silent, np.inf, middle + width)
 
-    def _end(self, part: Cells) -> tuple[FloatArray, BoolArray]:
-        """Cells of one end as numbers (infinite ones included), and which of them are missing."""
+    def _end(self, part: Cells) -> FloatArray:
+        """Cells of one end as numbers, infinite ones included; NaN if missing."""
         numbers, refused = as_numbers(part)
-        self._refuse(part, refused, "is not a number")
-        return numbers, np.isnan(numbers)
-
-    def _refuse(self, part: Cells, bad: BoolArray, problem: str) -> None:
-        if self.unseen == "error" and bad.any():
-            position = int(bad.argmax())
-            remedy = 'correct the cell, or treat such cells as missing with Bounded(unseen="missing")'
-            raise part.error(position, f"value {show(part.values[position])} {problem}", remedy)
+        self.refuse(part, refused, "value {} is not a number")
+        return numbers
 
     def _in_order(self, cells: Cells, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The ends; raises an error if no number is between them."""

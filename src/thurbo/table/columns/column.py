@@ -15,22 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import (
-    Block,
-    BoolArray,
-    Cells,
-    Entries,
-    Family,
-    FloatArray,
-    IntArray,
-    collection,
-    is_label,
-    natural,
-    plain,
-    show,
-    spellings,
-    suggestion,
-)
+from thurbo.table.columns.cells import Block, BoolArray, Cells, Entries, Family, FloatArray, IntArray
+from thurbo.table.columns.values import collection, is_label, natural, plain, show, spellings, suggestion
 
 if TYPE_CHECKING:
     from thurbo.table.columns.forms.form import Form
@@ -57,14 +43,16 @@ class Column(ABC):
     form_type: ClassVar[type[Form] | None] = None  # what a cell says; None outside of the model
     role: ClassVar[Role] = "answer"
     is_ranking: ClassVar[bool] = False
+    has_items: ClassVar[bool] = False  # whether its labels are items that `rank` can order
+    has_tasks: ClassVar[bool] = False  # whether a cell is a list of comparisons, each with noise of its own
+    has_site_per_label: ClassVar[bool] = False  # or one site in all
     is_one_label: ClassVar[bool] = False  # whether an answer is one of `labels`, and can decide what is asked next
     registered: ClassVar[dict[str, type[Column]]] = {}  # every kind of column by its name
     mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
+    choices: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (("unseen", ("error", "missing")),)  # of its settings
     words: ClassVar[tuple[str, ...]] = ("missing",)  # settings that are given as {value: text}
     unseen: Literal["error", "missing"] = field(default="error", kw_only=True)
-    missing: Mapping[Any, str] | Iterable[Any] = field(
-        default=(), kw_only=True
-    )  # stored as pairs, so that the column is immutable
+    missing: Mapping[Any, str] | Iterable[Any] = field(default=(), kw_only=True)  # stored as pairs: it is immutable
     recode: Mapping[Any, Any] | tuple[tuple[Any, Any], ...] = field(default=(), kw_only=True)  # stored as pairs
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -78,15 +66,22 @@ class Column(ABC):
             if item.name in (*self.mappings, *self.words, "recode") and isinstance(value, Mapping):
                 value = list(value.items())
             object.__setattr__(self, item.name, _immutable(value, item.name))
-        if self.unseen not in ("error", "missing"):
-            raise SchemaError(f"unseen={self.unseen!r} is not valid", remedy='use "error" or "missing"')
+        for cls in type(self).__mro__:
+            for name, allowed in cls.__dict__.get("choices", ()):
+                value = getattr(self, name)
+                if not any(type(value) is type(each) and value == each for each in allowed):
+                    known = " or ".join(f'"{each}"' if isinstance(each, str) else str(each) for each in allowed)
+                    raise SchemaError(f"{name}={value!r} is not understood", remedy=f"use {known}")
         _check_recode(self.recode)
         for setting in self.words:
             object.__setattr__(self, setting, _words(getattr(self, setting), setting, getattr(self, "names", ())))
         self._check()
+        written = {str(label): label for label in self.labels}  # in hand-written files all keys are text
         for setting in self.words:
-            object.__setattr__(self, setting, _keyed(getattr(self, setting), self.labels))
-        for value, name in self._kinds:
+            pairs = getattr(self, setting)
+            pairs = [(key if key in self.labels else written.get(key, key), text) for key, text in pairs]
+            object.__setattr__(self, setting, tuple(pairs))
+        for value, name in self.declared_missing:
             if value in self.labels:
                 problem = f"{show(value)} is one of the labels, and is declared missing ({name})"
                 raise SchemaError(problem, remedy="remove it from one of the two")
@@ -99,8 +94,8 @@ class Column(ABC):
         return self._fit(*cells.counted(weight))
 
     @abstractmethod
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
-        """`fit` to cells with positive weights, [row]; None if all weights are one."""
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
+        """`fit` to cells with positive weights, [row]."""
 
     @abstractmethod
     def encode(self, cells: Cells) -> Block:
@@ -135,18 +130,8 @@ class Column(ABC):
         raise SchemaError(problem, remedy="use another column")
 
     @property
-    def has_items(self) -> bool:
-        """Whether its labels are items that `rank` can order."""
-        return False
-
-    @property
     def is_listed(self) -> bool:
         """Whether each row has few of its many sites (a list of items), or all rows have the same."""
-        return False
-
-    @property
-    def has_tasks(self) -> bool:
-        """Whether a cell is a list of comparisons, each with noise of its own."""
         return False
 
     @property
@@ -222,8 +207,8 @@ class Column(ABC):
 
     @property
     def is_named(self) -> BoolArray:
-        """Whether each of `labels` is one answer, [label]; a category that joins several answers is not."""
-        return np.ones(len(self.labels), bool)
+        """Whether each of `answer_labels` is one answer, [label]; a category that joins several answers is not."""
+        return np.ones(len(self.answer_labels), bool)
 
     @property
     def answer_texts(self) -> tuple[str, ...]:
@@ -250,7 +235,7 @@ class Column(ABC):
     @property
     def sites(self) -> tuple[str, ...]:
         """Labels of the sites within the column."""
-        return ("",)
+        return tuple(map(str, self.labels)) if self.has_site_per_label else ("",)
 
     @property
     def n_cuts(self) -> int:
@@ -279,25 +264,14 @@ class Column(ABC):
         return np.ones(len(cells))
 
     @property
-    def _kinds(self) -> tuple[tuple[Any, str], ...]:
-        """Values that are declared missing, and their names."""
-        stored: Any = self.missing
-        return stored
-
-    @property
     def declared_missing(self) -> tuple[tuple[Any, str], ...]:
         """Values that mean "no answer", each with the name of its kind."""
-        return self._kinds
-
-    @property
-    def _recode(self) -> tuple[tuple[Any, Any], ...]:
-        """Values that are read as another value."""
-        stored: Any = self.recode
+        stored: Any = self.missing
         return stored
 
     def recoded(self, cells: Cells) -> Cells:
         """The cells with each value in `recode` read as another value; parts included."""
-        table: dict[Any, Any] = {each: to for value, to in self._recode for each in spellings(value)}
+        table = {each: to for value, to in dict(self.recode).items() for each in spellings(value)}
         if not table:
             return cells
         parts = {name: self.recoded(part) for name, part in cells.parts.items()}
@@ -309,6 +283,13 @@ class Column(ABC):
             return replace(cells, values=values[which], ordered_levels=ordered, parts=parts)
         return replace(cells, ordered_levels=ordered, parts=parts)
 
+    def refuse(self, cells: Cells, bad: BoolArray, problem: str, remedy: str = "") -> None:
+        """Raise an error for the first bad cell, whose value stands for "{}", unless such cells count as missing."""
+        if self.unseen == "error" and bad.any():
+            position, kind = int(bad.argmax()), type(self).__name__
+            remedy = remedy or f'correct the cell, or treat such cells as missing with {kind}(unseen="missing")'
+            raise cells.error(position, problem.replace("{}", show(cells.values[position])), remedy)
+
     def interpreted(self, cells: Cells) -> Cells:
         """The cells after `recode`, with text read in the notation of the column, if it has one."""
         return cells
@@ -318,9 +299,9 @@ class Column(ABC):
         return self.interpreted(self._less_missing(self.recoded(cells)))
 
     def _less_missing(self, cells: Cells) -> Cells:
-        if not self._kinds:
+        if not self.declared_missing:
             return cells
-        gone = {value for value, _ in self._kinds}
+        gone = {value for value, _ in self.declared_missing}
         ordered = cells.ordered_levels and tuple(level for level in cells.ordered_levels if plain(level) not in gone)
         parts = {name: self._less_missing(part) for name, part in cells.parts.items()}
         return replace(cells, missing=cells.missing | (self._kind(cells) >= 0), ordered_levels=ordered, parts=parts)
@@ -329,38 +310,39 @@ class Column(ABC):
         """A copy with more values declared missing, except those that are answers or are declared already."""
         given = list(missing.items()) if isinstance(missing, Mapping) else missing
         stored = _words(_immutable(given, "missing"), "missing", getattr(self, "names", ()))
-        known = {each for value, _ in self._kinds for each in spellings(value)} | {*self.labels, *map(str, self.labels)}
+        known = {*self.labels, *map(str, self.labels)}
+        known |= {each for value, _ in self.declared_missing for each in spellings(value)}
         extra = [(value, text) for value, text in stored if not set(spellings(value)) & known]
-        return replace(self, missing=(*self._kinds, *extra)) if extra else self
+        return replace(self, missing=(*self.declared_missing, *extra)) if extra else self
 
     def missing_kinds(self, cells: Cells) -> dict[str, int]:
         """Number of cells with each kind of missing value by its name, and of empty cells ("no answer")."""
-        found = {name: 0 for _, name in self._kinds} | {"no answer": 0}
+        found = {name: 0 for _, name in self.declared_missing} | {"no answer": 0}
         cells = self.recoded(cells)
         for part in cells.parts.values() if cells.parts else (cells,):
             kind = self._kind(part)
-            for place, (_, name) in enumerate(self._kinds):
+            for place, (_, name) in enumerate(self.declared_missing):
                 found[name] += int((kind == place).sum())
             found["no answer"] += int(part.missing.sum())
         return found
 
     def fillable(self, cells: Cells, kinds: Iterable[str] = ()) -> BoolArray:
         """Cells that imputation may fill: empty ones, and those with a missing value of one of these kinds: [row]."""
-        chosen = [place for place, (_, name) in enumerate(self._kinds) if name in set(kinds)]
+        chosen = [place for place, (_, name) in enumerate(self.declared_missing) if name in set(kinds)]
         return cells.missing | np.isin(self._kind(cells), chosen) if chosen else cells.missing
 
     def _kind(self, cells: Cells) -> IntArray:
         """Index of the declared missing value in each cell, given as value or as name: [row], −1 if none."""
         kind = np.full(len(cells), -1, np.int32)
         if cells.values.dtype.kind in "biuf":
-            for place, (value, _) in enumerate(self._kinds):
+            for place, (value, _) in enumerate(self.declared_missing):
                 for number in spellings(value):
                     if not isinstance(number, str):
                         kind[cells.values == number] = place
         else:
-            labels = {*map(str, self.labels), *self.texts}
-            known: dict[Any, int] = {name: place for place, (_, name) in enumerate(self._kinds) if name not in labels}
-            known |= {each: place for place, (value, _) in enumerate(self._kinds) for each in spellings(value)}
+            labels, declared = {*map(str, self.labels), *self.texts}, list(enumerate(self.declared_missing))
+            known: dict[Any, int] = {name: place for place, (_, name) in declared if name not in labels}
+            known |= {each: place for place, (value, _) in declared for each in spellings(value)}
             values = map(plain, cells.values.tolist())
             found = (known.get(value, -1) if is_label(value) else -1 for value in values)
             kind = np.fromiter(found, np.int32, len(cells))
@@ -451,12 +433,6 @@ def _check_recode(pairs: Any) -> None:
     for value, to in pairs:
         if to in keys and dict(pairs)[to] != to:
             raise SchemaError(f"recode changes {show(value)} to {show(to)}, and {show(to)} again", remedy="do it once")
-
-
-def _keyed(pairs: tuple[tuple[Any, str], ...], labels: tuple[Any, ...]) -> tuple[tuple[Any, str], ...]:
-    """{value: text} with keys converted to labels: in hand-written files all keys are text."""
-    written = {str(label): label for label in labels}
-    return tuple((key if key in labels else written.get(key, key), text) for key, text in pairs)
 
 
 def _lists(value: Any) -> Any:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import Block, BoolArray, Cells, Family, FloatArray, Refused, as_numbers, show
+from thurbo.table.columns.cells import Block, BoolArray, Cells, Family, FloatArray, as_numbers
 from thurbo.table.columns.column import Column
-from thurbo.table.columns.forms.form import Form
+from thurbo.table.columns.forms.form import Form, middles
 from thurbo.table.columns.forms.number import NumberForm, RoundedForm
 from thurbo.table.columns.numbers import (
     DATES,
@@ -34,16 +34,47 @@ from thurbo.table.columns.numbers import (
     tail_slopes,
 )
 from thurbo.table.columns.statements import Interval, Statement, split
+from thurbo.table.columns.values import Refused, show
 
-TRANSFORMS = (None, "log", "rank-normal")
 N_BANDS = 8  # of numbers on which other answers have direct effects
 NARROWEST = 1e-3  # narrowest interval in standard units whose ends are distinct in single precision
 
 Transform = Literal["log", "rank-normal"] | None
 
 
+class Standardised:
+    """Numbers with a location and a scale, in which they are standardised, and a precision."""
+
+    location: float | None
+    scale: float | None
+    decimals: int | None
+    lowest: float | None
+    highest: float | None
+
+    @property
+    def standard(self) -> tuple[float, float]:
+        """Location and scale, once fitted."""
+        if self.location is None or self.scale is None:
+            problem = f"{type(self).__name__} is not fitted: its location and scale are not known"
+            raise SchemaError(problem, remedy="fit it first")
+        return self.location, self.scale
+
+    @property
+    def _precision(self) -> Precision:
+        return Precision(self.decimals, self.lowest, self.highest)
+
+    def limited(self, numbers: FloatArray) -> NDArray[Any]:
+        """Predicted numbers with the decimals and within the range of the column."""
+        return self._precision.limit(numbers)
+
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """The range that the type of the column gives its numbers, whatever was observed."""
+        return -np.inf, np.inf
+
+
 @dataclass(frozen=True)
-class MeasuredColumn(Column):
+class MeasuredColumn(Column, Standardised):
     """A cell about one number, after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores).
 
     `parse` says how a number is written where cells are text: "number" ("about 7", "7 hrs", "1,200"), "percent"
@@ -52,6 +83,8 @@ class MeasuredColumn(Column):
 
     family: ClassVar[Family] = "measured"
     form_type = NumberForm
+    choices: ClassVar[Any] = (("transform", (None, "log", "rank-normal")), ("parse", (None, *NOTATIONS)))
+    n_cuts = 0
     transform: Transform = field(default=None, kw_only=True)
     parse: Notation | None = field(default=None, kw_only=True)
     location: float | None = field(default=None, kw_only=True)
@@ -63,13 +96,6 @@ class MeasuredColumn(Column):
     highest: float | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
-        if self.transform not in TRANSFORMS:
-            raise SchemaError(
-                f"transform={self.transform!r} is not understood", remedy='use None, "log" or "rank-normal"'
-            )
-        if self.parse is not None and self.parse not in NOTATIONS:
-            choices = ", ".join(f'"{notation}"' for notation in NOTATIONS)
-            raise SchemaError(f"parse={self.parse!r} is not understood", remedy=f"use one of {choices}")
         increasing = all(np.all(np.diff(values) > 0) for values in (self.knots, self.scores))
         if len(self.knots) != len(self.scores) or not increasing:
             raise SchemaError("knots and scores are not two increasing lists of one length", remedy="fit the column")
@@ -78,23 +104,6 @@ class MeasuredColumn(Column):
         if self.location is not None and not np.isfinite(self.location):
             raise SchemaError(f"location={self.location} is not a finite number", remedy="fit the column")
         check_precision(self._precision)
-        self._check_own()
-
-    def _check_own(self) -> None:
-        """Check the settings of one type of column."""
-
-    @property
-    def n_cuts(self) -> int:
-        return 0
-
-    @property
-    def standard(self) -> tuple[float, float]:
-        """Location and scale, once fitted."""
-        if self.location is None or self.scale is None:
-            raise SchemaError(
-                f"{type(self).__name__} is not fitted: its location and scale are not known", remedy="fit it first"
-            )
-        return self.location, self.scale
 
     def linear_units(self) -> tuple[float, float]:
         """Location and scale; raises Refused if there is a transform, which does not allow sums in user's units."""
@@ -112,32 +121,19 @@ class MeasuredColumn(Column):
         `weight` says how many answers each of them stands for; None is one each.
         """
         known = np.isfinite(lower) | np.isfinite(upper)
-        fitted, own = self, None if weight is None else weight[known]
+        fitted, own = self, (np.ones(len(lower)) if weight is None else weight)[known]
         if self.transform == "rank-normal":
             knots, scores = self._scores(lower[known], upper[known], own)
             fitted = replace(self, knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
         if self.transform == "rank-normal" and (lower[known] < upper[known]).any():
             location, scale = 0.0, 1.0  # scores are standard normal; those of the middles of intervals are not
         else:
-            location, scale = _location_and_scale(fitted._forward(_middles(lower[known], upper[known])), own)
+            location, scale = mean_and_deviation(fitted._forward(middles(lower[known], upper[known])), own)
         return replace(fitted, location=location, scale=scale, **self._precision.widened(lower, upper)._asdict())
 
-    def _scores(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    def _scores(self, lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Knots and scores of "rank-normal"."""
         return normal_scores(lower, upper, weight)
-
-    @property
-    def _precision(self) -> Precision:
-        return Precision(self.decimals, self.lowest, self.highest)
-
-    def limited(self, numbers: FloatArray) -> NDArray[Any]:
-        """Predicted numbers with the decimals and within the range of the column."""
-        return self._precision.limit(numbers)
-
-    @property
-    def declared_range(self) -> tuple[float, float]:
-        """The range that the type of the column gives its numbers, whatever was observed."""
-        return -np.inf, np.inf
 
     @property
     def unit(self) -> float:
@@ -220,6 +216,25 @@ class MeasuredColumn(Column):
             block.log_jacobian[narrow] = self.log_derivative(low / 2 + high / 2) + np.log((high - low) / NARROWEST)
         return block
 
+    def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper end of each cell in the user's units [row]: equal for a number, infinite if open."""
+        numbers_only, stated = split(cells)
+        numbers, silent = self.read_numbers(numbers_only)
+        lower, upper = np.where(silent, -np.inf, numbers), np.where(silent, np.inf, numbers)
+        for position, statement in stated.items():
+            try:
+                lower[position], upper[position] = self._interval(statement)
+            except Refused as refused:
+                if self.unseen == "error":
+                    raise cells.error(position, refused.problem, refused.remedy) from None
+        return lower, upper
+
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
+        return self.learn(*self._ends(cells), weight)
+
+    def encode(self, cells: Cells) -> Block:
+        return self.confined(*self._ends(cells))
+
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """The number that belongs to x, as a cell."""
         return self.as_cells(self._numbers(x, scale))
@@ -256,22 +271,11 @@ class MeasuredColumn(Column):
             return replace(cells, values=np.where(cells.missing, np.nan, numbers)) if self.parse in DATES else cells
         distinct, which = cells.factorise()
         values = np.full(len(distinct) + 1, None, object)
-        values[:-1] = [self._parsed(value) for value in distinct]
+        for place, value in enumerate(distinct):
+            text = value.isoformat() if hasattr(value, "isoformat") and self.parse in DATES else value
+            number = amount(text, self.parse) if isinstance(text, str) and text not in self.labels else None
+            values[place] = value if number is None else number
         return replace(cells, values=values[which])
-
-    def _parsed(self, value: Any) -> Any:
-        text = value.isoformat() if hasattr(value, "isoformat") and self.parse in DATES else value
-        number = amount(text, self.parse or "number") if isinstance(text, str) and text not in self.labels else None
-        return value if number is None else number
-
-    def read_ends(self, cells: Cells, position: int, statement: Statement) -> tuple[float, float]:
-        """The ends of a stated interval in the user's units, infinite if open."""
-        try:
-            return self._interval(statement)
-        except Refused as refused:
-            if self.unseen == "missing":
-                return -np.inf, np.inf
-            raise cells.error(position, refused.problem, refused.remedy) from None
 
     def _interval(self, statement: Statement) -> tuple[float, float]:
         if not isinstance(statement, Interval):
@@ -288,50 +292,33 @@ class MeasuredColumn(Column):
             lower = -np.inf  # all positive numbers are above
         return lower, upper
 
-    def read_numbers(self, cells: Cells, least: float = -np.inf) -> tuple[FloatArray, BoolArray]:
-        """Cells as numbers, and which of them are missing; raises an error at the first cell that is not a number.
-
-        A number up to `least` is censored there, so its logarithm is not needed.
-        """
+    def read_numbers(self, cells: Cells) -> tuple[FloatArray, BoolArray]:
+        """Cells as numbers, and which of them are missing; raises an error at the first cell that is not a number."""
         numbers, refused = as_numbers(cells)
         missing = cells.missing | np.isnan(numbers) & ~refused
-        refused |= np.isinf(numbers) & ~missing
-        if self.transform == "log":
-            refused |= ~missing & ~(numbers > 0) & ~(numbers <= least)
-        if self.unseen == "error" and refused.any():
-            position = int(refused.argmax())
-            raise self.no_number(cells, position, numbers[position])
-        return numbers, missing | refused
-
-    def no_number(self, cells: Cells, position: int, number: float) -> SchemaError:
-        """The error for a cell that cannot be read as a number of this column."""
-        value, kind = cells.values[position], type(self).__name__
-        escape = f'or treat such cells as missing with {kind}(unseen="missing")'
-        if np.isinf(number):
-            return cells.error(position, f"value {show(value)} is infinite", f"correct the cell, {escape}")
-        if np.isnan(number):
-            if cells.values.dtype.kind in "mM" or hasattr(value, "isoformat"):
-                remedy = "convert dates and times to numbers, for example days since the first"
-                return cells.error(position, f"value {show(value)} is a date or time, not a number", remedy)
-            return cells.error(position, f"value {show(value)} is not a number", f"correct the cell, {escape}")
-        return cells.error(
-            position,
-            f'value {show(value)} has no logarithm, and the column is {kind}(transform="log")',
-            f'use transform="rank-normal" or None, {escape}',
-        )
+        problem, remedy = "value {} is not a number", ""
+        if cells.values.dtype.kind in "mM" or any(hasattr(value, "isoformat") for value in cells.values[refused][:1]):
+            problem = "value {} is a date or time, not a number"
+            remedy = "convert dates and times to numbers, for example days since the first"
+        self.refuse(cells, refused, problem, remedy)
+        infinite = np.isinf(numbers) & ~missing
+        self.refuse(cells, infinite, "value {} is infinite")
+        if self.transform == "log" and not self.declared_range[0] > 0:  # below such a limit no logarithm is needed
+            negative, kind = ~missing & ~refused & ~(numbers > 0), type(self).__name__
+            remedy = (
+                f'use transform="rank-normal" or None, or treat such cells as missing with {kind}(unseen="missing")'
+            )
+            problem = f'value {{}} has no logarithm, and the column is {kind}(transform="log")'
+            self.refuse(cells, negative, problem, remedy)
+            refused |= negative
+        return numbers, missing | refused | infinite
 
     def described(self, what: str) -> str:
         """A description with the transform added."""
         return what if self.transform is None else f"{what}, by its {self.transform} value"
 
 
-def _middles(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Middles of intervals, or their only known end: enough to estimate location and scale."""
-    lower, upper = np.where(np.isfinite(lower), lower, upper), np.where(np.isfinite(upper), upper, lower)
-    return lower / 2 + upper / 2  # halves first: the sum of two large numbers may overflow
-
-
-def _location_and_scale(values: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
+def mean_and_deviation(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
     """Mean and standard deviation, by weight; scale 1 if all numbers are equal."""
     if len(values) == 0:
         return 0.0, 1.0
@@ -339,13 +326,9 @@ def _location_and_scale(values: FloatArray, weight: FloatArray | None) -> tuple[
         return float(values[0]), 1.0
     # Relative to the largest number, so that squares neither overflow nor underflow.
     unit = np.abs(values).max()
-    if weight is None or np.all(weight == weight[0]):
-        location, scale = float(unit * np.mean(values / unit)), float(unit * np.std(values / unit))
-    else:
-        mean = np.average(values / unit, weights=weight)
-        spread = np.sqrt(np.average((values / unit - mean) ** 2, weights=weight))
-        location, scale = float(unit * mean), float(unit * spread)
-    return location, scale if scale > np.finfo(float).tiny else 1.0
+    mean = np.average(values / unit, weights=weight)
+    scale = float(unit * np.sqrt(np.average((values / unit - mean) ** 2, weights=weight)))
+    return float(unit * mean), scale if scale > np.finfo(float).tiny else 1.0
 
 
 _SLACK = 1e-6  # in units: an end this close to a recorded number is that number
@@ -395,12 +378,9 @@ class Continuous(MeasuredColumn):
     """
 
     kind: ClassVar[str] = "continuous"
+    choices = (("rounded", (True, False)),)
     transform: Transform = None
     rounded: bool = field(default=False, kw_only=True)
-
-    def _check_own(self) -> None:
-        if not isinstance(self.rounded, bool):
-            raise SchemaError(f"rounded={self.rounded!r} is not understood", remedy="use True or False")
 
     @property
     def form(self) -> Form:
@@ -410,28 +390,28 @@ class Continuous(MeasuredColumn):
     def unit(self) -> float:
         return 10.0**-self.decimals if self.rounded and self.decimals is not None else 0.0
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
-        lower, upper = numbers_or_intervals(self, cells)
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if not self.rounded:
-            return self.learn(lower, upper, weight)
+            return super()._fit(cells, weight)
+        lower, upper = self._ends(cells)
         known = self._precision.widened(lower, upper)._asdict()
         own = replace(self, **known)
         return replace(own.learn(*own._rounded(lower, upper), weight), **known)  # the range is that of the numbers
 
-    def _scores(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    def _scores(self, lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         is_one = upper - lower < 1.5 * self.unit  # or an interval between two numbers
         if not is_one.any():
             return super()._scores(lower, upper, weight)
         places = self.decimals or 0
         numbers = self._nearest((lower + upper)[is_one] / 2, places)
-        counts = None if weight is None else (weight[is_one], weight[~is_one])
-        knots, scores = scores_of_rounded(numbers, self.unit, lower[~is_one], upper[~is_one], counts)
+        intervals = lower[~is_one], upper[~is_one], weight[~is_one]
+        knots, scores = scores_of_rounded(numbers, self.unit, weight[is_one], intervals)
         return self._nearest(knots, places + 1), scores
 
     def encode(self, cells: Cells) -> Block:
-        lower, upper = numbers_or_intervals(self, cells)
         if not self.unit:
-            return self.confined(lower, upper)
+            return super().encode(cells)
+        lower, upper = self._ends(cells)
         is_number = (lower == upper) & np.isfinite(lower)
         block = self.confined(*self._rounded(lower, upper))
         block.log_jacobian[is_number] -= np.log(self.unit)  # a density in the user's units, as of other numbers
@@ -466,13 +446,3 @@ class Continuous(MeasuredColumn):
 
     def describe(self) -> str:
         return self.described("a rounded number" if self.rounded else "a number")
-
-
-def numbers_or_intervals(column: MeasuredColumn, cells: Cells, least: float = -np.inf) -> tuple[FloatArray, FloatArray]:
-    """Lower and upper end of each cell in the user's units [row]: equal for a number, infinite if open."""
-    numbers_only, stated = split(cells)
-    numbers, silent = column.read_numbers(numbers_only, least)
-    lower, upper = np.where(silent, -np.inf, numbers), np.where(silent, np.inf, numbers)
-    for position, statement in stated.items():
-        lower[position], upper[position] = column.read_ends(cells, position, statement)
-    return lower, upper

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import Block, Cells, Family, FloatArray, as_numbers, show
+from thurbo.table.columns.cells import Block, Cells, Family, FloatArray, as_numbers
 from thurbo.table.columns.column import Column, Measure, Role
+from thurbo.table.columns.values import show
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,12 @@ class Unmodelled(Column):
     """A column without sites: its cells do not constrain the model."""
 
     family: ClassVar[Family] = "none"
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        return ()
+    sites = ()
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         return ()
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         return self
 
     def encode(self, cells: Cells) -> Block:
@@ -100,10 +98,7 @@ class Id(Unmodelled):
 
     kind: ClassVar[str] = "id"
     role: ClassVar[Role] = "id"
-
-    @property
-    def measure(self) -> Measure:
-        return "nominal"
+    measure: ClassVar[Measure] = "nominal"
 
     def rows(self, cells: Cells) -> NDArray[Any]:
         """Names of the rows; a row without a name keeps its label: [row]."""
@@ -138,10 +133,7 @@ class Weight(Unmodelled):
 
     kind: ClassVar[str] = "weight"
     role: ClassVar[Role] = "weight"
-
-    @property
-    def measure(self) -> Measure:
-        return "scale"
+    measure: ClassVar[Measure] = "scale"
 
     def weights(self, cells: Cells) -> FloatArray:
         """Numbers of at least 0: [row]; raises an error at the first cell that is not such a number."""

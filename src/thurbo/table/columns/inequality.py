@@ -7,15 +7,16 @@ The column has no sites of its own. Utilities and levels are in latent units, me
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.table.columns.cells import Block, Cells, Family, FloatArray, LinearRow, Refused, collection, plain, show
+from thurbo.table.columns.cells import Block, Cells, Family, FloatArray, LinearRow
 from thurbo.table.columns.column import Column
+from thurbo.table.columns.values import Refused, collection, plain, show
 
 _AT_LEAST, _AT_MOST = (">=", ">", "≥"), ("<=", "<", "≤")
 _EXAMPLE = 'write [({"issues.tax": 1, "issues.health": -1}, ">=", 0)]'
@@ -50,16 +51,9 @@ class Inequality(Column):
 
     kind: ClassVar[str] = "inequality"
     family: ClassVar[Family] = "none"
+    sites, n_cuts = (), 0
 
-    @property
-    def sites(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def n_cuts(self) -> int:
-        return 0
-
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         return self
 
     def encode(self, cells: Cells) -> Block:
@@ -71,9 +65,7 @@ class Inequality(Column):
             except Refused as refused:
                 if self.unseen == "error":
                     raise cells.error(int(row), refused.problem, refused.remedy) from None
-        empty = np.empty((len(cells), 0))
-        none, no_code = empty.astype(bool), empty.astype(np.int32)
-        return Block((), empty, empty, none, no_code, 0, np.zeros(len(cells)), linear=tuple(linear))
+        return replace(self.silent(len(cells)), linear=tuple(linear), family="measured")
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         return np.full(len(x), None, object)

@@ -18,25 +18,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.errors import InfeasibleEvidence, SchemaError, SchemaWarning
-from thurbo.table.columns.cells import (
-    Block,
-    BoolArray,
-    Cells,
-    Contradiction,
-    Family,
-    FloatArray,
-    IntArray,
-    LinearRow,
-    Refused,
-    is_label,
-    listing,
-    show,
-    suggestion,
-)
+from thurbo.errors import SchemaError, SchemaWarning
+from thurbo.table.columns.cells import Block, BoolArray, Cells, Family, FloatArray, IntArray, LinearRow
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.levels import LevelForm
 from thurbo.table.columns.statements import Interval, OneOfStatement, OrderStatement, Statement, TopSet
+from thurbo.table.columns.values import Contradiction, Refused, is_label, listing, show, suggestion
 
 MANY_LEVELS = 500  # with 1,000 a training step is several times slower, with several thousand about forty times
 
@@ -49,12 +36,18 @@ class LabelledColumn(Column):
     """
 
     words: ClassVar[tuple[str, ...]] = ("names", "missing")
+    one: ClassVar[str]  # the word for a label in messages ...
+    many: ClassVar[str]  # ... and its plural, which is the name of the setting
     names: Mapping[Any, str] | tuple[tuple[Any, str], ...] = field(default=(), kw_only=True)  # stored as pairs
 
     @property
     def _names(self) -> tuple[tuple[Any, str], ...]:
         stored: Any = self.names
         return stored
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return getattr(self, self.many) or ()
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -74,7 +67,7 @@ class LabelledColumn(Column):
 
     def meant(self, values: Iterable[Any]) -> list[Any]:
         """Labels of values that are labels or names, each once; without values that are declared missing."""
-        gone, count = {value for value, _ in self._kinds}, Counter(text for _, text in self._names)
+        gone, count = {value for value, _ in self.declared_missing}, Counter(text for _, text in self._names)
         label_of = {text: label for label, text in self._names if count[text] == 1}
         label_of |= {label: label for label, _ in self._names}
         return [label for label in dict.fromkeys(label_of.get(value, value) for value in values) if label not in gone]
@@ -82,6 +75,36 @@ class LabelledColumn(Column):
     def possible(self, found: Iterable[Any]) -> list[Any]:
         """Labels that have a name, and labels of the values in `found`."""
         return self.meant([*(label for label, _ in self._names), *found])
+
+    def index(self, cells: Cells) -> dict[Any, int]:
+        """Position of each label, which may also be given as text; raises an error if the labels are not known."""
+        if not self.labels:
+            problem = f"{type(self).__name__} is not fitted: its {self.many} are not known"
+            raise SchemaError(problem, column=cells.name, remedy="fit it first")
+        return {**{str(label): place for place, label in enumerate(self.labels)}, **self.lookup()}
+
+    def unknown(self, label: Any) -> Refused:
+        """The error for a label that is not one of the column's labels."""
+        near = suggestion(label, (*self.labels, *self.texts)) if isinstance(label, str) else ""
+        kind = type(self).__name__
+        return Refused(
+            f"{self.one} {show(label)} is not one of {listing(self.labels, ' < ' if self.has_order else ', ')}",
+            f'{near}correct the cell, add it to {kind}({self.many}=[...]), or use {kind}(unseen="missing")',
+        )
+
+    def find(self, members: Iterable[Any], places: Mapping[Any, int]) -> list[int]:
+        """Positions of labels; raises Refused if a label is unknown."""
+        found = []
+        for member in members:
+            if not isinstance(member, (str, int, float)) or member not in places:
+                raise self.unknown(member)
+            found.append(places[member])
+        return found
+
+    def mentions_in(self, part: Cells, places: Mapping[Any, int]) -> IntArray:
+        """The label in each cell of a column that holds one of several mentions: [row], −1 if it is empty."""
+        found, which = part.read(lambda value: -1 if value == "" else self.find([value], places)[0], -1, self.unseen)
+        return np.asarray(found, np.int32)[which]
 
 
 @dataclass(frozen=True)
@@ -93,39 +116,25 @@ class LevelColumn(LabelledColumn):
     is_one_label: ClassVar[bool] = True
 
     @abstractmethod
-    def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
-        """The error for a cell that is not one of the labels."""
-
-    @abstractmethod
     def _range(self, statement: Statement) -> tuple[int, int]:
         """The lowest and the highest level that a statement allows; raises Refused."""
 
     def to_ranges(self, cells: Cells) -> tuple[IntArray, IntArray]:
         """Lowest and highest label that each cell allows: two arrays [row], −1 if it has no information."""
         if not self.labels:
-            raise SchemaError(
-                f"{type(self).__name__} is not fitted: its values are not known",
-                column=cells.name,
-                remedy="fit it first",
-            )
+            problem = f"{type(self).__name__} is not fitted: its values are not known"
+            raise SchemaError(problem, column=cells.name, remedy="fit it first")
         place = self.lookup()
-        distinct, which = cells.factorise()
-        low = np.asarray([*(place.get(value, -1) for value in distinct), -1], np.int32)
-        high = low.copy()
-        reasons: dict[int, Refused] = {}
-        for index, value in enumerate(distinct):
+
+        def allowed(value: Any) -> tuple[int, int]:
             if isinstance(value, Statement):
-                try:
-                    low[index], high[index] = self._range(value)
-                except Refused as refused:
-                    reasons[index] = refused
-        strange = np.flatnonzero((low[which] < 0) & (which >= 0))
-        if len(strange) and self.unseen == "error":
-            first = int(strange[0])
-            why = reasons.get(int(which[first]))
-            raise (
-                cells.error(first, why.problem, why.remedy) if why else self._unknown(cells, first, cells.values[first])
-            )
+                return self._range(value)
+            if not is_label(value) or value not in place:
+                raise self.unknown(value)
+            return place[value], place[value]
+
+        found, which = cells.read(allowed, (-1, -1), self.unseen)
+        low, high = np.asarray(found, np.int32).T
         # A cell that allows all levels has no information.
         low[(low == 0) & (high == len(self.labels) - 1)] = -1
         high[low < 0] = -1
@@ -235,86 +244,29 @@ class UtilityColumn(LabelledColumn):
     """A cell that compares the utilities of its labels."""
 
     family: ClassVar[Family] = "utility"
-    one: ClassVar[str]  # the word for a label in messages ...
-    many: ClassVar[str]  # ... and its plural, which is the name of the setting
+    n_cuts = 0
+    has_site_per_label = True
 
     @abstractmethod
     def _read(self, value: Any, places: Mapping[Any, int]) -> LabelTiers | None:
         """The meaning of a value, None if it has no information; raises Refused."""
 
-    @property
-    def sites(self) -> tuple[str, ...]:
-        return tuple(map(str, self.labels))
-
-    @property
-    def n_cuts(self) -> int:
-        return 0
-
-    def index(self, cells: Cells) -> dict[Any, int]:
-        """Position of each label, which may also be given as text."""
-        if not self.labels:
-            problem = f"{type(self).__name__} is not fitted: its {self.many} are not known"
-            raise SchemaError(problem, column=cells.name, remedy="fit it first")
-        places: dict[Any, int] = {site: place for place, site in enumerate(self.sites)}
-        return places | self.lookup()
-
     def read(self, cells: Cells) -> tuple[IntArray, BoolArray, list[LinearRow]]:
         """The meaning of every cell: tiers [row, label], `one_of` [row], and inequalities that tiers cannot express."""
-        places = self.index(cells)
-        cells = cells.hashable()
-        distinct, which = cells.factorise()
-        tier = np.full((len(distinct) + 1, len(self.labels)), -1, np.int32)
-        one_of = np.zeros(len(distinct) + 1, bool)
-        pairs: dict[int, tuple[tuple[int, int], ...]] = {}
-        reasons: dict[int, Refused] = {}
-        for index, value in enumerate(distinct):
-            try:
-                reading = self._read(value, places)
-            except Refused as refused:
-                reasons[index] = refused
-                continue
-            if reading is not None:
-                tier[index], one_of[index] = reading.tier, reading.one_of
-            if reading is not None and reading.pairs:
-                pairs[index] = reading.pairs
-        self._refuse(cells, which, reasons)
+        places, nothing = self.index(cells), LabelTiers(np.full(len(self.labels), -1, np.int32))
+        readings, which = cells.hashable().read(
+            lambda value: self._read(value, places) or nothing, nothing, self.unseen
+        )
+        pairs = [index for index, reading in enumerate(readings) if reading.pairs]
         linear = [
             LinearRow(
                 int(row), {f"{cells.name}.{self.sites[a]}": 1.0, f"{cells.name}.{self.sites[b]}": -1.0}, 0.0, np.inf
             )
-            for row in np.flatnonzero(np.isin(which, list(pairs)))
-            for a, b in pairs[int(which[row])]
+            for row in np.flatnonzero(np.isin(which, pairs))
+            for a, b in readings[which[row]].pairs
         ]
+        tier, one_of = np.stack([each.tier for each in readings]), np.asarray([each.one_of for each in readings])
         return tier[which], one_of[which], linear
-
-    def _refuse(self, cells: Cells, which: IntArray, reasons: dict[int, Refused]) -> None:
-        """Raise the first error, by row, unless such cells are treated as missing."""
-        if self.unseen == "missing":
-            reasons = {index: why for index, why in reasons.items() if isinstance(why, Contradiction)}
-        if reasons:
-            first = int(np.isin(which, list(reasons)).argmax())
-            why = reasons[int(which[first])]
-            if isinstance(why, Contradiction):
-                raise InfeasibleEvidence(why.problem, row=cells.rows[first], column=cells.name, remedy=why.remedy)
-            raise cells.error(first, why.problem, why.remedy)
-
-    def unknown(self, label: Any) -> Refused:
-        """The error for a label that is not one of the column's labels."""
-        near = suggestion(label, (*self.labels, *self.texts)) if isinstance(label, str) else ""
-        kind = type(self).__name__
-        return Refused(
-            f"{self.one} {show(label)} is not one of {listing(self.labels, ' < ' if self.has_order else ', ')}",
-            f'{near}correct the cell, add it to {kind}({self.many}=[...]), or use {kind}(unseen="missing")',
-        )
-
-    def find(self, members: Iterable[Any], places: Mapping[Any, int]) -> list[int]:
-        """Positions of labels; raises Refused if a label is unknown."""
-        found = []
-        for member in members:
-            if not isinstance(member, (str, int, float)) or member not in places:
-                raise self.unknown(member)
-            found.append(places[member])
-        return found
 
     def subset(self, statement: OneOfStatement | TopSet, places: Mapping[Any, int]) -> LabelTiers | None:
         """A set of labels above all others, or one of them above all others; the set of all has no information."""
@@ -325,6 +277,59 @@ class UtilityColumn(LabelledColumn):
         tier[members] = 1
         # One of a single label is that label.
         return LabelTiers(tier, isinstance(statement, OneOfStatement) and len(members) > 1)
+
+    def combined(self, orders: Iterable[OrderStatement], places: Mapping[Any, int]) -> LabelTiers:
+        """Several orders combined: as tiers if together they are a weak order, otherwise as pairs."""
+        tier = np.full(len(self.labels), -1, np.int32)
+        found = [[self.find(group, places) for group in order.tiers] for order in orders]
+        chain = [place for group in found[0] for place in group] if len(found) == 1 else []
+        if chain and len(set(chain)) == len(chain) == len(found[0]):  # each item once, and no ties
+            tier[chain] = np.arange(len(chain))[::-1]
+            return LabelTiers(tier)
+        better: dict[int, set[int]] = {place: set() for groups in found for group in groups for place in group}
+        for groups in found:
+            for above, below in pairwise(groups):
+                for place in above:
+                    better[place].update(below)
+        height = self._heights(better)
+        reach: dict[int, set[int]] = {}  # all items below each: those directly below, and all below them
+        for place in sorted(height, key=lambda place: height[place]):
+            reach[place] = better[place].union(*(reach[each] for each in better[place]))
+        if all(b in reach[a] for a in better for b in better if height[a] > height[b]):
+            tier[list(height)] = list(height.values())
+            return LabelTiers(tier)
+        pairs = ((a, b) for a in sorted(better) for b in sorted(reach[a]))
+        direct = ((a, b) for a, b in pairs if not any(b in reach[c] for c in reach[a] if c != b))
+        return LabelTiers(tier, pairs=tuple(direct))
+
+    def _heights(self, better: Mapping[int, set[int]]) -> dict[int, int]:
+        """Length of the longest chain below each item; raises Contradiction if there is a cycle."""
+        height: dict[int, int] = {}
+
+        def visit(place: int, path: tuple[int, ...]) -> int:
+            if place in path:
+                circle = listing((self.labels[each] for each in (*path[path.index(place) :], place)), " > ")
+                raise Contradiction(f"the preferences {circle} form a cycle", "remove one of them")
+            if place not in height:
+                height[place] = max((visit(below, (*path, place)) + 1 for below in better[place]), default=0)
+            return height[place]
+
+        for place in sorted(better):
+            visit(place, ())
+        return height
+
+    def fitted_labels(self, cells: Cells, found: Iterable[Any]) -> tuple[Any, ...]:
+        """Labels in the order of the frame, otherwise sorted, numbers before text; at least two."""
+        if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
+            return tuple(self.meant(cells.ordered_levels))
+        distinct = self.possible(found)
+        remedy = f"use {type(self).__name__}([...]) with all {self.many}, or use Ignore()"
+        problem = next((f"{show(value)} cannot be a {self.one}" for value in distinct if not is_label(value)), None)
+        if problem is None and len(distinct) < 2:
+            problem = f"the only {self.one} is {show(distinct[0])}" if distinct else f"there is no {self.one}"
+        if problem is not None:
+            raise SchemaError(problem, column=cells.name, remedy=remedy)
+        return in_order(distinct)
 
 
 def mentioned(cells: Cells) -> Iterable[Any]:
@@ -342,91 +347,12 @@ def mentioned_in(value: Any) -> Iterable[Any]:
         yield from (item for tier in value.tiers for item in tier)
     elif isinstance(value, tuple):
         for member in value:
-            yield from _inner(member)
+            if isinstance(member, tuple):
+                yield from member
+            else:
+                yield from mentioned_in(member) if isinstance(member, OrderStatement) else (member,)
     else:
         yield value
-
-
-def _inner(value: Any) -> Iterable[Any]:
-    if isinstance(value, OrderStatement):
-        return [item for tier in value.tiers for item in tier]
-    return value if isinstance(value, tuple) else [value]
-
-
-def combine(orders: Iterable[OrderStatement], places: Mapping[Any, int], column: UtilityColumn) -> LabelTiers:
-    """Several orders combined: as tiers if together they are a weak order, otherwise as pairs."""
-    better: dict[int, set[int]] = {}
-    named: set[int] = set()
-    found = [[column.find(tier, places) for tier in order.tiers] for order in orders]
-    chain = [place for group in found[0] for place in group] if len(found) == 1 else []
-    if chain and len(set(chain)) == len(chain) == len(found[0]):  # each item once, and no ties
-        tier = np.full(len(column.labels), -1, np.int32)
-        tier[chain] = np.arange(len(chain))[::-1]
-        return LabelTiers(tier)
-    for groups in found:
-        named.update(place for group in groups for place in group)
-        for above, below in pairwise(groups):
-            for place in above:
-                better.setdefault(place, set()).update(below)
-    height = _heights(better, named, column)
-    reach = _closure(better, height)
-    is_weak_order = all(b in reach[a] for a in named for b in named if height[a] > height[b])
-    if is_weak_order:
-        tier = np.full(len(column.labels), -1, np.int32)
-        tier[list(height)] = list(height.values())
-        return LabelTiers(tier)
-    direct = [
-        (a, b) for a in sorted(named) for b in sorted(reach[a]) if not any(b in reach[c] for c in reach[a] if c != b)
-    ]
-    return LabelTiers(np.full(len(column.labels), -1, np.int32), pairs=tuple(direct))
-
-
-def _heights(better: Mapping[int, set[int]], named: set[int], column: UtilityColumn) -> dict[int, int]:
-    """Length of the longest chain below each item; raises Contradiction if there is a cycle."""
-    height: dict[int, int] = {}
-
-    def visit(place: int, path: tuple[int, ...]) -> int:
-        if place in path:
-            circle = listing((column.labels[each] for each in (*path[path.index(place) :], place)), " > ")
-            raise Contradiction(f"the preferences {circle} form a cycle", "remove one of them")
-        if place not in height:
-            height[place] = max((visit(below, (*path, place)) + 1 for below in better.get(place, ())), default=0)
-        return height[place]
-
-    for place in sorted(named):
-        visit(place, ())
-    return height
-
-
-def _closure(better: Mapping[int, set[int]], height: Mapping[int, int]) -> dict[int, set[int]]:
-    """All items below each: those directly below, and all below them."""
-    reach: dict[int, set[int]] = {}
-    for place in sorted(height, key=lambda place: height[place]):
-        below = better.get(place, set())
-        reach[place] = below.union(*(reach[each] for each in below))
-    return reach
-
-
-def last(tier: IntArray) -> IntArray:
-    """Tiers with the unranked labels below all ranked ones, in rows that rank any: [row, label]."""
-    ranked = tier >= 0
-    short = ranked.any(axis=1, keepdims=True) & ~ranked.all(axis=1, keepdims=True)
-    return np.where(short, tier + 1, tier).astype(np.int32)
-
-
-def fitted_labels(cells: Cells, found: Iterable[Any], column: UtilityColumn) -> tuple[Any, ...]:
-    """Labels in the order of the frame, otherwise sorted, numbers before text; at least two."""
-    if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
-        return tuple(column.meant(cells.ordered_levels))
-    distinct = column.possible(found)
-    remedy = f"use {type(column).__name__}([...]) with all {column.many}, or use Ignore()"
-    for value in distinct:
-        if not is_label(value):
-            raise SchemaError(f"{show(value)} cannot be a {column.one}", column=cells.name, remedy=remedy)
-    if len(distinct) < 2:
-        problem = f"the only {column.one} is {show(distinct[0])}" if distinct else f"there is no {column.one}"
-        raise SchemaError(problem, column=cells.name, remedy=remedy)
-    return in_order(distinct)
 
 
 def levels_inside(interval: Interval, levels: tuple[Any, ...], place: Callable[[Any], int]) -> list[int]:

@@ -8,27 +8,18 @@ level.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import (
-    Cells,
-    Entries,
-    FloatArray,
-    Listed,
-    collection,
-    is_label,
-    listing,
-    plain,
-    show,
-    suggestion,
-)
+from thurbo.table.columns.cells import Cells, Entries, FloatArray, Listed
+from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import OrderStatement
+from thurbo.table.columns.values import collection, is_label, listing, plain, show, suggestion
 
 MOST_SHARED, LEAST_SHARE = 16, 0.5  # orders of at most so many items, with this share ranked, use the shared layout
 LEAST_LISTED, MOST_SHARE = 65, 0.25  # orders of at least so many items, at most this share ranked, are listed
@@ -71,17 +62,64 @@ class ListSettings:
             raise SchemaError(f"draws={self.draws!r} is not a number of draws", remedy="the default is 20; 0 is none")
 
 
-def with_settings(state: dict[str, Any]) -> dict[str, Any]:
-    """The dictionary of a column with its "settings" as `ListSettings`; refuses settings that do not exist."""
-    own = state.get("settings")
-    if not isinstance(own, Mapping):
-        return state
-    known = [item.name for item in fields(ListSettings)]
-    for name in own:
-        if name not in known:
-            remedy = f"{suggestion(name, known)}the settings are {', '.join(known)}"
-            raise SchemaError(f'settings of a list have no "{name}"', remedy=remedy)
-    return {**state, "settings": ListSettings(**own)}
+class ItemColumn(Column):
+    """A column of items with `settings` of their own, and perhaps with `attributes`, {item: {attribute: value}}."""
+
+    items: Any
+    attributes: Any  # stored as pairs
+    settings: ListSettings
+    has_items = True
+    has_site_per_label = True
+    constants = True  # whether items have parameters of their own, beside those of their attributes
+
+    def __post_init__(self) -> None:
+        if self.attributes is not None:
+            object.__setattr__(self, "attributes", as_pairs(self.attributes))
+        super().__post_init__()
+
+    def _check(self) -> None:
+        if not isinstance(self.settings, ListSettings):
+            raise SchemaError(f"settings={self.settings!r} is not valid", remedy="give tb.ListSettings(...)")
+        for item, _ in () if self.items is None else self.attributes or ():
+            if item not in self.items:
+                raise SchemaError(f"attributes are given for {show(item)}, which is not an item", remedy="remove it")
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return self.items or ()
+
+    @property
+    def learning_settings(self) -> dict[str, Any]:
+        return asdict(self.settings)
+
+    @property
+    def design(self) -> Design | None:
+        has_design = self.attributes is not None and self.items is not None
+        return design_of(self.items, self.attributes, self.constants) if has_design else None
+
+    def to_dict(self) -> dict[str, Any]:
+        state = super().to_dict()
+        return state | {"settings": asdict(self.settings)} if "settings" in state else state
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        own, known = state.get("settings"), [item.name for item in fields(ListSettings)]
+        if not isinstance(own, Mapping):
+            return super().from_dict(state)
+        for name in own:
+            if name not in known:
+                remedy = f"{suggestion(name, known)}the settings are {', '.join(known)}"
+                raise SchemaError(f'settings of a list have no "{name}"', remedy=remedy)
+        return super().from_dict({**state, "settings": ListSettings(**own)})
+
+    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        """Latent values of all items [row, item] as cells; NaN if an item is not in a row's list."""
+        x = np.asarray(x, np.float64)
+        row, site = np.nonzero(~np.isnan(x))
+        values = self.form.from_latent(x[row, site], site.astype(np.int32), cuts, scale)
+        cells = self.list_cells(row, site, values, len(x))
+        cells[np.isnan(x).all(axis=1)] = None
+        return cells
 
 
 def orders_are_listed(n_items: int, n_entries: float, n_rows: float, *, usually: bool) -> bool:
@@ -90,11 +128,6 @@ def orders_are_listed(n_items: int, n_entries: float, n_rows: float, *, usually:
     if n_items <= MOST_SHARED and share >= LEAST_SHARE:
         return False
     return usually or (n_items >= LEAST_LISTED and share <= MOST_SHARE)
-
-
-class _Entry(NamedTuple):
-    item: Any
-    score: float
 
 
 def read_lists(cells: Cells) -> Listed:
@@ -120,7 +153,7 @@ def _has_scores(value: Any) -> bool:
     return isinstance(value, Mapping) or bool(members and isinstance(members[0], Mapping))
 
 
-def _entries(cells: Cells, position: int, value: Any) -> list[_Entry]:
+def _entries(cells: Cells, position: int, value: Any) -> list[tuple[Any, float]]:
     """Items of one cell with their scores; in a list, earlier items have higher scores."""
     if isinstance(value, Mapping):
         found = []
@@ -130,7 +163,7 @@ def _entries(cells: Cells, position: int, value: Any) -> list[_Entry]:
             if not isinstance(number, (int, float, np.number)) or not np.isfinite(number):
                 problem = f"the score {show(number)} of item {show(item)} is not a number"
                 raise cells.error(position, problem, "give a finite number")
-            found.append(_Entry(plain(item), float(number)))
+            found.append((plain(item), float(number)))
         return found
     tiers: Iterable[Any] | None = value.tiers if isinstance(value, OrderStatement) else collection(value)
     if tiers is None:
@@ -140,7 +173,7 @@ def _entries(cells: Cells, position: int, value: Any) -> list[_Entry]:
     if tiers and all(isinstance(each, Mapping) and {"item", "score"} == set(each) for each in tiers):
         return _entries(cells, position, {each["item"]: each["score"] for each in tiers})
     groups = [collection(tier) or (tier,) for tier in tiers]
-    return [_Entry(plain(item), float(len(groups) - place)) for place, tier in enumerate(groups) for item in tier]
+    return [(plain(item), float(len(groups) - place)) for place, tier in enumerate(groups) for item in tier]
 
 
 def tiers(row: NDArray[Any], score: NDArray[Any]) -> NDArray[np.int32]:
@@ -162,13 +195,6 @@ def from_table(tier: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:
     row, site = np.nonzero(tier >= 0)
     start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(tier)))]).astype(np.int64)
     return Entries(start, site.astype(np.int32)), tier[row, site]
-
-
-def to_table(entries: Entries, tier: NDArray[np.int32], n_sites: int) -> NDArray[np.int32]:
-    """Lists as a table [row, item], −1 if an item is not in the list."""
-    found = np.full((entries.n_rows, n_sites), -1, np.int32)
-    found[entries.row, entries.site] = tier
-    return found
 
 
 def as_scores(labels: tuple[Any, ...], row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
@@ -242,18 +268,20 @@ class Attribute(NamedTuple):
         return tuple(f"{self.name}: {level}" for level in self.levels) or (self.name,)
 
 
-class Coding(NamedTuple):
-    """How attributes become features, learned from the items of the training table."""
+class Design(NamedTuple):
+    """How attributes become features, learned from the items of the training table: [item, feature]."""
 
     attributes: tuple[Attribute, ...]
+    matrix: FloatArray
+    constants: bool  # whether items have parameters of their own, beside those of their attributes
 
     @property
     def features(self) -> tuple[str, ...]:
         return tuple(name for each in self.attributes for name in each.features)
 
-    def matrix(self, pairs: Pairs) -> FloatArray:
+    def coded(self, pairs: Pairs) -> FloatArray:
         """Features of items, [item, feature]; a missing value is the mean."""
-        parts = []
+        parts = [np.zeros((len(pairs), 0))]
         for each in self.attributes:
             values = [dict(own).get(each.name) for _, own in pairs]
             if not each.levels:
@@ -262,14 +290,12 @@ class Coding(NamedTuple):
                 continue
             for (item, _), value in zip(pairs, values, strict=True):
                 if value is not None and value not in each.levels:
+                    problem = f"item {show(item)}: {each.name} = {show(value)} was not in the training table"
                     remedy = f"{suggestion(value, each.levels)}the levels are {listing(each.levels)}"
-                    raise SchemaError(
-                        f"item {show(item)}: {each.name} = {show(value)} was not in the training table", remedy=remedy
-                    )
-            parts.append(np.asarray([[float(value == level) for level in each.levels] for value in values]))
-        if not parts:
-            return np.zeros((len(pairs), 0))
-        return np.concatenate([part.reshape(len(pairs), -1) for part in parts], axis=1)
+                    raise SchemaError(problem, remedy=remedy)
+            found = [[float(value == level) for level in each.levels] for value in values]
+            parts.append(np.asarray(found).reshape(len(pairs), -1))
+        return np.concatenate(parts, axis=1)
 
 
 def as_pairs(given: Any) -> Pairs:
@@ -278,30 +304,28 @@ def as_pairs(given: Any) -> Pairs:
     for item, own in given.items() if isinstance(given, Mapping) else given:
         values = own.items() if isinstance(own, Mapping) else own
         try:
-            kept = tuple((str(name), _value(item, name, value)) for name, value in values)
+            kept = {str(name): plain(value) for name, value in values}
         except (TypeError, ValueError):
             problem = f"the attributes of item {show(item)} are {show(own)}"
             raise SchemaError(problem, remedy='give {"item": {"attribute": value}}') from None
-        found.append((plain(item), kept))
+        for name, value in kept.items():
+            if value is None or (isinstance(value, float) and np.isnan(value)):
+                kept[name] = None
+            elif not is_label(value):
+                problem = f"item {show(item)}: {name} = {show(value)} is not a number or a text"
+                raise SchemaError(problem, remedy="give one value")
+        found.append((plain(item), tuple(kept.items())))
     return tuple(found)
 
 
-def _value(item: Any, name: Any, value: Any) -> Any:
-    value = plain(value)
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return None
-    if not is_label(value):
-        raise SchemaError(
-            f"item {show(item)}: {name} = {show(value)} is not a number or a text", remedy="give one value"
-        )
-    return value
+@lru_cache(maxsize=64)
+def design_of(labels: tuple[Any, ...], pairs: Pairs, constants: bool) -> Design:
+    """The design of a column's items: numbers standardised, other values by level.
 
-
-def coding_of(pairs: Pairs) -> Coding:
-    """The coding of the attributes of some items: numbers standardised, other values by level."""
-    names = dict.fromkeys(name for _, own in pairs for name, _ in own)
+    An item without attributes has the mean of all others.
+    """
     found = []
-    for name in names:
+    for name in dict.fromkeys(name for _, own in pairs for name, _ in own):
         values = [value for _, own in pairs for each, value in own if each == name and value is not None]
         if values and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
             numbers = np.asarray(values, np.float64)
@@ -309,38 +333,9 @@ def coding_of(pairs: Pairs) -> Coding:
         else:
             levels = sorted(set(values), key=lambda value: (isinstance(value, str), str(value)))
             found.append(Attribute(name, tuple(levels)))
-    return Coding(tuple(found))
-
-
-class Design(NamedTuple):
-    """The attributes of a column's items as features: [item, feature], and how others are coded."""
-
-    coding: Coding
-    matrix: FloatArray
-    constants: bool  # whether items have parameters of their own, beside those of their attributes
-
-
-def design_of(labels: tuple[Any, ...], pairs: Pairs, constants: bool) -> Design:
-    """The design of a column's items; an item without attributes has the mean of all others."""
-    known = dict(pairs)
-    coding = coding_of(pairs)
-    every = coding.matrix(tuple((label, known.get(label, ())) for label in labels))
+    known, design = dict(pairs), Design(tuple(found), np.zeros((len(labels), 0)), constants)
+    every = design.coded(tuple((label, known.get(label, ())) for label in labels))
     has = np.asarray([label in known for label in labels], bool)
     if has.any() and not has.all():
         every[~has] = every[has].mean(axis=0)
-    return Design(coding, every, constants)
-
-
-@lru_cache(maxsize=64)
-def known_design(labels: tuple[Any, ...], pairs: Pairs, constants: bool) -> Design:
-    """`design_of`, kept for columns that ask for it often."""
-    return design_of(labels, pairs, constants)
-
-
-def check_items(pairs: Pairs, items: tuple[Any, ...] | None) -> None:
-    """Refuse attributes of items that do not exist."""
-    if items is None:
-        return
-    for item, _ in pairs:
-        if item not in items:
-            raise SchemaError(f"attributes are given for {show(item)}, which is not an item", remedy="remove it")
+    return design._replace(matrix=every)

@@ -14,24 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import (
-    Block,
-    Cells,
-    Family,
-    FloatArray,
-    IntArray,
-    Refused,
-    is_label,
-    listing,
-    natural,
-    plain,
-    show,
-    suggestion,
-)
+from thurbo.table.columns.cells import Block, Cells, Family, FloatArray, IntArray
 from thurbo.table.columns.forms.levels import OptionForm
 from thurbo.table.columns.labels import LabelledColumn, check_labels, check_names, check_pairs, in_order
 from thurbo.table.columns.ordinal import false_and_true, is_word
 from thurbo.table.columns.statements import Statement
+from thurbo.table.columns.values import Refused, is_label, listing, natural, plain, show
 
 
 @dataclass(frozen=True)
@@ -82,12 +70,14 @@ class MultiSelect(LabelledColumn):
     kind: ClassVar[str] = "multiselect"
     form_type = OptionForm
     family: ClassVar[Family] = "levels"
+    one, many = "option", "options"
+    choices = (("blank", (None, "unticked", "unasked")),)
+    n_cuts = 1
+    has_site_per_label = True
     mappings: ClassVar[tuple[str, ...]] = ("columns",)
     options: tuple[Any, ...] | None = None
     sep: str = ";"
-    columns: Mapping[Any, str] | None = field(
-        default=None, kw_only=True
-    )  # stored as pairs, so that the column is immutable
+    columns: Mapping[Any, str] | None = field(default=None, kw_only=True)  # stored as pairs
     ticked: Any = field(default=None, kw_only=True)  # the value that means "selected", in columns
     mentions: tuple[str, ...] | None = field(default=None, kw_only=True)
     blank: Literal["unticked", "unasked"] | None = field(default=None, kw_only=True)
@@ -98,15 +88,12 @@ class MultiSelect(LabelledColumn):
         if not isinstance(self.sep, str) or not self.sep:
             # Text in settings is stripped, so a separator cannot be only white space.
             raise SchemaError(f"sep={self.sep!r} is not a separator", remedy='use for example sep=";" or sep=","')
-        if self.blank not in (None, "unticked", "unasked"):
-            raise SchemaError(f"blank={self.blank!r} is not valid", remedy='use "unticked" or "unasked"')
         if self.columns is not None:
             check_pairs(self.columns, "columns")
             keys = tuple(option for option, _ in self._pairs)
             if self.options is not None and self.options != keys:
                 remedy = "omit options: columns gives them"
                 raise SchemaError(f"options {listing(self.options)} are not those of columns", remedy=remedy)
-            _check_options(keys)
         if self.mentions is not None:
             check_names(self.mentions, "mentions")
             if self.columns is not None:
@@ -114,8 +101,12 @@ class MultiSelect(LabelledColumn):
         if self.ticked is not None and (self.columns is None or not is_label(self.ticked)):
             remedy = 'use MultiSelect(columns={"option": "column"}, ticked=1)'
             raise SchemaError(f"ticked={self.ticked!r} needs columns", remedy=remedy)
-        if self.options is not None:
-            _check_options(self.options)
+        if self.options is not None or self.columns is not None:
+            one = (
+                isinstance(self.labels, tuple) and len(self.labels) == 1
+            )  # labels are two or more; one option is allowed
+            labels = (*self.labels, f"not {self.labels[0]}") if one else self.labels
+            check_labels(labels, "options", "option", "MultiSelect")
 
     @property
     def _pairs(self) -> tuple[tuple[Any, str], ...]:
@@ -126,18 +117,10 @@ class MultiSelect(LabelledColumn):
     def labels(self) -> tuple[Any, ...]:
         return self.options or tuple(option for option, _ in self._pairs)
 
-    @property
-    def sites(self) -> tuple[str, ...]:
-        return tuple(map(str, self.labels))
-
-    @property
-    def n_cuts(self) -> int:
-        return 1
-
     def source_columns(self, name: str) -> tuple[str, ...]:
         return self.mentions or tuple(column for _, column in self._pairs) or (name,)
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.columns is not None:
             return self._fit_columns(cells)
         distinct, _ = cells.hashable().factorise()
@@ -158,25 +141,13 @@ class MultiSelect(LabelledColumn):
 
     def encode(self, cells: Cells) -> Block:
         """Cells as one binary level for each option."""
-        if not self.labels or (self.columns is not None and self.values is None):
-            raise SchemaError(
-                "MultiSelect is not fitted: its options are not known", column=cells.name, remedy="fit it first"
-            )
-        cells = cells.hashable()
-        index: dict[Any, int] = {site: place for place, site in enumerate(self.sites)}
-        index |= self.lookup()
-        distinct, which = cells.factorise()
-        code = np.full((len(distinct) + 1, len(self.labels)), -1, np.int32)
-        reasons: dict[int, Refused] = {}
-        for place, value in enumerate(distinct):
-            try:
-                code[place] = self._read(value, index)
-            except Refused as refused:
-                reasons[place] = refused
-        if reasons and self.unseen == "error":
-            first = int(np.isin(which, list(reasons)).argmax())
-            why = reasons[int(which[first])]
-            raise cells.error(first, why.problem, why.remedy)
+        index = self.index(cells)
+        if self.columns is not None and self.values is None:
+            problem = "MultiSelect is not fitted: its options are not known"
+            raise SchemaError(problem, column=cells.name, remedy="fit it first")
+        nothing = np.full(len(self.labels), -1, np.int32)
+        found, which = cells.hashable().read(lambda value: self._read(value, index), nothing, self.unseen)
+        code = np.stack(found)
         code = code[which]
         if cells.parts:
             others = self._from_columns(cells) if self.mentions is None else self._from_mentions(cells, index)
@@ -186,7 +157,7 @@ class MultiSelect(LabelledColumn):
     def _ticked(self, value: Any) -> list[Any]:
         """The options in a cell."""
         if isinstance(value, str):
-            table = dict(self._recode)
+            table = dict(self.recode)
             words = filter(None, map(str.strip, value.split(self.sep)))
             return list(dict.fromkeys(table.get(word, word) for word in words))
         if isinstance(value, frozenset):
@@ -203,21 +174,13 @@ class MultiSelect(LabelledColumn):
         answers = dict(value) if isinstance(value, frozenset) else dict.fromkeys(self._ticked(value), True)
         code = np.full(len(self.labels), -1 if isinstance(value, frozenset) else 0, np.int32)
         for option, answer in answers.items():
-            if not isinstance(option, (str, int, float)) or option not in index:
-                if self.unseen == "missing" and len(answers) > 1:
-                    continue
-                raise self._unknown(option)
+            if self.unseen == "missing" and len(answers) > 1 and (not is_label(option) or option not in index):
+                continue
+            (place,) = self.find([option], index)
             if answer not in (True, False, None):
                 raise Refused(f"option {show(option)} is {show(answer)}", "use True, False or None")
-            code[index[option]] = -1 if answer is None else int(answer)
+            code[place] = -1 if answer is None else int(answer)
         return code
-
-    def _unknown(self, option: Any) -> Refused:
-        near = suggestion(option, (*self.labels, *self.texts)) if isinstance(option, str) else ""
-        return Refused(
-            f"option {show(option)} is not one of {listing(self.labels)}",
-            f'{near}correct the cell, add it to MultiSelect([...]), or use MultiSelect(unseen="missing")',
-        )
 
     def _fit_columns(self, cells: Cells) -> Self:
         """Find the values for "selected" and "not selected" in each column, and the meaning of an empty cell."""
@@ -248,13 +211,8 @@ class MultiSelect(LabelledColumn):
             known = {no: 0, yes: 1, "": -1}
             other = -2 if self.ticked is None else 0
             code[:, place] = np.asarray([*(known.get(value, other) for value in distinct), -1], np.int32)[which]
-            strange = code[:, place] == -2
-            if strange.any() and self.unseen == "error":
-                position = int(strange.argmax())
-                problem = f"value {show(part.values[position])} of option {show(option)}"
-                problem += f" is neither {show(yes)} nor {show(no)}" if no != "" else f" is not {show(yes)}"
-                remedy = 'correct the cell, or treat such cells as missing with MultiSelect(unseen="missing")'
-                raise part.error(position, problem, remedy)
+            wanted = f"neither {show(yes)} nor {show(no)}" if no != "" else f"not {show(yes)}"
+            self.refuse(part, code[:, place] == -2, f"value {{}} of option {show(option)} is {wanted}")
         refused = code == -2
         if self.blank == "unticked":
             # The only option of a question: a blank cell cannot be told from "not asked", and blank="unticked" says no.
@@ -268,13 +226,7 @@ class MultiSelect(LabelledColumn):
         """Codes of the columns that hold one selected option each: [row, option]."""
         said = np.zeros((len(cells), len(self.labels)), bool)
         for part in cells.parts.values():
-            distinct, which = part.factorise()
-            place = np.asarray([*(index.get(value, -1) for value in distinct), -1], np.int32)[which]
-            is_blank = np.asarray([*(value == "" for value in distinct), True])[which]
-            strange = np.flatnonzero((place < 0) & ~is_blank)
-            if len(strange) and self.unseen == "error":
-                why = self._unknown(part.values[strange[0]])
-                raise part.error(int(strange[0]), why.problem, why.remedy)
+            place = self.mentions_in(part, index)
             known = np.flatnonzero(place >= 0)
             said[known, place[known]] = True
         return np.where(said.any(axis=1, keepdims=True), said, -1).astype(np.int32)
@@ -296,38 +248,25 @@ class MultiSelect(LabelledColumn):
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
         """The options above their cuts as one column per option, in its coding, or one column per mention."""
-        if self.mentions is not None:
-            return self._as_mentions(x, cuts)
+        if self.mentions is not None:  # if there are too few columns, those furthest above their cuts
+            ticked, height = self.is_ticked(x, cuts), np.asarray(x, np.float64) - np.asarray(cuts, np.float64)[:, 0]
+            held = np.full((len(ticked), len(self.mentions)), -1)
+            for row, code in enumerate(ticked):
+                chosen = np.flatnonzero(code == 1)
+                chosen = np.sort(chosen[np.argsort(-height[row, chosen])][: len(self.mentions)])
+                held[row, : len(chosen)] = chosen
+            return {column: natural(self.labels, held[:, step]) for step, column in enumerate(self.mentions)}
         if self.columns is None:
             return {name: self.decode(x, cuts, scale)}
         assert self.values is not None
         found: dict[str, NDArray[Any]] = {}
         for (_, column), (no, yes), codes in zip(self._pairs, self.values, self.is_ticked(x, cuts).T, strict=True):
-            if self.blank == "unticked":
-                found[column] = natural((yes,), np.where(codes == 1, 0, -1))
-            else:
-                found[column] = natural((no, yes), codes)
+            is_blank = self.blank == "unticked"
+            found[column] = natural((yes,), np.where(codes == 1, 0, -1)) if is_blank else natural((no, yes), codes)
         return found
-
-    def _as_mentions(self, x: FloatArray, cuts: FloatArray) -> dict[str, NDArray[Any]]:
-        """The selected options in order; if there are too few columns, those furthest above their cuts."""
-        assert self.mentions is not None
-        codes, height = self.is_ticked(x, cuts), np.asarray(x, np.float64) - np.asarray(cuts, np.float64)[:, 0]
-        held = np.full((len(codes), len(self.mentions)), -1)
-        for row, code in enumerate(codes):
-            chosen = np.flatnonzero(code == 1)
-            chosen = np.sort(chosen[np.argsort(-height[row, chosen])][: len(self.mentions)])
-            held[row, : len(chosen)] = chosen
-        return {column: natural(self.labels, held[:, step]) for step, column in enumerate(self.mentions)}
 
     def describe(self) -> str:
         return f"any of {listing(self.texts)}" if self.labels else "any of some options"
-
-
-def _check_options(options: Any) -> None:
-    if isinstance(options, tuple) and len(options) == 1:
-        options = (*options, f"not {options[0]}")  # labels are checked as two or more; one option is allowed
-    check_labels(options, "options", "option", "MultiSelect")
 
 
 def _counted(distinct: list[Any], ticked: Any) -> tuple[Any, Any]:

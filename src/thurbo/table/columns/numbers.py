@@ -62,12 +62,7 @@ def amount(text: str, notation: str) -> float | None:
     return sign * float(written) * times
 
 
-_MONTHS = {
-    name: number
-    for number, name in enumerate(
-        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1
-    )
-}
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _TIME = r"(?:[t ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(am|pm)?\s*(?:z|utc|gmt|[+-]\d{2}:?\d{2})?)?"
 _ISO = re.compile(rf"(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_TIME}")
 _SHORT = re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}|\d{{2}}),?{_TIME}")
@@ -84,12 +79,9 @@ def days(text: str, day_first: bool = False) -> float | None:
         first, mark, second, year, *time = match.groups()
         swap = day_first or mark == "." or int(first) > 12
         day, month = (first, second) if swap else (second, first)
-    elif match := _DAY_MONTH.fullmatch(plain):
-        day, word, year, *time = match.groups()
-        month = str(_MONTHS.get(word[:3], 0))
-    elif match := _MONTH_DAY.fullmatch(plain):
-        word, day, year, *time = match.groups()
-        month = str(_MONTHS.get(word[:3], 0))
+    elif match := _DAY_MONTH.fullmatch(plain) or _MONTH_DAY.fullmatch(plain):
+        day, month, year, *time = match.groups() if plain[0].isdigit() else (match[2], match[1], *match.groups()[2:])
+        month = str(_MONTHS.index(month[:3]) + 1 if month[:3] in _MONTHS else 0)
     else:
         return None
     hour, minute, second_, half = (time[0] or "0", time[1] or "0", time[2] or "0", time[3])
@@ -141,12 +133,12 @@ class Precision(NamedTuple):
         known = np.isfinite(lower) | np.isfinite(upper)
         if not len(ends):
             return self
-        lowest = None if np.isinf(lower[known]).any() else min(float(ends.min()), _or(self.lowest, np.inf))
-        highest = None if np.isinf(upper[known]).any() else max(float(ends.max()), _or(self.highest, -np.inf))
-        decimals = _decimals(ends) if self.decimals is None else self.decimals
-        return Precision(
-            decimals, self.lowest if lowest is None else lowest, self.highest if highest is None else highest
-        )
+        decimals, lowest, highest = self
+        if not np.isinf(lower[known]).any():
+            lowest = min(float(ends.min()), np.inf if lowest is None else lowest)
+        if not np.isinf(upper[known]).any():
+            highest = max(float(ends.max()), -np.inf if highest is None else highest)
+        return Precision(_decimals(ends) if decimals is None else decimals, lowest, highest)
 
 
 def check_precision(precision: Precision) -> None:
@@ -162,10 +154,6 @@ def check_precision(precision: Precision) -> None:
     if lowest is not None and highest is not None and lowest > highest:
         problem = f"lowest={lowest:g} is above highest={highest:g}"
         raise SchemaError(problem, remedy="exchange them")
-
-
-def _or(value: float | None, other: float) -> float:
-    return other if value is None else value
 
 
 def _decimals(numbers: FloatArray) -> int | None:
@@ -186,40 +174,29 @@ def _decimals(numbers: FloatArray) -> int | None:
 
 _MOST_KNOTS, _FEWEST_KNOTS = 200, 20
 _KNOTS_OF_ONE = 4.0  # times the cube root of the number of points: more knots follow the noise of the points
-_NEIGHBOURS, _FREQUENT, _TIMES_USUAL = (
-    5,
-    2,
-    2.0,
-)  # a value as frequent as that, and so many times its neighbours, is a heap
+_NEIGHBOURS, _FREQUENT, _TIMES_USUAL = 5, 2, 2.0  # a value so frequent, and so many times its neighbours, is a heap
 _MOST_INTERVALS = 5000
 _ROUNDS = 50
 _NO_STEP = 1e-9  # of probability or score
-NONE = np.zeros(0)
-Side = Literal["left", "right"]
 
 
-def distribution(
-    lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
+def distribution(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """P(e ≤ ·) at the ends of intervals: the self-consistent estimate (Turnbull, 1976); mid-ranks for points.
 
     An interval follows the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)). An answer
     counts by its weight, and n answers are weights that sum to n.
     """
-    ends = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
-    n = len(lower) if weight is None else float(weight.sum())
-    if len(ends) == 0:
+    knots, n = np.unique(np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])), float(weight.sum())
+    if len(knots) == 0:
         return np.zeros(1), np.full(1, 0.5)
-    knots = np.unique(ends)
     # A lower point counts 1, an equal point 1/2, and an interval that contains the number 1/2.
     below = _passed(lower, weight, knots, "left") + _passed(upper, weight, knots, "right")
-    probability = below / (2 * n)
     wide = lower < upper
-    knots, probability = _thinned(knots, probability, _MOST_KNOTS if wide.any() else _n_knots(n))
+    knots, probability = _thinned(knots, below / (2 * n), _MOST_KNOTS if wide.any() else _n_knots(n))
     if wide.any():
-        points, own = lower[~wide], None if weight is None else weight[~wide]
+        points, own = lower[~wide], weight[~wide]
         passed = _passed(points, own, knots, "left") + _passed(points, own, knots, "right")
-        pairs, count = _distinct(lower[wide], upper[wide], None if weight is None else weight[wide])
+        pairs, count = _distinct(lower[wide], upper[wide], weight[wide])
         for _ in range(_ROUNDS):
             low, high = (np.where(np.isfinite(e), np.interp(e, knots, probability), e > 0) for e in pairs.T)
             share = (probability - low[:, None]) / np.maximum(high - low, 1e-12)[:, None]
@@ -227,23 +204,16 @@ def distribution(
     return knots, probability.clip(0.25 / n, 1 - 0.25 / n)
 
 
-def _passed(numbers: FloatArray, weight: FloatArray | None, knots: FloatArray, side: Side) -> FloatArray:
+def _passed(numbers: FloatArray, weight: FloatArray, knots: FloatArray, side: Literal["left", "right"]) -> FloatArray:
     """How many of the numbers are below each knot ("left"), or not above it ("right")."""
-    if weight is None:
-        return np.searchsorted(np.sort(numbers), knots, side=side).astype(np.float64)
     order = np.argsort(numbers, kind="stable")
     reached = np.concatenate([[0.0], np.cumsum(weight[order])])
     return np.asarray(reached[np.searchsorted(numbers[order], knots, side=side)])
 
 
-def _distinct(lower: FloatArray, upper: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+def _distinct(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Distinct intervals [interval, 2] and their counts; if there are too many, an even selection sorted by ends."""
-    order = np.lexsort([upper, lower])
-    if weight is None:
-        few = order[np.linspace(0, len(order) - 1, min(len(order), _MOST_INTERVALS)).astype(np.intp)]
-        pairs, count = np.unique(np.stack([lower[few], upper[few]], axis=1), axis=0, return_counts=True)
-        return pairs, np.asarray(count * (len(order) / len(few)), np.float64)
-    total = float(weight.sum())
+    order, total = np.lexsort([upper, lower]), float(weight.sum())
     if total > _MOST_INTERVALS:  # at the same places as in the list where each interval stands as often as it counts
         places = np.linspace(0, total - 1, _MOST_INTERVALS).astype(np.intp)
         order = order[np.searchsorted(np.cumsum(weight[order]), places, side="right").clip(max=len(order) - 1)]
@@ -270,16 +240,14 @@ def _thinned(knots: FloatArray, probability: FloatArray, most: int) -> tuple[Flo
     return knots[chosen], probability[chosen]
 
 
-def normal_scores(
-    lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
+def normal_scores(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Knots of a monotone map to normal scores Φ⁻¹(P(e ≤ ·)) of numbers, or of intervals that contain them.
 
     Half an answer is added to a range between them that has none, so that both its ends have the scores of their shares
     and no number in it is impossible.
     """
     knots, probability = distribution(lower, upper, weight)
-    n = len(lower) if weight is None else float(weight.sum())
+    n = float(weight.sum())
     is_empty = np.diff(probability) <= _NO_STEP
     if is_empty.any():
         ends = is_empty & ~np.append(is_empty[1:], False)  # the last step of each range
@@ -294,21 +262,17 @@ def normal_scores(
 
 
 def scores_of_rounded(
-    numbers: FloatArray,
-    unit: float,
-    lower: FloatArray = NONE,
-    upper: FloatArray = NONE,
-    weights: tuple[FloatArray, FloatArray] | None = None,
+    numbers: FloatArray, unit: float, weight: FloatArray, intervals: tuple[FloatArray, FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Knots at number ± unit / 2 and their normal scores: an interval has the share of its number, as heaps need it.
 
     Half an answer is added between two numbers that are not neighbours, so that no number in a gap is impossible; a
     quarter of an answer of the first and of the last number is for numbers beyond them. Of many different numbers,
-    frequent ones have knots of their own, and others some of theirs, so that these are smooth. Answers between `lower`
-    and `upper` are divided among the numbers that are observed there. `weights` say how many answers each number, and
-    each of these intervals, stands for.
+    frequent ones have knots of their own, and others some of theirs, so that these are smooth. Answers in `intervals`
+    (lower and upper ends, and weights) are divided among the numbers that are observed there. A weight says how many
+    answers a number, or an interval, stands for.
     """
-    values, count = _counted(numbers, unit, lower, upper, weights)
+    values, count = _counted(numbers, unit, weight, *intervals)
     low, high = values - 0.5 * unit, values + 0.5 * unit
     is_gap = low[1:] - high[:-1] > 0.5 * unit
     low[1:][~is_gap] = high[:-1][~is_gap]  # equal but for rounding errors
@@ -316,7 +280,7 @@ def scores_of_rounded(
     total = before[-1] + count[-1]
     knots, places = np.unique(np.stack([low, high]), return_index=True)
     probability = (np.stack([before, before + count]).ravel()[places] / total).clip(0.25 / total, 1 - 0.25 / total)
-    if len(knots) > (most := _n_knots(len(numbers) if weights is None else float(weights[0].sum()))):
+    if len(knots) > (most := _n_knots(float(weight.sum()))):
         frequent = _are_frequent(values, count, unit)
         thin, _ = _thinned(knots, probability, most)
         kept = np.isin(knots, np.concatenate([thin, low[frequent], high[frequent]]))
@@ -338,18 +302,14 @@ def _are_frequent(values: FloatArray, count: FloatArray, unit: float) -> BoolArr
 
 
 def _counted(
-    numbers: FloatArray,
-    unit: float,
-    lower: FloatArray,
-    upper: FloatArray,
-    weights: tuple[FloatArray, FloatArray] | None,
+    numbers: FloatArray, unit: float, weight: FloatArray, lower: FloatArray, upper: FloatArray, counts: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Numbers and how often each occurs, by self-consistency where only an interval is known."""
     values, which = np.unique(numbers, return_inverse=True)
-    count = np.bincount(which, None if weights is None else weights[0], minlength=len(values)).astype(np.float64)
+    count = np.bincount(which, weight, minlength=len(values)).astype(np.float64)
     if not len(lower):
         return values, count
-    pairs, n_pairs = _distinct(lower, upper, None if weights is None else weights[1])
+    pairs, n_pairs = _distinct(lower, upper, counts)
     is_empty = np.searchsorted(values, pairs[:, 0]) == np.searchsorted(values, pairs[:, 1], side="right")
     ends = np.where(np.isfinite(pairs[:, 0]), pairs[:, 0] + 0.5 * unit, pairs[:, 1] - 0.5 * unit)
     values, place = np.unique(np.concatenate([values, ends[is_empty]]), return_inverse=True)  # where none is observed

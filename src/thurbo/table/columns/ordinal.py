@@ -13,21 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import (
-    Block,
-    BoolArray,
-    Cells,
-    FloatArray,
-    Refused,
-    is_label,
-    listing,
-    plain,
-    show,
-    suggestion,
-)
+from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray
 from thurbo.table.columns.column import Column, Role
-from thurbo.table.columns.labels import LevelColumn, levels_inside
+from thurbo.table.columns.labels import LevelColumn, check_labels, levels_inside
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, split
+from thurbo.table.columns.values import Refused, is_label, listing, show, suggestion
 
 
 @dataclass(frozen=True)
@@ -60,33 +50,15 @@ class Ordinal(LevelColumn):
     """
 
     kind: ClassVar[str] = "ordinal"
+    one, many = "level", "levels"
+    has_order = True
     levels: tuple[Any, ...] | None = None
 
     def _check(self) -> None:
-        if self.levels is None:
-            return
-        if not isinstance(self.levels, tuple):
-            raise SchemaError(f"levels={self.levels!r} is not a list", remedy="give levels in order, lowest first")
-        for place, level in enumerate(self.levels):
-            if not is_label(level):
-                raise SchemaError(f"level {show(level)} cannot be a label", remedy="use text, numbers or booleans")
-            if level in self.levels[:place]:
-                raise SchemaError(f"level {show(level)} occurs twice in the levels", remedy="name each level once")
-        if len(self.levels) < 2:
-            raise SchemaError(
-                f"levels [{listing(map(show, self.levels))}] have no order",
-                remedy="give at least two levels, or use Ignore()",
-            )
+        if self.levels is not None:
+            check_labels(self.levels, "levels", "level", "Ordinal")
 
-    @property
-    def labels(self) -> tuple[Any, ...]:
-        return self.levels or ()
-
-    @property
-    def has_order(self) -> bool:
-        return True
-
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.levels is not None:
             return self
         if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
@@ -101,19 +73,14 @@ class Ordinal(LevelColumn):
                     "give it: Ordinal(levels=[lowest, ..., highest])",
                 )
         if len(distinct) < 2:
-            problem = (
-                f"the only value is {show(distinct[0])}" if distinct else "there are no values to take levels from"
-            )
-            raise SchemaError(
-                problem,
-                column=cells.name,
-                remedy="use Ordinal(levels=[lowest, ..., highest]), or use Ignore()",
-            )
+            problem = f"the only value is {show(distinct[0])}" if distinct else "there are no values"
+            remedy = "use Ordinal(levels=[lowest, ..., highest]), or use Ignore()"
+            raise SchemaError(f"{problem} to take levels from", column=cells.name, remedy=remedy)
         return replace(self, levels=ordered_numbers(distinct))
 
     def _range(self, statement: Statement) -> tuple[int, int]:
         if isinstance(statement, OneOfStatement):
-            codes = sorted({self._code(value) for value in statement.values})
+            codes = sorted(set(self.find(statement.values, self.lookup())))
             if codes[-1] - codes[0] >= len(codes):
                 levels = listing(self.labels, " < ")
                 raise Refused(f"{show(statement)} leaves out levels between them ({levels})", "name adjacent levels")
@@ -121,30 +88,15 @@ class Ordinal(LevelColumn):
         if not isinstance(statement, Interval):
             remedy = "use between, at_least, at_most or one_of"
             raise Refused(f"{show(statement)} cannot be used in a column of ordered levels", remedy)
-        inside = levels_inside(statement, self.labels, self._code)
+        inside = levels_inside(statement, self.labels, lambda level: self.find([level], self.lookup())[0])
         return inside[0], inside[-1]
 
-    def _code(self, value: Any) -> int:
-        places = self.lookup()
-        if value not in places:
-            near = suggestion(value, places) if isinstance(value, str) else ""
-            problem = f"level {show(value)} is not one of {listing(self.labels, ' < ')}"
-            raise Refused(problem, f"{near}use levels of the column")
-        return places[value]
-
-    def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
-        levels = listing(self.labels, " < ")
-        problem = f"level {show(value)} is not one of {levels}"
-        if isinstance(value, str) and value.strip() in map(str, self.labels):
-            return cells.error(
-                position, f"{problem}: it is text and the levels are numbers", "convert the column to numbers"
-            )
-        near = suggestion(plain(value), self.lookup()) if isinstance(value, str) else ""
-        return cells.error(
-            position,
-            problem,
-            f'{near}correct the cell, add it to Ordinal(levels=[...]), or use Ordinal(unseen="missing")',
-        )
+    def unknown(self, label: Any) -> Refused:
+        why = super().unknown(label)
+        if isinstance(label, str) and label not in self.labels and label in map(str, self.labels):
+            problem = f"{why.problem}: it is text and the levels are numbers"
+            return Refused(problem, "convert the column to numbers")
+        return why
 
     def by_utilities(self) -> Column:
         kind: Any = self.registered["categorical"]
@@ -200,6 +152,8 @@ class Binary(LevelColumn):
     """
 
     kind: ClassVar[str] = "binary"
+    one, many = "value", "values"
+    n_cuts = 1
     true: Any = None
     values: tuple[Any, Any] | None = field(default=None, kw_only=True)
 
@@ -219,15 +173,7 @@ class Binary(LevelColumn):
                 remedy="give values=(false, true)",
             )
 
-    @property
-    def labels(self) -> tuple[Any, ...]:
-        return self.values or ()
-
-    @property
-    def n_cuts(self) -> int:
-        return 1
-
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.values is not None:
             return self
         distinct, which = split(cells)[0].factorise()
@@ -265,19 +211,13 @@ class Binary(LevelColumn):
             raise Refused(
                 f"{show(statement)} cannot be used in a Binary column", "give one of the two values, or use one_of"
             )
-        places = self.lookup()
-        for value in statement.values:
-            if value not in places:
-                problem = f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}"
-                raise Refused(problem, "use values of the column")
-        codes = [places[value] for value in statement.values]
+        codes = self.find(statement.values, self.lookup())
         return min(codes), max(codes)
 
-    def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:
-        near = suggestion(plain(value), self.lookup()) if isinstance(value, str) else ""
-        return cells.error(
-            position,
-            f"value {show(value)} is neither {show(self.labels[0])} nor {show(self.labels[1])}",
+    def unknown(self, label: Any) -> Refused:
+        near = suggestion(label, self.lookup()) if isinstance(label, str) else ""
+        return Refused(
+            f"value {show(label)} is neither {show(self.labels[0])} nor {show(self.labels[1])}",
             f'{near}correct the cell, or treat it as missing with Binary(unseen="missing")',
         )
 

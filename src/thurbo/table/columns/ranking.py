@@ -14,19 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import (
-    Block,
-    BoolArray,
-    Cells,
-    Entries,
-    FloatArray,
-    IntArray,
-    LinearRow,
-    Refused,
-    as_numbers,
-    listing,
-    show,
-)
+from thurbo.table.columns.cells import Block, BoolArray, Cells, Entries, FloatArray, IntArray, LinearRow, as_numbers
 from thurbo.table.columns.forms.utilities import OrderForm
 from thurbo.table.columns.labels import (
     LabelTiers,
@@ -34,9 +22,6 @@ from thurbo.table.columns.labels import (
     check_labels,
     check_names,
     check_pairs,
-    combine,
-    fitted_labels,
-    last,
     mentioned,
     mentioned_in,
 )
@@ -49,6 +34,7 @@ from thurbo.table.columns.listed import (
     orders_are_listed,
 )
 from thurbo.table.columns.statements import OneOfStatement, OrderStatement, Statement, TopSet, parse_order
+from thurbo.table.columns.values import Refused, listing, show
 
 
 @dataclass(frozen=True)
@@ -103,12 +89,16 @@ class Ranking(UtilityColumn):
     one: ClassVar[str] = "item"
     many: ClassVar[str] = "items"
     is_ranking: ClassVar[bool] = True
+    choices = (
+        ("unranked", (None, "absent", "last")),
+        ("cell_format", (None, "text", "lists")),
+        ("context", (True, False)),
+    )
+    has_items = True
     mappings: ClassVar[tuple[str, ...]] = ("ranks", "scores")
     items: tuple[Any, ...] | None = None
     unranked: Literal["absent", "last"] | None = None
-    ranks: Mapping[Any, str] | None = field(
-        default=None, kw_only=True
-    )  # stored as pairs, so that the column is immutable
+    ranks: Mapping[Any, str] | None = field(default=None, kw_only=True)  # stored as pairs
     scores: Mapping[Any, str] | None = field(default=None, kw_only=True)
     places: tuple[str, ...] | None = field(default=None, kw_only=True)
     context: bool = field(default=False, kw_only=True)
@@ -116,12 +106,6 @@ class Ranking(UtilityColumn):
     listed: bool | None = field(default=None, kw_only=True)  # rows rank few of many items; set by fit
 
     def _check(self) -> None:
-        if self.unranked not in (None, "absent", "last"):
-            raise SchemaError(f"unranked={self.unranked!r} is not valid", remedy='use "absent" or "last"')
-        if self.cell_format not in (None, "text", "lists"):
-            raise SchemaError(f"cell_format={self.cell_format!r} is not valid", remedy='use "text" or "lists"')
-        if not isinstance(self.context, bool):
-            raise SchemaError(f"context={self.context!r} is not True or False", remedy="the default is False")
         if self.context and self.listed:
             problem = "context=True needs a site for each item in every row, and listed=True has none"
             raise SchemaError(problem, remedy="use context=False, or leave listed out")
@@ -143,10 +127,6 @@ class Ranking(UtilityColumn):
     @property
     def learning_settings(self) -> dict[str, Any]:
         return asdict(ListSettings()) if self.is_listed else {}
-
-    @property
-    def has_items(self) -> bool:
-        return True
 
     @property
     def is_listed(self) -> bool:
@@ -188,13 +168,13 @@ class Ranking(UtilityColumn):
         """Whether unranked items are below all ranked items."""
         return self.unranked == "last" or (self.unranked is None and self.places is not None)
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self._pairs or (self.places is not None and self.items is not None):
             return self
         if self.places is not None:
             found = [value for part in cells.parts.values() for value in mentioned(part) if value != ""]
             ordered = next((part.ordered_levels for part in cells.parts.values()), None)
-            return replace(self, items=fitted_labels(replace(cells, ordered_levels=ordered), found, self))
+            return replace(self, items=self.fitted_labels(replace(cells, ordered_levels=ordered), found))
         cells = cells.hashable()
         distinct, _ = cells.factorise()
         text = [value for value in distinct if isinstance(value, str)]
@@ -205,15 +185,16 @@ class Ranking(UtilityColumn):
         whole = set(text)
         found = [item for value in text for tier in parse_order(value).tiers for item in tier if item]
         found += [item for item in mentioned(cells) if item not in whole]
-        return replace(self, cell_format=form, items=fitted_labels(cells, found, self))._laid_out(cells, weight)
+        return replace(self, cell_format=form, items=self.fitted_labels(cells, found))._laid_out(cells, weight)
 
-    def _laid_out(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _laid_out(self, cells: Cells, weight: FloatArray) -> Self:
         """The column with its layout: the listed layout if rows rank few of many items, which saves memory."""
         if self.is_last or self.context or self.listed is not None or len(self.labels) < LEAST_LISTED:
             return self
         distinct, which = cells.factorise()
-        length = np.asarray([*(_length(value) for value in distinct), 0])[which]
-        sizes = (int(length.sum()), len(cells)) if weight is None else (float(weight @ length), float(weight.sum()))
+        items = [parse_order(value) if isinstance(value, str) else value for value in distinct]
+        length = np.asarray([*(len(list(mentioned_in(value))) for value in items), 0])[which]
+        sizes = float(weight @ length), float(weight.sum())
         return replace(self, listed=orders_are_listed(len(self.labels), *sizes, usually=False))
 
     def encode(self, cells: Cells) -> Block:
@@ -251,11 +232,11 @@ class Ranking(UtilityColumn):
         if isinstance(value, (OneOfStatement, TopSet)):
             return self.subset(value, places)
         if isinstance(value, OrderStatement):
-            return combine([value], places, self)
+            return self.combined([value], places)
         if isinstance(value, Statement):
             raise Refused(f"{show(value)} cannot be used in a Ranking column", "use prefers(better, worse)")
         if isinstance(value, tuple) and value and all(isinstance(entry, OrderStatement) for entry in value):
-            return combine(value, places, self)
+            return self.combined(value, places)
         if isinstance(value, str):
             tiers = parse_order(value).tiers if value else ()
         elif isinstance(value, tuple):
@@ -282,7 +263,9 @@ class Ranking(UtilityColumn):
     def _from_numbers(self, cells: Cells) -> IntArray:
         """Tiers of the columns that hold a rank or score for each item: [row, item]."""
         numbers = np.full((len(cells), len(self.labels)), np.nan)
-        what = "score" if self.ranks is None else "rank"
+        what, wanted = "score", "a finite number"
+        if self.ranks is not None:
+            what, wanted = "rank", "a number from 1, the best, upwards"
         for item, name in self._pairs:
             part = cells.parts.get(name)
             if part is None:
@@ -291,14 +274,7 @@ class Ranking(UtilityColumn):
             refused |= np.isinf(column)
             if self.ranks is not None:
                 refused |= column < 1  # files use 0 for an item that was not ranked
-            if refused.any() and self.unseen == "error":
-                position = int(refused.argmax())
-                wanted = "not a finite number" if self.ranks is None else "not a number from 1, the best, upwards"
-                raise part.error(
-                    position,
-                    f"{what} {show(part.values[position])} of item {show(item)} is {wanted}",
-                    'correct the cell, or treat such cells as missing with Ranking(unseen="missing")',
-                )
+            self.refuse(part, refused, f"{what} {{}} of item {show(item)} is not {wanted}")
             numbers[:, self.labels.index(item)] = np.where(part.missing | refused, np.nan, column)
         tier = dense_tiers(numbers if self.ranks is None else -numbers)
         return last(tier) if self.is_last else tier
@@ -312,34 +288,17 @@ class Ranking(UtilityColumn):
         rows = np.arange(len(cells))
         for step, name in enumerate(self.places):
             part = cells.parts.get(name)
-            item = np.full(len(cells), -1, np.int32) if part is None else self._items(part, index)
+            item = np.full(len(cells), -1, np.int32) if part is None else self.mentions_in(part, index)
             empty = item < 0
             taken = ~empty & ~np.isnan(height[rows, np.maximum(item, 0)])
-            if part is not None and taken.any():
-                self._refuse_twice(part, taken)
+            if part is not None:
+                self.refuse(part, taken, "item {} already has a better place", "name each item once in a row")
             gap |= empty
             # After an empty place the better items are unknown: an item is below only those before that place.
             use = ~empty & ~taken & ~(gap & self.is_last)
             height[rows[use], item[use]] = -step
         tier = dense_tiers(height)
         return last(tier) if self.is_last else tier
-
-    def _items(self, part: Cells, index: Mapping[Any, int]) -> IntArray:
-        """The item in each cell of a place: [row], −1 if it is empty."""
-        distinct, which = part.factorise()
-        place = np.asarray([*(index.get(value, -1) for value in distinct), -1], np.int32)[which]
-        is_blank = np.asarray([*(value == "" for value in distinct), True])[which]
-        strange = np.flatnonzero((place < 0) & ~is_blank)
-        if len(strange) and self.unseen == "error":
-            why = self.unknown(part.values[strange[0]])
-            raise part.error(int(strange[0]), why.problem, why.remedy)
-        return place
-
-    def _refuse_twice(self, part: Cells, taken: BoolArray) -> None:
-        if self.unseen == "error":
-            position = int(taken.argmax())
-            problem = f"item {show(part.values[position])} already has a better place"
-            raise part.error(position, problem, "name each item once in a row")
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """Items from the largest utility to the smallest; items without a utility are omitted."""
@@ -376,11 +335,11 @@ class Ranking(UtilityColumn):
         return said + (", chosen one after another" if self.context else "")
 
 
-def _length(value: Any) -> int:
-    """How many items a cell ranks."""
-    if isinstance(value, str):
-        return 1 + value.count(">") + value.count("=")
-    return sum(1 for _ in mentioned_in(value))
+def last(tier: IntArray) -> IntArray:
+    """Tiers with the unranked labels below all ranked ones, in rows that rank any: [row, label]."""
+    ranked = tier >= 0
+    short = ranked.any(axis=1, keepdims=True) & ~ranked.all(axis=1, keepdims=True)
+    return np.where(short, tier + 1, tier).astype(np.int32)
 
 
 def dense_tiers(numbers: FloatArray) -> IntArray:

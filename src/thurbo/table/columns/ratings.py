@@ -6,33 +6,21 @@ those of all items plus a shift), a measured number, or only the order of a row'
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns import listed as described
-from thurbo.table.columns.cells import (
-    Block,
-    Cells,
-    Entries,
-    Family,
-    FloatArray,
-    Listed,
-    listing,
-    plain,
-    show,
-    suggestion,
-)
-from thurbo.table.columns.column import Column
+from thurbo.table.columns.cells import Block, Cells, Entries, Family, FloatArray, Listed
+from thurbo.table.columns.continuous import Standardised, mean_and_deviation
 from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.levels import LevelForm
 from thurbo.table.columns.forms.number import NumberForm
 from thurbo.table.columns.forms.utilities import OrderForm
 from thurbo.table.columns.listed import (
-    Design,
+    ItemColumn,
     ListSettings,
     as_orders,
     as_scores,
@@ -42,20 +30,17 @@ from thurbo.table.columns.listed import (
     original,
     read_lists,
     tiers,
-    to_table,
-    with_settings,
 )
-from thurbo.table.columns.numbers import Precision
+from thurbo.table.columns.values import listing, plain, show, suggestion
 
 MOST_SHOWN = 3  # items that are printed if there are more
 AT_ONCE = 1 << 20  # entries that are looked up at a time, to limit memory
 MOST_LEVELS = 20  # with at most so many distinct scores, by="auto" uses levels
 DEFAULT_SETTINGS = ListSettings()
-WAYS = ("auto", "levels", "numbers", "order")
 
 
 @dataclass(frozen=True)
-class Ratings(Column):
+class Ratings(ItemColumn, Standardised):
     """Scores of some of many items: a level between cuts, Eq. (7), a number, or an order, §3.2; large = best.
 
     Parameters
@@ -100,6 +85,7 @@ class Ratings(Column):
     """
 
     kind: ClassVar[str] = "ratings"
+    choices = (("by", ("auto", "levels", "numbers", "order")),)
     items: tuple[Any, ...] | None = None
     levels: tuple[Any, ...] | None = None
     by: Literal["auto", "levels", "numbers", "order"] = "auto"
@@ -113,17 +99,6 @@ class Ratings(Column):
     listed: bool | None = field(default=None, kw_only=True)  # orders of few items are stored as a table; set by fit
     attributes: Any = field(default=None, kw_only=True)  # {item: {attribute: value}}, stored as pairs
 
-    def __post_init__(self) -> None:
-        if self.attributes is not None:
-            object.__setattr__(self, "attributes", described.as_pairs(self.attributes))
-        super().__post_init__()
-
-    @property
-    def design(self) -> Design | None:
-        if self.attributes is None or self.items is None:
-            return None
-        return described.known_design(self.items, self.attributes, True)
-
     def __repr__(self) -> str:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         said = {each.name: repr(values[each.name]) for each in fields(self) if values[each.name] != each.default}
@@ -132,8 +107,6 @@ class Ratings(Column):
         return f"Ratings({', '.join(f'{name}={text}' for name, text in said.items())})"
 
     def _check(self) -> None:
-        if self.by not in WAYS:
-            raise SchemaError(f"by={self.by!r} is not one of {', '.join(WAYS)}", remedy="use one of them")
         for name in ("items", "levels"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, tuple) or len(set(value)) < max(len(value), 2)):
@@ -145,10 +118,7 @@ class Ratings(Column):
             raise SchemaError(problem, remedy="give numbers, lowest first")
         if self.scale is not None and not self.scale > 0:
             raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
-        if not isinstance(self.settings, ListSettings):
-            raise SchemaError(f"settings={self.settings!r} is not valid", remedy="give tb.ListSettings(...)")
-        if self.attributes is not None:
-            described.check_items(self.attributes, self.items)
+        super()._check()
 
     # ---- type of answer of an entry
 
@@ -161,32 +131,8 @@ class Ratings(Column):
         return {"levels": LevelForm, "numbers": NumberForm}.get(self.by, OrderForm)(self)
 
     @property
-    def has_items(self) -> bool:
-        return True
-
-    @property
     def is_listed(self) -> bool:
         return self.listed is not False
-
-    @property
-    def learning_settings(self) -> dict[str, Any]:
-        return asdict(self.settings)
-
-    def to_dict(self) -> dict[str, Any]:
-        state = super().to_dict()
-        return state | {"settings": asdict(self.settings)} if "settings" in state else state
-
-    @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Self:
-        return super().from_dict(with_settings(state))
-
-    @property
-    def labels(self) -> tuple[Any, ...]:
-        return self.items or ()
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        return tuple(map(str, self.labels))
 
     @property
     def answer_labels(self) -> tuple[Any, ...]:
@@ -204,34 +150,14 @@ class Ratings(Column):
     def n_cuts(self) -> int:
         return len(self.levels) - 1 if self.by == "levels" and self.levels else 0
 
-    @property
-    def standard(self) -> tuple[float, float]:
-        """Location and scale of numbers, once fitted."""
-        if self.location is None or self.scale is None:
-            raise SchemaError("Ratings is not fitted: its location and scale are not known", remedy="fit it first")
-        return self.location, self.scale
-
     def to_user(self, z: FloatArray) -> FloatArray:
         """Standard units as numbers in the user's units."""
         location, scale = self.standard
         return location + scale * np.asarray(z, np.float64)
 
-    @property
-    def _precision(self) -> Precision:
-        return Precision(self.decimals, self.lowest, self.highest)
-
-    def limited(self, numbers: FloatArray) -> NDArray[Any]:
-        """Predicted scores with the decimals and within the range of the given scores."""
-        return self._precision.limit(numbers)
-
-    @property
-    def declared_range(self) -> tuple[float, float]:
-        """Scores have no declared range."""
-        return -np.inf, np.inf
-
     # ---- from cells to blocks and back
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         found = read_lists(cells)
         items = self.items if self.items is not None else tuple(map(plain, np.asarray(found.items).tolist()))
         if self.items is None and self.attributes is not None:  # items that nobody has rated are known by theirs
@@ -244,12 +170,12 @@ class Ratings(Column):
         fitted = replace(self, items=items, levels=levels, by=by, score=score)
         if by == "numbers":
             numbers = np.asarray(found.score, np.float64)
-            own = None if weight is None else np.repeat(weight, np.diff(found.start))
-            location, scale = _mean_and_deviation(numbers, own)
+            location, scale = mean_and_deviation(numbers, np.repeat(weight, np.diff(found.start)))
             fitted = replace(fitted, **self._precision.widened(numbers, numbers)._asdict())
             return replace(fitted, location=location, scale=scale)
         if by == "order" and self.listed is None:
-            return replace(fitted, listed=orders_are_listed(len(items), *_sizes(found, weight), usually=True))
+            sizes = float(weight @ np.diff(found.start)), float(weight.sum())
+            return replace(fitted, listed=orders_are_listed(len(items), *sizes, usually=True))
         return fitted
 
     def _way(self, found: Listed, name: str) -> tuple[Any, tuple[Any, ...] | None]:
@@ -295,15 +221,16 @@ class Ratings(Column):
             return self._numbers(np.asarray(score, np.float64), entries)
         tier = tiers(row, score)
         if not self.is_listed:
-            return Block.orders(to_table(entries, tier, len(self.items)), None, self.sites)
+            table = np.full((len(cells), len(self.items)), -1, np.int32)
+            table[row, site] = tier
+            return Block.orders(table, None, self.sites)
         return Block.orders(tier[:, None], None, self.sites, entries=entries)
 
     def _numbers(self, score: FloatArray, entries: Entries) -> Block:
         location, scale = self.standard
         z = ((score - location) / scale)[:, None]
-        code, point = np.broadcast_to(np.int32(-1), z.shape), np.broadcast_to(np.True_, z.shape)
-        jacobian = np.broadcast_to(-np.log(scale), len(z))
-        return Block(self.sites, z, z, point, code, 0, jacobian, family="measured", entries=entries)
+        point, jacobian = np.broadcast_to(np.True_, z.shape), np.broadcast_to(-np.log(scale), len(z))
+        return Block(self.sites, z, z, point, log_jacobian=jacobian, entries=entries)
 
     def _sites(self, found: Listed, cells: Cells) -> NDArray[np.int64]:
         """Position of each entry's item among `items`, −1 if it is unknown and `unseen` allows it."""
@@ -383,15 +310,6 @@ class Ratings(Column):
             return extended_orders(self.labels, entries, utility, row, site, values)
         return extended_scores(self.labels, cells, row, site, values)
 
-    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        """Latent values of all items [row, item] as cells; NaN if an item is not in a row's list."""
-        x = np.asarray(x, np.float64)
-        row, site = np.nonzero(~np.isnan(x))
-        values = self.form.from_latent(x[row, site], site.astype(np.int32), cuts, scale)
-        cells = self.list_cells(row, site, values, len(x))
-        cells[np.isnan(x).all(axis=1)] = None
-        return cells
-
     def describe(self) -> str:
         if self.items is None:
             return "scores of some of many items"
@@ -405,19 +323,3 @@ def _distinct(score: NDArray[Any], most: int) -> NDArray[Any] | None:
         return None
     found = np.unique(score)
     return found if len(found) <= most else None
-
-
-def _mean_and_deviation(numbers: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
-    """Mean and standard deviation of scores, by weight; 0 and 1 without any, and 1 if all are equal."""
-    if not len(numbers):
-        return 0.0, 1.0
-    mean = np.average(numbers, weights=weight)
-    deviation = numbers.std() if weight is None else np.sqrt(np.average((numbers - mean) ** 2, weights=weight))
-    return float(mean), float(deviation) or 1.0
-
-
-def _sizes(found: Listed, weight: FloatArray | None) -> tuple[float, float]:
-    """Number of entries and of rows, by weight."""
-    if weight is None:
-        return len(found.score), len(found.start) - 1
-    return float(weight @ np.diff(found.start)), float(weight.sum())

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from thurbo.errors import InfeasibleEvidence, SchemaError
-from thurbo.table.columns.cells import Cells, collection, is_label, listing, plain, show, suggestion
+from thurbo.table.columns.cells import Cells
+from thurbo.table.columns.values import collection, is_label, listing, plain, show, suggestion
 
 if TYPE_CHECKING:
     from thurbo.table.columns.column import Column

@@ -7,54 +7,37 @@ may contradict herself: P(a above b) = Φ((u_a − u_b) / √2), Thurstone's Cas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns import listed as described
-from thurbo.table.columns.cells import (
-    Block,
-    BoolArray,
-    Cells,
-    Entries,
-    Family,
-    FloatArray,
-    Refused,
-    Tasks,
-    collection,
-    is_label,
-    listing,
-    plain,
-    show,
-)
-from thurbo.table.columns.cells import suggestion as near
+from thurbo.table.columns.cells import Block, BoolArray, Cells, Entries, Family, FloatArray, Tasks
 from thurbo.table.columns.forms.utilities import TaskForm
 from thurbo.table.columns.labels import LabelledColumn, check_labels, check_names, in_order
-from thurbo.table.columns.listed import Design, ListSettings, as_orders, with_settings
+from thurbo.table.columns.listed import ItemColumn, ListSettings, as_orders
 from thurbo.table.columns.statements import OrderStatement, Statement, parse_order
+from thurbo.table.columns.values import Refused, collection, is_label, listing, plain, show
 
 Tiers = tuple[tuple[Any, ...], ...]  # items of one task from best to worst; items of one tier are not compared
-NOISES = ("normal", "gumbel")
+Task = tuple[list[int], list[int]]  # positions of the items shown, best first, and the tier of each, 0 the worst
 DEFAULT_SETTINGS = ListSettings(item_decay=3.0, presence=False)
 
 
-class Task(NamedTuple):
-    """One task: positions of the items shown, best first, and the tier of each, 0 the worst."""
-
-    sites: tuple[int, ...]
-    tiers: tuple[int, ...]
-
-
 @dataclass(frozen=True)
-class TaskColumn(LabelledColumn):
+class TaskColumn(ItemColumn, LabelledColumn):
     """A column whose cells are lists of tasks."""
 
     family: ClassVar[Family] = "utility"
+    one, many = "item", "items"
+    choices = (("noise", ("normal", "gumbel")),)
+    remedy = 'write "a > b = c" for a task in which a was chosen from a, b and c'
+    has_tasks = is_listed = True
+    n_cuts = 0
     form_type = TaskForm
     items: tuple[Any, ...] | None = None
     noise: Literal["normal", "gumbel"] = field(default="normal", kw_only=True)
@@ -63,82 +46,20 @@ class TaskColumn(LabelledColumn):
     settings: ListSettings = field(default=DEFAULT_SETTINGS, kw_only=True)
     size: int | None = field(default=None, kw_only=True)  # most items of a task; set by fit
 
-    def __post_init__(self) -> None:
-        if self.attributes is not None:
-            object.__setattr__(self, "attributes", described.as_pairs(self.attributes))
-        super().__post_init__()
-
     def _check(self) -> None:
-        if self.noise not in NOISES:
-            raise SchemaError(f"noise={self.noise!r} is not valid", remedy='use "normal" or "gumbel"')
-        if not isinstance(self.settings, ListSettings):
-            raise SchemaError(f"settings={self.settings!r} is not valid", remedy="give tb.ListSettings(...)")
         if self.items is not None:
             check_labels(self.items, "items", "item", type(self).__name__)
-        if self.attributes is not None:
-            described.check_items(self.attributes, self.items)
-        elif not self.constants:
+        if self.attributes is None and not self.constants:
             raise SchemaError("constants=False needs attributes", remedy='give attributes={"item": {...}}')
-        self._check_own()
+        super()._check()
 
-    def _check_own(self) -> None:
-        """Further checks of a subclass."""
-
-    # ---- what other parts of the library ask
-
-    @property
-    def labels(self) -> tuple[Any, ...]:
-        return self.items or ()
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        return tuple(map(str, self.labels))
-
-    @property
-    def n_cuts(self) -> int:
-        return 0
-
-    @property
-    def has_items(self) -> bool:
-        return True
-
-    @property
-    def is_listed(self) -> bool:
-        return True
-
-    @property
-    def has_tasks(self) -> bool:
-        return True
-
-    @property
-    def learning_settings(self) -> dict[str, Any]:
-        return asdict(self.settings)
-
-    @property
-    def design(self) -> Design | None:
-        if self.attributes is None or self.items is None:
-            return None
-        return described.known_design(self.items, self.attributes, self.constants)
-
-    def to_dict(self) -> dict[str, Any]:
-        state = super().to_dict()
-        return state | {"settings": asdict(self.settings)} if "settings" in state else state
-
-    @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Self:
-        return super().from_dict(with_settings(state))
-
-    # ---- cells
-
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         read = self._orders(cells)
-        sizes = [len([item for tier in task for item in tier]) for tasks in read for task in tasks]
+        sizes = [sum(map(len, task)) for tasks in read for task in tasks]
         fitted = self
         if self.items is None:
             every = [item for tasks in read for task in tasks for tier in task for item in tier]
-            if self.attributes is not None:
-                every += [item for item, _ in self.attributes]
-            found = list(dict.fromkeys(every))
+            found = list(dict.fromkeys([*every, *(item for item, _ in self.attributes or ())]))
             for item in found:
                 if not is_label(item) or item == "":
                     raise SchemaError(f"{show(item)} cannot be an item", column=cells.name, remedy="give texts")
@@ -146,24 +67,19 @@ class TaskColumn(LabelledColumn):
                 problem = f"the column has {len(found)} item{'s' * (len(found) != 1)}"
                 raise SchemaError(problem, column=cells.name, remedy="give two items or more")
             fitted = replace(self, items=in_order(found))
-        return fitted._fitted(max([2, *sizes, *([] if self.size is None else [self.size])]), read)
+        return fitted._fitted(max([2, self.size or 2, *sizes]), read)
 
     def _fitted(self, size: int, read: list[list[Tiers]]) -> Self:
         """The column with what `encode` needs, from the tasks of the training table."""
         return replace(self, size=size)
 
     def encode(self, cells: Cells) -> Block:
-        if self.items is None:
-            problem = f"{type(self).__name__} is not fitted: its items are not known"
-            raise SchemaError(problem, column=cells.name, remedy="fit it first")
-        place = {**{str(item): number for number, item in enumerate(self.items)}, **self.lookup()}
+        place = self.index(cells)
         rows: list[list[Task]] = []
         for position, tasks in enumerate(self._orders(cells)):
-            try:
+            with cells.at(position):
                 parts = [part for each in tasks for part in self._comparisons(each)]
                 rows.append([task for each in parts if (task := self._task(each, place)) is not None])
-            except Refused as refused:
-                raise cells.error(position, refused.problem, refused.remedy) from None
         return self._block(rows)
 
     def _comparisons(self, tiers: Tiers) -> list[Tiers]:
@@ -172,26 +88,22 @@ class TaskColumn(LabelledColumn):
 
     def _block(self, rows: list[list[Task]]) -> Block:
         """The tasks of all rows as entries, each task padded to one size."""
-        size = max([self.size or 2, *(len(task.sites) for tasks in rows for task in tasks)])
+        size = max([self.size or 2, *(len(sites) for tasks in rows for sites, _ in tasks)])
         n_tasks = np.asarray([len(tasks) for tasks in rows], np.int64)
         start = np.concatenate([[0], np.cumsum(n_tasks)]).astype(np.int64) * size
         site = np.zeros((int(n_tasks.sum()), size), np.int32)
         tier = np.full(site.shape, -1, np.int32)
-        for number, task in enumerate(task for tasks in rows for task in tasks):
-            site[number, : len(task.sites)] = task.sites
-            tier[number, : len(task.sites)] = task.tiers
+        for number, (sites, tiers) in enumerate(task for tasks in rows for task in tasks):
+            site[number, : len(sites)], tier[number, : len(sites)] = sites, tiers
         entries = Entries(start, site.reshape(-1))
         return Block.orders(tier.reshape(-1, 1), None, self.sites, entries=entries, tasks=self._about(tier))
 
     def _about(self, tier: NDArray[np.int32]) -> Tasks:
         """What the tasks [task, item] have in common."""
-        last = tier.max(axis=1, initial=0)[:, None]
-        inner = (tier > 0) & (tier < last)
-        breadth = 1
-        for level in range(1, int(tier.max(initial=0))):
-            breadth = max(breadth, int((inner & (tier == level)).sum(axis=1).max(initial=0)))
+        last, depth = tier.max(axis=1, initial=0)[:, None], max(2, int(tier.max(initial=0)) + 1)
+        inner = [((tier == level) & (level < last)).sum(axis=1).max(initial=0) for level in range(1, depth - 1)]
+        breadth = int(max([1, *inner]))
         one_top = bool(((tier == last).sum(axis=1) <= 1)[last[:, 0] > 0].all())
-        depth = max(2, int(tier.max(initial=0)) + 1)
         return Tasks(tier.shape[1], self.noise, shape=(depth, breadth), is_choice=depth == 2 and one_top)
 
     def silent(self, n_rows: int) -> Block:
@@ -199,48 +111,32 @@ class TaskColumn(LabelledColumn):
 
     def _task(self, tiers: Tiers, place: Mapping[Any, int]) -> Task | None:
         """One task as positions and tiers; None if all its items are unknown and omitted, or tell nothing."""
-        groups = []
-        for tier in tiers:
-            found = []
-            for item in tier:
-                if item not in place:
-                    if self.unseen == "missing":
-                        continue
-                    problem = f"item {show(item)} is not one of {listing(self.labels)}"
-                    remedy = f"{near(item, self.labels)}correct the cell, or use {type(self).__name__}"
-                    raise Refused(problem, f'{remedy}(unseen="missing")')
-                found.append(place[item])
-            groups.append(found)
+        if self.unseen == "missing":
+            tiers = tuple(tuple(item for item in tier if item in place) for tier in tiers)
+        groups = [self.find(tier, place) for tier in tiers]
         sites = [site for group in groups for site in group]
         if len(set(sites)) < len(sites) and self.attributes is None:  # equal profiles can be in one task
             twice = next(site for number, site in enumerate(sites) if site in sites[:number])
             raise Refused(f"item {show(self.labels[twice])} is in one task twice", "name each item once in a task")
         groups = [group for group in groups if group]
         tiers_of = [len(groups) - 1 - number for number, group in enumerate(groups) for _ in group]
-        return Task(tuple(sites), tuple(tiers_of)) if self._says(groups) else None
+        return (sites, tiers_of) if self._says(groups) else None
 
     def _says(self, groups: list[list[int]]) -> bool:
         """Whether a task compares anything."""
         return len(groups) > 1
 
     def _orders(self, cells: Cells) -> list[list[Tiers]]:
-        """The tasks of every row."""
-        read = [[] if gone else self._cell(cells, position) for position, gone in enumerate(cells.missing.tolist())]
-        if cells.parts:
-            for position, tasks in enumerate(self._from_parts(cells)):
-                read[position] = read[position] or tasks
-        return read
+        """The tasks of every row: of its cell, or else of several columns of the table."""
+        rows = self._from_parts(cells) if cells.parts else [[] for _ in range(len(cells))]
+        for position in np.flatnonzero(~cells.missing).tolist():
+            with cells.at(position):
+                rows[position] = self._read(cells.values[position]) or rows[position]
+        return rows
 
     def _from_parts(self, cells: Cells) -> list[list[Tiers]]:
         """The tasks of every row, from several columns of the table."""
         return [[] for _ in range(len(cells))]
-
-    def _cell(self, cells: Cells, position: int) -> list[Tiers]:
-        value = cells.values[position]
-        try:
-            return self._read(value)
-        except Refused as refused:
-            raise cells.error(position, refused.problem, refused.remedy) from None
 
     def _read(self, value: Any) -> list[Tiers]:
         """The tasks of one cell."""
@@ -255,30 +151,12 @@ class TaskColumn(LabelledColumn):
 
     def _one(self, value: Any) -> Tiers:
         """One task as tiers, best first."""
-        if isinstance(value, OrderStatement):
-            return self._checked(tuple(tuple(map(plain, tier)) for tier in value.tiers))
-        if isinstance(value, Mapping):
-            return self._checked(self._answered(value))
+        tiers = value.tiers if isinstance(value, OrderStatement) else collection(value)
         if isinstance(value, str):
-            return self._checked(parse_order(value).tiers)
-        members = collection(value)
-        if members is None:
-            raise Refused(f"{show(value)} is not a task", self._remedy)
-        return self._checked(tuple(tuple(map(plain, collection(tier) or (tier,))) for tier in members))
-
-    def _answered(self, value: Mapping[Any, Any]) -> Tiers:
-        """A task as {"shown": [...], ...}."""
-        raise Refused(f"{show(value)} is not a task", self._remedy)
-
-    def _checked(self, tiers: Tiers) -> Tiers:
-        """The task, if it is one of this column."""
-        return tiers
-
-    @property
-    def _remedy(self) -> str:
-        return 'write "a > b = c" for a task in which a was chosen from a, b and c'
-
-    # ---- back to cells
+            tiers = parse_order(value).tiers
+        if tiers is None:
+            raise Refused(f"{show(value)} is not a task", self.remedy)
+        return tuple(tuple(map(plain, collection(tier) or (tier,))) for tier in tiers)
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
         """Utilities of items as cells: one task, the items from best to worst."""
@@ -291,35 +169,17 @@ class TaskColumn(LabelledColumn):
         """A cell that says that these items are in this order."""
         return [[[item] for item in items]] if len(items) > 1 else []
 
-    def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        """Latent values of all items [row, item] as cells; NaN if an item is not in a row's tasks."""
-        x = np.asarray(x, np.float64)
-        row, site = np.nonzero(~np.isnan(x))
-        cells = self.list_cells(row, site, x[row, site], len(x))
-        cells[np.isnan(x).all(axis=1)] = None
-        return cells
-
     def shortened(self, cells: Cells, block: Block, masked: BoolArray) -> NDArray[Any]:
         """The cells without the tasks of the masked lines, to fit a model that has never seen them."""
         assert block.entries is not None
-        assert block.tasks is not None
-        size = block.tasks.size
         found = np.full(len(cells), None, object)
-        for position in range(len(cells)):
-            own = range(int(block.entries.start[position]), int(block.entries.start[position + 1]), size)
-            kept = [self._as_cell(block, line) for line in own if not masked[line]]
-            found[position] = kept or None
+        parts = (block.by_task(each) for each in (block.entries.row, block.entries.site, block.tier[:, 0], masked))
+        for rows, sites, tiers, gone in zip(*parts, strict=True):
+            if not gone[0]:
+                levels = sorted({*tiers[tiers >= 0].tolist()}, reverse=True)
+                task = [[self.labels[site] for site in sites[tiers == level]] for level in levels]
+                found[rows[0]] = [*(found[rows[0]] or ()), task]
         return found
-
-    def _as_cell(self, block: Block, line: int) -> Any:
-        """The task that starts at a line, as it may stand in a cell."""
-        assert block.entries is not None
-        assert block.tasks is not None
-        tiers: dict[int, list[Any]] = {}
-        for entry in range(line, line + block.tasks.size):
-            if block.tier[entry, 0] >= 0:
-                tiers.setdefault(int(block.tier[entry, 0]), []).append(self.labels[int(block.entries.site[entry])])
-        return [tiers[level] for level in sorted(tiers, reverse=True)]
 
 
 def _is_item(value: Any) -> bool:
@@ -339,8 +199,7 @@ def _once(row: NDArray[Any], site: NDArray[Any], values: Any) -> tuple[NDArray[A
 def truths(part: Cells) -> BoolArray:
     """Cells that say yes: 1, True, "yes", "x" and the like: [row]."""
     yes = {"1", "1.0", "yes", "y", "true", "t", "x", "available", "shown", "selected", "chosen"}
-    values: Iterable[Any] = part.values.tolist()
-    found = [str(plain(value)).strip().casefold() in yes for value in values]
+    found = [str(plain(value)).strip().casefold() in yes for value in part.values.tolist()]
     return np.asarray(found, bool) & ~part.missing
 
 
@@ -390,6 +249,7 @@ class Pairs(TaskColumn):
     """
 
     kind: ClassVar[str] = "pairs"
+    remedy = 'write pairs as ("better", "worse") or "better > worse"; use Ranking or Choice for more than two items'
     ties: bool | None = field(default=None, kw_only=True)
 
     def _fitted(self, size: int, read: list[list[Tiers]]) -> Self:
@@ -403,15 +263,12 @@ class Pairs(TaskColumn):
         whole = sum(map(len, groups)) == 2
         return whole and (len(groups) == 2 or bool(self.ties))
 
-    def _checked(self, tiers: Tiers) -> Tiers:
+    def _one(self, value: Any) -> Tiers:
+        tiers = super()._one(value)
         if sum(map(len, tiers)) != 2:
             shown = " > ".join(" = ".join(map(str, tier)) for tier in tiers)
-            raise Refused(f'"{shown}" is not a comparison of two items', self._remedy)
+            raise Refused(f'"{shown}" is not a comparison of two items', self.remedy)
         return tiers
-
-    @property
-    def _remedy(self) -> str:
-        return 'write pairs as ("better", "worse") or "better > worse"; use Ranking or Choice for more than two items'
 
     @property
     def has_scale(self) -> bool:
@@ -500,7 +357,8 @@ class Choice(TaskColumn):
         """The settings that name columns of answers, with these columns."""
         return [(name, getattr(self, name)) for name in self.picks if getattr(self, name) is not None]
 
-    def _check_own(self) -> None:
+    def _check(self) -> None:
+        super()._check()
         if self.shown is None:
             if self._answers:
                 raise SchemaError(f"{self._answers[0][0]}= needs shown=", remedy="say what was shown in each task")
@@ -533,7 +391,7 @@ class Choice(TaskColumn):
         sets = () if self._has_fixed_sets else tuple(column for each in self.shown for column in each)
         return tuple(dict.fromkeys((*sets, *(column for _, own in self._answers for column in own))))
 
-    def _fit(self, cells: Cells, weight: FloatArray | None) -> Self:
+    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.available and self.items is None:
             return replace(self, items=tuple(item for item, _ in self.shown))._fit(cells, weight)
         return super()._fit(cells, weight)
@@ -545,7 +403,10 @@ class Choice(TaskColumn):
             return [((whole,), tuple(item for item in self.items if item != whole))]
         return [] if self.available else super()._read(value)
 
-    def _answered(self, value: Mapping[Any, Any]) -> Tiers:
+    def _one(self, value: Any) -> Tiers:
+        """One task as tiers, also if it is {"shown": [...], "chosen": ...}."""
+        if not isinstance(value, Mapping):
+            return super()._one(value)
         shown = collection(value.get("shown"))
         given = {name: value[name] for name in self.picks if value.get(name) is not None}
         if shown is None or not given or set(value) - {"shown", *self.picks}:
@@ -572,40 +433,26 @@ class Choice(TaskColumn):
         return found
 
     def _from_parts(self, cells: Cells) -> list[list[Tiers]]:
-        if self.available:
-            return self._from_availability(cells)
         rows: list[list[Tiers]] = [[] for _ in range(len(cells))]
-        for number, columns in enumerate(self.shown):
+        columns_of = dict(self.shown) if self.available else {}
+        there = {item: truths(cells.parts[name]) for item, name in columns_of.items() if name in cells.parts}
+        for number, columns in enumerate(((),) if self.available else self.shown):
             answers = {name: cells.parts[own[number]] for name, own in self._answers if own[number] in cells.parts}
+            answers = {self.picks[0]: cells} if self.available else answers
             sets = [cells.parts[column] for column in columns if column in cells.parts]
             for position in range(len(cells)):
                 given = {name: part.values[position] for name, part in answers.items() if not part.missing[position]}
                 if not given:
                     continue
-                shown = columns
-                if not self._has_fixed_sets:
+                if self.available:
+                    shown = tuple(item for item in columns_of if item not in there or there[item][position])
+                elif self._has_fixed_sets:
+                    shown = columns
+                else:
                     shown = tuple(plain(part.values[position]) for part in sets if not part.missing[position])
                 shown = (*shown, self.none) if self.none is not None and self.none not in shown else shown
-                try:
+                with next(iter(answers.values())).at(position):
                     rows[position].append(self._tiers(shown, given))
-                except Refused as refused:
-                    column = next(iter(answers.values()))
-                    raise column.error(position, refused.problem, refused.remedy) from None
-        return rows
-
-    def _from_availability(self, cells: Cells) -> list[list[Tiers]]:
-        there = {item: truths(cells.parts[column]) for item, column in self.shown if column in cells.parts}
-        rows: list[list[Tiers]] = []
-        for position, gone in enumerate(cells.missing.tolist()):
-            shown = tuple(item for item, _ in self.shown if item not in there or there[item][position])
-            shown = (*shown, self.none) if self.none is not None and self.none not in shown else shown
-            if gone:
-                rows.append([])
-                continue
-            try:
-                rows.append([self._tiers(shown, {self.picks[0]: cells.values[position]})])
-            except Refused as refused:
-                raise cells.error(position, refused.problem, refused.remedy) from None
         return rows
 
     def describe(self) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thurbo.errors import SchemaError
 from thurbo.table.columns.banded import Banded
 from thurbo.table.columns.categorical import Categorical
-from thurbo.table.columns.cells import Cells, FloatArray, IntArray, is_label, is_number_text, listing, show
+from thurbo.table.columns.cells import Cells, FloatArray, IntArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import Continuous
 from thurbo.table.columns.ignore import Id, Ignore, Weight
@@ -27,6 +27,7 @@ from thurbo.table.columns.numbers import amount, days
 from thurbo.table.columns.ordinal import Binary, Ordinal, false_and_true, is_affirmative, is_word, ordered_numbers
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.statements import Interval, OrderStatement, Statement, parse_order, split
+from thurbo.table.columns.values import is_label, is_number_text, listing, show
 from thurbo.table.guess.words import arranged, bands, folded, scale, scale_but_one, unanswered
 from thurbo.table.io.codebook import Note, whole
 

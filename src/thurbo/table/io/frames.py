@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import BoolArray, Cells, Listed, suggestion
+from thurbo.table.columns.cells import BoolArray, Cells, Listed
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import Interval
+from thurbo.table.columns.values import suggestion
 from thurbo.table.io.codebook import Codebook
 
 # One column as read: values, missing mask, and the ordered categories of its dtype, if any.

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError, ThurboError
-from thurbo.table.columns.cells import BoolArray, Cells, Listed, listing, plain, show, suggestion
+from thurbo.table.columns.cells import BoolArray, Cells, Listed
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.tasks import BestWorst, Choice, Pairs, truths
+from thurbo.table.columns.values import listing, plain, show, suggestion
 from thurbo.table.io import frames
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import Table, as_table

@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from thurbo.errors import SchemaError, ThurboError
-from thurbo.table.columns.cells import Cells, frozen
+from thurbo.table.columns.cells import Cells
+from thurbo.table.columns.values import frozen
 from thurbo.table.io import frames
 from thurbo.table.io.codebook import KEY, Codebook
 from thurbo.table.io.files import destination, replacing

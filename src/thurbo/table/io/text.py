@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from thurbo.errors import SchemaWarning, ThurboError
-from thurbo.table.columns.cells import is_number_text
+from thurbo.table.columns.values import is_number_text
 from thurbo.table.io.codebook import Codebook, ColumnGroup, Note
 
 _SEPARATORS = (",", ";", "\t", "|")

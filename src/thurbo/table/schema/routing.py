@@ -18,19 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import (
-    BoolArray,
-    Cells,
-    IntArray,
-    collection,
-    is_label,
-    listing,
-    plain,
-    show,
-    suggestion,
-)
+from thurbo.table.columns.cells import BoolArray, Cells, IntArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import one_of
+from thurbo.table.columns.values import collection, is_label, listing, plain, show, suggestion
 from thurbo.table.io.frames import Table
 from thurbo.table.schema.sites import cells_of
 

@@ -17,12 +17,13 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError, in_toml
-from thurbo.table.columns.cells import Block, BoolArray, FloatArray, listing, show, suggestion
+from thurbo.table.columns.cells import Block, BoolArray, FloatArray
 from thurbo.table.columns.column import Column, check_column, column_from_dict
 from thurbo.table.columns.ignore import Id, Ignore
 from thurbo.table.columns.labels import warn_of_many_levels, warn_of_spellings
 from thurbo.table.columns.ordinal import Answered
 from thurbo.table.columns.ratings import Ratings
+from thurbo.table.columns.values import listing, show, suggestion
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema.descriptions import as_html, as_text

@@ -12,20 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError, SchemaWarning
-from thurbo.table.columns.cells import (
-    Block,
-    BoolArray,
-    Cells,
-    FloatArray,
-    IntArray,
-    LinearRow,
-    Refused,
-    as_numbers,
-    listing,
-    show,
-    suggestion,
-)
+from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray, IntArray, LinearRow, as_numbers
 from thurbo.table.columns.column import Column
+from thurbo.table.columns.values import Refused, listing, show, suggestion
 from thurbo.table.io.frames import Table
 
 

@@ -5,25 +5,5 @@ in every row, or lists of few sites out of many. NumPy only; predictive distribu
 """
 
 from thurbo.table.columns.forms.form import Answers, Ask, Certainty, Form, Lines, Profile, Start, Trial
-from thurbo.table.columns.forms.levels import LevelForm, OptionForm
-from thurbo.table.columns.forms.number import BandForm, NumberForm, RoundedForm
-from thurbo.table.columns.forms.utilities import ChoiceForm, OrderForm, TaskForm
 
-__all__ = [
-    "Answers",
-    "Ask",
-    "BandForm",
-    "Certainty",
-    "ChoiceForm",
-    "Form",
-    "LevelForm",
-    "Lines",
-    "NumberForm",
-    "OptionForm",
-    "OrderForm",
-    "Profile",
-    "RoundedForm",
-    "Start",
-    "TaskForm",
-    "Trial",
-]
+__all__ = ["Answers", "Ask", "Certainty", "Form", "Lines", "Profile", "Start", "Trial"]

@@ -10,18 +10,20 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, stdtrit
 
 from thurbo.errors import ThurboError, check_choice
-from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray, plain
+from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
+from thurbo.table.columns.values import plain
 
 if TYPE_CHECKING:
     from thurbo.table.columns.column import Column
     from thurbo.table.columns.forms.number import Distribution
 
 
-Statistic = Literal["auto", "mode", "median", "mean"]
+Columns = dict[str, NDArray[Any]]  # cells by column of the table
 
 
 class Lines(NamedTuple):
@@ -84,24 +86,18 @@ class Trial(Protocol):
     """One column with some answers masked: the input of its evaluation."""
 
     name: str
+    block: Block  # the constraints of the column, masked answers included
     is_masked: BoolArray  # [line]
     weight: FloatArray  # [line] weight of the row of each line
 
     @property
-    def block(self) -> Block:
-        """The constraints of the column, masked answers included."""
+    def masked(self) -> NDArray[Any]: ...  # lines whose answer is masked, [answer]
 
     @property
-    def masked(self) -> NDArray[Any]:
-        """Lines whose answer is masked, [answer]."""
+    def row(self) -> NDArray[Any]: ...  # row of each masked answer, [answer]
 
     @property
-    def row(self) -> NDArray[Any]:
-        """Row of each masked answer, [answer]."""
-
-    @property
-    def ask(self) -> Ask:
-        """The predictive distributions of the masked answers."""
+    def ask(self) -> Ask: ...  # the predictive distributions of the masked answers
 
     def logistic(self, code: IntArray, n_labels: int) -> FloatArray | None:
         """P(label) of the masked lines by logistic regression on the other columns, [answer, label]."""
@@ -193,22 +189,19 @@ class Form(ABC):
     def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         """One value per answer: a label, or a number in the user's units."""
 
-    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+    def cells(self, name: str, ask: Ask, statistic: str) -> Columns:
         """Values as the columns of the table that hold the answers, in the shared layout."""
         return {name: self.values(ask, statistic)}
 
+    @abstractmethod
     def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
-        """How sure the given predicted values are: the probability of each label, [answer]."""
-        chance, place = self.probabilities(ask), {label: at for at, label in enumerate(self.column.answer_labels)}
-        code = np.asarray([place.get(plain(value), -1) for value in np.asarray(values).tolist()], np.int64)
-        own = np.take_along_axis(chance, np.maximum(code, 0)[:, None], axis=1)[:, 0]
-        return Certainty("probability", np.where(code >= 0, own, np.nan))
+        """How sure the given predicted values are, [answer]."""
 
     def interval(self, ask: Ask, level: float) -> NDArray[Any]:
         """Both ends of the central interval of each answer, [answer, 2]."""
         raise ThurboError(
             f"a column of kind {self.column.kind} has no order, so it has no intervals; "
-            "use a number or an ordinal self.column, or use predict_proba"
+            "use a number or an ordinal column, or use predict_proba"
         )
 
     # ---- the chain rule: answers of a row are scored and drawn one after another
@@ -234,14 +227,7 @@ class Form(ABC):
         return np.ones(outcomes.shape, bool)
 
     @abstractmethod
-    def drawn(
-        self,
-        name: str,
-        ask: Ask,
-        outcome: NDArray[Any],
-        rng: np.random.Generator,
-        within: Block | None = None,
-    ) -> dict[str, NDArray[Any]]:
+    def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
         """One draw of each answer given its outcome, as cells by column of the table; it agrees with `within`."""
 
     def from_latent(self, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
@@ -298,6 +284,49 @@ class Form(ABC):
     def own_units(self, low: float, high: float, scale: float) -> str:
         """The ends of an interval of x in the user's units, as text; empty if there are none."""
         return ""
+
+    # ---- what several forms share
+
+    @property
+    def _units(self) -> tuple[FloatArray, FloatArray]:
+        """Cuts and scales with which a column decodes utilities and options."""
+        n_sites = len(self.column.sites)
+        return np.zeros((n_sites, 1)), np.ones(n_sites)
+
+    def _test_order(self, trial: Trial, truth: NDArray[Any], values: ByRival) -> list[Tested]:
+        """Accuracy of ranking: of two masked items of one row with different scores, is the better predicted higher?
+
+        `truth` are the scores of the masked lines, `values` what each method expects, [answer].
+        """
+        if trial.block.entries is None:
+            return []
+        better, worse = pairs_of(trial.row, truth)
+        if not len(better):
+            return []
+        right = {rival: in_order(each[better] - each[worse]) for rival, each in values.items()}
+        weight = trial.weight[trial.masked][better]
+        return [Tested.of(f"{trial.name}: pairs", self.column, "pair", trial.row[better], weight, right=right)]
+
+    def _answers(self, name: str, labels: tuple[str, ...], values: FloatArray, site: str = "", **more: Any) -> Answers:
+        return Answers(name, self.column.kind, labels, values, self.column.describe(), site, **more)
+
+    def _item_answers(self, name: str, block: Block, values: FloatArray, labels: tuple[str, ...] = ()) -> Answers:
+        """A listed column for a report: each row's mean, and its most frequent items one by one."""
+        shown, texts = most_frequent(block, N_SHOWN), self.column.texts
+        parts = tuple(
+            self._answers(f"{name}: {texts[site]}", labels, own, f"{name}.{block.sites[site]}")
+            for site, own in zip(shown, by_row(block, values, shown).T, strict=True)
+        )
+        means = row_means(block, values)
+        if labels:  # codes of levels as the numbers they stand for
+            means = np.interp(means, np.arange(len(labels)), self.column.level_numbers)
+        return self._answers(name, (), means, parts=parts, answered=block.answered, exclusive=False)
+
+    def _item_profile(self, block: Block, values: FloatArray, to_user: Callable[[FloatArray], FloatArray]) -> Profile:
+        """A listed column for a segment: each row's mean, and the scores of its most frequent items, as numbers."""
+        shown = most_frequent(block, N_SHOWN)
+        table = np.concatenate([row_means(block, values)[:, None], by_row(block, values, shown)], axis=1)
+        return Profile(("mean score", *(self.column.texts[site] for site in shown)), table, to_user, several=True)
 
 
 LEAST_LOG = -700.0  # of a probability: exp of it is still a positive number
@@ -397,17 +426,16 @@ def pooled(tests: Iterable[Tested]) -> list[Tested]:
     groups: dict[tuple[str, str, str], list[Tested]] = {}
     for test in tests:
         groups.setdefault(test[:3], []).append(test)
-    return [_joined(group) for group in groups.values()]
-
-
-def _joined(group: list[Tested]) -> Tested:
-    row, weight = (np.concatenate([getattr(test, name) for test in group]) for name in ("row", "weight"))
-    parts: list[ByRival] = []
-    for name in Tested._fields[5:]:
-        each: list[ByRival] = [getattr(test, name) for test in group]
-        rivals = [rival for rival in each[0] if all(rival in values for values in each)]
-        parts.append({rival: np.concatenate([values[rival] for values in each]) for rival in rivals})
-    return Tested(*group[0][:3], row, weight, *parts)
+    found = []
+    for about, group in groups.items():
+        row, weight = (np.concatenate([getattr(test, name) for test in group]) for name in ("row", "weight"))
+        parts: list[ByRival] = []
+        for name in Tested._fields[5:]:
+            each: list[ByRival] = [getattr(test, name) for test in group]
+            rivals = [rival for rival in each[0] if all(rival in values for values in each)]
+            parts.append({rival: np.concatenate([values[rival] for values in each]) for rival in rivals})
+        found.append(Tested(*about, row, weight, *parts))
+    return found
 
 
 def gains(tests: list[Tested]) -> dict[str, float | None]:
@@ -416,14 +444,13 @@ def gains(tests: list[Tested]) -> dict[str, float | None]:
     for rival in RIVALS[1:]:
         known = [test for test in tests if rival in test.score]
         names = [f"gain{rival}{end}" for end in ("", "_se", "_low", "_high")]
-        found |= dict(zip(names, difference(*_paired(known, rival)) if known else [None] * 4, strict=True))
+        values: Iterable[float | None] = [None] * 4
+        if known:
+            gain = np.concatenate([test.score[""] - test.score[rival] for test in known])
+            weight, row = (np.concatenate([getattr(test, name) for test in known]) for name in ("weight", "row"))
+            values = difference(gain, weight, row)
+        found |= dict(zip(names, values, strict=True))
     return found
-
-
-def _paired(tests: list[Tested], rival: str) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Difference to a baseline, weight and row of every answer."""
-    gain = np.concatenate([test.score[""] - test.score[rival] for test in tests])
-    return gain, np.concatenate([test.weight for test in tests]), np.concatenate([test.row for test in tests])
 
 
 def difference(value: FloatArray, weight: FloatArray, row: NDArray[Any]) -> ScoreDifference:
@@ -442,26 +469,6 @@ def difference(value: FloatArray, weight: FloatArray, row: NDArray[Any]) -> Scor
     error = float(np.sqrt((sums @ sums) * n / (n - 1)) / total)
     reach = float(stdtrit(n - 1, 0.5 + 0.5 * LEVEL)) * error
     return ScoreDifference(mean, error, mean - reach, mean + reach)
-
-
-def tested_labels(
-    about: str,
-    column: Column,
-    answer: str,
-    code: IntArray,
-    rivals: ByRival,
-    weight: FloatArray,
-    row: NDArray[Any],
-) -> Tested:
-    """Scores of labels: P(label) by each method, [answer, label], against the true codes."""
-    cells, parts = np.arange(len(code)), dict[str, ByRival]()
-    parts["score"] = {rival: np.log(np.maximum(chance[cells, code], LEAST_CHANCE)) for rival, chance in rivals.items()}
-    parts["right"] = {rival: (chance.argmax(axis=1) == code).astype(float) for rival, chance in rivals.items()}
-    parts["confidence"] = {rival: chance.max(axis=1) for rival, chance in rivals.items()}
-    parts["code"] = {"": np.asarray(code)}
-    if column.has_order:
-        parts["absolute"] = {rival: np.abs(median_level(chance) - code) for rival, chance in rivals.items()}
-    return Tested.of(about, column, answer, row, weight, **parts)
 
 
 def median_level(chances: FloatArray) -> NDArray[Any]:
@@ -537,16 +544,6 @@ def shares(code: IntArray, n_labels: int, weight: FloatArray | None = None) -> F
     return count / count.sum()
 
 
-def shares_by_item(site: IntArray, code: IntArray, n_sites: int, n_labels: int, weight: FloatArray) -> FloatArray:
-    """Share of each label among each item's answers, shrunk to the shares over all items: [item, label]."""
-    known = code >= 0
-    overall = shares(code, n_labels, weight)
-    counts = np.zeros((n_sites, n_labels))
-    np.add.at(counts, (site[known], code[known]), scaled(weight[known]))
-    counts += PRIOR_ANSWERS * overall
-    return counts / counts.sum(axis=1, keepdims=True)
-
-
 def scaled(weight: FloatArray) -> FloatArray:
     """Weights with mean one over the rows with positive weight, so that half an answer is half of an average one."""
     return weight / weight[weight > 0].mean() if weight.any() else np.ones(len(weight))
@@ -586,7 +583,8 @@ def normal(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[fl
 
 def middles(lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Middles of intervals, or the only end that is known."""
-    return (np.where(np.isfinite(lower), lower, upper) + np.where(np.isfinite(upper), upper, lower)) / 2
+    lower, upper = np.where(np.isfinite(lower), lower, upper), np.where(np.isfinite(upper), upper, lower)
+    return lower / 2 + upper / 2  # halves first: the sum of two large numbers may overflow
 
 
 def log_between(low: FloatArray, high: FloatArray) -> FloatArray:
@@ -691,32 +689,6 @@ def in_order(gap: FloatArray) -> FloatArray:
     return (gap > 0) + 0.5 * (gap == 0)
 
 
-def test_order(column: Column, trial: Trial, truth: NDArray[Any], values: ByRival) -> list[Tested]:
-    """Accuracy of ranking: of two masked items of one row with different scores, is the better one predicted higher?
-
-    `truth` are the scores of the masked lines, `values` what each method expects, [answer].
-    """
-    entries = trial.block.entries
-    if entries is None:
-        return []
-    better, worse = pairs_of(trial.row, truth)
-    if not len(better):
-        return []
-    right = {rival: in_order(each[better] - each[worse]) for rival, each in values.items()}
-    weight = trial.weight[trial.masked][better]
-    return [Tested.of(f"{trial.name}: pairs", column, "pair", trial.row[better], weight, right=right)]
-
-
-def label_values(column: Column, chances: FloatArray, statistic: str) -> NDArray[Any]:
-    """Mode, median, or mean of a label; the mean of labels that are not numbers is their median."""
-    labels = column.answer_labels
-    numeric = all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in labels)
-    if statistic == "mean" and numeric:
-        return chances @ np.asarray(labels, np.float64)
-    codes = chances.argmax(axis=1) if statistic in {"auto", "mode"} else median_level(chances)
-    return column.answers_of(codes)
-
-
 def label_rivals(trial: Trial, code: IntArray, chance: FloatArray) -> ByRival:
     """P(label) of the masked lines by the model and the baselines, [answer, label]; `code` is that of all lines."""
     n_labels, entries = chance.shape[1], trial.block.entries
@@ -724,8 +696,11 @@ def label_rivals(trial: Trial, code: IntArray, chance: FloatArray) -> ByRival:
     if entries is None:
         usual = np.tile(shares(shown, n_labels, trial.weight), (len(trial.masked), 1))
     else:
-        by_item = shares_by_item(entries.site, shown, len(trial.block.sites), n_labels, trial.weight)
-        usual = by_item[entries.site[trial.masked]]
+        # Shares of the labels of each item, shrunk to those of all items.
+        counts, known = np.zeros((len(trial.block.sites), n_labels)), shown >= 0
+        np.add.at(counts, (entries.site[known], shown[known]), scaled(trial.weight[known]))
+        counts += PRIOR_ANSWERS * shares(shown, n_labels, trial.weight)
+        usual = (counts / counts.sum(axis=1, keepdims=True))[entries.site[trial.masked]]
     found = {"": chance, "_marginal": usual}
     regressions = {"_logistic": trial.logistic(shown, n_labels), "_boosting": trial.boosting(shown, n_labels)}
     return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
@@ -751,41 +726,79 @@ def central_levels(chances: FloatArray, level: float) -> tuple[NDArray[Any], NDA
     return run.argmax(axis=1), run.shape[1] - 1 - run[:, ::-1].argmax(axis=1)
 
 
-def parts_of(column: Column, name: str, block: Block, said: FloatArray, labels: tuple[str, str]) -> tuple[Answers, ...]:
-    """One yes or no for each label of a column with one site per label; `said` is [row, label]."""
-    return tuple(
-        Answers(f"{name}: {word(text)}", column.kind, labels, said[:, place], column.describe(), f"{name}.{site}")
-        for place, (text, site) in enumerate(zip(column.texts, block.sites, strict=True))
-    )
+class LabelForm(Form):
+    """One of a few labels: levels, bands and choices."""
 
+    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
+        """The most probable label, the median, or the mean of labels that are numbers (otherwise the median)."""
+        check_statistic(statistic)
+        chance, labels = self.probabilities(ask) * self.column.is_named, self.column.answer_labels
+        numeric = all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in labels)
+        if statistic == "mean" and numeric:
+            return chance @ np.asarray(labels, np.float64)
+        return self.column.answers_of(chance.argmax(axis=1) if statistic in {"auto", "mode"} else median_level(chance))
 
-def item_answers(column: Column, name: str, block: Block, values: FloatArray, labels: tuple[str, ...]) -> Answers:
-    """A listed column for a report: each row's mean, and its most frequent items one by one."""
-    shown = most_frequent(block, N_SHOWN)
-    table = by_row(block, values, shown)
-    parts = tuple(
-        Answers(
-            f"{name}: {column.texts[site]}",
-            column.kind,
-            labels,
-            table[:, place],
-            column.describe(),
-            f"{name}.{block.sites[site]}",
+    def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
+        """The probability of each label."""
+        chance, place = self.probabilities(ask), {label: at for at, label in enumerate(self.column.answer_labels)}
+        code = np.asarray([place.get(plain(value), -1) for value in np.asarray(values).tolist()], np.int64)
+        own = np.take_along_axis(chance, np.maximum(code, 0)[:, None], axis=1)[:, 0]
+        return Certainty("probability", np.where(code >= 0, own, np.nan))
+
+    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
+        if not self.column.has_order:
+            return super().interval(ask, level)
+        ends = central_levels(self.probabilities(ask), level)
+        return np.stack([self.column.answers_of(end) for end in ends], axis=1)
+
+    def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
+        return self.probabilities(ask)
+
+    def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
+        return {name: self.column.answers_of(outcome)}
+
+    def scorable(self, block: Block) -> BoolArray:
+        return self.column.codes(block) >= 0
+
+    def test(self, trial: Trial) -> list[Tested]:
+        code, rows = self.column.codes(trial.block), trial.masked
+        rivals = label_rivals(trial, code, self.probabilities(trial.ask))
+        found = self._tested(trial.name, "label", code[rows], rivals, trial.weight[rows], trial.row)
+        expected = {rival: chance @ np.arange(chance.shape[1]) for rival, chance in rivals.items()}
+        return [found, *self._test_order(trial, code[rows], expected)]
+
+    def _tested(
+        self, about: str, answer: str, code: IntArray, rivals: ByRival, weight: FloatArray, row: NDArray[Any]
+    ) -> Tested:
+        """Scores of labels: P(label) by each method, [answer, label], against the true codes."""
+        true, parts = (np.arange(len(code)), code), dict[str, ByRival](code={"": np.asarray(code)})
+        parts["score"] = {rival: np.log(np.maximum(chance[true], LEAST_CHANCE)) for rival, chance in rivals.items()}
+        parts["right"] = {rival: (chance.argmax(axis=1) == code).astype(float) for rival, chance in rivals.items()}
+        parts["confidence"] = {rival: chance.max(axis=1) for rival, chance in rivals.items()}
+        if self.column.has_order:
+            parts["absolute"] = {rival: np.abs(median_level(chance) - code) for rival, chance in rivals.items()}
+        return Tested.of(about, self.column, answer, row, weight, **parts)
+
+    def answers(self, name: str, block: Block) -> Answers:
+        code, labels = self.column.codes(block), tuple(map(word, self.column.answer_texts))
+        values = np.where(code >= 0, code, np.nan).astype(float)
+        if block.entries is not None:
+            return self._item_answers(name, block, values, labels)
+        order = self.column.has_order or len(labels) == 2
+        return self._answers(name, labels, values, answered=block.observed[:, 0], has_order=order)
+
+    def profile(self, block: Block) -> Profile:
+        code, texts = self.column.codes(block)[:, None], self.column.answer_texts
+        if block.entries is not None:
+            values, numbers = np.where(code >= 0, code, np.nan)[:, 0], self.column.level_numbers
+            return self._item_profile(block, values, lambda codes: np.interp(codes, np.arange(len(numbers)), numbers))
+        values = np.where(code >= 0, code == np.arange(len(texts)), np.nan)
+        # With two labels, one indicator is enough.
+        return Profile(texts[1:], values[:, 1:]) if len(texts) == 2 else Profile(texts, values)
+
+    def _parts(self, name: str, block: Block, said: FloatArray, labels: tuple[str, str]) -> tuple[Answers, ...]:
+        """One yes or no for each label of a column with one site per label; `said` is [row, label]."""
+        return tuple(
+            self._answers(f"{name}: {word(text)}", labels, own, f"{name}.{site}")
+            for own, text, site in zip(said.T, self.column.texts, block.sites, strict=True)
         )
-        for place, site in enumerate(shown)
-    )
-    means = row_means(block, values)
-    if labels:  # codes of levels as the numbers they stand for
-        means = np.interp(means, np.arange(len(labels)), column.level_numbers)
-    whole = Answers(name, column.kind, (), means, column.describe(), parts=parts, answered=block.answered)
-    return whole._replace(exclusive=False)
-
-
-def item_profile(column: Column, block: Block, values: FloatArray, numbers: FloatArray | None) -> Profile:
-    """A listed column for a segment: each row's mean, and the scores of its most frequent items, as numbers."""
-    shown = most_frequent(block, N_SHOWN)
-    table = np.concatenate([row_means(block, values)[:, None], by_row(block, values, shown)], axis=1)
-    names = ("mean score", *(column.texts[site] for site in shown))
-    if numbers is None:
-        return Profile(names, table, getattr(column, "to_user", None), several=True)
-    return Profile(names, table, lambda codes: np.interp(codes, np.arange(len(numbers)), numbers), several=True)

@@ -10,39 +10,29 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
 from thurbo.table.columns.forms import form
 from thurbo.table.columns.forms.form import (
-    LEAST_CHANCE,
     Answers,
     Ask,
     ByRival,
     Certainty,
+    Columns,
     Form,
+    LabelForm,
     Normal,
     Profile,
     Start,
     Tested,
     Trial,
-    check_statistic,
-    item_answers,
-    item_profile,
-    label_rivals,
-    label_values,
-    line_weight,
     log_between,
     log_of,
-    middles,
-    normal,
-    tested_labels,
-    word,
 )
 from thurbo.table.columns.numbers import Precision
-
-Column = Any  # a measured column: it has to_user, limited, declared_range, as_columns and standard
 
 N_BANDS = 16  # into which the numbers of a column are divided when they are drawn
 MARGIN_LEVEL = 0.9  # probability of the interval whose half width says how sure an imputed number is
@@ -83,34 +73,35 @@ class Distribution(NamedTuple):
         return steps @ function(0.5 * (self.grid[1:] + self.grid[:-1])) / steps.sum(axis=1)
 
 
-class Predicted(NamedTuple):
-    """Predictions of numbers: medians and means in the user's units, log densities and P(z ≤ truth)."""
-
-    median: FloatArray
-    mean: FloatArray
-    log_density: FloatArray  # in standard units
-    below: FloatArray
-
-
 class NumberForm(Form):
     """A number, exactly or within an interval."""
 
-    column: Column
+    column: Any  # a measured column: it has to_user, limited, declared_range, as_columns and standard
 
     def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         """Median, mode or mean in the user's units; "auto" is the median. A mean is not rounded."""
-        check_statistic(statistic)
-        found = ask.number()
+        form.check_statistic(statistic)
+        found = self._spread(ask)
         if statistic == "mean":
-            return found.average(self.column.to_user)
-        return self.column.limited(self.column.to_user(found.mode() if statistic == "mode" else found.quantile(0.5)))
+            return found.average(self._to_user)
+        return self.column.limited(self._mode(found) if statistic == "mode" else self._to_user(found.quantile(0.5)))
 
-    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+    def _to_user(self, z: FloatArray) -> FloatArray:
+        """Standard units as predicted numbers."""
+        return self.column.to_user(z)
+
+    def _mode(self, found: Distribution) -> FloatArray:
+        return self.column.to_user(found.mode())
+
+    def _spread(self, ask: Ask) -> Distribution:
+        return ask.number()
+
+    def cells(self, name: str, ask: Ask, statistic: str) -> Columns:
         return self.column.as_columns(name, self.values(ask, statistic))
 
     def interval(self, ask: Ask, level: float) -> NDArray[Any]:
-        found, tail = ask.number(), 0.5 * (1.0 - level)
-        ends = np.stack([self.column.to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
+        found, tail = self._spread(ask), 0.5 * (1.0 - level)
+        ends = np.stack([self._to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
         return np.clip(ends, *self.column.declared_range)
 
     def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
@@ -137,9 +128,6 @@ class NumberForm(Form):
     def draw_bands(self, ask: Ask) -> FloatArray | None:
         return self._edges(self._spread(ask), ask)
 
-    def _spread(self, ask: Ask) -> Distribution:
-        return ask.number()
-
     def _edges(self, found: Distribution, ask: Ask) -> FloatArray:
         """Ends of the bands in standard units, the first and last of them beyond all numbers."""
         if ask.bands_at is not None:
@@ -154,14 +142,7 @@ class NumberForm(Form):
         below[:, 0], below[:, -1] = 0.0, 1.0
         return below
 
-    def drawn(
-        self,
-        name: str,
-        ask: Ask,
-        outcome: NDArray[Any],
-        rng: np.random.Generator,
-        within: Block | None = None,
-    ) -> dict[str, NDArray[Any]]:
+    def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
         """By the inverse of the distribution inside the band, or inside the interval that `within` says."""
         found, rows = self._spread(ask), np.arange(len(outcome))
         below = self._below(found, self._edges(found, ask))
@@ -185,28 +166,31 @@ class NumberForm(Form):
     def scorable(self, block: Block) -> BoolArray:
         return block.observed[:, 0]
 
+    def _is_number(self, block: Block) -> BoolArray:
+        """Which lines are one number, not an interval."""
+        return block.point[:, 0]
+
     def test(self, trial: Trial) -> list[Tested]:
         """The scores of masked numbers and of masked intervals, if there are any."""
-        guesses, is_point = self._baselines(trial), trial.block.point[trial.masked, 0]
-        points, intervals = is_point.any(), not is_point.all()
+        guesses, is_number = self._baselines(trial), self._is_number(trial.block)[trial.masked]
         found = []
-        if points:
-            found.append(self._of_points(trial, np.flatnonzero(is_point), guesses))
-        if intervals:
-            found.append(self._of_intervals(trial, np.flatnonzero(~is_point), guesses))
-        if trial.block.entries is not None and not intervals:
+        if is_number.any():
+            found.append(self._of_numbers(trial, np.flatnonzero(is_number), guesses))
+        if not is_number.all():
+            found.append(self._of_intervals(trial, np.flatnonzero(~is_number), guesses))
+        elif trial.block.entries is not None:
             expected = {"": trial.ask.utility()[0], "_marginal": guesses["_marginal"].mean}
-            found += form.test_order(self.column, trial, trial.block.lower[trial.masked, 0], expected)
+            found += self._test_order(trial, trial.block.lower[trial.masked, 0], expected)
         return found
 
     def _baselines(self, trial: Trial) -> Guesses:
         block, rows = trial.block, trial.masked
         lower, upper = block.lower[:, 0], block.upper[:, 0]
         shown = block.observed[:, 0] & ~trial.is_masked
-        mean, deviation = normal(lower[shown], upper[shown], trial.weight[shown])
+        mean, deviation = form.normal(lower[shown], upper[shown], trial.weight[shown])
         centre = np.full(len(rows), mean)
         if block.entries is not None:  # use the mean of each item
-            level = np.where(shown, middles(np.where(shown, lower, 0.0), np.where(shown, upper, 0.0)), 0.0)
+            level = np.where(shown, form.middles(np.where(shown, lower, 0.0), np.where(shown, upper, 0.0)), 0.0)
             centre = mean + deviation * form.shifts(block, level, trial.weight * shown)[block.entries.site[rows]]
         found = {"_marginal": Normal(centre, np.full(len(rows), deviation))}
         known = shown & np.isfinite(lower) & np.isfinite(upper)
@@ -215,26 +199,38 @@ class NumberForm(Form):
         regressions = {"_logistic": trial.ridge(target, known), "_boosting": trial.boosted_numbers(target, known)}
         return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
 
-    def _of_points(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+    def _of_numbers(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+        """The scores of the numbers among the masked lines, `which`."""
         block, rows = trial.block, trial.masked[which]
-        z = block.lower[trial.masked, 0]
-        finite = np.where(np.isfinite(z), z, 0.0)
-        log_density, below = trial.ask.density(finite)
-        spread = trial.ask.number()
-        model = Predicted(
-            self.column.to_user(spread.quantile(0.5)), spread.average(self.column.to_user), log_density, below
-        )
-        found = {"": Predicted(*(each[which] for each in model))}
-        for rival, guess in guesses.items():
-            found[rival] = _by_normal(self.column, Normal(*(each[which] for each in guess)), z[which])
-        truth = self.column.to_user(z[which])
+        ends = (np.where(np.isfinite(end), end, 0.0)[trial.masked, 0] for end in (block.lower, block.upper))
+        score, below, median, mean = self._predicted(trial.ask, guesses, *ends)
+        truth = self._truth(block)[rows]
         parts: dict[str, ByRival] = {
-            "score": {rival: each.log_density + block.log_jacobian[rows] for rival, each in found.items()},
-            "absolute": {rival: np.abs(each.median - truth) for rival, each in found.items()},
-            "squared": {rival: (each.mean - truth) ** 2 for rival, each in found.items()},
-            "below": {rival: each.below for rival, each in found.items()},
+            "score": {rival: each[which] + block.log_jacobian[rows] for rival, each in score.items()},
+            "absolute": {rival: np.abs(each[which] - truth) for rival, each in median.items()},
+            "squared": {rival: (each[which] - truth) ** 2 for rival, each in mean.items()},
+            "below": {rival: each[which] for rival, each in below.items()},
         }
         return Tested.of(trial.name, self.column, "number", trial.row[which], trial.weight[rows], **parts)
+
+    def _truth(self, block: Block) -> FloatArray:
+        """The number of each line in the user's units, 0 in standard units if it is none."""
+        return self.column.to_user(np.where(block.point[:, 0], block.lower[:, 0], 0.0))
+
+    def _predicted(self, ask: Ask, guesses: Guesses, z: FloatArray, upper: FloatArray) -> tuple[ByRival, ...]:
+        """By the model and each baseline: log density and P(z ≤ truth), medians and means in the user's units."""
+        log_density, under = ask.density(z)
+        spread, to_user = ask.number(), self.column.to_user
+        score, below = {"": log_density}, {"": under}
+        median, mean = {"": to_user(spread.quantile(0.5))}, {"": spread.average(to_user)}
+        nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+        for rival, guess in guesses.items():
+            distance = (z - guess.mean) / guess.deviation
+            log_density = -0.5 * distance**2 - np.log(guess.deviation) - 0.5 * np.log(2 * np.pi)
+            score[rival], below[rival] = np.maximum(log_density, LOG_LEAST_DENSITY), np.exp(log_ndtr(distance))
+            numbers = to_user(guess.mean[:, None] + guess.deviation[:, None] * nodes)
+            median[rival], mean[rival] = to_user(guess.mean), numbers @ (weights / weights.sum())
+        return score, below, median, mean
 
     def _of_intervals(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         """log P(lower ≤ number ≤ upper), either of which may be infinite."""
@@ -246,7 +242,8 @@ class NumberForm(Form):
             chances[rival] = np.exp(log_between(*ends))[which]
         # The Jacobian is that of intervals which were widened for single precision.
         scores = {
-            rival: np.log(np.maximum(each, LEAST_CHANCE)) + block.log_jacobian[rows] for rival, each in chances.items()
+            rival: np.log(np.maximum(each, form.LEAST_CHANCE)) + block.log_jacobian[rows]
+            for rival, each in chances.items()
         }
         about, row, weight = f"{trial.name}: intervals", trial.row[which], trial.weight[rows]
         return Tested.of(about, self.column, "interval", row, weight, score=scores)
@@ -261,35 +258,29 @@ class NumberForm(Form):
         """A number in the user's units; the middle of an interval, or its known end."""
         low, high = block.lower[:, 0], block.upper[:, 0]
         answered = np.isfinite(low) | np.isfinite(high)
-
-        def user(z: FloatArray) -> FloatArray:
-            # Standard units at scale one decode to the user's own.
-            return np.asarray(self.column.to_user(np.where(np.isfinite(z), z, 0.0)), float)
-
-        lower, upper = user(low), user(high)
+        # Standard units at scale one decode to the user's own.
+        lower, upper = (np.asarray(self.column.to_user(np.where(np.isfinite(z), z, 0.0)), float) for z in (low, high))
         values = np.select([np.isinf(low), np.isinf(high)], [upper, lower], (lower + upper) / 2)
         values = np.where(answered, values, np.nan)
         if block.entries is not None:
-            return item_answers(self.column, name, block, values, ())
+            return self._item_answers(name, block, values)
         n_answered = int(answered.sum())
-        share = 1 - float(block.point[:, 0].sum()) / n_answered if n_answered else 0.0
-        return Answers(
-            name, self.column.kind, (), values, self.column.describe(), answered=answered, share_interval=share
-        )
+        share = 1 - float(self._is_number(block).sum()) / n_answered if n_answered else 0.0
+        return self._answers(name, (), values, answered=answered, share_interval=share)
 
     def profile(self, block: Block) -> Profile:
         middle, says = self._middle(block)
         values = np.where(says, middle, np.nan)
         if block.entries is not None:
-            return item_profile(self.column, block, values, None)
-        return Profile(("",), values[:, None], self.column.to_user)
+            return self._item_profile(block, values, self.column.to_user)
+        return Profile(("",), values[:, None], self._to_user)
 
     def start(self, block: Block, weight: FloatArray) -> Start:
         n_sites = len(block.sites)
         if block.entries is None:
             return Start(np.zeros((n_sites, 0)), np.zeros(n_sites))
         middle, says = self._middle(block)
-        shift = form.shifts(block, np.where(says, middle, 0.0), line_weight(block, weight) * says)
+        shift = form.shifts(block, np.where(says, middle, 0.0), form.line_weight(block, weight) * says)
         return Start(np.zeros((n_sites, 0)), shift)
 
     def _middle(self, block: Block) -> tuple[FloatArray, BoolArray]:
@@ -308,22 +299,19 @@ class NumberForm(Form):
         return f"{ends[0]:.6g}" if low == high else f"{ends[0]:.6g} to {ends[1]:.6g}"
 
 
-class BandForm(NumberForm):
+class BandForm(LabelForm, NumberForm):
     """A number that is known by its band: predicted and scored as one of the bands."""
+
+    values, interval = NumberForm.values, NumberForm.interval
 
     def probabilities(self, ask: Ask) -> FloatArray:
         return ask.bands(*self.column.standard_edges)
 
     def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """The log-probability of a band; of a number or an interval, that of a number."""
-        code = self.column.codes(block)
-        if (code >= 0).all():
-            return log_of(np.take_along_axis(self.probabilities(ask), code[:, None], axis=1)[:, 0])
-        chance = self.probabilities(ask)[np.arange(len(code)), np.maximum(code, 0)]
-        return np.where(code >= 0, log_of(chance), super().log_prob(ask, block, part))
-
-    def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
-        return self.probabilities(ask)
+        code, chance = self.column.codes(block), self.probabilities(ask)
+        found = log_of(chance[np.arange(len(code)), np.maximum(code, 0)])
+        return found if (code >= 0).all() else np.where(code >= 0, found, super().log_prob(ask, block, part))
 
     def draw_bands(self, ask: Ask) -> FloatArray | None:
         return None
@@ -333,61 +321,10 @@ class BandForm(NumberForm):
         inside = (np.asarray(upper) > block.lower[:, :1]) & (np.asarray(lower) < block.upper[:, :1])
         return inside | ~inside.any(axis=1, keepdims=True)
 
-    def drawn(
-        self,
-        name: str,
-        ask: Ask,
-        outcome: NDArray[Any],
-        rng: np.random.Generator,
-        within: Block | None = None,
-    ) -> dict[str, NDArray[Any]]:
-        return {name: self.column.answers_of(outcome)}
-
-    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+    def cells(self, name: str, ask: Ask, statistic: str) -> Columns:
         if statistic in {"auto", "mode"}:
-            return {name: label_values(self.column, self.probabilities(ask), statistic)}
-        return super().cells(name, ask, statistic, cuts)
-
-    def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
-        return Form.certainty(self, ask, values)
-
-    def scorable(self, block: Block) -> BoolArray:
-        """Cells with a single band, or with a number inside it."""
-        return self.column.codes(block) >= 0
-
-    def test(self, trial: Trial) -> list[Tested]:
-        code, rows = self.column.codes(trial.block), trial.masked
-        rivals = label_rivals(trial, code, self.probabilities(trial.ask))
-        return [tested_labels(trial.name, self.column, "label", code[rows], rivals, trial.weight[rows], trial.row)]
-
-    def answers(self, name: str, block: Block) -> Answers:
-        """Bands by name, which is more informative than a middle."""
-        code, labels = self.column.codes(block), tuple(map(word, self.column.texts))
-        values = np.where(code >= 0, code, np.nan).astype(float)
-        return Answers(name, self.column.kind, labels, values, self.column.describe(), answered=block.observed[:, 0])
-
-    def profile(self, block: Block) -> Profile:
-        code = self.column.codes(block)
-        values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(self.column.labels)), np.nan)
-        return (
-            Profile(self.column.texts[1:], values[:, 1:])
-            if len(self.column.labels) == 2
-            else Profile(self.column.texts, values)
-        )
-
-
-def _by_normal(column: Column, guess: Normal, z: FloatArray) -> Predicted:
-    """Predictions of a normal distribution in standard units."""
-    distance = (z - guess.mean) / guess.deviation
-    log_density = -0.5 * distance**2 - np.log(guess.deviation) - 0.5 * np.log(2 * np.pi)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
-    spread = column.to_user(guess.mean[:, None] + guess.deviation[:, None] * nodes)
-    return Predicted(
-        column.to_user(guess.mean),
-        spread @ (weights / weights.sum()),
-        np.maximum(log_density, LOG_LEAST_DENSITY),
-        np.exp(log_ndtr(distance)),
-    )
+            return {name: LabelForm.values(self, ask, statistic)}
+        return super().cells(name, ask, statistic)
 
 
 SMALL = 1e-6  # a relative difference of ends that single precision makes
@@ -397,120 +334,66 @@ REACH, GRID_POINTS = 5.0, 401  # deviations, and points of a grid for the baseli
 class RoundedForm(NumberForm):
     """A number that stands for all numbers that are rounded to it."""
 
-    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
-        check_statistic(statistic)
-        found, recorded = _spread(self.column, ask), _recorded(self.column)
-        if statistic == "mean":
-            return found.average(recorded)
-        if statistic == "mode":
-            return self.column.limited(_most_probable(found, recorded))
-        return self.column.limited(self.column.to_user(found.quantile(0.5)))
+    def _to_user(self, z: FloatArray) -> FloatArray:
+        return np.asarray(self.column.limited(self.column.to_user(z)), np.float64)
+
+    def _mode(self, found: Distribution) -> FloatArray:
+        """The number with the largest probability, by the steps of the distribution on its grid."""
+        steps = np.diff(found.distribution, axis=1)
+        numbers, which = np.unique(self._to_user(0.5 * (found.grid[1:] + found.grid[:-1])), return_inverse=True)
+        first = np.flatnonzero(np.diff(which, prepend=-1))  # the map is increasing: equal numbers are neighbours
+        return numbers[np.add.reduceat(steps, first, axis=1).argmax(axis=1)]
 
     def _spread(self, ask: Ask) -> Distribution:
-        return _spread(self.column, ask)
+        """The predicted distribution on a grid with the ends of frequent numbers, between which predictions jump."""
+        found, knots = ask.number(), self.column.standard_knots
+        knots = knots[(knots > found.grid[0]) & (knots < found.grid[-1])]
+        if not len(knots):
+            return found
+        place = np.searchsorted(found.grid, knots)
+        every = np.insert(found.distribution, place, ask.below(knots), axis=1)
+        np.maximum.accumulate(every, axis=1, out=every)
+        return found._replace(grid=np.insert(found.grid, place, knots), distribution=every)
 
-    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
-        found, tail, recorded = _spread(self.column, ask), 0.5 * (1.0 - level), _recorded(self.column)
-        return np.stack([recorded(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
+    def _is_number(self, block: Block) -> BoolArray:
+        return self.column.is_one_number(block)
 
-    def test(self, trial: Trial) -> list[Tested]:
-        """The scores of masked numbers, and of masked statements such as `at_least`, if there are any."""
-        guesses, is_number = self._baselines(trial), self.column.is_one_number(trial.block)[trial.masked]
-        found = []
-        if is_number.any():
-            found.append(self._of_numbers(trial, np.flatnonzero(is_number), guesses))
-        if not is_number.all():
-            found.append(self._of_intervals(trial, np.flatnonzero(~is_number), guesses))
-        return found
-
-    def _of_numbers(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
-        block, rows, recorded = trial.block, trial.masked[which], _recorded(self.column)
-        lower, upper = (np.where(np.isfinite(end), end, 0.0) for end in _ends(block, trial.masked))
-        spread, chance = _spread(self.column, trial.ask), trial.ask.mass(lower, upper)
-        below = {"": trial.ask.density(lower)[1]}
-        log_p = {"": np.log(np.maximum(chance, np.exp(LOG_LEAST_DENSITY)))}
-        median, mean = {"": spread.quantile(0.5)}, {"": spread.average(recorded)}
+    def _predicted(self, ask: Ask, guesses: Guesses, lower: FloatArray, upper: FloatArray) -> tuple[ByRival, ...]:
+        spread, chance = self._spread(ask), ask.mass(lower, upper)
+        below, score = {"": ask.density(lower)[1]}, {"": np.log(np.maximum(chance, np.exp(LOG_LEAST_DENSITY)))}
+        median, mean = {"": self._to_user(spread.quantile(0.5))}, {"": spread.average(self._to_user)}
         for rival, guess in guesses.items():
+            centre, deviation = guess.mean[:, None], guess.deviation[:, None]
             low, high = ((end - guess.mean) / guess.deviation for end in (lower, upper))
-            below[rival], log_p[rival] = np.exp(log_ndtr(low)), np.maximum(log_between(low, high), LOG_LEAST_DENSITY)
-            median[rival], mean[rival] = guess.mean, _normal(self.column, guess).average(recorded)
-        truth = _as_written(self.column, self._middle(block)[0][rows])
+            below[rival], score[rival] = np.exp(log_ndtr(low)), np.maximum(log_between(low, high), LOG_LEAST_DENSITY)
+            reach = np.linspace((centre - REACH * deviation).min(), (centre + REACH * deviation).max(), GRID_POINTS)
+            grid = np.sort(np.concatenate([reach, self.column.standard_knots]))
+            on_grid = Distribution(guess.mean, grid, ndtr((grid - centre) / deviation))
+            median[rival], mean[rival] = self._to_user(guess.mean), on_grid.average(self._to_user)
         # A uniform number inside the jump of the distribution, so that a right model has uniform values.
         inside = np.random.RandomState(0).random_sample(len(lower))
-        parts: dict[str, ByRival] = {
-            "score": {rival: each[which] + block.log_jacobian[rows] for rival, each in log_p.items()},
-            "absolute": {rival: np.abs(recorded(each[which]) - truth) for rival, each in median.items()},
-            "squared": {rival: (each[which] - truth) ** 2 for rival, each in mean.items()},
-            "below": {rival: (each + inside * np.exp(log_p[rival]))[which] for rival, each in below.items()},
-        }
-        return Tested.of(trial.name, self.column, "number", trial.row[which], trial.weight[rows], **parts)
+        below = {rival: each + inside * np.exp(score[rival]) for rival, each in below.items()}
+        return score, below, median, mean
+
+    def _truth(self, block: Block) -> FloatArray:
+        """Recorded numbers, also those outside of the range of the training table."""
+        middle = np.where(self._is_number(block), self._middle(block)[0], 0.0)
+        numbers = np.asarray(self.column.to_user(middle), np.float64)
+        return np.asarray(Precision(self.column.decimals).limit(numbers), np.float64)
 
     def _middle(self, block: Block) -> tuple[FloatArray, BoolArray]:
         """Mean of the normal scores inside each interval, since one end of a frequent number can be far off."""
         middle, says = super()._middle(block)
         if self.column.transform != "rank-normal":
             return middle, says
-        lower, upper = _ends(block, np.arange(len(middle)))
+        lower, upper = block.lower[:, 0], block.upper[:, 0]
         both = np.isfinite(lower) & np.isfinite(upper) & (upper > lower)
         low, high = np.where(both, lower, -1.0), np.where(both, upper, 1.0)
-        inside = (_bell(low) - _bell(high)) / np.maximum(np.exp(log_between(low, high)), 1e-300)
+        bells = (np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / np.sqrt(2 * np.pi)
+        inside = bells / np.maximum(np.exp(log_between(low, high)), 1e-300)
         margin = SMALL * (high - low)  # not an end, which belongs to a neighbour too
         return np.where(both & (upper - lower > SMALL), inside.clip(low + margin, high - margin), middle), says
 
     def answers(self, name: str, block: Block) -> Answers:
         found = super().answers(name, block)
-        is_number, answered = self.column.is_one_number(block), found.answered
-        n_answered = int(np.asarray(answered).sum())
-        numbers = _as_written(self.column, np.where(is_number, self._middle(block)[0], 0.0))
-        share = 1 - float(is_number.sum()) / n_answered if n_answered else 0.0
-        return found._replace(values=np.where(is_number, numbers, found.values), share_interval=share)
-
-    def profile(self, block: Block) -> Profile:
-        return super().profile(block)._replace(to_user=_recorded(self.column))
-
-
-def _ends(block: Block, lines: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
-    return block.lower[lines, 0], block.upper[lines, 0]
-
-
-def _recorded(column: Column) -> Callable[[FloatArray], FloatArray]:
-    """Standard units as numbers that can be recorded."""
-    return lambda z: np.asarray(column.limited(column.to_user(z)), np.float64)
-
-
-def _most_probable(found: Distribution, recorded: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """The number with the largest probability, by the steps of the distribution on its grid."""
-    steps = np.diff(found.distribution, axis=1)
-    numbers, which = np.unique(recorded(0.5 * (found.grid[1:] + found.grid[:-1])), return_inverse=True)
-    first = np.flatnonzero(np.diff(which, prepend=-1))  # the map is increasing: equal numbers are neighbours
-    return numbers[np.add.reduceat(steps, first, axis=1).argmax(axis=1)]
-
-
-def _spread(column: Column, ask: Ask) -> Distribution:
-    """The predicted distribution on a grid with the ends of frequent numbers, between which predictions jump."""
-    found = ask.number()
-    knots = column.standard_knots
-    knots = knots[(knots > found.grid[0]) & (knots < found.grid[-1])]
-    if not len(knots):
-        return found
-    place = np.searchsorted(found.grid, knots)
-    every = np.insert(found.distribution, place, ask.below(knots), axis=1)
-    np.maximum.accumulate(every, axis=1, out=every)
-    return found._replace(grid=np.insert(found.grid, place, knots), distribution=every)
-
-
-def _normal(column: Column, guess: Normal) -> Distribution:
-    """A normal distribution in standard units for each line, on such a grid."""
-    low, high = (guess.mean + REACH * guess.deviation * side for side in (-1, 1))
-    grid = np.sort(np.concatenate([np.linspace(low.min(), high.max(), GRID_POINTS), column.standard_knots]))
-    return Distribution(guess.mean, grid, ndtr((grid - guess.mean[:, None]) / guess.deviation[:, None]))
-
-
-def _as_written(column: Column, z: FloatArray) -> FloatArray:
-    """Standard units as recorded numbers, also those outside of the range of the training table."""
-    numbers = np.asarray(column.to_user(z), np.float64)
-    return np.asarray(Precision(column.decimals).limit(numbers), np.float64)
-
-
-def _bell(z: FloatArray) -> FloatArray:
-    return np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+        return found._replace(values=np.where(self._is_number(block), self._truth(block), found.values))

@@ -6,49 +6,38 @@ many; a task orders the items that it shows, with noise of its own.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, ndtri
 
 from thurbo.table.columns.cells import Block, BoolArray, Entries, FloatArray, IntArray
 from thurbo.table.columns.forms import form
 from thurbo.table.columns.forms.form import (
-    LEAST_CHANCE,
     Answers,
     Ask,
+    ByRival,
     Certainty,
+    Columns,
     Form,
+    LabelForm,
     Profile,
     Start,
     Tested,
     Trial,
-    central_levels,
-    check_statistic,
-    item_answers,
-    item_profile,
-    label_rivals,
-    label_values,
     line_weight,
     log_of,
-    parts_of,
     standing,
-    tested_labels,
-    word,
 )
-
-if TYPE_CHECKING:
-    from thurbo.table.columns.column import Column
-
 
 COMMON_SHARE, MOST_SHRINKAGE = 0.5, 50.0  # of the answers that a label has
 MOST_DRAWS = 50  # of orders, until they agree with what is known
 MOST_PAIRS = 20_000  # maximum of shown pairs to fit the slope of the baseline
 
 
-class ChoiceForm(Form):
+class ChoiceForm(LabelForm):
     """One label is preferred to all others: the largest utility."""
 
     asks_rows = True
@@ -59,22 +48,11 @@ class ChoiceForm(Form):
         """P(label is preferred to all others), [row, label]."""
         return ask.largest()[0]
 
-    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
-        check_statistic(statistic)
-        return label_values(self.column, self.probabilities(ask) * self.column.is_named, statistic)
-
-    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
-        check_statistic(statistic)
-        chance = self.probabilities(ask)
+    def cells(self, name: str, ask: Ask, statistic: str) -> Columns:
         if self.column.has_order:
-            return {name: label_values(self.column, chance * self.column.is_named, statistic)}
-        return self.column.decode_columns(name, chance, cuts, np.ones(len(self.column.sites)))
-
-    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
-        if not self.column.has_order:
-            return super().interval(ask, level)
-        low, high = central_levels(self.probabilities(ask), level)
-        return np.stack([self.column.answers_of(low), self.column.answers_of(high)], axis=1)
+            return super().cells(name, ask, statistic)
+        form.check_statistic(statistic)
+        return self.column.decode_columns(name, self.probabilities(ask), *self._units)
 
     def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log P(the label), of one of several their sum; of other orders the log-probability of the order."""
@@ -93,26 +71,23 @@ class ChoiceForm(Form):
         """Labels that no other one is stated to be above."""
         return (block.tier < 0) | (block.tier == block.tier.max(axis=1, keepdims=True))
 
-    def drawn(
-        self,
-        name: str,
-        ask: Ask,
-        outcome: NDArray[Any],
-        rng: np.random.Generator,
-        within: Block | None = None,
-    ) -> dict[str, NDArray[Any]]:
+    def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
         if self.column.has_order:
-            return {name: self.column.answers_of(outcome)}
+            return super().drawn(name, ask, outcome, rng, within)
         chosen = (outcome[:, None] == np.arange(len(self.column.sites))).astype(np.float64)
-        return self.column.decode_columns(
-            name, chosen, np.zeros((len(self.column.sites), 0)), np.ones(len(self.column.sites))
-        )
-
-    def scorable(self, block: Block) -> BoolArray:
-        return block.label >= 0
+        return self.column.decode_columns(name, chosen, *self._units)
 
     def test(self, trial: Trial) -> list[Tested]:
-        return _test_favourite(self.column, trial, trial.name, "label", trial.ask.largest()[0])
+        return self._test_favourite(trial, trial.name, "label", trial.ask.largest()[0])
+
+    def _test_favourite(self, trial: Trial, about: str, answer: str, chance: FloatArray) -> list[Tested]:
+        code, rows = trial.block.label, trial.masked
+        kept = code[rows] >= 0
+        if not kept.any():
+            return []
+        rivals = {rival: values[kept] for rival, values in form.label_rivals(trial, code, chance).items()}
+        weight, row = trial.weight[rows][kept], trial.row[kept]
+        return [self._tested(about, answer, code[rows][kept], rivals, weight, row)]
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         return standing(block), block.takes_part.any(axis=1) & shown
@@ -121,17 +96,9 @@ class ChoiceForm(Form):
         """As a whole the preferred label, and a yes or no for each label."""
         is_best = best(block)
         which = np.where((is_best == 1).any(axis=1), (is_best == 1).argmax(axis=1), np.nan).astype(float)
-        return Answers(
-            name,
-            self.column.kind,
-            tuple(map(word, self.column.texts)),
-            which,
-            self.column.describe(),
-            parts=parts_of(self.column, name, block, is_best, self.part_labels),
-            answered=block.answered,
-            has_order=self.column.has_order,
-            prefix=self.prefix,
-        )
+        labels, parts = tuple(map(form.word, self.column.texts)), self._parts(name, block, is_best, self.part_labels)
+        found = self._answers(name, labels, which, parts=parts, answered=block.answered)
+        return found._replace(has_order=self.column.has_order, prefix=self.prefix)
 
     def profile(self, block: Block) -> Profile:
         return Profile(self.column.texts, best(block))
@@ -157,45 +124,31 @@ class OrderForm(ChoiceForm):
     part_labels = ("not first", "first")
     prefix = "first: "
 
-    def probabilities(self, ask: Ask) -> FloatArray:
-        """P(item is the best of all), [row, item]."""
-        return ask.largest()[0]
-
     def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         """Utilities of items in the listed layout; the order of all items otherwise."""
-        if self.column.is_listed:
-            return ask.utility()[0]
-        mean = ask.largest()[1]
-        return self.column.decode(mean, np.zeros((len(self.column.sites), 0)), np.ones(len(self.column.sites)))
+        return ask.utility()[0] if self.column.is_listed else self.column.decode(ask.largest()[1], *self._units)
 
-    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
-        check_statistic(statistic)
-        return self.column.decode_columns(name, ask.largest()[1], cuts, np.ones(len(self.column.sites)))
+    def cells(self, name: str, ask: Ask, statistic: str) -> Columns:
+        form.check_statistic(statistic)
+        return self.column.decode_columns(name, ask.largest()[1], *self._units)
 
     def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         return ask.orders(block.tier)
 
-    def drawn(
-        self,
-        name: str,
-        ask: Ask,
-        outcome: NDArray[Any],
-        rng: np.random.Generator,
-        within: Block | None = None,
-    ) -> dict[str, NDArray[Any]]:
+    def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
         """The first item is given; utilities of all items are drawn until they agree with `within`."""
-        x = ask.draw_orders(outcome, rng)
-        for _ in range(MOST_DRAWS if within is not None else 0):
-            assert within is not None
-            wrong = ~_agrees(x, within.tier)
-            if not wrong.any():
-                break
-            x = np.where(wrong[:, None], ask.draw_orders(outcome, rng), x)
+        x = np.array(ask.draw_orders(outcome, rng))
         if within is not None:
-            x = np.where(_agrees(x, within.tier)[:, None], x, _reordered(x, within.tier))
-        return self.column.decode_columns(
-            name, x, np.zeros((len(self.column.sites), 0)), np.ones(len(self.column.sites))
-        )
+            for _ in range(MOST_DRAWS):
+                wrong = ~_agrees(x, within.tier)
+                if not wrong.any():
+                    break
+                x = np.where(wrong[:, None], ask.draw_orders(outcome, rng), x)
+            for row in np.flatnonzero(~_agrees(x, within.tier)):  # the same utilities in the order of the tiers
+                part = np.flatnonzero(within.tier[row] >= 0)
+                place = np.lexsort((x[row, part], within.tier[row, part]))
+                x[row, part[place]] = np.sort(x[row, part])
+        return self.column.decode_columns(name, x, *self._units)
 
     def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
         """The probability that the first item is the best."""
@@ -250,27 +203,62 @@ class OrderForm(ChoiceForm):
     def test(self, trial: Trial) -> list[Tested]:
         """The favourite, and every pair of ranked items; of lists, pairs of masked items."""
         if trial.block.entries is not None:
-            return _test_listed_pairs(self.column, trial)
+            return self._test_listed_pairs(trial)
         chance, mean = trial.ask.largest()
-        found = _test_favourite(self.column, trial, f"{trial.name}: favourite", "favourite", chance)
-        return [*found, _test_pairs(self.column, trial, mean)]
+        found = self._test_favourite(trial, f"{trial.name}: favourite", "favourite", chance)
+        return [*found, self._test_pairs(trial, mean)]
+
+    def _test_pairs(self, trial: Trial, mean: FloatArray) -> Tested:
+        """Accuracy on pairs of ranked items: by mean utility, mean position, and ridge regression of positions."""
+        block, rows = trial.block, trial.masked
+        place = standing(block)
+        shown = block.takes_part.any(axis=1) & ~trial.is_masked
+        ranked = ((block.tier >= 0) & shown[:, None]) * trial.weight[:, None]
+        usual = (place * ranked).sum(axis=0) / np.where(ranked.any(axis=0), ranked.sum(axis=0), 1.0)
+        rivals = {"": mean, "_marginal": np.tile(usual, (len(rows), 1))}
+        regression = trial.ridge(np.where(block.tier >= 0, place, usual), shown)
+        if regression is not None:
+            rivals["_logistic"] = regression.mean
+        tier = block.tier[rows]
+        number, better, worse = np.nonzero((tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0))
+        gaps = {rival: utility[number, better] - utility[number, worse] for rival, utility in rivals.items()}
+        return self._tested_pairs(trial, trial.row[number], trial.weight[rows[number]], gaps)
+
+    def _test_listed_pairs(self, trial: Trial) -> list[Tested]:
+        """Pairs of masked items of one row, with P(better above worse); the baseline is each item's mean position."""
+        block, lines = trial.block, trial.masked
+        assert block.entries is not None
+        mean, deviation = trial.ask.utility()
+        better, worse = form.pairs_of(block.entries.row[lines], block.tier[lines, 0])
+        if not len(better):
+            return []
+        usual, slope = _item_standings(trial)
+        usual = usual[block.entries.site[lines]]
+        gaps = {"": mean[better] - mean[worse], "_marginal": usual[better] - usual[worse]}
+        apart = np.sqrt(deviation[better] ** 2 + deviation[worse] ** 2)
+        scores = {"": log_ndtr(gaps[""] / apart), "_marginal": -np.logaddexp(0.0, -slope * gaps["_marginal"])}
+        return [self._tested_pairs(trial, trial.row[better], trial.weight[lines][better], gaps, score=_floored(scores))]
+
+    def _tested_pairs(
+        self, trial: Trial, row: NDArray[Any], weight: FloatArray, gaps: ByRival, **more: ByRival
+    ) -> Tested:
+        right = {rival: form.in_order(gap) for rival, gap in gaps.items()}
+        return Tested.of(f"{trial.name}: pairs", self.column, "pair", row, weight, right=right, **more)
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         if block.entries is None:
             return super().features(block, shown)
-        return form.features(block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), shown)
+        return form.features(block, _position(block), shown)
 
     def answers(self, name: str, block: Block) -> Answers:
         if block.entries is None:
             return super().answers(name, block)
-        place = np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan)
-        return item_answers(self.column, name, block, place, ())
+        return self._item_answers(name, block, _position(block))
 
     def profile(self, block: Block) -> Profile:
         if block.entries is None:
             return Profile(tuple(f"{text} first" for text in self.column.texts), best(block))
-        found = item_profile(self.column, block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), None)
-        return found._replace(to_user=lambda place: place)
+        return self._item_profile(block, _position(block), lambda place: place)
 
     def shares(self, block: Block, weight: FloatArray) -> FloatArray | None:
         return None
@@ -285,24 +273,20 @@ class OrderForm(ChoiceForm):
         return Start(np.zeros((len(block.sites), 0)), shift)
 
 
-def favourite(block: Block) -> IntArray:
-    """The label above all others, [row]; −1 if there is no single one, or if not all were compared."""
-    return block.label
+def _floored(scores: ByRival) -> ByRival:
+    """Log scores that are finite."""
+    return {rival: np.maximum(each, np.log(form.LEAST_CHANCE)) for rival, each in scores.items()}
+
+
+def _position(block: Block) -> FloatArray:
+    """Position of each line of a list in its row's order, from −1 (last) to 1 (first), NaN if it is not compared."""
+    return np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan)
 
 
 def _agrees(x: FloatArray, tier: IntArray) -> BoolArray:
     """Whether utilities [row, item] are in the order of the tiers, [row]; items of tier −1 are not compared."""
     higher = (tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0)
     return np.asarray(~(higher & (x[:, :, None] <= x[:, None, :])).any(axis=(1, 2)))
-
-
-def _reordered(x: FloatArray, tier: IntArray) -> FloatArray:
-    """The same utilities, given to the items of each row in the order of their tiers."""
-    found = x.copy()
-    for row in np.flatnonzero(~_agrees(x, tier)):
-        part = np.flatnonzero(tier[row] >= 0)
-        found[row, part[np.lexsort((x[row, part], tier[row, part]))]] = np.sort(x[row, part])
-    return found
 
 
 def best(block: Block) -> FloatArray:
@@ -330,59 +314,6 @@ def starting_utilities(tier: IntArray, weight: FloatArray) -> FloatArray:
         bias = np.sqrt(6) / np.pi * np.log(share / (1.0 if one_best else 1.0 - share))
         bias -= bias.mean()
     return bias
-
-
-def _test_favourite(column: Column, trial: Trial, about: str, answer: str, chance: FloatArray) -> list[Tested]:
-    code, rows = trial.block.label, trial.masked
-    kept = code[rows] >= 0
-    if not kept.any():
-        return []
-    rivals = {rival: values[kept] for rival, values in label_rivals(trial, code, chance).items()}
-    weight, row = trial.weight[rows][kept], trial.row[kept]
-    return [tested_labels(about, column, answer, code[rows][kept], rivals, weight, row)]
-
-
-def _test_pairs(column: Column, trial: Trial, mean: FloatArray) -> Tested:
-    """Accuracy on pairs of ranked items: by mean utility, by mean position, and by ridge regression of positions."""
-    block, rows = trial.block, trial.masked
-    place = standing(block)
-    shown = block.takes_part.any(axis=1) & ~trial.is_masked
-    ranked = ((block.tier >= 0) & shown[:, None]) * trial.weight[:, None]
-    usual = (place * ranked).sum(axis=0) / np.where(ranked.any(axis=0), ranked.sum(axis=0), 1.0)
-    rivals = {"": mean, "_marginal": np.tile(usual, (len(rows), 1))}
-    regression = trial.ridge(np.where(block.tier >= 0, place, usual), shown)
-    if regression is not None:
-        rivals["_logistic"] = regression.mean
-    tier = block.tier[rows]
-    number, better, worse = np.nonzero((tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0))
-    right = {}
-    for rival, utility in rivals.items():
-        gap = utility[number, better] - utility[number, worse]
-        right[rival] = form.in_order(gap)
-    weight = trial.weight[rows[number]]
-    return Tested.of(f"{trial.name}: pairs", column, "pair", trial.row[number], weight, right=right)
-
-
-def _test_listed_pairs(column: Column, trial: Trial) -> list[Tested]:
-    """Pairs of masked items of one row, with P(better above worse); the baseline is the mean position of each item."""
-    block, lines = trial.block, trial.masked
-    assert block.entries is not None
-    mean, deviation = trial.ask.utility()
-    better, worse = form.pairs_of(block.entries.row[lines], block.tier[lines, 0])
-    if not len(better):
-        return []
-    usual, slope = _item_standings(trial)
-    site = block.entries.site[lines]
-    gap = mean[better] - mean[worse]
-    scores = {"": log_ndtr(gap / np.sqrt(deviation[better] ** 2 + deviation[worse] ** 2))}
-    usual_gap = usual[site[better]] - usual[site[worse]]
-    scores["_marginal"] = -np.logaddexp(0.0, -slope * usual_gap)
-    scores = {rival: np.maximum(each, np.log(LEAST_CHANCE)) for rival, each in scores.items()}
-    weight = trial.weight[lines][better]
-    gaps = {"": gap, "_marginal": usual_gap}
-    hits = {rival: form.in_order(each) for rival, each in gaps.items()}
-    row = trial.row[better]
-    return [Tested.of(f"{trial.name}: pairs", column, "pair", row, weight, score=scores, right=hits)]
 
 
 def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
@@ -416,37 +347,33 @@ class TaskForm(OrderForm):
 
     def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log P(order) of each task, [task]; the lines are those of whole tasks."""
-        return ask.orders(block.tier[:, 0].reshape(-1, _size(block)))
+        return ask.orders(block.by_task(block.tier[:, 0]))
 
     def scorable(self, block: Block) -> BoolArray:
         return block.observed[:, 0]
 
     def mask(self, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
         """Whole tasks: those whose first line was drawn."""
-        return np.repeat(_by_task(block, masked)[:, 0], _size(block))
+        return block.by_task(masked)[block.task, 0]
 
     def together(self, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
         """The lines of a task are masked together."""
-        some = np.repeat(_by_task(block, lines).any(axis=1), _size(block))
-        return np.where(some, block.task, -1)
+        return np.where(np.asarray(block.by_task(lines).any(axis=1))[block.task], block.task, -1)
 
     def test(self, trial: Trial) -> list[Tested]:
         """The probability of each masked task; the baseline has one utility for each item, the same for all rows."""
         block, lines = trial.block, trial.masked
         assert block.entries is not None
-        size = _size(block)
         if not len(lines):
             return []
-        tier = block.tier[lines, 0].reshape(-1, size)
-        site = block.entries.site[lines].reshape(-1, size)
+        tier, site = block.by_task(block.tier[lines, 0]), block.by_task(block.entries.site[lines])
         shown = ~trial.is_masked
         usual, log_tie, log_win = _usual(block, shown, trial.weight), *_of_ties(block, shown, trial.weight)
         alone = log_plackett_luce(usual[site], tier) + np.where(tier.max(axis=1) > 0, log_win, log_tie)
-        scores = {"": trial.ask.orders(tier), "_marginal": alone}
-        scores = {rival: np.maximum(each, np.log(LEAST_CHANCE)) for rival, each in scores.items()}
-        mean = trial.ask.utility()[0].reshape(-1, size)
+        scores = _floored({"": trial.ask.orders(tier), "_marginal": alone})
+        mean = block.by_task(trial.ask.utility()[0])
         right = {"": _is_right(mean, tier), "_marginal": _is_right(usual[site], tier)}
-        weight, row = trial.weight[lines].reshape(-1, size)[:, 0], trial.row.reshape(-1, size)[:, 0]
+        weight, row = block.by_task(trial.weight[lines])[:, 0], block.by_task(trial.row)[:, 0]
         return [Tested.of(trial.name, self.column, "task", row, weight, score=scores, right=right)]
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
@@ -454,12 +381,10 @@ class TaskForm(OrderForm):
         return form.features(once, place, np.ones(len(place), bool))
 
     def answers(self, name: str, block: Block) -> Answers:
-        once, place = _averaged(block)
-        return item_answers(self.column, name, once, place, ())
+        return self._item_answers(name, *_averaged(block))
 
     def profile(self, block: Block) -> Profile:
-        once, place = _averaged(block)
-        return item_profile(self.column, once, place, None)._replace(to_user=lambda place: place)
+        return self._item_profile(*_averaged(block), lambda place: place)
 
     def start(self, block: Block, weight: FloatArray) -> Start:
         """The utilities of a model without differences between rows, and the threshold of ties at their share."""
@@ -475,48 +400,20 @@ class TaskForm(OrderForm):
         return Start(np.zeros((len(block.sites), 0)), utility - utility.mean(), scale)
 
 
-def _size(block: Block) -> int:
-    assert block.tasks is not None
-    return block.tasks.size
-
-
-def _by_task(block: Block, lines: NDArray[Any]) -> NDArray[Any]:
-    return lines.reshape(-1, _size(block))
-
-
-def _standing(block: Block) -> FloatArray:
-    """Position of each line in its task, from −1 (last) to 1 (first), 0 for padding: [line]."""
-    tier = _by_task(block, block.tier[:, 0]).astype(np.float64)
-    top = np.maximum(tier.max(axis=1, keepdims=True, initial=0), 1.0)
-    is_tie = tier.max(axis=1, keepdims=True, initial=0) == 0
-    return np.where((tier >= 0) & ~is_tie, 2.0 * tier / top - 1.0, 0.0).reshape(-1)
-
-
 def _averaged(block: Block, shown: BoolArray | None = None) -> tuple[Block, FloatArray]:
     """Each item of a row once, with its mean position over the row's tasks: the list of items, and [line]."""
     assert block.entries is not None
     kept = block.observed[:, 0] if shown is None else block.observed[:, 0] & shown
     row, site, n_sites = block.entries.row[kept], block.entries.site[kept], max(len(block.sites), 1)
     key, place = np.unique(row * n_sites + site, return_inverse=True)
-    total = np.bincount(place, _standing(block)[kept], minlength=len(key))
+    tier = block.by_task(block.tier[:, 0]).astype(np.float64)
+    top = tier.max(axis=1, keepdims=True, initial=0)
+    position = np.where((tier >= 0) & (top > 0), 2.0 * tier / np.maximum(top, 1.0) - 1.0, 0.0)  # 1 is the first
+    total = np.bincount(place, position.reshape(-1)[kept], minlength=len(key))
     mean = total / np.maximum(np.bincount(place, minlength=len(key)), 1)
     start = np.searchsorted(key // n_sites, np.arange(block.n_rows + 1))
     entries = Entries(start.astype(np.int64), (key % n_sites).astype(np.int32))
-    tier = np.zeros((len(key), 1), np.int32)
-    nothing: dict[str, Any] = {
-        "lower": tier - np.inf,
-        "upper": tier + np.inf,
-        "point": np.zeros(tier.shape, bool),
-        "code": tier - 1,
-    }
-    jacobian, one_of = np.zeros(len(key)), np.zeros(len(key), bool)
-    return (
-        replace(
-            block, **nothing, code_high=tier - 1, tier=tier, log_jacobian=jacobian, one_of=one_of, entries=entries,
-            tasks=None,
-        ),
-        mean,
-    )  # fmt: skip
+    return Block.orders(np.zeros((len(key), 1), np.int32), None, block.sites, entries=entries), mean
 
 
 def _is_right(utility: FloatArray, tier: NDArray[Any]) -> FloatArray:
@@ -554,8 +451,8 @@ def _of_ties(block: Block, shown: BoolArray, weight: FloatArray) -> tuple[float,
     assert block.tasks is not None
     if not block.tasks.has_ties:
         return 0.0, 0.0
-    tier = _by_task(block, block.tier[:, 0])
-    counts = _by_task(block, weight * shown)[:, 0] * (tier.min(axis=1) >= 0)
+    tier = block.by_task(block.tier[:, 0])
+    counts = block.by_task(weight * shown)[:, 0] * (tier.min(axis=1) >= 0)
     tied = tier.max(axis=1) == 0
     tie, win = (float(counts @ which) + 0.5 for which in (tied, ~tied))
     return float(np.log(tie / (tie + win))), float(np.log(win / (tie + win)))
@@ -567,9 +464,9 @@ def _usual(block: Block, shown: BoolArray, lines: FloatArray) -> FloatArray:
     Bradley–Terry for pairs, a multinomial logit for choices; by gradient steps with a diagonal preconditioner.
     """
     assert block.entries is not None
-    size, kept = _size(block), _by_task(block, shown & block.observed[:, 0]).any(axis=1)
-    tier = _by_task(block, block.tier[:, 0])[kept]
-    site, weight = _by_task(block, block.entries.site)[kept], _by_task(block, lines)[kept][:, :1]
+    kept = block.by_task(shown & block.observed[:, 0]).any(axis=1)
+    tier = block.by_task(block.tier[:, 0])[kept]
+    site, weight = block.by_task(block.entries.site)[kept], block.by_task(lines)[kept][:, :1]
     n_sites = len(block.sites)
     utility = np.zeros(n_sites)
     if not len(tier):
@@ -585,5 +482,5 @@ def _usual(block: Block, shown: BoolArray, lines: FloatArray) -> FloatArray:
         curve = weight * np.where(part, count * chance * (1.0 - chance), 0.0)
         gradient = np.bincount(site.reshape(-1), slope.reshape(-1), minlength=n_sites) - PRIOR_TASKS * utility
         curvature = np.bincount(site.reshape(-1), curve.reshape(-1), minlength=n_sites) + PRIOR_TASKS
-        utility = utility + np.clip(gradient / curvature, -1.0, 1.0) * (0.7 if size > 2 else 0.5)
+        utility = utility + np.clip(gradient / curvature, -1.0, 1.0) * (0.7 if tier.shape[1] > 2 else 0.5)
     return utility

@@ -1,0 +1,126 @@
+"""Values of cells: as plain labels, as keys, and in messages.
+
+A label is text, a number or a boolean that can be written to a file. Messages show values briefly and suggest known
+names. A column that cannot read a value refuses it with a reason and a remedy, before its row is known.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def plain(value: Any) -> Any:
+    """A label as a Python bool, int, float or str; text is stripped, any other object is unchanged."""
+    if isinstance(value, str):
+        return str(value).strip()
+    if isinstance(value, np.floating) and value.dtype.itemsize < 8:
+        # The shortest decimal that rounds to it, so that a float32 0.1 equals the level 0.1.
+        return float(str(value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value
+
+
+def is_label(value: Any) -> bool:
+    """Whether a value can be a label: text, a finite number or a boolean, all of which can be written to a file."""
+    return isinstance(value, (bool, int, str)) or (isinstance(value, float) and bool(np.isfinite(value)))
+
+
+def spellings(value: Any) -> tuple[Any, ...]:
+    """A value and, if it is text that can be read as a number, that number."""
+    try:
+        return (value, float(value)) if isinstance(value, str) and np.isfinite(float(value)) else (value,)
+    except ValueError:
+        return (value,)
+
+
+def show(value: Any) -> str:
+    """A value as messages print it: text in quotes, long values shortened."""
+    text = f'"{value}"' if isinstance(value, str) else str(plain(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def listing(values: Iterable[Any], separator: str = ", ", most: int = 12) -> str:
+    """Labels as text for messages and tables; if there are many, the middle is omitted."""
+    words = [str(value) for value in values]
+    if len(words) > most:
+        words = [*words[: most // 2], "...", *words[-(most // 3) :]]
+    return separator.join(words)
+
+
+def suggestion(value: object, known: Iterable[object]) -> str:
+    """The start of a remedy that suggests the nearest known name; empty if no name is near."""
+    known, value = list(known), plain(value)
+    same = next((name for name in known if str(name) == str(value)), None)
+    if same is not None and isinstance(same, str) != isinstance(value, str):
+        kinds = ("number", "text") if isinstance(value, str) else ("text", "number")
+        return f"did you mean the {kinds[0]} {show(same)} instead of the {kinds[1]} {show(value)}? "
+    if not isinstance(value, str):  # a number near another number is no slip of the pen
+        return ""
+    names = {name.casefold(): name for name in map(str, known)}
+    near = difflib.get_close_matches(str(value).casefold(), names, n=1)
+    return f'did you mean "{names[near[0]]}"? ' if near else ""
+
+
+def collection(value: Any) -> tuple[Any, ...] | None:
+    """The members of a list, tuple, set or array; None if the value is not a collection."""
+    if isinstance(value, (set, frozenset)):
+        return tuple(sorted(value, key=lambda member: (isinstance(member, str), str(member))))
+    if isinstance(value, np.ndarray):
+        return tuple(value.tolist()) if value.ndim else None
+    return tuple(value) if isinstance(value, (list, tuple)) else None
+
+
+def frozen(value: Any) -> Any:
+    """A cell as a hashable value: collections as tuples of plain values, a mapping as the frozenset of its items."""
+    if isinstance(value, Mapping):
+        return frozenset((plain(key), plain(entry)) for key, entry in value.items())
+    members = collection(value)
+    return plain(value) if members is None else tuple(map(frozen, members))
+
+
+class Refused(Exception):
+    """The reason why a column cannot read a value, before its row is known."""
+
+    def __init__(self, problem: str, remedy: str):
+        super().__init__(problem)
+        self.problem, self.remedy = problem, remedy
+
+
+class Contradiction(Refused):
+    """A value that contradicts itself: an error even if unknown values are treated as missing."""
+
+
+def is_number_text(text: str) -> bool:
+    """Whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
+    """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
+    codes = np.asarray(codes)
+    missing = codes < 0
+    if all(isinstance(label, bool) for label in labels) and not missing.any():
+        dtype: Any = np.bool_
+    elif all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
+        dtype = np.float64 if missing.any() else np.int64
+    elif all(isinstance(label, float) for label in labels):
+        dtype = np.float64
+    else:
+        dtype = object
+    table = np.empty(len(labels) + 1, dtype)
+    table[:-1] = labels
+    table[-1] = None if dtype is object else np.nan if dtype is np.float64 else False
+    return table[np.where(missing, -1, codes)]
