@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from thurbo.table.columns.banded import Banded
 from thurbo.table.columns.categorical import Categorical
-from thurbo.table.columns.cells import Block, Cells, Entries, LinearRow
+from thurbo.table.columns.cells import Block, Cells
 from thurbo.table.columns.censored import Bounded, Censored
 from thurbo.table.columns.column import Column, column_from_dict
 from thurbo.table.columns.continuous import Continuous, MeasuredColumn
@@ -20,7 +20,7 @@ from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.ordinal import Answered, Binary, Ordinal
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.ratings import Ratings
-from thurbo.table.columns.statements import Statement, at_least, at_most, between, one_of, parse_given, prefers, top_set
+from thurbo.table.columns.statements import at_least, at_most, between, one_of, parse_given, prefers, top_set
 from thurbo.table.columns.tasks import BestWorst, Choice, Pairs
 
 KINDS: dict[str, type[Column]] = Column.registered  # by name; a new type registers itself when it is imported
@@ -39,13 +39,11 @@ __all__ = [
     "Choice",
     "Column",
     "Continuous",
-    "Entries",
     "Id",
     "Ignore",
     "Inequality",
     "LabelledColumn",
     "LevelColumn",
-    "LinearRow",
     "ListSettings",
     "MeasuredColumn",
     "MultiSelect",
@@ -53,7 +51,6 @@ __all__ = [
     "Pairs",
     "Ranking",
     "Ratings",
-    "Statement",
     "UtilityColumn",
     "Weight",
     "at_least",

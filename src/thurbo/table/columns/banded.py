@@ -19,6 +19,7 @@ from thurbo.table.columns.cells import Block, Cells, FloatArray, IntArray
 from thurbo.table.columns.continuous import NARROWEST, MeasuredColumn
 from thurbo.table.columns.forms.number import BandForm
 from thurbo.table.columns.labels import LabelledColumn, check_labels
+from thurbo.table.columns.numbers import two_ends
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement
 from thurbo.table.columns.values import Refused, is_label, listing, show, suggestion
 
@@ -82,7 +83,8 @@ class Banded(LabelledColumn, MeasuredColumn):
             remedy = 'give Banded({"18-29": (18, 30), "> 60": (60, None)})'
             raise SchemaError(f"bands={stored!r} is not a dictionary of bands", remedy=remedy)
         check_labels(tuple(label for label, _ in stored), "bands", "band", "Banded")
-        bands = sorted(((label, _two_ends(label, ends)) for label, ends in stored), key=lambda band: band[1])
+        ends = [(label, two_ends(own, f"the band {show(label)}")) for label, own in stored]
+        bands = sorted(ends, key=lambda band: band[1])
         for (one, (_, end)), (other, (start, _)) in pairwise(bands):
             if start < end:
                 problem = f"the bands {show(one)} and {show(other)} overlap, from {start:g} to {end:g}"
@@ -216,22 +218,3 @@ class Banded(LabelledColumn, MeasuredColumn):
 
     def describe(self) -> str:
         return self.described(f"a number in one of {listing(self.texts, ' | ')}")
-
-
-def _two_ends(label: Any, ends: Any) -> Ends:
-    """The two ends of a band, ∓∞ if open."""
-    if not isinstance(ends, tuple) or len(ends) != 2:
-        raise SchemaError(
-            f"the band {show(label)} has the ends {ends!r}", remedy="give (lower, upper), None for an open end"
-        )
-    lower, upper = (side if end is None else end for end, side in zip(ends, (-np.inf, np.inf), strict=True))
-    for end in (lower, upper):
-        if isinstance(end, (bool, str)) or not isinstance(end, (int, float)) or np.isnan(end):
-            raise SchemaError(
-                f"the band {show(label)} has the end {show(end)}", remedy="give a number, or None for an open end"
-            )
-    if not lower < upper or (np.isinf(lower) and np.isinf(upper)):
-        problem = f"the band {show(label)} from {lower:g} to {upper:g} "
-        problem += "contains every number" if np.isinf(lower) and lower < upper else "contains no number"
-        raise SchemaError(problem, remedy="give the smaller end first; at most one end may be open")
-    return float(lower), float(upper)

@@ -69,8 +69,7 @@ class Categorical(UtilityColumn):
     form_type = ChoiceForm
     choices = (("sets", ("top", "one-of")), ("ordered", (True, False)))
     is_one_label: ClassVar[bool] = True
-    one: ClassVar[str] = "category"
-    many: ClassVar[str] = "categories"
+    one, many = "category", "categories"
     categories: tuple[Any, ...] | None = None
     sets: Literal["top", "one-of"] = "top"
     ordered: bool = field(default=False, kw_only=True)

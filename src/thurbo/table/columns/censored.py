@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import BoolArray, Cells, FloatArray, as_numbers
 from thurbo.table.columns.continuous import MeasuredColumn
+from thurbo.table.columns.numbers import two_ends
 from thurbo.table.columns.ordinal import Binary, is_word
-from thurbo.table.columns.values import is_label, natural, show
+from thurbo.table.columns.values import natural, show
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Censored(MeasuredColumn):
         if self.event is None and self.true is not None:
             raise SchemaError("Censored has true= but no event=", remedy='add event="column"')
         if self.limits is not None:
-            object.__setattr__(self, "limits", _limits(self.limits))
+            object.__setattr__(self, "limits", two_ends(self.limits, "the range of limits", all_open=True))
             if self.transform == "log" and not self._limits[1] > 0:
                 raise SchemaError(f"limits {self.limits} contain no positive number", remedy="use another transform")
         if self.event is not None:
@@ -168,19 +169,6 @@ class Censored(MeasuredColumn):
         return self.described(f"a number, {', '.join(words)}")
 
 
-def _limits(limits: Any) -> tuple[float, float]:
-    """The lowest and the highest number that can be observed, ∓∞ if there is no limit."""
-    if not isinstance(limits, tuple) or len(limits) != 2:
-        raise SchemaError(f"limits={limits!r} are not two limits", remedy="give (lowest, highest), None for no limit")
-    lower, upper = (side if end is None else end for end, side in zip(limits, (-np.inf, np.inf), strict=True))
-    for end in (lower, upper):
-        if isinstance(end, (bool, str)) or not isinstance(end, (int, float)) or not (is_label(end) or np.isinf(end)):
-            raise SchemaError(f"the limit {show(end)} is not a number", remedy="give a number, or None for no limit")
-    if not lower < upper:
-        raise SchemaError(f"limits from {lower:g} to {upper:g} contain no number", remedy="give the lower limit first")
-    return float(lower), float(upper)
-
-
 @dataclass(frozen=True)
 class Bounded(MeasuredColumn):
     """A number in an interval, lower ≤ number ≤ upper, whose ends are in columns of the table.
@@ -264,47 +252,41 @@ class Bounded(MeasuredColumn):
         is_own = cells.name not in cells.parts
         lower, upper = super()._ends(cells) if is_own else (-silent, silent)
         open_rows = np.isinf(lower) & np.isinf(upper)
-        first, second = self._around(cells.parts) if self.center else self._between(cells.parts)
-        if first is not None:
-            lower = np.where(open_rows, first, lower)
-        if second is not None:
-            upper = np.where(open_rows, second, upper)
+        first, second = self._end(cells.parts, self.lower, -np.inf), self._end(cells.parts, self.upper, np.inf)
+        if self.center:
+            first, second = self._around(cells.parts)
+        lower = lower if first is None else np.where(open_rows, first, lower)
+        upper = upper if second is None else np.where(open_rows, second, upper)
         return self._in_order(cells, lower, upper)
-
-    def _between(self, parts: Mapping[str, Cells]) -> tuple[FloatArray | None, FloatArray | None]:
-        found: list[FloatArray | None] = []
-        for name, side in ((self.lower, -np.inf), (self.upper, np.inf)):
-            part = None if name is None else parts.get(name)
-            numbers = None if part is None else self._end(part)
-            found.append(None if numbers is None else np.where(np.isnan(numbers), side, numbers))
-        return found[0], found[1]
 
     def _around(self, parts: Mapping[str, Cells]) -> tuple[FloatArray | None, FloatArray | None]:
         part = parts.get(str(self.center))
         if part is None:
             return None, None
         middle, silent = self.read_numbers(part)
-        width = np.full(len(part), np.inf if isinstance(self.halfwidth, str) else self.halfwidth, np.float64)
-        if self.halfwidth in parts:
-            other = parts[str(self.halfwidth)]
-            width = self._end(other)
-            self.refuse(other, width < 0, "value {} is a negative width")
+        width = self._end(parts, self.halfwidth, np.nan)
+        if width is None:
+            width = np.full(len(part), np.inf if isinstance(self.halfwidth, str) else self.halfwidth, np.float64)
+        else:
+            self.refuse(parts[str(self.halfwidth)], width < 0, "value {} is a negative width")
             silent = silent | np.isnan(width) | (width < 0)
         return np.where(silent, -np.inf, middle - width), np.where(silent, np.inf, middle + width)
 
-    def _end(self, part: Cells) -> FloatArray:
-        """Cells of one end as numbers, infinite ones included; NaN if missing."""
-        numbers, refused = as_numbers(part)
-        self.refuse(part, refused, "value {} is not a number")
-        return numbers
+    def _end(self, parts: Mapping[str, Cells], name: Any, missing: float) -> FloatArray | None:
+        """A column as numbers, infinite ones included, `missing` where it has none; None if the table lacks it."""
+        if name not in parts:
+            return None
+        numbers, refused = as_numbers(parts[name])
+        self.refuse(parts[name], refused, "value {} is not a number")
+        return np.where(np.isnan(numbers), missing, numbers)
 
     def _in_order(self, cells: Cells, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The ends; raises an error if no number is between them."""
-        part = cells.parts.get(str(self.lower or self.center), cells)
         crossed = (lower > upper) | (np.isinf(lower) & (lower == upper))
         if self.unseen == "error" and crossed.any():
             position = int(crossed.argmax())
             ends = f"the lower end {lower[position]:g} and the upper end {upper[position]:g} contain no number"
+            part = cells.parts.get(str(self.lower or self.center), cells)
             raise part.error(position, ends, "exchange them, or leave the wrong one empty")
         if self.transform == "log":
             negative = ~crossed & (upper <= 0)

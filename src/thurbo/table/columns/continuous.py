@@ -113,8 +113,6 @@ class MeasuredColumn(Column, Standardised):
             raise Refused(problem, remedy)
         return self.standard
 
-    # ---- units
-
     def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
         """The column with its map to standard units fitted to intervals (or numbers) in the user's units.
 
@@ -190,8 +188,6 @@ class MeasuredColumn(Column, Standardised):
             return piecewise_linear(numbers, self.knots, self.scores, tail_slopes(self.knots, self.scores))
         return numbers
 
-    # ---- from cells to blocks and back
-
     def confined(self, lower: FloatArray, upper: FloatArray) -> Block:
         """Intervals in the user's units [row] as a block: an infinite end is open, equal ends are a point.
 
@@ -257,8 +253,6 @@ class MeasuredColumn(Column, Standardised):
 
     def _unlimited(self, x: FloatArray, scale: FloatArray) -> FloatArray:
         return self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
-
-    # ---- reading
 
     def interpreted(self, cells: Cells) -> Cells:
         """Text in the notation `parse` as numbers; a text that is not a number stays, so that errors can show it."""

@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -254,15 +255,11 @@ class UtilityColumn(LabelledColumn):
     def read(self, cells: Cells) -> tuple[IntArray, BoolArray, list[LinearRow]]:
         """The meaning of every cell: tiers [row, label], `one_of` [row], and inequalities that tiers cannot express."""
         places, nothing = self.index(cells), LabelTiers(np.full(len(self.labels), -1, np.int32))
-        readings, which = cells.hashable().read(
-            lambda value: self._read(value, places) or nothing, nothing, self.unseen
-        )
-        pairs = [index for index, reading in enumerate(readings) if reading.pairs]
+        found, which = cells.hashable().read(lambda value: self._read(value, places), None, self.unseen)
+        readings, names = [reading or nothing for reading in found], [f"{cells.name}.{site}" for site in self.sites]
         linear = [
-            LinearRow(
-                int(row), {f"{cells.name}.{self.sites[a]}": 1.0, f"{cells.name}.{self.sites[b]}": -1.0}, 0.0, np.inf
-            )
-            for row in np.flatnonzero(np.isin(which, pairs))
+            LinearRow(int(row), {names[a]: 1.0, names[b]: -1.0}, 0.0, np.inf)
+            for row in np.flatnonzero(np.asarray([bool(reading.pairs) for reading in readings])[which])
             for a, b in readings[which[row]].pairs
         ]
         tier, one_of = np.stack([each.tier for each in readings]), np.asarray([each.one_of for each in readings])
@@ -291,32 +288,21 @@ class UtilityColumn(LabelledColumn):
             for above, below in pairwise(groups):
                 for place in above:
                     better[place].update(below)
-        height = self._heights(better)
+        height: dict[int, int] = {}  # length of the longest chain below each item
         reach: dict[int, set[int]] = {}  # all items below each: those directly below, and all below them
-        for place in sorted(height, key=lambda place: height[place]):
-            reach[place] = better[place].union(*(reach[each] for each in better[place]))
+        try:
+            for place in TopologicalSorter(better).static_order():
+                height[place] = max((height[below] + 1 for below in better[place]), default=0)
+                reach[place] = better[place].union(*(reach[below] for below in better[place]))
+        except CycleError as error:
+            circle = listing((self.labels[place] for place in reversed(error.args[1])), " > ")
+            raise Contradiction(f"the preferences {circle} form a cycle", "remove one of them") from None
         if all(b in reach[a] for a in better for b in better if height[a] > height[b]):
             tier[list(height)] = list(height.values())
             return LabelTiers(tier)
         pairs = ((a, b) for a in sorted(better) for b in sorted(reach[a]))
         direct = ((a, b) for a, b in pairs if not any(b in reach[c] for c in reach[a] if c != b))
         return LabelTiers(tier, pairs=tuple(direct))
-
-    def _heights(self, better: Mapping[int, set[int]]) -> dict[int, int]:
-        """Length of the longest chain below each item; raises Contradiction if there is a cycle."""
-        height: dict[int, int] = {}
-
-        def visit(place: int, path: tuple[int, ...]) -> int:
-            if place in path:
-                circle = listing((self.labels[each] for each in (*path[path.index(place) :], place)), " > ")
-                raise Contradiction(f"the preferences {circle} form a cycle", "remove one of them")
-            if place not in height:
-                height[place] = max((visit(below, (*path, place)) + 1 for below in better[place]), default=0)
-            return height[place]
-
-        for place in sorted(better):
-            visit(place, ())
-        return height
 
     def fitted_labels(self, cells: Cells, found: Iterable[Any]) -> tuple[Any, ...]:
         """Labels in the order of the frame, otherwise sorted, numbers before text; at least two."""

@@ -275,10 +275,6 @@ class Design(NamedTuple):
     matrix: FloatArray
     constants: bool  # whether items have parameters of their own, beside those of their attributes
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        return tuple(name for each in self.attributes for name in each.features)
-
     def coded(self, pairs: Pairs) -> FloatArray:
         """Features of items, [item, feature]; a missing value is the mean."""
         parts = [np.zeros((len(pairs), 0))]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import BoolArray, FloatArray
+from thurbo.table.columns.values import show
 
 Notation = Literal["number", "percent", "currency", "decimal-comma", "date", "date-dmy"]
 NOTATIONS: tuple[str, ...] = get_args(Notation)
@@ -139,6 +140,21 @@ class Precision(NamedTuple):
         if not np.isinf(upper[known]).any():
             highest = max(float(ends.max()), -np.inf if highest is None else highest)
         return Precision(_decimals(ends) if decimals is None else decimals, lowest, highest)
+
+
+def two_ends(given: Any, what: str, *, all_open: bool = False) -> tuple[float, float]:
+    """Both ends of `what`, ∓∞ if they are open; whether both may be."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise SchemaError(f"{what} has the ends {given!r}", remedy="give (lower, upper), None for an open end")
+    lower, upper = (side if end is None else end for end, side in zip(given, (-np.inf, np.inf), strict=True))
+    for end in (lower, upper):
+        if isinstance(end, (bool, str)) or not isinstance(end, (int, float)) or np.isnan(end):
+            raise SchemaError(f"{what} has the end {show(end)}", remedy="give a number, or None for an open end")
+    if not lower < upper or (np.isinf(lower) and np.isinf(upper) and not all_open):
+        every = "contains every number" if np.isinf(lower) and lower < upper else "contains no number"
+        remedy = "give the smaller end first; at most one end may be open"
+        raise SchemaError(f"{what} from {lower:g} to {upper:g} {every}", remedy=remedy)
+    return float(lower), float(upper)
 
 
 def check_precision(precision: Precision) -> None:

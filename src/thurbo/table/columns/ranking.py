@@ -86,8 +86,7 @@ class Ranking(UtilityColumn):
 
     kind: ClassVar[str] = "ranking"
     form_type = OrderForm
-    one: ClassVar[str] = "item"
-    many: ClassVar[str] = "items"
+    one, many = "item", "items"
     is_ranking: ClassVar[bool] = True
     choices = (
         ("unranked", (None, "absent", "last")),

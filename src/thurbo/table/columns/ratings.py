@@ -120,8 +120,6 @@ class Ratings(ItemColumn, Standardised):
             raise SchemaError(f"scale={self.scale} is not positive", remedy="fit the column")
         super()._check()
 
-    # ---- type of answer of an entry
-
     @property
     def family(self) -> Family:  # type: ignore[override]  # depends on the scores of the instance
         return {"levels": "levels", "numbers": "measured"}.get(self.by, "utility")  # type: ignore[return-value]
@@ -154,8 +152,6 @@ class Ratings(ItemColumn, Standardised):
         """Standard units as numbers in the user's units."""
         location, scale = self.standard
         return location + scale * np.asarray(z, np.float64)
-
-    # ---- from cells to blocks and back
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         found = read_lists(cells)

@@ -74,9 +74,6 @@ class Ask(Protocol):
     def orders(self, tier: IntArray) -> FloatArray:
         """log P(order) of rows, or of tasks whose lines are the answers: tiers [row, item] → [row]."""
 
-    def above(self, one: int, two: int) -> FloatArray:
-        """P(item above another item) of each row, [row]."""
-
     def draw_orders(self, first: IntArray, rng: np.random.Generator) -> FloatArray:
         """Utilities of one draw of each row in which the item `first` is the largest, [row, item]."""
 
@@ -204,8 +201,6 @@ class Form(ABC):
             "use a number or an ordinal column, or use predict_proba"
         )
 
-    # ---- the chain rule: answers of a row are scored and drawn one after another
-
     def n_parts(self) -> int:
         """Number of answers in a cell that are scored and drawn one after another."""
         return 1
@@ -284,8 +279,6 @@ class Form(ABC):
     def own_units(self, low: float, high: float, scale: float) -> str:
         """The ends of an interval of x in the user's units, as text; empty if there are none."""
         return ""
-
-    # ---- what several forms share
 
     @property
     def _units(self) -> tuple[FloatArray, FloatArray]:
