@@ -95,18 +95,9 @@ class Banded(LabelledColumn, MeasuredColumn):
         object.__setattr__(self, "bands", tuple(bands))
 
     @property
-    def _bands(self) -> tuple[tuple[Any, Ends], ...]:
-        stored: Any = self.bands
-        return stored
-
-    @property
-    def labels(self) -> tuple[Any, ...]:
-        return tuple(label for label, _ in self._bands)
-
-    @property
     def edges(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper ends of the bands in the user's units, infinite if open."""
-        lower, upper = np.asarray([ends for _, ends in self._bands], np.float64).T
+        lower, upper = np.asarray([ends for _, ends in self._pairs], np.float64).T
         return (np.where(lower <= 0, -np.inf, lower) if self.transform == "log" else lower), upper
 
     @property

@@ -87,10 +87,7 @@ class Categorical(UtilityColumn):
         if self.other is None:
             return cells
         places = self.index(cells)
-        distinct, which = cells.hashable().factorise()
-        values = np.full(len(distinct) + 1, None, object)
-        values[:-1] = [self.other if is_label(value) and value not in places else value for value in distinct]
-        return replace(cells, values=values[which])
+        return cells.mapped(lambda value: self.other if is_label(value) and value not in places else value)
 
     @property
     def is_named(self) -> BoolArray:

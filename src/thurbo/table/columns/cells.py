@@ -121,6 +121,14 @@ class Cells:
             values[place] = None if gone else freeze(value)
         return replace(self, values=values)
 
+    def mapped(self, function: Callable[[Any], Any]) -> Cells:
+        """The cells with another value for each distinct one; None if missing."""
+        distinct, which = self.hashable().factorise()
+        values = np.full(len(distinct) + 1, None, object)
+        for place, value in enumerate(distinct):
+            values[place] = function(value)
+        return replace(self, values=values[which])
+
     def factorise(self) -> tuple[list[Any], IntArray]:
         """Distinct values as plain Python values, and the index of each row's value (−1 if missing)."""
         observed = np.flatnonzero(~self.missing)
@@ -322,6 +330,12 @@ class Block:
         top = self.tier == self.tier.max(axis=1, keepdims=True)
         known = (self.tier >= 0).all(axis=1) & (top.sum(axis=1) == 1) & ~self.one_of
         return np.where(known, top.argmax(axis=1), -1).astype(np.int32)
+
+    @property
+    def lists(self) -> Entries:
+        """`entries` of a block in the listed layout."""
+        assert self.entries is not None
+        return self.entries
 
     @property
     def has_tiers(self) -> bool:

@@ -83,14 +83,15 @@ class Censored(MeasuredColumn):
         if self.event is None and self.true is not None:
             raise SchemaError("Censored has true= but no event=", remedy='add event="column"')
         if self.limits is not None:
-            object.__setattr__(self, "limits", two_ends(self.limits, "the range of limits", all_open=True))
-            if self.transform == "log" and not self._limits[1] > 0:
+            object.__setattr__(self, "limits", two_ends(self.limits, f"limits={self.limits!r}", all_open=True))
+            if self.transform == "log" and not self.declared_range[1] > 0:
                 raise SchemaError(f"limits {self.limits} contain no positive number", remedy="use another transform")
         if self.event is not None:
             self._events  # noqa: B018  (raises an error unless there are two values)
 
     @property
-    def _limits(self) -> tuple[float, float]:
+    def declared_range(self) -> tuple[float, float]:
+        """The limits: a number beyond them is observed as the limit."""
         stored: Any = self.limits or (-np.inf, np.inf)
         return stored
 
@@ -122,7 +123,7 @@ class Censored(MeasuredColumn):
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of each number in the user's units [row], infinite if open."""
-        least, most = self._limits
+        least, most = self.declared_range
         number, top = super()._ends(cells)
         is_number = (number == top) & np.isfinite(number)
         lower, upper = number.copy(), top
@@ -144,13 +145,8 @@ class Censored(MeasuredColumn):
             raise SchemaError(problem, column=self.event, remedy="add it, or use Continuous() if nothing is censored")
         return self._events.to_ranges(cells.parts[self.event])[0] == 1
 
-    @property
-    def declared_range(self) -> tuple[float, float]:
-        """The limits: a number beyond them is observed as the limit."""
-        return self._limits
-
     def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
-        found = np.clip(np.asarray(numbers, np.float64), *self._limits)
+        found = np.clip(np.asarray(numbers, np.float64), *self.declared_range)
         is_whole = np.asarray(numbers).dtype.kind == "i" and bool(np.all(found == np.floor(found)))
         return found.astype(np.int64) if is_whole else found
 
@@ -161,7 +157,7 @@ class Censored(MeasuredColumn):
         return found
 
     def describe(self) -> str:
-        least, most = self._limits
+        least, most = self.declared_range
         seen = self.values[1] if self.values else self.true
         unseen = "false" if seen is None else f"not {seen}"
         words = [f"at least that where {self.event} is {unseen}"] if self.event else []
@@ -227,19 +223,15 @@ class Bounded(MeasuredColumn):
         for setting in ("lower", "upper", "center"):
             name = getattr(self, setting)
             if name is not None and not isinstance(name, str):
-                raise SchemaError(
-                    f"{setting}={name!r} is not the name of a column", remedy="name a column of the table"
-                )
+                problem = f"{setting}={name!r} is not the name of a column"
+                raise SchemaError(problem, remedy="name a column of the table")
         width = self.halfwidth
         if width is not None and not isinstance(width, str) and not (np.isfinite(width) and width >= 0):
-            raise SchemaError(
-                f"halfwidth={width!r} is not a width", remedy="give a number of zero or more, or a column"
-            )
+            problem = f"halfwidth={width!r} is not a width"
+            raise SchemaError(problem, remedy="give a number of zero or more, or a column")
         if len(set(self.source_columns(""))) < len(self.source_columns("")):
-            raise SchemaError(
-                f"Bounded reads the column {show(self.source_columns('')[0])} twice",
-                remedy="name two different columns",
-            )
+            problem = f"Bounded reads the column {show(self.source_columns('')[0])} twice"
+            raise SchemaError(problem, remedy="name two different columns")
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         columns = (self.lower, self.upper, self.center, self.halfwidth)

@@ -275,13 +275,10 @@ class Column(ABC):
         if not table:
             return cells
         parts = {name: self.recoded(part) for name, part in cells.parts.items()}
-        distinct, which = cells.hashable().factorise()
         ordered = cells.ordered_levels and tuple(dict.fromkeys(table.get(each, each) for each in cells.ordered_levels))
-        if any(value in table for value in distinct):
-            values = np.full(len(distinct) + 1, None, object)
-            values[:-1] = [table.get(value, value) for value in distinct]
-            return replace(cells, values=values[which], ordered_levels=ordered, parts=parts)
-        return replace(cells, ordered_levels=ordered, parts=parts)
+        cells = replace(cells, ordered_levels=ordered, parts=parts)
+        known = any(value in table for value in cells.hashable().factorise()[0])
+        return cells.mapped(lambda value: table.get(value, value)) if known else cells
 
     def refuse(self, cells: Cells, bad: BoolArray, problem: str, remedy: str = "") -> None:
         """Raise an error for the first bad cell, whose value stands for "{}", unless such cells count as missing."""
@@ -413,10 +410,8 @@ def _words(value: Any, setting: str, names: Any) -> tuple[tuple[Any, str], ...]:
     pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, known.get(each, each)) for each in value]
     for place, (key, text) in enumerate(pairs):
         if not is_label(key):
-            raise SchemaError(
-                f"{setting} has {show(key)}, which cannot be the value of a cell",
-                remedy="use text, numbers or booleans",
-            )
+            problem = f"{setting} has {show(key)}, which cannot be the value of a cell"
+            raise SchemaError(problem, remedy="use text, numbers or booleans")
         if not is_label(text) or text == "":
             raise SchemaError(f"{setting} has {show(text)} as the name of {show(key)}", remedy="give a text")
         if key in [other for other, _ in pairs[:place]]:

@@ -263,19 +263,19 @@ class MeasuredColumn(Column, Standardised):
         if cells.values.dtype.kind == "M":
             numbers = cells.values.astype("datetime64[ms]").astype(np.float64) / 86_400_000
             return replace(cells, values=np.where(cells.missing, np.nan, numbers)) if self.parse in DATES else cells
-        distinct, which = cells.factorise()
-        values = np.full(len(distinct) + 1, None, object)
-        for place, value in enumerate(distinct):
-            text = value.isoformat() if hasattr(value, "isoformat") and self.parse in DATES else value
-            number = amount(text, self.parse) if isinstance(text, str) and text not in self.labels else None
-            values[place] = value if number is None else number
-        return replace(cells, values=values[which])
+        notation = self.parse
+
+        def parsed(value: Any) -> Any:
+            text = value.isoformat() if hasattr(value, "isoformat") and notation in DATES else value
+            number = amount(text, notation) if isinstance(text, str) and text not in self.labels else None
+            return value if number is None else number
+
+        return cells.mapped(parsed)
 
     def _interval(self, statement: Statement) -> tuple[float, float]:
         if not isinstance(statement, Interval):
-            raise Refused(
-                f"{show(statement)} cannot be used in a column of numbers", "use between, at_least or at_most"
-            )
+            problem = f"{show(statement)} cannot be used in a column of numbers"
+            raise Refused(problem, "use between, at_least or at_most")
         if any(isinstance(end, str) for end in (statement.lower, statement.upper)):
             raise Refused(f"{show(statement)} has text instead of a number", "give numbers")
         lower = -np.inf if statement.lower is None else float(statement.lower)

@@ -101,9 +101,8 @@ def _statement(entry: Any) -> tuple[dict[str, float], float, float]:
         lower, upper = (_number(end, "bound") for end in ends)
         if lower < upper:
             return found, lower, upper
-        raise Refused(
-            f"the interval from {lower:g} to {upper:g} is empty or a point", "give a smaller and a larger end"
-        )
+        problem = f"the interval from {lower:g} to {upper:g} is empty or a point"
+        raise Refused(problem, "give a smaller and a larger end")
     remedy = 'use ">=", "<=", or "in" with two numbers; equations are not supported'
     raise Refused(f"the sign {show(sign)} is not valid", remedy)
 

@@ -38,7 +38,7 @@ class LabelledColumn(Column):
 
     words: ClassVar[tuple[str, ...]] = ("names", "missing")
     one: ClassVar[str]  # the word for a label in messages ...
-    many: ClassVar[str]  # ... and its plural, which is the name of the setting
+    many: ClassVar[str] = ""  # ... and its plural, which is the name of the setting
     names: Mapping[Any, str] | tuple[tuple[Any, str], ...] = field(default=(), kw_only=True)  # stored as pairs
 
     @property
@@ -47,8 +47,13 @@ class LabelledColumn(Column):
         return stored
 
     @property
+    def _pairs(self) -> tuple[tuple[Any, Any], ...]:
+        """The setting that is given as {label: ...}, if the column has one."""
+        return tuple(next((own for name in self.mappings if (own := getattr(self, name))), ()))
+
+    @property
     def labels(self) -> tuple[Any, ...]:
-        return getattr(self, self.many) or ()
+        return getattr(self, self.many, None) or tuple(label for label, _ in self._pairs)
 
     @property
     def texts(self) -> tuple[str, ...]:

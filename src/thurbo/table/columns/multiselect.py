@@ -108,15 +108,6 @@ class MultiSelect(LabelledColumn):
             labels = (*self.labels, f"not {self.labels[0]}") if one else self.labels
             check_labels(labels, "options", "option", "MultiSelect")
 
-    @property
-    def _pairs(self) -> tuple[tuple[Any, str], ...]:
-        stored: Any = self.columns or ()
-        return tuple(stored)
-
-    @property
-    def labels(self) -> tuple[Any, ...]:
-        return self.options or tuple(option for option, _ in self._pairs)
-
     def source_columns(self, name: str) -> tuple[str, ...]:
         return self.mentions or tuple(column for _, column in self._pairs) or (name,)
 

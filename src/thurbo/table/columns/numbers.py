@@ -149,7 +149,7 @@ def two_ends(given: Any, what: str, *, all_open: bool = False) -> tuple[float, f
     lower, upper = (side if end is None else end for end, side in zip(given, (-np.inf, np.inf), strict=True))
     for end in (lower, upper):
         if isinstance(end, (bool, str)) or not isinstance(end, (int, float)) or np.isnan(end):
-            raise SchemaError(f"{what} has the end {show(end)}", remedy="give a number, or None for an open end")
+            raise SchemaError(f"{what} has the limit {show(end)}", remedy="give a number, or None for an open end")
     if not lower < upper or (np.isinf(lower) and np.isinf(upper) and not all_open):
         every = "contains every number" if np.isinf(lower) and lower < upper else "contains no number"
         remedy = "give the smaller end first; at most one end may be open"
@@ -161,9 +161,8 @@ def check_precision(precision: Precision) -> None:
     """Raise an error for decimals or a range that cannot be."""
     decimals, lowest, highest = precision
     if decimals is not None and (isinstance(decimals, bool) or not isinstance(decimals, int) or decimals < 0):
-        raise SchemaError(
-            f"decimals={decimals!r} is not a number of decimals", remedy="give 0, 1, 2, ... or leave it out"
-        )
+        problem = f"decimals={decimals!r} is not a number of decimals"
+        raise SchemaError(problem, remedy="give 0, 1, 2, ... or leave it out")
     for name, end in (("lowest", lowest), ("highest", highest)):
         if end is not None and (isinstance(end, (bool, str)) or not np.isfinite(end)):
             raise SchemaError(f"{name}={end!r} is not a number", remedy="give a number, or leave it out")

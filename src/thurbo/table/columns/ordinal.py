@@ -15,7 +15,7 @@ import numpy as np
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray
 from thurbo.table.columns.column import Column, Role
-from thurbo.table.columns.labels import LevelColumn, check_labels, levels_inside
+from thurbo.table.columns.labels import LevelColumn, check_labels, in_order, levels_inside
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, split
 from thurbo.table.columns.values import Refused, is_label, listing, show, suggestion
 
@@ -67,16 +67,14 @@ class Ordinal(LevelColumn):
         distinct = self.possible(found)
         for value in distinct:
             if isinstance(value, str) or not is_label(value):
-                raise cells.error(
-                    int((which == found.index(value)).argmax()) if value in found else 0,
-                    f"the order of values such as {show(value)} is not known",
-                    "give it: Ordinal(levels=[lowest, ..., highest])",
-                )
+                problem = f"the order of values such as {show(value)} is not known"
+                remedy = "give it: Ordinal(levels=[lowest, ..., highest])"
+                raise cells.error(int((which == found.index(value)).argmax()) if value in found else 0, problem, remedy)
         if len(distinct) < 2:
             problem = f"the only value is {show(distinct[0])}" if distinct else "there are no values"
             remedy = "use Ordinal(levels=[lowest, ..., highest]), or use Ignore()"
             raise SchemaError(f"{problem} to take levels from", column=cells.name, remedy=remedy)
-        return replace(self, levels=ordered_numbers(distinct))
+        return replace(self, levels=in_order(distinct))
 
     def _range(self, statement: Statement) -> tuple[int, int]:
         if isinstance(statement, OneOfStatement):
@@ -105,13 +103,6 @@ class Ordinal(LevelColumn):
 
     def describe(self) -> str:
         return listing(self.texts, " < ") if self.levels else "one of ordered levels"
-
-
-def ordered_numbers(distinct: list[Any]) -> tuple[Any, ...]:
-    """Numbers as levels; whole numbers as integers, since frames convert integers with missing cells to floats."""
-    if all(isinstance(value, float) and value.is_integer() for value in distinct):
-        distinct = [int(value) for value in distinct]
-    return tuple(sorted(distinct))
 
 
 _AFFIRMATIVE = frozenset({"yes", "true", "y", "t", "1"})
@@ -160,18 +151,14 @@ class Binary(LevelColumn):
     def _check(self) -> None:
         for value in (self.true, *(self.values or ())):
             if value is not None and not is_label(value):
-                raise SchemaError(
-                    f"Binary value {show(value)} cannot be a label", remedy="use text, a number or a boolean"
-                )
+                problem = f"Binary value {show(value)} cannot be a label"
+                raise SchemaError(problem, remedy="use text, a number or a boolean")
         if self.values is not None and (len(self.values) != 2 or self.values[0] == self.values[1]):
-            raise SchemaError(
-                f"Binary values {listing(self.values)} are not two distinct values", remedy="give values=(false, true)"
-            )
+            problem = f"Binary values {listing(self.values)} are not two distinct values"
+            raise SchemaError(problem, remedy="give values=(false, true)")
         if self.values is not None and self.true is not None and self.meant([self.true]) != [self.values[1]]:
-            raise SchemaError(
-                f"Binary(true={show(self.true)}) contradicts values {listing(self.values)}",
-                remedy="give values=(false, true)",
-            )
+            problem = f"Binary(true={show(self.true)}) contradicts values {listing(self.values)}"
+            raise SchemaError(problem, remedy="give values=(false, true)")
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.values is not None:
@@ -196,11 +183,9 @@ class Binary(LevelColumn):
         if true is None:
             true = next((label for label in distinct if is_affirmative(dict(self._names).get(label, ""))), None)
         if true is not None and true not in distinct and len(distinct) == 2:
-            raise cells.error(
-                int((which >= 0).argmax()),
-                f"the values are {listing(map(show, distinct))}, and none is the true one, {show(self.true)}",
-                f"{suggestion(self.true, distinct)}use Binary(true=...) with one of the two",
-            )
+            problem = f"the values are {listing(map(show, distinct))}, and none is the true one, {show(self.true)}"
+            remedy = f"{suggestion(self.true, distinct)}use Binary(true=...) with one of the two"
+            raise cells.error(int((which >= 0).argmax()), problem, remedy)
         pair = false_and_true(distinct, true)
         if all(isinstance(value, float) and value.is_integer() for value in pair):
             pair = int(pair[0]), int(pair[1])  # as with levels: missing cells turn a frame's integers into floats
@@ -208,9 +193,8 @@ class Binary(LevelColumn):
 
     def _range(self, statement: Statement) -> tuple[int, int]:
         if not isinstance(statement, OneOfStatement):
-            raise Refused(
-                f"{show(statement)} cannot be used in a Binary column", "give one of the two values, or use one_of"
-            )
+            problem = f"{show(statement)} cannot be used in a Binary column"
+            raise Refused(problem, "give one of the two values, or use one_of")
         codes = self.find(statement.values, self.lookup())
         return min(codes), max(codes)
 

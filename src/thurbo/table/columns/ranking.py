@@ -32,6 +32,7 @@ from thurbo.table.columns.listed import (
     extended_orders,
     from_table,
     orders_are_listed,
+    tiers,
 )
 from thurbo.table.columns.statements import OneOfStatement, OrderStatement, Statement, TopSet, parse_order
 from thurbo.table.columns.values import Refused, listing, show
@@ -149,15 +150,6 @@ class Ranking(UtilityColumn):
         for place, cell in enumerate(cells):
             cells[place] = [[item] for item in cell] if self.cell_format == "lists" else " > ".join(map(str, cell))
         return cells
-
-    @property
-    def _pairs(self) -> tuple[tuple[Any, str], ...]:
-        stored: Any = self.ranks or self.scores or ()
-        return tuple(stored)
-
-    @property
-    def labels(self) -> tuple[Any, ...]:
-        return self.items or tuple(item for item, _ in self._pairs)
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         return self.places or tuple(column for _, column in self._pairs) or (name,)
@@ -343,13 +335,9 @@ def last(tier: IntArray) -> IntArray:
 
 def dense_tiers(numbers: FloatArray) -> IntArray:
     """Tiers from 0 without gaps of the numbers in each row, equal numbers tied, −1 if missing."""
-    order = np.argsort(numbers, axis=1, kind="stable")
-    ordered = np.take_along_axis(numbers, order, axis=1)
-    rises = np.zeros(numbers.shape, np.int32)
-    rises[:, 1:] = ordered[:, 1:] > ordered[:, :-1]
-    tier = np.empty(numbers.shape, np.int32)
-    np.put_along_axis(tier, order, np.cumsum(rises, axis=1, dtype=np.int32), axis=1)
-    return np.where(np.isnan(numbers), np.int32(-1), tier)
+    known, tier = np.nonzero(~np.isnan(numbers)), np.full(numbers.shape, -1, np.int32)
+    tier[known] = tiers(known[0], numbers[known])
+    return tier
 
 
 def _best_first(x: FloatArray) -> list[NDArray[np.intp]]:

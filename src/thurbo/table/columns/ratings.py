@@ -194,9 +194,8 @@ class Ratings(ItemColumn, Standardised):
 
     def encode(self, cells: Cells) -> Block:
         if self.items is None:
-            raise SchemaError(
-                "Ratings is not fitted: its items are not known", column=cells.name, remedy="fit it first"
-            )
+            problem = "Ratings is not fitted: its items are not known"
+            raise SchemaError(problem, column=cells.name, remedy="fit it first")
         found = read_lists(cells)
         if self.by in ("levels", "numbers") and found.ordered and len(found.score):
             scale = f" {listing(self.levels, ' < ')}" if self.levels else ""

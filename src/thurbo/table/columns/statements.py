@@ -305,15 +305,11 @@ def combined(name: str, cells: list[Any]) -> Any:
                 return Interval(lower, upper)
             if numbers and lower > upper:
                 words = " and ".join(map(str, cells))
-                raise InfeasibleEvidence(
-                    f"no value satisfies all of: {words}", column=name, remedy="remove one of them"
-                )
+                problem = f"no value satisfies all of: {words}"
+                raise InfeasibleEvidence(problem, column=name, remedy="remove one of them")
             return between(lower, upper)
-    raise SchemaError(
-        f"the conditions {' and '.join(map(show, map(str, cells)))} cannot be combined",
-        column=name,
-        remedy="give one condition for each column",
-    )
+    problem = f"the conditions {' and '.join(map(show, map(str, cells)))} cannot be combined"
+    raise SchemaError(problem, column=name, remedy="give one condition for each column")
 
 
 def _spelt(column: Column) -> dict[str, Any]:

@@ -171,9 +171,8 @@ class TaskColumn(ItemColumn, LabelledColumn):
 
     def shortened(self, cells: Cells, block: Block, masked: BoolArray) -> NDArray[Any]:
         """The cells without the tasks of the masked lines, to fit a model that has never seen them."""
-        assert block.entries is not None
         found = np.full(len(cells), None, object)
-        parts = (block.by_task(each) for each in (block.entries.row, block.entries.site, block.tier[:, 0], masked))
+        parts = (block.by_task(each) for each in (block.lists.row, block.lists.site, block.tier[:, 0], masked))
         for rows, sites, tiers, gone in zip(*parts, strict=True):
             if not gone[0]:
                 levels = sorted({*tiers[tiers >= 0].tolist()}, reverse=True)

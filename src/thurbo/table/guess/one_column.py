@@ -22,9 +22,10 @@ from thurbo.table.columns.cells import Cells, FloatArray, IntArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import Continuous
 from thurbo.table.columns.ignore import Id, Ignore, Weight
+from thurbo.table.columns.labels import in_order
 from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.numbers import amount, days
-from thurbo.table.columns.ordinal import Binary, Ordinal, false_and_true, is_affirmative, is_word, ordered_numbers
+from thurbo.table.columns.ordinal import Binary, Ordinal, false_and_true, is_affirmative, is_word
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.statements import Interval, OrderStatement, Statement, parse_order, split
 from thurbo.table.columns.values import is_label, is_number_text, listing, show
@@ -701,7 +702,7 @@ def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     few = len(distinct) < MOST_STEPS or (len(distinct) == MOST_STEPS and int((~cells.missing).sum()) >= 2 * MOST_STEPS)
     if are_whole and few:
         reason = f"a guess: only {len(distinct)} whole numbers; use Continuous() if distances matter"
-        return Ordinal(ordered_numbers(distinct)), reason
+        return Ordinal(in_order(distinct)), reason
     reason = f"numbers, {len(distinct)} distinct values"
     if are_whole and len(distinct) == int((~cells.missing).sum()):
         reason += "; each occurs once: use Ignore() if they are identifiers"

@@ -337,7 +337,7 @@ def word(label: Any) -> str:
 
 def line_weight(block: Block, weight: FloatArray) -> FloatArray:
     """Weights of rows as weights of lines."""
-    return weight if block.entries is None else weight[block.entries.row]
+    return weight if block.entries is None else weight[block.lists.row]
 
 
 LEAST_CHANCE = 1e-12  # smallest probability of the true label, so that log scores are finite
@@ -593,8 +593,8 @@ def standing(block: Block) -> FloatArray:
         top = np.maximum(block.tier.max(axis=1, keepdims=True), 1)
     else:
         top = np.ones(block.n_rows, np.int32)
-        np.maximum.at(top, block.entries.row, block.tier[:, 0])
-        top = top[block.entries.row][:, None]
+        np.maximum.at(top, block.lists.row, block.tier[:, 0])
+        top = top[block.lists.row][:, None]
     return np.where(block.tier >= 0, 2.0 * block.tier / top - 1.0, 0.0)
 
 
@@ -605,8 +605,7 @@ DAMPING = 5.0  # shrinkage of an item's mean to that of all items, in answers
 
 def most_frequent(block: Block, most: int, lines: BoolArray | None = None) -> IntArray:
     """Sites in most lists, the most frequent first."""
-    assert block.entries is not None
-    site = block.entries.site if lines is None else block.entries.site[lines]
+    site = block.lists.site if lines is None else block.lists.site[lines]
     count = np.bincount(site, minlength=len(block.sites))
     order = np.argsort(-count, kind="stable")[:most]
     return order[count[order] > 0].astype(np.int32)
@@ -614,8 +613,7 @@ def most_frequent(block: Block, most: int, lines: BoolArray | None = None) -> In
 
 def by_row(block: Block, values: FloatArray, sites: IntArray, lines: BoolArray | None = None) -> FloatArray:
     """Values [line] of some sites as a table [row, site], NaN if a row does not list it."""
-    assert block.entries is not None
-    row, site = block.entries.row, block.entries.site
+    row, site = block.lists.row, block.lists.site
     place = np.full(len(block.sites), -1)
     place[sites] = np.arange(len(sites))
     kept = (place[site] >= 0) & ~np.isnan(values)
@@ -627,9 +625,8 @@ def by_row(block: Block, values: FloatArray, sites: IntArray, lines: BoolArray |
 
 def row_means(block: Block, values: FloatArray) -> FloatArray:
     """Mean of the values [line] of each row, NaN if it has none: [row]."""
-    assert block.entries is not None
     known = ~np.isnan(values)
-    row = block.entries.row[known]
+    row = block.lists.row[known]
     count = np.bincount(row, minlength=block.n_rows)
     total = np.bincount(row, values[known], minlength=block.n_rows)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
@@ -638,12 +635,11 @@ def row_means(block: Block, values: FloatArray) -> FloatArray:
 def features(block: Block, values: FloatArray, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
     """Mean and number of a row's values, and the values of the most frequent items: [row, feature], [row]."""
     known = shown & ~np.isnan(values)
-    assert block.entries is not None
     if known.any():
         values = (values - values[known].mean()) / (values[known].std() or 1.0)
     kept = np.where(known, values, np.nan)
     mean = np.nan_to_num(row_means(block, kept))
-    count = np.bincount(block.entries.row[known], minlength=block.n_rows)
+    count = np.bincount(block.lists.row[known], minlength=block.n_rows)
     table = by_row(block, kept, most_frequent(block, N_FEATURES, known))
     parts = [mean[:, None], np.log1p(count)[:, None], np.nan_to_num(table), ~np.isnan(table)]
     return np.concatenate(parts, axis=1).astype(np.float64), count > 0
@@ -654,8 +650,7 @@ def shifts(block: Block, level: FloatArray, weight: FloatArray) -> FloatArray:
 
     `level` and `weight` are those of each line.
     """
-    assert block.entries is not None
-    site, n_sites = block.entries.site, len(block.sites)
+    site, n_sites = block.lists.site, len(block.sites)
     if not len(site) or not weight.any():
         return np.zeros(n_sites)
     n = np.bincount(site, weight, minlength=n_sites)

@@ -49,10 +49,8 @@ class ChoiceForm(LabelForm):
         return ask.largest()[0]
 
     def cells(self, name: str, ask: Ask, statistic: str) -> Columns:
-        if self.column.has_order:
-            return super().cells(name, ask, statistic)
         form.check_statistic(statistic)
-        return self.column.decode_columns(name, self.probabilities(ask), *self._units)
+        return super().cells(name, ask, statistic if self.column.has_order else "mode")
 
     def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log P(the label), of one of several their sum; of other orders the log-probability of the order."""
@@ -70,12 +68,6 @@ class ChoiceForm(LabelForm):
     def allowed(self, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
         """Labels that no other one is stated to be above."""
         return (block.tier < 0) | (block.tier == block.tier.max(axis=1, keepdims=True))
-
-    def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
-        if self.column.has_order:
-            return super().drawn(name, ask, outcome, rng, within)
-        chosen = (outcome[:, None] == np.arange(len(self.column.sites))).astype(np.float64)
-        return self.column.decode_columns(name, chosen, *self._units)
 
     def test(self, trial: Trial) -> list[Tested]:
         return self._test_favourite(trial, trial.name, "label", trial.ask.largest()[0])
@@ -191,8 +183,8 @@ class OrderForm(ChoiceForm):
         if block.entries is None:
             return super().together(block, lines, rng)
         chosen = np.flatnonzero(lines)
-        order = chosen[np.lexsort((rng.random_sample(len(chosen)), block.entries.row[chosen]))]
-        row = block.entries.row[order]
+        order = chosen[np.lexsort((rng.random_sample(len(chosen)), block.lists.row[chosen]))]
+        row = block.lists.row[order]
         count = np.bincount(row, minlength=block.n_rows)
         place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
         pair = np.minimum(place // 2, np.maximum(count[row] // 2 - 1, 0))
@@ -227,13 +219,12 @@ class OrderForm(ChoiceForm):
     def _test_listed_pairs(self, trial: Trial) -> list[Tested]:
         """Pairs of masked items of one row, with P(better above worse); the baseline is each item's mean position."""
         block, lines = trial.block, trial.masked
-        assert block.entries is not None
         mean, deviation = trial.ask.utility()
-        better, worse = form.pairs_of(block.entries.row[lines], block.tier[lines, 0])
+        better, worse = form.pairs_of(block.lists.row[lines], block.tier[lines, 0])
         if not len(better):
             return []
         usual, slope = _item_standings(trial)
-        usual = usual[block.entries.site[lines]]
+        usual = usual[block.lists.site[lines]]
         gaps = {"": mean[better] - mean[worse], "_marginal": usual[better] - usual[worse]}
         apart = np.sqrt(deviation[better] ** 2 + deviation[worse] ** 2)
         scores = {"": log_ndtr(gaps[""] / apart), "_marginal": -np.logaddexp(0.0, -slope * gaps["_marginal"])}
@@ -319,13 +310,12 @@ def starting_utilities(tier: IntArray, weight: FloatArray) -> FloatArray:
 def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
     """Mean position of each shown item, and the slope of the log-odds of a pair in their difference."""
     block = trial.block
-    assert block.entries is not None
     shown = ~trial.is_masked
     place = standing(block)[:, 0]
     usual = form.shifts(block, place, trial.weight * shown)
     kept = np.flatnonzero(shown)[: MOST_PAIRS // 4]
-    better, worse = form.pairs_of(block.entries.row[kept], block.tier[kept, 0])
-    gap = usual[block.entries.site[kept[better]]] - usual[block.entries.site[kept[worse]]]
+    better, worse = form.pairs_of(block.lists.row[kept], block.tier[kept, 0])
+    gap = usual[block.lists.site[kept[better]]] - usual[block.lists.site[kept[worse]]]
     slope = 1.0
     for _ in range(30):  # Newton steps of a logistic regression with one slope and a weak prior
         chance = 1.0 / (1.0 + np.exp(-np.clip(slope * gap, -30, 30)))
@@ -363,10 +353,9 @@ class TaskForm(OrderForm):
     def test(self, trial: Trial) -> list[Tested]:
         """The probability of each masked task; the baseline has one utility for each item, the same for all rows."""
         block, lines = trial.block, trial.masked
-        assert block.entries is not None
         if not len(lines):
             return []
-        tier, site = block.by_task(block.tier[lines, 0]), block.by_task(block.entries.site[lines])
+        tier, site = block.by_task(block.tier[lines, 0]), block.by_task(block.lists.site[lines])
         shown = ~trial.is_masked
         usual, log_tie, log_win = _usual(block, shown, trial.weight), *_of_ties(block, shown, trial.weight)
         alone = log_plackett_luce(usual[site], tier) + np.where(tier.max(axis=1) > 0, log_win, log_tie)
@@ -402,9 +391,8 @@ class TaskForm(OrderForm):
 
 def _averaged(block: Block, shown: BoolArray | None = None) -> tuple[Block, FloatArray]:
     """Each item of a row once, with its mean position over the row's tasks: the list of items, and [line]."""
-    assert block.entries is not None
     kept = block.observed[:, 0] if shown is None else block.observed[:, 0] & shown
-    row, site, n_sites = block.entries.row[kept], block.entries.site[kept], max(len(block.sites), 1)
+    row, site, n_sites = block.lists.row[kept], block.lists.site[kept], max(len(block.sites), 1)
     key, place = np.unique(row * n_sites + site, return_inverse=True)
     tier = block.by_task(block.tier[:, 0]).astype(np.float64)
     top = tier.max(axis=1, keepdims=True, initial=0)
@@ -463,10 +451,9 @@ def _usual(block: Block, shown: BoolArray, lines: FloatArray) -> FloatArray:
 
     Bradley–Terry for pairs, a multinomial logit for choices; by gradient steps with a diagonal preconditioner.
     """
-    assert block.entries is not None
     kept = block.by_task(shown & block.observed[:, 0]).any(axis=1)
     tier = block.by_task(block.tier[:, 0])[kept]
-    site, weight = block.by_task(block.entries.site)[kept], block.by_task(lines)[kept][:, :1]
+    site, weight = block.by_task(block.lists.site)[kept], block.by_task(lines)[kept][:, :1]
     n_sites = len(block.sites)
     utility = np.zeros(n_sites)
     if not len(tier):
