@@ -104,7 +104,8 @@ class Categorical(UtilityColumn):
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.categories is not None:
             return self
-        found = (value for value in mentioned(cells) if not (self.ordered and isinstance(value, Interval)))
+        distinct, _ = cells.hashable().factorise()
+        found = (value for value in mentioned(distinct) if not (self.ordered and isinstance(value, Interval)))
         labels = self.fitted_labels(cells, found)
         texts = [label for label in labels if isinstance(label, str)]
         if self.ordered and texts and cells.ordered_levels is None:

@@ -93,9 +93,9 @@ class Column(ABC):
         """Learn from cells what encoding needs: levels, or location and scale; weight 2 is two cells, 0 is none."""
         return self._fit(*cells.counted(weight))
 
-    @abstractmethod
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
-        """`fit` to cells with positive weights, [row]."""
+        """`fit` to cells with positive weights, [row]; by default there is nothing to learn."""
+        return self
 
     @abstractmethod
     def encode(self, cells: Cells) -> Block:

@@ -7,7 +7,7 @@ These columns have no sites, and their cells are never read as answers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,6 @@ class Unmodelled(Column):
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         return ()
-
-    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
-        return self
 
     def encode(self, cells: Cells) -> Block:
         return self.silent(len(cells))

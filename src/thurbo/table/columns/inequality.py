@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +52,6 @@ class Inequality(Column):
     kind: ClassVar[str] = "inequality"
     family: ClassVar[Family] = "none"
     sites, n_cuts = (), 0
-
-    def _fit(self, cells: Cells, weight: FloatArray) -> Self:
-        return self
 
     def encode(self, cells: Cells) -> Block:
         """Cells as rows of b ≤ A x ≤ c, Eq. (5)."""

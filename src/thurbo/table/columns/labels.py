@@ -323,27 +323,18 @@ class UtilityColumn(LabelledColumn):
         return in_order(distinct)
 
 
-def mentioned(cells: Cells) -> Iterable[Any]:
-    """Every label in the cells: alone, in collections or in statements."""
-    distinct, _ = cells.hashable().factorise()
-    for value in distinct:
-        yield from mentioned_in(value)
-
-
-def mentioned_in(value: Any) -> Iterable[Any]:
-    """Every label in one cell."""
-    if isinstance(value, (OneOfStatement, TopSet)):
-        yield from value.values
-    elif isinstance(value, OrderStatement):
-        yield from (item for tier in value.tiers for item in tier)
-    elif isinstance(value, tuple):
-        for member in value:
-            if isinstance(member, tuple):
-                yield from member
-            else:
-                yield from mentioned_in(member) if isinstance(member, OrderStatement) else (member,)
-    else:
-        yield value
+def mentioned(values: Iterable[Any]) -> Iterable[Any]:
+    """Every label in some cells: alone, in collections or in statements."""
+    for value in values:
+        if isinstance(value, (OneOfStatement, TopSet)):
+            yield from value.values
+        elif isinstance(value, OrderStatement):
+            yield from (item for tier in value.tiers for item in tier)
+        elif isinstance(value, tuple):
+            for member in value:
+                yield from member if isinstance(member, tuple) else mentioned([member])
+        else:
+            yield value
 
 
 def levels_inside(interval: Interval, levels: tuple[Any, ...], place: Callable[[Any], int]) -> list[int]:

@@ -182,7 +182,7 @@ class MultiSelect(LabelledColumn):
                 continue
             part = cells.parts.get(name)
             distinct = [] if part is None else [value for value in part.factorise()[0] if value != ""]
-            pair = _pair(distinct, option, part) if self.ticked is None else _counted(distinct, self.ticked)
+            pair = _pair(distinct, option, part, self.ticked)
             any_unticked |= pair[0] in distinct
             values.append(pair)
         blank: Any = self.blank or ("unasked" if any_unticked else "unticked")
@@ -260,15 +260,11 @@ class MultiSelect(LabelledColumn):
         return f"any of {listing(self.texts)}" if self.labels else "any of some options"
 
 
-def _counted(distinct: list[Any], ticked: Any) -> tuple[Any, Any]:
-    """The values (not selected, selected) if one value means "selected" and all others do not."""
-    others = [value for value in distinct if value != ticked]
-    nothing = "" if isinstance(ticked, str) else false_and_true([ticked], ticked)[0]
-    return (others[0] if others else nothing), ticked
-
-
-def _pair(distinct: list[Any], option: Any, part: Cells | None) -> tuple[Any, Any]:
+def _pair(distinct: list[Any], option: Any, part: Cells | None, ticked: Any) -> tuple[Any, Any]:
     """The values (not selected, selected) of a column; "" if an empty cell means "not selected"."""
+    if ticked is not None:  # all other values mean "not selected"
+        nothing = "" if isinstance(ticked, str) else false_and_true([ticked], ticked)[0]
+        return next((value for value in distinct if value != ticked), nothing), ticked
     if len(distinct) > 2 and part is not None:
         position = next(int(i) for i in np.flatnonzero(~part.missing) if plain(part.values[i]) == distinct[2])
         problem = f"option {show(option)} has the values {listing(map(show, distinct))}"

@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, Entries, FloatArray, IntArray, LinearRow, as_numbers
 from thurbo.table.columns.forms.utilities import OrderForm
-from thurbo.table.columns.labels import (
-    LabelTiers,
-    UtilityColumn,
-    check_labels,
-    check_names,
-    check_pairs,
-    mentioned,
-    mentioned_in,
-)
+from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, check_names, check_pairs, mentioned
 from thurbo.table.columns.listed import (
     LEAST_LISTED,
     ListSettings,
@@ -163,7 +155,7 @@ class Ranking(UtilityColumn):
         if self._pairs or (self.places is not None and self.items is not None):
             return self
         if self.places is not None:
-            found = [value for part in cells.parts.values() for value in mentioned(part) if value != ""]
+            found = [value for part in cells.parts.values() for value in part.factorise()[0] if value != ""]
             ordered = next((part.ordered_levels for part in cells.parts.values()), None)
             return replace(self, items=self.fitted_labels(replace(cells, ordered_levels=ordered), found))
         cells = cells.hashable()
@@ -175,7 +167,7 @@ class Ranking(UtilityColumn):
             return replace(self, cell_format=form)._laid_out(cells, weight)
         whole = set(text)
         found = [item for value in text for tier in parse_order(value).tiers for item in tier if item]
-        found += [item for item in mentioned(cells) if item not in whole]
+        found += [item for item in mentioned(distinct) if item not in whole]
         return replace(self, cell_format=form, items=self.fitted_labels(cells, found))._laid_out(cells, weight)
 
     def _laid_out(self, cells: Cells, weight: FloatArray) -> Self:
@@ -184,7 +176,7 @@ class Ranking(UtilityColumn):
             return self
         distinct, which = cells.factorise()
         items = [parse_order(value) if isinstance(value, str) else value for value in distinct]
-        length = np.asarray([*(len(list(mentioned_in(value))) for value in items), 0])[which]
+        length = np.asarray([*(len(list(mentioned([value]))) for value in items), 0])[which]
         sizes = float(weight @ length), float(weight.sum())
         return replace(self, listed=orders_are_listed(len(self.labels), *sizes, usually=False))
 

@@ -96,17 +96,12 @@ class Trial(Protocol):
     @property
     def ask(self) -> Ask: ...  # the predictive distributions of the masked answers
 
-    def logistic(self, code: IntArray, n_labels: int) -> FloatArray | None:
-        """P(label) of the masked lines by logistic regression on the other columns, [answer, label]."""
-
-    def ridge(self, target: FloatArray, known: BoolArray) -> Normal | None:
-        """Numbers of the masked lines by ridge regression on the other columns."""
-
-    def boosting(self, code: IntArray, n_labels: int) -> FloatArray | None:
-        """P(label) of the masked lines by gradient boosting on the other columns, [answer, label]."""
-
-    def boosted_numbers(self, target: FloatArray, known: BoolArray) -> Normal | None:
-        """Numbers of the masked lines by gradient boosting on the other columns."""
+    # By regression (logistic, ridge) or gradient boosting on the other columns: P(label) of the masked lines,
+    # [answer, label], or their numbers; None if it is not wanted or not possible.
+    def logistic(self, code: IntArray, n_labels: int) -> FloatArray | None: ...
+    def ridge(self, target: FloatArray, known: BoolArray) -> Normal | None: ...
+    def boosting(self, code: IntArray, n_labels: int) -> FloatArray | None: ...
+    def boosted_numbers(self, target: FloatArray, known: BoolArray) -> Normal | None: ...
 
 
 class Start(NamedTuple):
@@ -611,13 +606,12 @@ def most_frequent(block: Block, most: int, lines: BoolArray | None = None) -> In
     return order[count[order] > 0].astype(np.int32)
 
 
-def by_row(block: Block, values: FloatArray, sites: IntArray, lines: BoolArray | None = None) -> FloatArray:
+def by_row(block: Block, values: FloatArray, sites: IntArray) -> FloatArray:
     """Values [line] of some sites as a table [row, site], NaN if a row does not list it."""
     row, site = block.lists.row, block.lists.site
     place = np.full(len(block.sites), -1)
     place[sites] = np.arange(len(sites))
     kept = (place[site] >= 0) & ~np.isnan(values)
-    kept = kept if lines is None else kept & lines
     found = np.full((block.n_rows, len(sites)), np.nan)
     found[row[kept], place[site[kept]]] = values[kept]
     return found
