@@ -11,7 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, count, groupby, takewhile
+from itertools import chain, combinations, count, groupby
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,10 +91,11 @@ def _group(head: str, parts: list[_Part], cells: list[Cells]) -> Iterator[Column
         return
     members = tuple((part.name, part.rest) for part in parts)
     numbered = [part.place for part in parts] == list(range(1, len(parts) + 1))
+    are_numbers = all(each.values.dtype.kind in "iuf" for each in cells)
     table, n_items = _item_codes(cells)
-    if len(parts) > 1 and "apply" in head.casefold():
+    if "apply" in head.casefold():
         yield ColumnGroup(head, "grid", members, title=head)  # options as 0 and 1, if the cells agree
-    elif len(parts) > 2 and (not numbered or "rank" in head.casefold()) and _are_numbers(cells):
+    elif len(parts) > 2 and (not numbered or "rank" in head.casefold()) and are_numbers:
         yield ColumnGroup(head, "grid", members, title=head)  # ranks, if the cells agree
     elif numbered and 2 < n_items <= _MOST_ITEMS and _are_places(table, n_items):
         yield ColumnGroup(head, "places", members, title=head)
@@ -113,10 +115,6 @@ def _only_text(cells: Cells) -> str | None:
 
 def _plain(text: str) -> str:
     return re.sub(r" \(\d+\)$", "", " ".join(text.casefold().split()))
-
-
-def _are_numbers(cells: Sequence[Cells]) -> bool:
-    return all(each.values.dtype.kind in "iuf" for each in cells)
 
 
 def _item_codes(cells: Sequence[Cells]) -> tuple[IntArray, int]:
@@ -171,23 +169,17 @@ def questions(
         if made is not None:
             # The name must be new: a table column with the name of the question would replace its members.
             used = {*names, *(question.name for question in found)}
-            name = next(each for each in _names(group.name) if each not in used)
+            alternatives = (f"{group.name} ({number})" for number in count(2))
+            name = next(each for each in chain([group.name], alternatives) if each not in used)
             found.append(GroupedQuestion(name, made[0], made[1], group.title, members))
             taken |= set(members)
     return found
 
 
-def _names(name: str) -> Iterator[str]:
-    """The name, then alternatives if it is already used."""
-    yield name
-    yield from (f"{name} ({number})" for number in count(2))
-
-
 def _made(group: ColumnGroup, parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
     if group.kind == "ticks":
         columns = {option: column for column, option in group.members}
-        missing = _missing(parts, notes)
-        column = MultiSelect(columns=columns, ticked=group.ticked, missing=missing)
+        column = MultiSelect(columns=columns, ticked=group.ticked, missing=_items(parts, notes)[2])
         return column, f"the file's multiple response set of {len(columns)} columns"
     if group.kind == "mentions":
         items, names, missing = _items(parts, notes)
@@ -208,30 +200,21 @@ def _grid(group: ColumnGroup, parts: Mapping[str, Cells]) -> tuple[Column, str] 
         return MultiSelect(columns=options, blank="unticked"), reason
     if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
         return MultiSelect(columns=options), f"{heading}, each with a single text"
-    if _SELECT.search(group.name.casefold()) and all(_are_ticks(values) for values in distinct.values()):
+    texts = {name: {str(whole(value)).casefold() for value in values} for name, values in distinct.items()}
+    if _SELECT.search(group.name.casefold()) and all(own and own <= _TICKS for own in texts.values()):
         return MultiSelect(columns=options), f"{heading} that says to select, each yes or no"
     places = range(1, len(parts) + 1)
     if all(value in places for values in distinct.values() for value in values) and any(distinct.values()):
-        ranks = np.column_stack([np.where(part.missing, np.nan, _numbers(part)) for part in parts.values()])
+        ranks = np.full((len(next(iter(parts.values()))), len(parts)), np.nan)
+        for at, part in enumerate(parts.values()):
+            ranks[~part.missing, at] = part.values[~part.missing].astype(np.float64)
         if not _twice(ranks).any() and np.nanmax(ranks) > 2:
             return Ranking(ranks=options), f"{heading}, with different ranks in each row"
     return None
 
 
 _SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
-
-
-def _are_ticks(values: list[Any]) -> bool:
-    """Whether the values are 0 and 1, or yes and no."""
-    return len(values) > 0 and all(
-        str(whole(value)).casefold() in ("0", "1", "yes", "no", "true", "false") for value in values
-    )
-
-
-def _numbers(part: Cells) -> Any:
-    numbers = np.full(len(part), np.nan)
-    numbers[~part.missing] = part.values[~part.missing].astype(np.float64)
-    return numbers
+_TICKS = {"0", "1", "yes", "no", "true", "false"}
 
 
 def _twice(table: Any) -> BoolArray:
@@ -261,15 +244,9 @@ def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
         members.sort()
         if len(members) > 1 and [place for place, _ in members] == list(range(1, len(members) + 1)):
             names = [name for _, name in members]
-            stem = _beginning(names).rstrip(" _.-")
+            stem = commonprefix(names).rstrip(" _.-")  # noqa: RUF071  (letter by letter is meant)
             pairs = tuple((name, str(place)) for place, name in members)
             yield ColumnGroup(stem or "places", "places", pairs, title=notes[names[0]].title)
-
-
-def _beginning(names: list[str]) -> str:
-    """The longest common prefix of the names."""
-    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    return "".join(letters[0] for letters in alike)
 
 
 def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
@@ -284,11 +261,8 @@ def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Colu
         table[:, position] = codes[which]
     twice = float(_twice(table).mean())
     if twice > _MOST_TWICE:
-        column: Column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
-        return (
-            column,
-            f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row",
-        )
+        reason = f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row"
+        return MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing), reason
     # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
     unseen: Any = "missing" if twice else "error"
     column = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
@@ -308,13 +282,6 @@ def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[
         missing |= found.missing
     ordered = sorted((item for item in items if item not in missing), key=lambda item: (isinstance(item, str), item))
     return ordered, {item: names[item] for item in ordered if names.get(item)}, missing
-
-
-def _missing(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> dict[Any, str]:
-    found: dict[Any, str] = {}
-    for name, part in parts.items():
-        found |= sort_codes(part.factorise()[0], notes.get(name, Note())).missing
-    return found
 
 
 _SAMPLE = 400  # rows compared first
@@ -500,13 +467,22 @@ def infer(
     is_array: bool,
     notes: Mapping[str, Note],
     groups: Sequence[ColumnGroup],
-    missing: Mapping[Any, str] | None = None,
+    declared: Mapping[Any, str],
 ) -> Inferred:
     """Detect the type of each column from its cells, from the code book of its file and from codes declared missing."""
-    declared = missing or {}
     notes = {name: _told(notes.get(name, Note()), declared) for name in names}
-    prepared = {name: _declared(read(name), declared) for name in names} if not is_array else {}
-    codes = isolated({name: NumberCounts.of(cells) for name, cells in prepared.items() if _is_bare(cells, notes[name])})
+    prepared: dict[str, Cells] = {}
+    for name in () if is_array else names:
+        cells = read(name)
+        prepared[name] = Ignore(missing=_of_kind(declared, cells)).answered(cells)
+    # Numbers without a code book.
+    bare = {
+        name: NumberCounts.of(cells)
+        for name, cells in prepared.items()
+        if cells.values.dtype.kind in "iuf" and not cells.missing.all() and cells.ordered_levels is None
+        if not (notes[name].names or notes[name].missing)
+    }
+    codes = isolated(bare)
 
     def cells_of(name: str) -> Cells:
         return prepared[name] if name in prepared else read(name)
@@ -518,8 +494,10 @@ def infer(
     for name in names:
         if name in first:
             question = first[name]
-            extra = {code: text for code, text in declared.items() if code not in question.column.labels}
-            found.columns[question.name], found.reasons[question.name] = _with(question.column, extra), question.reason
+            found.columns[question.name], found.reasons[question.name] = (
+                _with(question.column, declared),
+                question.reason,
+            )
             found.titles[question.name] = question.title
         elif name not in inside:
             cells = cells_of(name)
@@ -528,8 +506,16 @@ def infer(
             found.titles[name] = notes[name].title
     _once(found, "id", "a second row identifier")
     _once(found, "weight", "a second column of weights")
-    if not is_array:
-        _mark_derived(found, cells_of)
+    if is_array:
+        return found
+    alone = {
+        name: column.answered(cells_of(name))
+        for name, column in found.columns.items()
+        if column.role == "answer" and column.source_columns(name) == (name,) and not column.is_listed
+    }
+    for name, source, is_copy in derived(alone):
+        what = f'has the same answers as "{source}"' if is_copy else f'follows from "{source}"'
+        found.reasons[name] += f"; a guess: {what}, use Ignore() to leave it out"
     return found
 
 
@@ -539,11 +525,6 @@ def _told(note: Note, declared: Mapping[Any, str]) -> Note:
         return note
     codes = [number for code in declared for number in spellings(code)]
     return replace(note, missing=(*note.missing, *((code, code) for code in codes if not note.is_missing(code))))
-
-
-def _declared(cells: Cells, declared: Mapping[Any, str]) -> Cells:
-    """The cells without codes that are declared missing for the whole file."""
-    return Ignore(missing=_of_kind(declared, cells)).answered(cells) if declared else cells
 
 
 def _of_kind(declared: Mapping[Any, str], cells: Cells) -> dict[Any, str]:
@@ -559,12 +540,6 @@ def _with(column: Column, missing: Mapping[Any, str]) -> Column:
     own: Any = column.missing
     extra = {code: text for code, text in missing.items() if code not in dict(own) and code not in column.labels}
     return replace(column, missing=(*own, *extra.items())) if extra and column.role == "answer" else column
-
-
-def _is_bare(cells: Cells, note: Note) -> bool:
-    """Whether a column holds numbers without a code book."""
-    is_number = cells.values.dtype.kind in "iuf" and not cells.missing.all()
-    return is_number and cells.ordered_levels is None and not (note.names or note.missing)
 
 
 def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str]) -> tuple[Column, str]:
@@ -592,18 +567,6 @@ def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str
 
 
 _FOLDED = ("binary", "ordinal", "categorical", "banded")
-
-
-def _mark_derived(found: Inferred, cells_of: Callable[[str], Cells]) -> None:
-    """Say which columns repeat another one, or follow from it."""
-    alone = {
-        name: column.answered(cells_of(name))
-        for name, column in found.columns.items()
-        if column.role == "answer" and column.source_columns(name) == (name,) and not column.is_listed
-    }
-    for name, source, is_copy in derived(alone):
-        what = f'has the same answers as "{source}"' if is_copy else f'follows from "{source}"'
-        found.reasons[name] += f"; a guess: {what}, use Ignore() to leave it out"
 
 
 def _once(found: Inferred, role: Role, reason: str) -> None:
