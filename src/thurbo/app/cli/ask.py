@@ -142,10 +142,10 @@ def score(
     value, error = fitted.score_samples(frame, return_se=True)
     found = {"log_probability": value, **({"standard_error": error} if error.any() else {})}
     tables.write(results.about(fitted.schema_, frame, found), output, run)
-    weight, is_weighted = fitted.schema_.weights(frame, missing_columns="ignore"), ""
+    weight, what = fitted.schema_.weights(frame, missing_columns="ignore"), "mean"
     if weight is not None:  # a row with weight zero must not matter, even if its value is −∞
-        value, weight, is_weighted = value[weight > 0], weight[weight > 0], "weighted "
-    mean = f"{is_weighted}mean log-likelihood of {counted(len(error), 'row')}: {np.average(value, weights=weight):.4f}"
+        value, weight, what = value[weight > 0], weight[weight > 0], "weighted mean"
+    mean = f"{what} log-likelihood of {counted(len(error), 'row')}: {np.average(value, weights=weight):.4f}"
     typer.echo(f"{mean} nats ({f'mean standard error {error.mean():.4f}' if error.any() else 'exact'})")
 
 
@@ -228,7 +228,7 @@ def evaluate(
         frame, types = with_schema(model, schema, names, missing)
         import thurbo
 
-        chosen = {"folds": folds, "hide": hide, "boosting": boosting}
+        chosen: dict[str, Any] = {"folds": folds, "hide": hide, "boosting": boosting}
         found = thurbo.evaluate(
             thurbo.TBM(types, random_state=seed),
             frame,

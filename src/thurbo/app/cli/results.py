@@ -168,11 +168,8 @@ def _lines(column: Any, cells: Any) -> LongLines:
     found = read_lists(cells)
     row = np.repeat(np.arange(len(cells)), np.diff(found.start))
     items = np.asarray(found.items, object)
-    if len(items) and all(
-        isinstance(each, (int, np.integer)) and not isinstance(each, bool) for each in items.tolist()
-    ):
-        items = items.astype(np.int64)
-    item = items[found.which]
+    are_whole = all(isinstance(each, (int, np.integer)) and not isinstance(each, bool) for each in items.tolist())
+    item = (items.astype(np.int64) if are_whole and len(items) else items)[found.which]
     score = np.asarray(found.score)
     if column.by == "order":
         tier = tiers(row, score)
@@ -234,42 +231,38 @@ def _table(
 MOST = 20  # problems per column
 
 
-def problems(schema: Schema, frame: Any, most: int = MOST) -> dict[str, list[ThurboError]]:
-    """Errors by question, at most `most` of each."""
-    source, found = as_table(frame), {}
+def problems(schema: Schema, frame: Any) -> dict[str, list[ThurboError]]:
+    """Errors by question, at most `MOST` of each."""
+    source = as_table(frame)
     names = schema.row_names(source)
     if len(set(names.tolist())) == source.n_rows:
         source = replace(source, rows=names)
     # Inequalities refer to sites of other columns, so they need the whole schema.
     alone = [name for name, column in schema.items() if column.kind != "inequality"]
-    for name in alone:
-        found[name] = _of_one(Schema({name: schema[name]}), source, most)
-    found = {name: errors for name, errors in found.items() if errors}
+    found = {name: each for name in alone if (each := _of_one(Schema({name: schema[name]}), source))}
     if not found and len(alone) < len(schema):
-        for error in _of_one(schema, source, most):
+        for error in _of_one(schema, source):
             found.setdefault(str(getattr(error, "column", None)), []).append(error)
     return found
 
 
-def _of_one(schema: Schema, source: Table, most: int) -> list[ThurboError]:
+def _of_one(schema: Schema, source: Table) -> list[ThurboError]:
+    """The errors of a schema, one after another: a row with an error is left out of the next attempt."""
     place = {row: position for position, row in enumerate(source.rows.tolist())}
     found: list[ThurboError] = []
     kept = np.ones(source.n_rows, bool)
-    while len(found) < most:
+    while len(found) < MOST and kept.any():
         remaining = source if kept.all() else source.take(np.flatnonzero(kept))
         try:
             schema.fit(remaining).compile(remaining)
             schema.weights(remaining)
+            break
         except ThurboError as error:
             found.append(error)
             position = place.get(getattr(error, "row", None))
             if position is None:  # the error is not about a single row
                 break
             kept[position] = False
-            if not kept.any():
-                break
-        else:
-            break
     return found
 
 

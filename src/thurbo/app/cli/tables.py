@@ -48,8 +48,8 @@ def write(table: Any, path: Path, run: Written, schema: Any = None, like: Path |
     from thurbo.table.io.frames import any_frame
 
     frame = any_frame(table) if isinstance(table, dict) else table
-    formulas = "escape" if run.escape_formulas else "keep"
-    thurbo.write(frame, path, schema, like=None if run.escape_formulas else like, formulas=formulas)
+    escape = run.escape_formulas
+    thurbo.write(frame, path, schema, like=None if escape else like, formulas="escape" if escape else "keep")
 
 
 def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str, Any]]:
