@@ -65,17 +65,25 @@ def _split(name: str, pattern: re.Pattern[str]) -> _Part:
     if not match:
         return _Part(name, "", "", None)
     rest = match["rest"]
-    return _Part(name, " ".join(match["head"].split()), rest.strip(), int(rest) if rest.isdigit() else None)
+    return _Part(name, " ".join(match["head"].split()), rest.strip(), int(rest) if rest.isdecimal() else None)
+
+
+def _mark(text: str, pattern: re.Pattern[str]) -> tuple[int, str, str] | None:
+    """The only "1st" or "second" in a text as a number, and what is before and after it."""
+    marks = list(pattern.finditer(text))
+    if len(marks) != 1:
+        return None
+    word = next(filter(None, marks[0].groups())).casefold()
+    place = int(word) if word.isdecimal() else _ORDINAL_WORDS.index(word) + 1
+    return place, text[: marks[0].start()], text[marks[0].end() :]
 
 
 def _ordinal(name: str) -> _Part:
-    marks = list(_ORDINAL.finditer(name))
-    if len(marks) != 1:
+    mark = _mark(name, _ORDINAL)
+    if mark is None:
         return _Part(name, "", "", None)
-    mark = marks[0]
-    word = (mark[2] or mark[3] or "").casefold()
-    place = int(mark[1]) if mark[1] else _ORDINAL_WORDS.index(word) + 1
-    rest = " ".join(f"{name[: mark.start()]} {name[mark.end() :]}".replace("_", " ").split())
+    place, before, after = mark
+    rest = " ".join(f"{before} {after}".replace("_", " ").split())
     return _Part(name, rest or "places", str(place), place)
 
 
@@ -122,9 +130,8 @@ def _item_codes(cells: Sequence[Cells]) -> tuple[IntArray, int]:
     known: dict[object, int] = {}
     table = np.full((len(cells[0]), len(cells)), -1, np.int32)
     for place, each in enumerate(cells):
-        if each.values.dtype.kind == "O" and not all(
-            isinstance(v, (str, int, float)) for v in each.values[~each.missing]
-        ):
+        answers = each.values[~each.missing]
+        if answers.dtype.kind == "O" and not all(isinstance(value, (str, int, float)) for value in answers):
             return table, 0
         distinct, which = each.factorise()
         codes = [known.setdefault(whole(value), len(known)) for value in distinct]
@@ -224,7 +231,6 @@ def _twice(table: Any) -> BoolArray:
 
 
 _MOST_TWICE = 0.05  # share of rows that name an item twice
-_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
 _PLACE = re.compile(r"\b(\d)(?:st|nd|rd|th)\b|\b(first|second|third|fourth|fifth)\b", re.IGNORECASE)
 
 
@@ -232,19 +238,17 @@ def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
     """Columns whose titles differ only in "1st", "2nd", "3rd", and whose value labels are the same."""
     runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
     for name, note in notes.items():
-        marks = list(_PLACE.finditer(note.title))
-        if len(marks) == 1 and len(note.names) > 2:
-            mark = marks[0]
-            place = int(mark[1]) if mark[1] else _ORDINALS[mark[2].casefold()]
-            rest = f"{note.title[: mark.start()]}…{note.title[mark.end() :]}"
+        mark = _mark(note.title, _PLACE)
+        if mark is not None and len(note.names) > 2:
+            place, before, after = mark
             # The question number may change too: "Q56pt1.", "Q56pt2."
-            stem = re.sub(r"^\w+[.:)]\s*", "", rest).casefold()
+            stem = re.sub(r"^\w+[.:)]\s*", "", f"{before}…{after}").casefold()
             runs.setdefault((stem, frozenset(text for _, text in note.names)), []).append((place, name))
     for members in runs.values():
         members.sort()
         if len(members) > 1 and [place for place, _ in members] == list(range(1, len(members) + 1)):
             names = [name for _, name in members]
-            stem = commonprefix(names).rstrip(" _.-")  # noqa: RUF071  (letter by letter is meant)
+            stem = commonprefix(names).rstrip(" _.-")  # noqa: RUF071  (by letters)
             pairs = tuple((name, str(place)) for place, name in members)
             yield ColumnGroup(stem or "places", "places", pairs, title=notes[names[0]].title)
 
@@ -361,17 +365,7 @@ _MOST_CODES = 5  # most codes below the answers
 _OFTEN = 5  # answers that are this frequent next to a gap make the gap unlikely
 
 
-class NumberCounts(NamedTuple):
-    """Distinct numbers of a column in order, and how often each occurs."""
-
-    values: list[float]
-    counts: list[int]
-
-    @classmethod
-    def of(cls, cells: Cells) -> NumberCounts:
-        """The values of a numeric column."""
-        values, counts = np.unique(cells.values[~cells.missing], return_counts=True)
-        return cls(values.tolist(), counts.tolist())
+Counts = Mapping[float, int]  # distinct numbers of a column, ascending, and how often each occurs
 
 
 class _Ends(NamedTuple):
@@ -380,7 +374,7 @@ class _Ends(NamedTuple):
     is_strong: bool
 
 
-def isolated(columns: Mapping[str, NumberCounts]) -> dict[str, dict[float, str]]:
+def isolated(columns: Mapping[str, Counts]) -> dict[str, dict[float, str]]:
     """Codes that are probably not answers, by column, each with the evidence."""
     ends = {name: (list(_below(each)), list(_above(each))) for name, each in columns.items()}
     found: dict[str, dict[float, str]] = {name: {} for name in columns}
@@ -392,61 +386,61 @@ def isolated(columns: Mapping[str, NumberCounts]) -> dict[str, dict[float, str]]
     for name, sides in ends.items():
         for side in sides:
             weak = [
-                end for end in side if all(shared[code] >= 2 for code in end.codes) and _is_rare(columns[name], end)
+                end for end in side if _is_rare(columns[name], end) and min(shared[code] for code in end.codes) >= 2
             ]
             if weak and not any(end.is_strong for end in side):
                 found[name] |= dict.fromkeys(weak[0].codes, "as in other columns")
     return {name: codes for name, codes in found.items() if codes}
 
 
-def _below(each: NumberCounts) -> Iterable[_Ends]:
-    codes = [value for value in each.values if value < 0]
-    answers = [value for value in each.values if value >= 0]
-    if not codes or len(answers) < 2 or sum(each.counts) < _FEWEST_NUMBERS or not set(codes) <= LOW:
+def _below(counts: Counts) -> Iterable[_Ends]:
+    codes = [value for value in counts if value < 0]
+    answers = [value for value in counts if value >= 0]
+    if not codes or len(answers) < 2 or sum(counts.values()) < _FEWEST_NUMBERS or not set(codes) <= LOW:
         return
     if {-code for code in codes} == {value for value in answers if value}:
         return  # −2, −1, 0, 1, 2 is a scale
     # A run of negative numbers that ends at zero is part of the scale, unless other columns have the same codes.
     is_apart = answers[0] - codes[-1] >= 2 and len(codes) <= _MOST_CODES
-    often = len(answers) <= _MOST_STEPS or (_count(each, codes) >= 2 and _are_whole(answers))
+    often = len(answers) <= _MOST_STEPS or (_total(counts, codes) >= 2 and _are_whole(answers))
     yield _Ends(codes, answers, is_apart and often)
 
 
-def _above(each: NumberCounts) -> Iterable[_Ends]:
-    values = [value for value in each.values if value >= 0]
+def _above(counts: Counts) -> Iterable[_Ends]:
+    values = [value for value in counts if value >= 0]
     codes: list[float] = []
     while (
         len(values) > 2 and values[-1] in HIGH and (not codes or len(str(int(codes[0]))) == len(str(int(values[-1]))))
     ):
         codes.insert(0, values.pop())
-    if not codes or sum(each.counts) < _FEWEST_NUMBERS or not _are_whole(values):
+    if not codes or sum(counts.values()) < _FEWEST_NUMBERS or not _are_whole(values):
         return
     for start in range(len(codes)):  # of 1 to 7, 8 and 9, the first may be an answer
         code, answers = codes[start:], [*values, *codes[:start]]
         gap = code[0] - answers[-1]
         dense = len(answers) <= _MOST_STEPS and answers[-1] - answers[0] < 2 * len(answers) and answers[-1] <= _TOP
-        often = _count(each, answers[-1:]) >= _OFTEN
+        often = _total(counts, answers[-1:]) >= _OFTEN
         if dense and code[0] > 9:
             yield _Ends(code, answers, True)
         elif dense and answers[-1] <= 7:
-            mean = _count(each, answers) / len(answers)
-            several = gap == 2 and len(code) > 1 and _count(each, code) < len(code) * mean / 2
+            mean = _total(counts, answers) / len(answers)
+            several = gap == 2 and len(code) > 1 and _total(counts, code) < len(code) * mean / 2
             yield _Ends(code, answers, often and (gap >= 3 or several))
         elif not dense and code[0] > 9 and gap >= 2:
-            tail = [each.counts[each.values.index(value)] for value in answers[-max(5, len(answers) // 10) :]]
-            frequent = _count(each, code) >= max(_OFTEN, 3 * len(code) * float(np.mean(tail)))
-            yield _Ends(code, answers, frequent or (gap > 2 * answers[-1] and _count(each, code) >= 2))
+            tail = [counts[value] for value in answers[-max(5, len(answers) // 10) :]]
+            frequent = _total(counts, code) >= max(_OFTEN, 3 * len(code) * float(np.mean(tail)))
+            yield _Ends(code, answers, frequent or (gap > 2 * answers[-1] and _total(counts, code) >= 2))
 
 
-def _is_rare(each: NumberCounts, side: _Ends) -> bool:
+def _is_rare(counts: Counts, side: _Ends) -> bool:
     """Whether weak evidence is enough: the codes are no more frequent than answers are on average."""
-    mean = _count(each, side.answers) / len(side.answers)
+    mean = _total(counts, side.answers) / len(side.answers)
     gap = min(abs(code - answer) for code in side.codes for answer in (side.answers[0], side.answers[-1]))
-    return gap >= 2 or _count(each, side.codes) / len(side.codes) <= mean
+    return gap >= 2 or _total(counts, side.codes) / len(side.codes) <= mean
 
 
-def _count(each: NumberCounts, values: Iterable[float]) -> int:
-    return sum(each.counts[each.values.index(value)] for value in values)
+def _total(counts: Counts, values: Iterable[float]) -> int:
+    return sum(counts[value] for value in values)
 
 
 def _are_whole(values: Iterable[float]) -> bool:
@@ -475,14 +469,13 @@ def infer(
     for name in () if is_array else names:
         cells = read(name)
         prepared[name] = Ignore(missing=_of_kind(declared, cells)).answered(cells)
-    # Numbers without a code book.
-    bare = {
-        name: NumberCounts.of(cells)
-        for name, cells in prepared.items()
-        if cells.values.dtype.kind in "iuf" and not cells.missing.all() and cells.ordered_levels is None
-        if not (notes[name].names or notes[name].missing)
-    }
-    codes = isolated(bare)
+    numbers = {}
+    for name, cells in prepared.items():
+        has_book = notes[name].names or notes[name].missing or cells.ordered_levels is not None
+        if cells.values.dtype.kind in "iuf" and not cells.missing.all() and not has_book:
+            values, n_rows = np.unique(cells.values[~cells.missing], return_counts=True)
+            numbers[name] = dict(zip(values.tolist(), n_rows.tolist(), strict=True))
+    codes = isolated(numbers)
 
     def cells_of(name: str) -> Cells:
         return prepared[name] if name in prepared else read(name)

@@ -372,7 +372,7 @@ def guess_texts(distinct: list[str], which: IntArray) -> tuple[Column, str]:
     for read in (_amounts, _scale) if are_numbers else (_scale, _amounts):
         if found := read(texts):
             return found
-    return _options(texts) or _free(texts) or _categories(texts)
+    return _options(texts) or _categories(texts)
 
 
 def _is_used(separator: str, texts: Sequence[str]) -> bool:
@@ -483,15 +483,11 @@ def _options(texts: Texts) -> tuple[Column, str] | None:
     return None
 
 
-def _free(texts: Texts) -> tuple[Column, str] | None:
-    """Free text: most texts are different, and many have several words."""
+def _categories(texts: Texts) -> tuple[Column, str]:
+    """Categories, the rare ones joined; or free text, if most texts are different, and many have several words."""
     words = np.mean([len(text.split()) for text in texts.kept])
     if texts.n_answers >= _FEW_CATEGORIES and len(texts.kept) > texts.n_answers / 2 and words >= 3:
         return Ignore("it is free text"), f"most texts are different, such as {show(max(texts.kept, key=len))}"
-    return None
-
-
-def _categories(texts: Texts) -> tuple[Column, str]:
     kept, what = texts.kept, f"{len(texts.kept)} different texts without a known order"
     if len(kept) <= _FEW_CATEGORIES:
         reason = f"{what}; if ordered, use Ordinal(levels=[...]){texts.less}"
