@@ -385,9 +385,8 @@ def isolated(columns: Mapping[str, Counts]) -> dict[str, dict[float, str]]:
     shared = Counter(code for codes in found.values() for code in codes)
     for name, sides in ends.items():
         for side in sides:
-            weak = [
-                end for end in side if _is_rare(columns[name], end) and min(shared[code] for code in end.codes) >= 2
-            ]
+            known = [end for end in side if all(shared[code] >= 2 for code in end.codes)]
+            weak = [end for end in known if _is_rare(columns[name], end)]
             if weak and not any(end.is_strong for end in side):
                 found[name] |= dict.fromkeys(weak[0].codes, "as in other columns")
     return {name: codes for name, codes in found.items() if codes}

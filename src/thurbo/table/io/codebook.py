@@ -542,11 +542,8 @@ def _format(note: Note, series: Any, suffix: str) -> str:
     form, is_date = note.format, series.dtype.kind in "mM" or series.dtype == object
     # The formats of one package are not valid in the other, and the width of text (A) follows from the cells.
     numeric = suffix == ".dta" or form.rstrip("0123456789.") in ("F", "COMMA", "DOT", "DOLLAR", "PCT", "N", "E")
-    if (
-        form.startswith("%") != (suffix == ".dta")
-        or form[:1] == "A"
-        or not (is_date or (_is_number(series) and numeric))
-    ):
+    is_here = form.startswith("%") == (suffix == ".dta") and form[:1] != "A"
+    if not is_here or not (is_date or (_is_number(series) and numeric)):
         form = ""
     if suffix == ".dta" or not _is_number(series) or not re.fullmatch(r"(F\d+(\.0)?)?", form):
         return form
@@ -565,10 +562,8 @@ def statistical_error(error: Exception, path: str) -> ThurboError:
 
 def write_error(error: Exception, path: str) -> ThurboError:
     """An error of pyreadstat while writing, as one sentence with a remedy."""
-    reason, remedy = (
-        str(error).strip().rstrip(".") or type(error).__name__,
-        "rename or convert that column, or write .parquet",
-    )
+    reason = str(error).strip().rstrip(".") or type(error).__name__
+    remedy = "rename or convert that column, or write .parquet"
     if reason == "Unable to write data":  # all that the library says if the disk is full
         reason, remedy = "the disk is full, or the file is too large for it", "free some space, or choose another disk"
     return ThurboError(f'cannot write "{path}": {reason}; {remedy}')
