@@ -14,9 +14,12 @@ import pytest
 
 from thurbo.errors import ThurboError
 from thurbo.table.columns import Binary, Ignore, Ordinal
-from thurbo.table.datasets import CHARACTERS, FILMS, load_starwars
+from thurbo.table.datasets import load_starwars
 from thurbo.table.io.frames import as_table
 
+SURVEY = load_starwars(everything=True)[1]
+FILMS = SURVEY["films"].labels
+CHARACTERS = [name for name, title in SURVEY.titles.items() if title.startswith("Please state whether you view")]
 SEEN = [f"seen: {film}" for film in FILMS]
 
 

@@ -19,7 +19,7 @@ import thurbo as tb
 from thurbo.errors import SchemaError, SchemaWarning
 from thurbo.table.columns import column_from_dict
 from thurbo.table.columns.numbers import amount, days
-from thurbo.table.guess.infer import NumberCounts, isolated
+from thurbo.table.guess.infer import isolated
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -120,10 +120,8 @@ def test_weak_codes_count_where_other_columns_share_them() -> None:
 
 
 def test_codes_are_found_by_values_and_counts_alone() -> None:
-    assert isolated({"q": NumberCounts([1.0, 2.0, 3.0, 9.0], [20, 20, 20, 3])}) == {
-        "q": {9.0: "far from the other values"}
-    }
-    assert isolated({"q": NumberCounts([1.0, 2.0, 3.0, 9.0], [20, 20, 2, 3])}) == {}
+    assert isolated({"q": {1.0: 20, 2.0: 20, 3.0: 20, 9.0: 3}}) == {"q": {9.0: "far from the other values"}}
+    assert isolated({"q": {1.0: 20, 2.0: 20, 3.0: 2, 9.0: 3}}) == {}
 
 
 def test_missing_codes_of_a_whole_table() -> None:

@@ -312,12 +312,13 @@ def test_the_bundled_survey_is_read_with_both_header_rows() -> None:
     kinds = {type(column).__name__ for column in schema.values()}
     assert kinds == {"Id", "Binary", "MultiSelect", "Ranking", "Ordinal", "Banded", "Categorical"}
     favourable = schema["Han Solo"]
-    assert favourable.labels == tb.datasets.FAVOURABILITY
+    bundled = tb.datasets.load_starwars()[1]
+    assert favourable.labels == bundled["Han Solo"].labels
     assert favourable.missing == (("Unfamiliar (N/A)", "Unfamiliar (N/A)"),)
     assert schema.titles["Han Solo"].startswith("Please state whether")
-    assert schema["Age"].labels == tb.datasets.AGES
-    assert schema["Household Income"].labels == tb.datasets.INCOMES
-    assert schema["Education"].labels == tb.datasets.EDUCATIONS
+    assert schema["Age"].labels == bundled["age"].labels
+    assert schema["Household Income"].labels == bundled["income"].labels
+    assert schema["Education"].labels == bundled["education"].labels
     seen = next(column for column in schema.values() if isinstance(column, tb.MultiSelect))
     films = next(column for column in schema.values() if isinstance(column, tb.Ranking))
     assert [label[-18:] for label in seen.labels[:1]] == ["The Phantom Menace"]

@@ -112,22 +112,20 @@ class Program:
         return tuple(found) if like is None else jax.tree.unflatten(jax.tree.structure(like), found)
 
     def _name(self, tree: Any, leaves: list, static: list) -> str:
-        avals = tuple((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
-        known = (tree, avals, tuple(static))
+        """A hash of all that the traced function depends on."""
+        avals = [(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves]
+        known = (tree, tuple(avals), tuple(static))
         if known not in self._names:
-            self._names[known] = self._digest(tree, [(shape, str(dtype)) for shape, dtype in avals], static)
+            about = [
+                f"{self._function.__module__}.{self._function.__qualname__}",
+                str((tree, [(shape, str(dtype)) for shape, dtype in avals], static)),
+                str([getattr(jax.config, name, None) for name in _TRACED_WITH]),
+                jax.__version__,
+                jaxlib.__version__,
+                _sources(),
+            ]
+            self._names[known] = hashlib.sha256("\n".join(about).encode()).hexdigest()
         return self._names[known]
-
-    def _digest(self, tree: Any, avals: list[tuple[Any, str]], static: list) -> str:
-        about = [
-            f"{self._function.__module__}.{self._function.__qualname__}",
-            str((tree, avals, static)),
-            str([getattr(jax.config, name, None) for name in _TRACED_WITH]),
-            jax.__version__,
-            jaxlib.__version__,
-            _sources(),
-        ]
-        return hashlib.sha256("\n".join(about).encode()).hexdigest()
 
     def _load(self, directory: Path, effort: str, name: str, leaves: list, tree: Any, arguments: tuple) -> Any:
         """The program, as it was traced before or traced now; `_FAILED` where JAX cannot keep it."""

@@ -57,18 +57,14 @@ def use_right_sums() -> None:
         os.environ["XLA_FLAGS"] = f"{flags} {CURE}".strip()
 
 
-def _cache_directory() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "thurbo" / f"jax-{jax.__version__}"
-
-
 def keep_compiled_programs() -> None:
     """Enable JAX's persistent compilation cache, unless it is already configured or THURBO_CACHE=off."""
     chosen = os.environ.get("THURBO_CACHE", "")
     if chosen.lower() in {"off", "0", "no"} or getattr(jax.config, "jax_compilation_cache_dir", None):
         return
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    directory = Path(chosen or Path(root) / "thurbo" / f"jax-{jax.__version__}")
     try:
-        directory = Path(chosen or _cache_directory())
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
         return  # without a cache everything works, but compiles again in each run

@@ -22,24 +22,13 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
         raise ThurboError(f"{name}={value!r} is not one of {', '.join(known)}")
 
 
-def _place(row: object, column: object) -> str:
-    parts = []
-    if row is not None:
-        parts.append(f"row {row}")
-    if column is not None:
-        parts.append(f'column "{column}"')
-    return ", ".join(parts)
-
-
 class _Located(ThurboError):
     """An error with the row and column it is about, and a remedy."""
 
     def __init__(self, problem: str, *, row: object = None, column: object = None, remedy: str | None = None):
-        place = _place(row, column)
-        message = f"{place}: {problem}" if place else problem
-        if remedy:
-            message = f"{message}; {remedy}"
-        super().__init__(message)
+        places = ([] if row is None else [f"row {row}"]) + ([] if column is None else [f'column "{column}"'])
+        place = f"{', '.join(places)}: " if places else ""
+        super().__init__(f"{place}{problem}; {remedy}" if remedy else f"{place}{problem}")
         self.problem, self.row, self.column, self.remedy = problem, row, column, remedy
 
 

@@ -69,7 +69,8 @@ def run(
     model = TBM(schema, verbose=progress is not None, **chosen).fit(shown)._finished()
     say("Predicting the masked answers")
     with ThreadPoolExecutor(1) as pool:  # compiles the programs of other queries while regressions are computed here
-        beside = pool.submit(_beside, model, frame)
+        # First the features that the summary needs, then predictions under conditions, and one respondent's gaps.
+        beside = pool.submit(lambda: (model.transform(frame), ask(model, frame, WHAT_IF), impute_one(model, frame)))
         held_out = model.evaluate(frame, hide=SHARE_MASKED, random_state=seed, logistic=True)
         say("Summarising")
         summary = report.summary(
@@ -83,15 +84,9 @@ def run(
             held_out=held_out,
             seed=seed,
         )
-        summary["what_if"], respondent = beside.result()
+        _, summary["what_if"], respondent = beside.result()
     page = write_atomically(output, report.render(summary))
     return DemoResults(summary, respondent, page)
-
-
-def _beside(model: Any, frame: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Predictions under conditions, and one respondent's missing answers; first the features that the summary needs."""
-    model.transform(frame)
-    return ask(model, frame, WHAT_IF), impute_one(model, frame)
 
 
 def mask(frame: Any, schema: Any, seed: int) -> Any:
@@ -153,15 +148,6 @@ def print_results(found: DemoResults) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
-    for text in as_lines(found):
-        # Headings are the lines without indentation and without a full stop.
-        heading = bool(text) and not text.startswith(" ") and not text.endswith(".")
-        console.print(Text(text, style="bold" if heading else ""))
-
-
-def as_lines(found: DemoResults) -> list[str]:
-    """The results as lines of text."""
     from thurbo.app.report.wording import percent
 
     s, respondent = found.summary, found.respondent
@@ -175,8 +161,6 @@ def as_lines(found: DemoResults) -> list[str]:
         "",
         "Findings",
         *(f"  {each['words']}" for each in s["findings"] if each["kind"] != "accuracy"),
-    ]
-    lines += [
         "",
         "Predictive accuracy",
         f"  {check['n_cells']:,} answers were masked before fitting, then predicted from the other answers.",
@@ -191,6 +175,12 @@ def as_lines(found: DemoResults) -> list[str]:
         *(f"  {w['column']}: {w['label']}, given {w['given']}: {percent(w['probability'])}" for w in s["what_if"]),
         "",
         f"Imputed answers of respondent {respondent['row'] + 1}, who skipped {len(respondent['filled'])} questions",
+        *(f"  {a['column']}: {a['answer']} (probability {percent(a['probability'])})" for a in respondent["filled"]),
+        "",
+        f"Report: {found.page}",
     ]
-    lines += [f"  {a['column']}: {a['answer']} (probability {percent(a['probability'])})" for a in respondent["filled"]]
-    return [*lines, "", f"Report: {found.page}"]
+    console = Console(highlight=False, soft_wrap=True)
+    for text in lines:
+        # Headings are the lines without indentation and without a full stop.
+        heading = bool(text) and not text.startswith(" ") and not text.endswith(".")
+        console.print(Text(text, style="bold" if heading else ""))

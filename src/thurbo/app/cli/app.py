@@ -19,6 +19,7 @@ from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
 import typer
 
 from thurbo import __version__
+from thurbo.app.cli.options import OPTIONS
 from thurbo.errors import ConvergenceWarning, NumericalWarning, SchemaWarning, ThurboError, in_toml
 
 app = typer.Typer(
@@ -33,20 +34,21 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 
 def command(function: Function) -> Function:
-    """Register a command. A parameter that is a group of options stands for all of them, in its place."""
+    """Register a command, with its options as `OPTIONS` declares them; a group stands for all of its options."""
     parameters: list[Parameter] = []
     groups: dict[str, Any] = {}
-    hints = get_type_hints(function, include_extras=True)
+    hints = get_type_hints(function)
     for name, parameter in signature(function).parameters.items():
         kind: Any = hints[name]
         if hasattr(kind, "_fields"):
-            groups[name], own = kind, get_type_hints(kind, include_extras=True)
+            groups[name], own = kind, get_type_hints(kind)
             each = [(field, kind._field_defaults[field], own[field]) for field in kind._fields]
         else:
             each = [(name, parameter.default, kind)]
-        parameters += [
-            Parameter(field, Parameter.KEYWORD_ONLY, default=default, annotation=hint) for field, default, hint in each
-        ]
+        for field, default, hint in each:
+            declared = OPTIONS.get(f"{function.__name__}.{field}") or OPTIONS[field]
+            annotation: Any = Annotated[hint, declared(field, default is False)]
+            parameters.append(Parameter(field, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
 
     @wraps(function)
     def run(**given: Any) -> None:
@@ -73,10 +75,9 @@ def _show_version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
 ) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -113,7 +114,8 @@ def _run(arguments: list[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", status=130)
     except Exception as error:
-        if _is_usage_error(error):
+        # By attributes, not by class: newer versions of typer contain a copy of click, older ones import it.
+        if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             _fail(_usage_sentence(error, sys.argv[1:] if arguments is None else arguments))
         if os.environ.get("THURBO_TRACEBACK"):
             raise
@@ -141,28 +143,17 @@ def _warn_in_sentences() -> None:
     warnings.showwarning = show
 
 
-def _is_usage_error(error: Exception) -> bool:
-    # By attributes, not by class: newer versions of typer contain a copy of click, older ones import it.
-    return hasattr(error, "format_message") and hasattr(error, "exit_code")
-
-
 def _usage_sentence(error: Any, arguments: list[str]) -> str:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "thurbo"
-    message, value = error.format_message().rstrip("."), _option_value(getattr(error, "param", None), arguments)
+    """What is wrong with the options, with the value that was given; not every version of typer repeats it."""
+    context, option = getattr(error, "ctx", None), getattr(error, "param", None)
+    message, value = error.format_message().rstrip("."), ""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, sign, given = word.partition("=")
+        if not value and name in getattr(option, "opts", ()):
+            value = given if sign else following
     if value and value not in message:
         message += f", not {value}"
-    return f"{message}; see {command} --help"
-
-
-def _option_value(option: Any, arguments: list[str]) -> str:
-    """The value of an option on the command line; not every version of typer repeats it in its message."""
-    names = tuple(getattr(option, "opts", ()))
-    for place, word in enumerate(arguments):
-        name, sign, value = word.partition("=")
-        if name in names and (sign or place + 1 < len(arguments)):
-            return value if sign else arguments[place + 1]
-    return ""
+    return f"{message}; see {context.command_path if context is not None else 'thurbo'} --help"
 
 
 def _flat(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -15,17 +15,12 @@ from thurbo.errors import ThurboError
 
 @command
 def check(
-    data: options.Data,
+    data: Path,
     *,
-    schema: options.SchemaFile = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the schema as a TOML file, to read and edit.", show_default=False),
-    ] = None,
-    missing: options.Missing = None,
-    details: Annotated[
-        bool, typer.Option("--details", help="Also show every column with its type and the reason, and every problem.")
-    ] = False,
+    schema: Path | None = None,
+    output: Path | None = None,
+    missing: str | None = None,
+    details: bool = False,
     names: options.LongNames,
 ) -> None:
     """Show how a file is read: what is modelled, what to check and why, what is left out, and all problems."""
@@ -75,24 +70,24 @@ def _codes(text: str | None) -> dict[str, str]:
 
 @command
 def fit(
-    data: options.Data,
-    output: options.ModelOutput,
+    data: Path,
+    output: Path,
     *,
-    schema: options.SchemaFile = None,
-    missing: options.Missing = None,
+    schema: Path | None = None,
+    missing: str | None = None,
     names: options.LongNames,
-    hidden: options.NHidden = None,
-    factors: options.NFactors = None,
-    epochs: options.Epochs = None,
-    max_time: options.MaxTime = None,
-    objective: options.ObjectiveOption = options.Objective.AUTO,
-    unobserved: options.UnobservedOption = options.Unobserved.MARGINALIZE,
-    ordinals: options.OrdinalsOption = None,
-    masking: options.MaskingOption = None,
-    hold_out: options.HoldOut = None,
-    checkpoint: options.Checkpoint = None,
-    resume: options.Resume = False,
-    seed: options.Seed = 0,
+    hidden: int | None = None,
+    factors: int | None = None,
+    epochs: int | None = None,
+    max_time: float | None = None,
+    objective: options.Objective = options.Objective.AUTO,
+    unobserved: options.Unobserved = options.Unobserved.MARGINALIZE,
+    ordinals: options.Ordinals | None = None,
+    masking: options.Masking | None = None,
+    hold_out: float | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    seed: int = 0,
     run: options.Work,
 ) -> None:
     """Fit a model to a table and save it."""
@@ -104,8 +99,13 @@ def fit(
     frame, found = with_schema(data, schema, names, missing)
     if not run.quiet and schema is None and names.row is None and (advice := tables.hint(frame)):
         say(advice)
+    from thurbo.fit.settings import Learning, Prediction
     from thurbo.tbm import TBM
 
+    share: Any = "auto" if hold_out is None else hold_out
+    learning: Any = None if hold_out is None else Learning(validation_fraction=share)
+    if masking is not None:
+        learning = Prediction(masking=masking.value, validation_fraction=share)
     model = TBM(
         found if ordinals is None else found.read_ordinals(ordinals.value),
         n_hidden="auto" if hidden is None else hidden,
@@ -113,7 +113,7 @@ def fit(
         max_epochs="auto" if epochs is None else epochs,
         objective=objective.value,
         unobserved=unobserved.value,
-        learning=_learning(masking, hold_out),
+        learning=learning,
         max_time=max_time,
         checkpoint=state,
         random_state=seed,
@@ -145,16 +145,6 @@ def _interrupted(model: Any, output: Path, state: Path | None) -> CommandInterru
 
 def _beside(output: Path) -> Path:
     return output.with_name(f"{output.name}.checkpoint")
-
-
-def _learning(masking: options.Masking | None, hold_out: float | None) -> Any:
-    """Settings of the objective, where any are given."""
-    from thurbo.fit.settings import Learning, Prediction
-
-    share: Any = "auto" if hold_out is None else hold_out
-    if masking is not None:
-        return Prediction(masking=masking.value, validation_fraction=share)
-    return None if hold_out is None else Learning(validation_fraction=share)
 
 
 def _summary(model: Any, frame: Any, output: Path) -> list[str]:

@@ -20,7 +20,7 @@ from thurbo.app.cli.app import counted
 from thurbo.app.cli.tables import columns_of
 from thurbo.errors import ThurboError, in_toml
 from thurbo.table.columns.listed import read_lists, tiers
-from thurbo.table.io import frames
+from thurbo.table.io import frames, read_write
 from thurbo.table.io.frames import Table, as_table, library_of
 from thurbo.table.schema.descriptions import doubts, left_out
 from thurbo.table.schema.schema import Schema
@@ -47,37 +47,24 @@ def about(schema: Any, frame: Any, columns: Mapping[str, np.ndarray]) -> Any:
     return frames.frame(library_of(frame), {**identity(schema, frame), **columns})
 
 
-def as_frame(table: Any) -> Any:
-    """A table that can be written to a file; a dict becomes a frame."""
-    return frames.any_frame(table) if isinstance(table, dict) else table
-
-
-def items_named(schema: Any, text: str) -> list[Any]:
-    """Items from a text with commas, in their own type; unknown items stay text."""
-    known = _items(schema)
-    return [known.get(part.strip(), part.strip()) for part in text.split(",") if part.strip()]
-
-
-def items_of(schema: Any, frame: Any) -> Any:
-    """The table of items; if it has one column without a header, the first line is an item too."""
-    source, known = as_table(frame), _items(schema)
-    if len(source.names) != 1 or source.names[0] not in known:
-        return frame
-    return [known[source.names[0]], *source.cells(source.names[0]).values.tolist()]
-
-
-def _items(schema: Any) -> dict[str, Any]:
-    """Items of all rankings and lists, by their text."""
-    kinds = [each for each in schema.values() if each.has_items]
-    return {str(label): label for each in kinds for label in each.labels}
-
-
-def mean_in_words(values: np.ndarray, weight: np.ndarray | None, what: str) -> str:
-    """The mean over rows, weighted if the table has weights: "weighted mean log-likelihood of 60 rows: -3.1416"."""
-    if weight is None:
-        return f"mean {what}: {values.mean():.4f}"
-    counts = weight > 0  # a row with weight zero must not matter, even if its value is −∞
-    return f"weighted mean {what}: {np.average(values[counts], weights=weight[counts]):.4f}"
+def items_to_rank(schema: Any, frame: Any, path: Path | None, text: str | None) -> Any:
+    """The items of a table, or of a text with commas, in their own type; unknown items stay text. None for all."""
+    known = {str(label): label for each in schema.values() if each.has_items for label in each.labels}
+    if text is not None:
+        return [known.get(part, part) for part in map(str.strip, text.split(",")) if part]
+    if path is None:
+        return None
+    table, source = read_write.read_frame(path), as_table(frame)
+    own = as_table(table).names
+    if len(own) == 1 and own[0] in known:  # one column without a header: the first line is an item too
+        return [known[own[0]], *as_table(table).cells(own[0]).values.tolist()]
+    # A table of rows and items has the texts of its rows if the ranked table has texts ("007").
+    names = [name for name, column in schema.items() if column.role == "id" and name in source]
+    is_text = any(source.cells(name).values.dtype.kind == "O" for name in names)
+    if path.suffix.lower() not in read_write.TEXT or not is_text or len(own) < 2:
+        return table
+    held = [name for name in names if name in own] or [own[0]]
+    return read_write.with_texts(table, path, held, always=True)[0]
 
 
 def probabilities(model: Any, frame: Any, column: str, given: Sequence[str] | None) -> Columns:
@@ -92,12 +79,6 @@ def probabilities(model: Any, frame: Any, column: str, given: Sequence[str] | No
     taken = {column, *identity(model.schema_, frame)}
     headers = [f"{column}: {text}" if text in taken else text for text in texts]
     return {column: np.asarray(best, object), **dict(zip(headers, found.T, strict=True))}
-
-
-def cells(model: Any, frame: Any, column: str, given: Sequence[str] | None, items: Any) -> Columns:
-    """The predicted cells of a column."""
-    found = as_table(model.predict(frame, column, "auto", given=given, items=items))
-    return {name: found.cells(name).values for name in found.names}
 
 
 def interval(model: Any, frame: Any, column: str, given: Sequence[str] | None, level: float) -> Columns:
@@ -138,18 +119,17 @@ def sampled(schema: Any, drawn: Any, items: Any) -> Any:
     return _table(schema, name, lines, {row: np.arange(source.n_rows)}, _others(drawn, name))
 
 
-def imputed(model: Any, frame: Any, items: Any, fill: Sequence[str] = ()) -> Any:
-    """A long table with items added and other missing cells filled; column "filled" marks the lines that are new."""
-    name = next(iter(as_table(frame).lists))
-    return _completed(model.schema_, frame, name, model.impute(frame, items=items, fill=fill))
+def imputed(model: Any, frame: Any, items: Any, fill: Sequence[str], n_draws: int, seed: int) -> Any:
+    """A long table with items added and other missing cells filled; column "filled" marks the lines that are new.
 
-
-def imputed_draws(model: Any, frame: Any, items: Any, n: int, seed: int, fill: Sequence[str] = ()) -> Any:
-    """The same for multiple imputations, stacked below the incomplete table; items of a row are in one order in all."""
+    Multiple imputations are stacked below the incomplete table; items of a row are in one order in all.
+    """
+    schema, name = model.schema_, next(iter(as_table(frame).lists))
+    if not n_draws:
+        return _completed(schema, frame, name, model.impute(frame, items=items, fill=fill))
     import thurbo
 
-    schema, name = model.schema_, next(iter(as_table(frame).lists))
-    draws = model.impute_draws(frame, n, random_state=seed, items=items, fill=fill)
+    draws = model.impute_draws(frame, n_draws, random_state=seed, items=items, fill=fill)
     completed = [_completed(schema, frame, name, draw, by_item=True) for draw in draws]
     native = as_table(frame).native
     before = _completed(schema, frame, name, draws[0], others=native, by_item=True)
@@ -161,11 +141,9 @@ def imputed_draws(model: Any, frame: Any, items: Any, n: int, seed: int, fill: S
 
 def ordinary(schema: Any) -> Any:
     """The columns of a schema without lists of items, for their labels: a long table repeats their cells."""
-    return (
-        schema
-        if not columns_of(schema)
-        else {name: column for name, column in schema.items() if column.kind != "ratings"}
-    )
+    if not columns_of(schema):
+        return schema
+    return {name: column for name, column in schema.items() if column.kind != "ratings"}
 
 
 def _completed(schema: Any, frame: Any, name: str, done: Any, others: Any = None, by_item: bool = False) -> Any:
@@ -189,7 +167,9 @@ def _lines(column: Any, cells: Any) -> LongLines:
     """The entries of lists, in the order of their cells."""
     found = read_lists(cells)
     row = np.repeat(np.arange(len(cells)), np.diff(found.start))
-    item = _narrow(np.asarray(found.items, object))[found.which]
+    items = np.asarray(found.items, object)
+    are_whole = all(isinstance(each, (int, np.integer)) and not isinstance(each, bool) for each in items.tolist())
+    item = (items.astype(np.int64) if are_whole and len(items) else items)[found.which]
     score = np.asarray(found.score)
     if column.by == "order":
         tier = tiers(row, score)
@@ -199,11 +179,6 @@ def _lines(column: Any, cells: Any) -> LongLines:
         return LongLines(*(each[best_first] for each in (row, item, last[row] - tier + 1)))
     whole = score.dtype.kind == "f" and bool(np.all(score == np.floor(score)))
     return LongLines(row, item, score.astype(np.int64) if whole and column.by == "levels" else score)
-
-
-def _narrow(values: np.ndarray) -> np.ndarray:
-    is_whole = all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values.tolist())
-    return values.astype(np.int64) if is_whole and len(values) else values
 
 
 def _lines_of(schema: Any, name: str, cells: Any, items: Mapping[str, list[Any]] | None) -> LongLines:
@@ -221,14 +196,11 @@ def _value_name(column: Any) -> str:
     return "place" if column.by == "order" else column.score or "score"
 
 
-def _pandas(frame: Any) -> Any:
+def _others(frame: Any, *names: str) -> Any:
+    """The other columns of a table as a pandas frame."""
     import narwhals as nw
 
-    return nw.from_native(frame, eager_only=True).to_pandas()
-
-
-def _others(frame: Any, *names: str) -> Any:
-    return _pandas(frame).drop(columns=list(names), errors="ignore")
+    return nw.from_native(frame, eager_only=True).to_pandas().drop(columns=list(names), errors="ignore")
 
 
 def _free(name: str, others: Any) -> str:
@@ -259,42 +231,38 @@ def _table(
 MOST = 20  # problems per column
 
 
-def problems(schema: Schema, frame: Any, most: int = MOST) -> dict[str, list[ThurboError]]:
-    """Errors by question, at most `most` of each."""
-    source, found = as_table(frame), {}
+def problems(schema: Schema, frame: Any) -> dict[str, list[ThurboError]]:
+    """Errors by question, at most `MOST` of each."""
+    source = as_table(frame)
     names = schema.row_names(source)
     if len(set(names.tolist())) == source.n_rows:
         source = replace(source, rows=names)
     # Inequalities refer to sites of other columns, so they need the whole schema.
     alone = [name for name, column in schema.items() if column.kind != "inequality"]
-    for name in alone:
-        found[name] = _of_one(Schema({name: schema[name]}), source, most)
-    found = {name: errors for name, errors in found.items() if errors}
+    found = {name: each for name in alone if (each := _of_one(Schema({name: schema[name]}), source))}
     if not found and len(alone) < len(schema):
-        for error in _of_one(schema, source, most):
+        for error in _of_one(schema, source):
             found.setdefault(str(getattr(error, "column", None)), []).append(error)
     return found
 
 
-def _of_one(schema: Schema, source: Table, most: int) -> list[ThurboError]:
+def _of_one(schema: Schema, source: Table) -> list[ThurboError]:
+    """The errors of a schema, one after another: a row with an error is left out of the next attempt."""
     place = {row: position for position, row in enumerate(source.rows.tolist())}
     found: list[ThurboError] = []
     kept = np.ones(source.n_rows, bool)
-    while len(found) < most:
+    while len(found) < MOST and kept.any():
         remaining = source if kept.all() else source.take(np.flatnonzero(kept))
         try:
             schema.fit(remaining).compile(remaining)
             schema.weights(remaining)
+            break
         except ThurboError as error:
             found.append(error)
             position = place.get(getattr(error, "row", None))
             if position is None:  # the error is not about a single row
                 break
             kept[position] = False
-            if not kept.any():
-                break
-        else:
-            break
     return found
 
 
@@ -305,22 +273,32 @@ _NAME, _ONE_OF_MANY = 44, 28  # characters of a name, alone and beside others
 
 def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[Any]]) -> None:
     """Print what is modelled, what to check and why, what is left out, and the problems: one line a column."""
-    from thurbo.table.io.frames import as_table
+    from thurbo.app.report.wording import NOTHING, missing_kinds
 
     source, width = as_table(frame), _width()
     sizes = f"{counted(source.n_rows, 'row')}, {counted(len(source.names), 'column')}"
     lines = [f"{data}: {sizes}", "", _modelled(schema)]
-    codes = [f'"{text}" in {counted(n, "column")}' for text, n in _codes(schema, source)]
-    lines += _part("Counted as missing", codes, _MOST_CODES, ", ")
-    lines += _part("Not asked of everyone; not imputed where not asked", _skips(schema), _MOST_SKIPS)
-    lines += _part("To check", _doubts(schema), _MOST_DOUBTS)
+    kinds = missing_kinds(schema.with_skips([]), source)  # what was not asked has no code
+    codes = Counter(
+        kind for name, own in kinds.items() if schema[name].role == "answer" for kind in own if kind != NOTHING
+    )
+    in_columns = [f'"{text}" in {counted(n, "column")}' for text, n in codes.most_common()]
+    lines += _part("Counted as missing", in_columns, _MOST_CODES, ", ")
+    skips = [
+        f"{_names(list(skip.columns))}: {skip.condition.replace(skip.asked_if, _shortened(skip.asked_if, _NAME))}"
+        for skip in schema.skips
+    ]
+    lines += _part("Not asked of everyone; not imputed where not asked", skips, _MOST_SKIPS)
+    guesses = [f"{_names(each.names)} -> {each.kind}: {in_toml(each.why)}" for each in doubts(schema)]
+    lines += _part("To check", guesses, _MOST_DOUBTS)
     advice = 'Categories without a known order; if one has an order, write kind = "ordinal" and levels = [...]'
-    lines += _part(advice, [_unordered(schema)], 1)
-    lines += _part("Left out", _left_out(schema, source), _MOST_LEFT_OUT)
+    unordered = [name for name, column in schema.items() if column.kind == "categorical" and not column.has_order]
+    lines += _part(advice, [_names(unordered, 6)] if schema.reasons else [], 1)
+    outside = [f"{why} ({len(names)}): {_names(names, 3)}" for why, names in left_out(schema, source).items()]
+    lines += _part("Left out", outside, _MOST_LEFT_OUT)
     if errors:
-        lines += _part(
-            f"Problems ({count_problems(errors)})", [_problem(*each) for each in errors.items()], _MOST_PROBLEMS
-        )
+        firsts = [_problem(*each) for each in errors.items()]
+        lines += _part(f"Problems ({count_problems(errors)})", firsts, _MOST_PROBLEMS)
     for line in lines:
         flat = " ".join(line.split()) if not line.startswith("  ") else f"  {' '.join(line.split())}"
         typer.echo(flat if len(flat) <= width else f"{flat[: width - 3]}...")
@@ -355,38 +333,6 @@ def _modelled(schema: Any) -> str:
     return f"{counted(len(names), 'question')}{spread} modelled: {types}" if names else "No column can be modelled."
 
 
-def _codes(schema: Any, source: Any) -> list[tuple[str, int]]:
-    """Values that count as missing and occur, with the number of columns that have them."""
-    from thurbo.app.report.wording import NOTHING, missing_kinds
-
-    kinds = missing_kinds(schema.with_skips([]), source)  # what was not asked has no code
-    names = (kind for name, each in kinds.items() if schema[name].role == "answer" for kind in each if kind != NOTHING)
-    return Counter(names).most_common()
-
-
-def _skips(schema: Any) -> list[str]:
-    """Blocks of questions that are not asked of everyone."""
-    return [
-        f"{_names(list(skip.columns))}: {skip.condition.replace(skip.asked_if, _shortened(skip.asked_if, _NAME))}"
-        for skip in schema.skips
-    ]
-
-
-def _doubts(schema: Any) -> list[str]:
-    """Columns whose type or reading is a guess, those with the same reason on one line."""
-    return [f"{_names(each.names)} -> {each.kind}: {in_toml(each.why)}" for each in doubts(schema)]
-
-
-def _unordered(schema: Any) -> str:
-    names = [name for name, column in schema.items() if column.kind == "categorical" and not column.has_order]
-    return _names(names, 6) if schema.reasons else ""
-
-
-def _left_out(schema: Any, source: Any) -> list[str]:
-    """Columns outside the model, those with the same reason on one line."""
-    return [f"{why} ({len(names)}): {_names(names, 3)}" for why, names in left_out(schema, source).items()]
-
-
 def _names(names: list[str], most: int = 2) -> str:
     """Names in quotes where they are long, shortened, and counted if there are many."""
     shown = [_shortened(name, _NAME if len(names) == 1 else _ONE_OF_MANY) for name in names[:most]]
@@ -416,9 +362,9 @@ def show_details(schema: Any, frame: Any, errors: Mapping[str, list[Any]], is_in
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from thurbo.app.report.wording import missing_kinds, missing_words
-    from thurbo.table.io.frames import as_table
 
     missing = missing_kinds(schema, as_table(frame))
     console = Console(highlight=False, width=None if Console().is_terminal else _width())
@@ -429,7 +375,8 @@ def show_details(schema: Any, frame: Any, errors: Mapping[str, list[Any]], is_in
         title = schema.titles.get(name, name)
         words = (name if title == name else f"{name}: {title}", type(column).__name__, column.describe())
         reason = in_toml(schema.reasons.get(name, ""))
-        grid.add_row(*map(_plain, (*words, missing_words(missing.get(name, {})), reason)))
+        texts = (*words, missing_words(missing.get(name, {})), reason)
+        grid.add_row(*(Text(" ".join(text.split())) for text in texts))
     console.print(grid)
     listed = [error for each in errors.values() for error in each]
     if listed:
@@ -438,9 +385,3 @@ def show_details(schema: Any, frame: Any, errors: Mapping[str, list[Any]], is_in
         typer.echo(f"  {in_toml(' '.join(str(error).split()))}")
     if len(listed) > MOST_SHOWN:
         typer.echo(f"  ... and {len(listed) - MOST_SHOWN} more")
-
-
-def _plain(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(" ".join(text.split()))

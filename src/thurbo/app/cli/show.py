@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,33 +12,18 @@ from thurbo.app.cli.app import command, say
 
 @command
 def report(
-    model: options.Model,
-    data: options.Data,
+    model: Path,
+    data: Path,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
-    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
-    rows_are: Annotated[str, typer.Option(help="Name of the rows on the page, for example respondents.")] = "rows",
-    colour_by: Annotated[
-        list[str] | None,
-        typer.Option(help="A column that colours the map; may be repeated.", show_default=False),
-    ] = None,
-    points: Annotated[
-        int, typer.Option(min=10, help="Maximum number of rows on the map; a random sample if there are more.")
-    ] = 3000,
-    test: Annotated[
-        bool | None,
-        typer.Option(
-            "--test/--no-test",
-            help="Test the accuracy on hidden answers; on the rows of the fit, this fits once more without them. By "
-            "default if the fit took up to three minutes.",
-            show_default=False,
-        ),
-    ] = None,
-    rows: Annotated[
-        bool, typer.Option("--rows", help="Let the map tell the answers of single rows. Respondents are people.")
-    ] = False,
+    output: Path = Path("report.html"),
+    title: str | None = None,
+    rows_are: str = "rows",
+    colour_by: list[str] | None = None,
+    points: int = 3000,
+    test: bool | None = None,
+    rows: bool = False,
     names: options.LongNames,
-    seed: options.Seed = 0,
+    seed: int = 0,
     run: options.Work,
 ) -> None:
     """Write a page about a model and a table: findings, warnings, segments, accuracy, questions, relations, map."""
@@ -68,12 +52,10 @@ def report(
 @command
 def demo(
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
-    hidden: Annotated[
-        int | None, typer.Option(min=1, help="Number of hidden units; by default four models are averaged.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Number of passes over the data.")] = None,
-    seed: options.Seed = 0,
+    output: Path = Path("report.html"),
+    hidden: int | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
     run: options.Work,
 ) -> None:
     """Fit the bundled Star Wars survey, print the results, and write a report page."""
@@ -86,17 +68,15 @@ def demo(
 
 @command
 def explore(
-    model: options.Model,
-    data: options.Data,
+    model: Path,
+    data: Path,
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the server; 0 takes a free one.")] = 0,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on. Others than 127.0.0.1 let other machines see the answers.")
-    ] = "127.0.0.1",
-    points: Annotated[int, typer.Option(min=10, max=30_000, help="Maximum number of rows on the map.")] = 10_000,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    points: int = 10_000,
+    browser: bool = True,
     names: options.LongNames,
-    seed: options.Seed = 0,
+    seed: int = 0,
     run: options.Work,
 ) -> None:
     """Explore a model and a table in the browser: select groups on the map, pin answers, name and export segments."""

@@ -10,15 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from thurbo.app.cli.options import LongNames
+from thurbo.app.cli.options import LongNames, Written
 from thurbo.errors import ThurboError
-
-
-def read(path: Path) -> tuple[Any, Any]:
-    """The table of a file, and its inferred schema."""
-    import thurbo
-
-    return thurbo.read(path)
 
 
 def load(path: Path) -> Any:
@@ -46,28 +39,17 @@ def check_output_as(path: Path, *suffixes: str) -> None:
     destination(path)
 
 
-def write(frame: Any, path: Path, schema: Any = None, like: Path | None = None, escape: bool = False) -> None:
-    """Write a table, completely or not at all.
+def write(table: Any, path: Path, run: Written, schema: Any = None, like: Path | None = None) -> None:
+    """Write a table, completely or not at all; a dict becomes a frame.
 
     What did not change is copied from the file `like`, unless formulas are escaped, which changes cells.
     """
     import thurbo
+    from thurbo.table.io.frames import any_frame
 
+    frame = any_frame(table) if isinstance(table, dict) else table
+    escape = run.escape_formulas
     thurbo.write(frame, path, schema, like=None if escape else like, formulas="escape" if escape else "keep")
-
-
-def with_row_texts(items: Path, frame: Any, ranked: Any, schema: Any) -> Any:
-    """A table of rows and items, with the texts of its rows if the ranked table has texts ("007")."""
-    from thurbo.table.io import read_write
-    from thurbo.table.io.frames import as_table
-    from thurbo.table.io.read_write import TEXT
-
-    names = [name for name, column in schema.items() if column.role == "id" and name in as_table(ranked)]
-    is_text = any(as_table(ranked).cells(name).values.dtype.kind == "O" for name in names)
-    if items.suffix.lower() not in TEXT or not is_text or len(as_table(frame).names) < 2:
-        return frame
-    held = [name for name in names if name in as_table(frame)] or [as_table(frame).names[0]]
-    return read_write.with_texts(frame, items, held, always=True)[0]
 
 
 def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str, Any]]:
@@ -173,11 +155,9 @@ def hint(frame: Any) -> str:
     from thurbo.table.io.long import looks_long
 
     found = looks_long(as_table(frame))
-    return (
-        ""
-        if found is None
-        else f"If each line is one score of an item, use --row {found[0]} --item {found[1]} --score ..."
-    )
+    if found is None:
+        return ""
+    return f"If each line is one score of an item, use --row {found[0]} --item {found[1]} --score ..."
 
 
 def _has_lists(frame: Any, name: str | None) -> bool:

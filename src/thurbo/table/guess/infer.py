@@ -11,7 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, count, groupby, takewhile
+from itertools import chain, combinations, count, groupby
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,17 +66,25 @@ def _split(name: str, pattern: re.Pattern[str]) -> _Part:
     if not match:
         return _Part(name, "", "", None)
     rest = match["rest"]
-    return _Part(name, " ".join(match["head"].split()), rest.strip(), int(rest) if rest.isdigit() else None)
+    return _Part(name, " ".join(match["head"].split()), rest.strip(), int(rest) if rest.isdecimal() else None)
+
+
+def _mark(text: str, pattern: re.Pattern[str]) -> tuple[int, str, str] | None:
+    """The only "1st" or "second" in a text as a number, and what is before and after it."""
+    marks = list(pattern.finditer(text))
+    if len(marks) != 1:
+        return None
+    word = next(filter(None, marks[0].groups())).casefold()
+    place = int(word) if word.isdecimal() else _ORDINAL_WORDS.index(word) + 1
+    return place, text[: marks[0].start()], text[marks[0].end() :]
 
 
 def _ordinal(name: str) -> _Part:
-    marks = list(_ORDINAL.finditer(name))
-    if len(marks) != 1:
+    mark = _mark(name, _ORDINAL)
+    if mark is None:
         return _Part(name, "", "", None)
-    mark = marks[0]
-    word = (mark[2] or mark[3] or "").casefold()
-    place = int(mark[1]) if mark[1] else _ORDINAL_WORDS.index(word) + 1
-    rest = " ".join(f"{name[: mark.start()]} {name[mark.end() :]}".replace("_", " ").split())
+    place, before, after = mark
+    rest = " ".join(f"{before} {after}".replace("_", " ").split())
     return _Part(name, rest or "places", str(place), place)
 
 
@@ -91,10 +100,11 @@ def _group(head: str, parts: list[_Part], cells: list[Cells]) -> Iterator[Column
         return
     members = tuple((part.name, part.rest) for part in parts)
     numbered = [part.place for part in parts] == list(range(1, len(parts) + 1))
+    are_numbers = all(each.values.dtype.kind in "iuf" for each in cells)
     table, n_items = _item_codes(cells)
-    if len(parts) > 1 and "apply" in head.casefold():
+    if "apply" in head.casefold():
         yield ColumnGroup(head, "grid", members, title=head)  # options as 0 and 1, if the cells agree
-    elif len(parts) > 2 and (not numbered or "rank" in head.casefold()) and _are_numbers(cells):
+    elif len(parts) > 2 and (not numbered or "rank" in head.casefold()) and are_numbers:
         yield ColumnGroup(head, "grid", members, title=head)  # ranks, if the cells agree
     elif numbered and 2 < n_items <= _MOST_ITEMS and _are_places(table, n_items):
         yield ColumnGroup(head, "places", members, title=head)
@@ -116,18 +126,13 @@ def _plain(text: str) -> str:
     return re.sub(r" \(\d+\)$", "", " ".join(text.casefold().split()))
 
 
-def _are_numbers(cells: Sequence[Cells]) -> bool:
-    return all(each.values.dtype.kind in "iuf" for each in cells)
-
-
 def _item_codes(cells: Sequence[Cells]) -> tuple[IntArray, int]:
     """Codes of the items in all columns: [row, column], −1 if missing; and the number of items."""
     known: dict[object, int] = {}
     table = np.full((len(cells[0]), len(cells)), -1, np.int32)
     for place, each in enumerate(cells):
-        if each.values.dtype.kind == "O" and not all(
-            isinstance(v, (str, int, float)) for v in each.values[~each.missing]
-        ):
+        answers = each.values[~each.missing]
+        if answers.dtype.kind == "O" and not all(isinstance(value, (str, int, float)) for value in answers):
             return table, 0
         distinct, which = each.factorise()
         codes = [known.setdefault(whole(value), len(known)) for value in distinct]
@@ -172,23 +177,17 @@ def questions(
         if made is not None:
             # The name must be new: a table column with the name of the question would replace its members.
             used = {*names, *(question.name for question in found)}
-            name = next(each for each in _names(group.name) if each not in used)
+            alternatives = (f"{group.name} ({number})" for number in count(2))
+            name = next(each for each in chain([group.name], alternatives) if each not in used)
             found.append(GroupedQuestion(name, made[0], made[1], group.title, members))
             taken |= set(members)
     return found
 
 
-def _names(name: str) -> Iterator[str]:
-    """The name, then alternatives if it is already used."""
-    yield name
-    yield from (f"{name} ({number})" for number in count(2))
-
-
 def _made(group: ColumnGroup, parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
     if group.kind == "ticks":
         columns = {option: column for column, option in group.members}
-        missing = _missing(parts, notes)
-        column = MultiSelect(columns=columns, ticked=group.ticked, missing=missing)
+        column = MultiSelect(columns=columns, ticked=group.ticked, missing=_items(parts, notes)[2])
         return column, f"the file's multiple response set of {len(columns)} columns"
     if group.kind == "mentions":
         items, names, missing = _items(parts, notes)
@@ -209,30 +208,21 @@ def _grid(group: ColumnGroup, parts: Mapping[str, Cells]) -> tuple[Column, str] 
         return MultiSelect(columns=options, blank="unticked"), reason
     if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
         return MultiSelect(columns=options), f"{heading}, each with a single text"
-    if _SELECT.search(group.name.casefold()) and all(_are_ticks(values) for values in distinct.values()):
+    texts = {name: {str(whole(value)).casefold() for value in values} for name, values in distinct.items()}
+    if _SELECT.search(group.name.casefold()) and all(own and own <= _TICKS for own in texts.values()):
         return MultiSelect(columns=options), f"{heading} that says to select, each yes or no"
     places = range(1, len(parts) + 1)
     if all(value in places for values in distinct.values() for value in values) and any(distinct.values()):
-        ranks = np.column_stack([np.where(part.missing, np.nan, _numbers(part)) for part in parts.values()])
+        ranks = np.full((len(next(iter(parts.values()))), len(parts)), np.nan)
+        for at, part in enumerate(parts.values()):
+            ranks[~part.missing, at] = part.values[~part.missing].astype(np.float64)
         if not _twice(ranks).any() and np.nanmax(ranks) > 2:
             return Ranking(ranks=options), f"{heading}, with different ranks in each row"
     return None
 
 
 _SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
-
-
-def _are_ticks(values: list[Any]) -> bool:
-    """Whether the values are 0 and 1, or yes and no."""
-    return len(values) > 0 and all(
-        str(whole(value)).casefold() in ("0", "1", "yes", "no", "true", "false") for value in values
-    )
-
-
-def _numbers(part: Cells) -> Any:
-    numbers = np.full(len(part), np.nan)
-    numbers[~part.missing] = part.values[~part.missing].astype(np.float64)
-    return numbers
+_TICKS = {"0", "1", "yes", "no", "true", "false"}
 
 
 def _twice(table: Any) -> BoolArray:
@@ -242,7 +232,6 @@ def _twice(table: Any) -> BoolArray:
 
 
 _MOST_TWICE = 0.05  # share of rows that name an item twice
-_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
 _PLACE = re.compile(r"\b(\d)(?:st|nd|rd|th)\b|\b(first|second|third|fourth|fifth)\b", re.IGNORECASE)
 
 
@@ -250,27 +239,19 @@ def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
     """Columns whose titles differ only in "1st", "2nd", "3rd", and whose value labels are the same."""
     runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
     for name, note in notes.items():
-        marks = list(_PLACE.finditer(note.title))
-        if len(marks) == 1 and len(note.names) > 2:
-            mark = marks[0]
-            place = int(mark[1]) if mark[1] else _ORDINALS[mark[2].casefold()]
-            rest = f"{note.title[: mark.start()]}…{note.title[mark.end() :]}"
+        mark = _mark(note.title, _PLACE)
+        if mark is not None and len(note.names) > 2:
+            place, before, after = mark
             # The question number may change too: "Q56pt1.", "Q56pt2."
-            stem = re.sub(r"^\w+[.:)]\s*", "", rest).casefold()
+            stem = re.sub(r"^\w+[.:)]\s*", "", f"{before}…{after}").casefold()
             runs.setdefault((stem, frozenset(text for _, text in note.names)), []).append((place, name))
     for members in runs.values():
         members.sort()
         if len(members) > 1 and [place for place, _ in members] == list(range(1, len(members) + 1)):
             names = [name for _, name in members]
-            stem = _beginning(names).rstrip(" _.-")
+            stem = commonprefix(names).rstrip(" _.-")  # noqa: RUF071  (by letters)
             pairs = tuple((name, str(place)) for place, name in members)
             yield ColumnGroup(stem or "places", "places", pairs, title=notes[names[0]].title)
-
-
-def _beginning(names: list[str]) -> str:
-    """The longest common prefix of the names."""
-    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    return "".join(letters[0] for letters in alike)
 
 
 def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
@@ -285,11 +266,8 @@ def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Colu
         table[:, position] = codes[which]
     twice = float(_twice(table).mean())
     if twice > _MOST_TWICE:
-        column: Column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
-        return (
-            column,
-            f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row",
-        )
+        reason = f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row"
+        return MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing), reason
     # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
     unseen: Any = "missing" if twice else "error"
     column = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
@@ -309,13 +287,6 @@ def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[
         missing |= found.missing
     ordered = sorted((item for item in items if item not in missing), key=lambda item: (isinstance(item, str), item))
     return ordered, {item: names[item] for item in ordered if names.get(item)}, missing
-
-
-def _missing(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> dict[Any, str]:
-    found: dict[Any, str] = {}
-    for name, part in parts.items():
-        found |= sort_codes(part.factorise()[0], notes.get(name, Note())).missing
-    return found
 
 
 _SAMPLE = 400  # rows compared first
@@ -395,17 +366,7 @@ _MOST_CODES = 5  # most codes below the answers
 _OFTEN = 5  # answers that are this frequent next to a gap make the gap unlikely
 
 
-class NumberCounts(NamedTuple):
-    """Distinct numbers of a column in order, and how often each occurs."""
-
-    values: list[float]
-    counts: list[int]
-
-    @classmethod
-    def of(cls, cells: Cells) -> NumberCounts:
-        """The values of a numeric column."""
-        values, counts = np.unique(cells.values[~cells.missing], return_counts=True)
-        return cls(values.tolist(), counts.tolist())
+Counts = Mapping[float, int]  # distinct numbers of a column, ascending, and how often each occurs
 
 
 class _Ends(NamedTuple):
@@ -414,7 +375,7 @@ class _Ends(NamedTuple):
     is_strong: bool
 
 
-def isolated(columns: Mapping[str, NumberCounts]) -> dict[str, dict[float, str]]:
+def isolated(columns: Mapping[str, Counts]) -> dict[str, dict[float, str]]:
     """Codes that are probably not answers, by column, each with the evidence."""
     ends = {name: (list(_below(each)), list(_above(each))) for name, each in columns.items()}
     found: dict[str, dict[float, str]] = {name: {} for name in columns}
@@ -425,62 +386,61 @@ def isolated(columns: Mapping[str, NumberCounts]) -> dict[str, dict[float, str]]
     shared = Counter(code for codes in found.values() for code in codes)
     for name, sides in ends.items():
         for side in sides:
-            weak = [
-                end for end in side if all(shared[code] >= 2 for code in end.codes) and _is_rare(columns[name], end)
-            ]
+            known = [end for end in side if all(shared[code] >= 2 for code in end.codes)]
+            weak = [end for end in known if _is_rare(columns[name], end)]
             if weak and not any(end.is_strong for end in side):
                 found[name] |= dict.fromkeys(weak[0].codes, "as in other columns")
     return {name: codes for name, codes in found.items() if codes}
 
 
-def _below(each: NumberCounts) -> Iterable[_Ends]:
-    codes = [value for value in each.values if value < 0]
-    answers = [value for value in each.values if value >= 0]
-    if not codes or len(answers) < 2 or sum(each.counts) < _FEWEST_NUMBERS or not set(codes) <= LOW:
+def _below(counts: Counts) -> Iterable[_Ends]:
+    codes = [value for value in counts if value < 0]
+    answers = [value for value in counts if value >= 0]
+    if not codes or len(answers) < 2 or sum(counts.values()) < _FEWEST_NUMBERS or not set(codes) <= LOW:
         return
     if {-code for code in codes} == {value for value in answers if value}:
         return  # −2, −1, 0, 1, 2 is a scale
     # A run of negative numbers that ends at zero is part of the scale, unless other columns have the same codes.
     is_apart = answers[0] - codes[-1] >= 2 and len(codes) <= _MOST_CODES
-    often = len(answers) <= _MOST_STEPS or (_count(each, codes) >= 2 and _are_whole(answers))
+    often = len(answers) <= _MOST_STEPS or (_total(counts, codes) >= 2 and _are_whole(answers))
     yield _Ends(codes, answers, is_apart and often)
 
 
-def _above(each: NumberCounts) -> Iterable[_Ends]:
-    values = [value for value in each.values if value >= 0]
+def _above(counts: Counts) -> Iterable[_Ends]:
+    values = [value for value in counts if value >= 0]
     codes: list[float] = []
     while (
         len(values) > 2 and values[-1] in HIGH and (not codes or len(str(int(codes[0]))) == len(str(int(values[-1]))))
     ):
         codes.insert(0, values.pop())
-    if not codes or sum(each.counts) < _FEWEST_NUMBERS or not _are_whole(values):
+    if not codes or sum(counts.values()) < _FEWEST_NUMBERS or not _are_whole(values):
         return
     for start in range(len(codes)):  # of 1 to 7, 8 and 9, the first may be an answer
         code, answers = codes[start:], [*values, *codes[:start]]
         gap = code[0] - answers[-1]
         dense = len(answers) <= _MOST_STEPS and answers[-1] - answers[0] < 2 * len(answers) and answers[-1] <= _TOP
-        often = _count(each, answers[-1:]) >= _OFTEN
+        often = _total(counts, answers[-1:]) >= _OFTEN
         if dense and code[0] > 9:
             yield _Ends(code, answers, True)
         elif dense and answers[-1] <= 7:
-            mean = _count(each, answers) / len(answers)
-            several = gap == 2 and len(code) > 1 and _count(each, code) < len(code) * mean / 2
+            mean = _total(counts, answers) / len(answers)
+            several = gap == 2 and len(code) > 1 and _total(counts, code) < len(code) * mean / 2
             yield _Ends(code, answers, often and (gap >= 3 or several))
         elif not dense and code[0] > 9 and gap >= 2:
-            tail = [each.counts[each.values.index(value)] for value in answers[-max(5, len(answers) // 10) :]]
-            frequent = _count(each, code) >= max(_OFTEN, 3 * len(code) * float(np.mean(tail)))
-            yield _Ends(code, answers, frequent or (gap > 2 * answers[-1] and _count(each, code) >= 2))
+            tail = [counts[value] for value in answers[-max(5, len(answers) // 10) :]]
+            frequent = _total(counts, code) >= max(_OFTEN, 3 * len(code) * float(np.mean(tail)))
+            yield _Ends(code, answers, frequent or (gap > 2 * answers[-1] and _total(counts, code) >= 2))
 
 
-def _is_rare(each: NumberCounts, side: _Ends) -> bool:
+def _is_rare(counts: Counts, side: _Ends) -> bool:
     """Whether weak evidence is enough: the codes are no more frequent than answers are on average."""
-    mean = _count(each, side.answers) / len(side.answers)
+    mean = _total(counts, side.answers) / len(side.answers)
     gap = min(abs(code - answer) for code in side.codes for answer in (side.answers[0], side.answers[-1]))
-    return gap >= 2 or _count(each, side.codes) / len(side.codes) <= mean
+    return gap >= 2 or _total(counts, side.codes) / len(side.codes) <= mean
 
 
-def _count(each: NumberCounts, values: Iterable[float]) -> int:
-    return sum(each.counts[each.values.index(value)] for value in values)
+def _total(counts: Counts, values: Iterable[float]) -> int:
+    return sum(counts[value] for value in values)
 
 
 def _are_whole(values: Iterable[float]) -> bool:
@@ -501,13 +461,21 @@ def infer(
     is_array: bool,
     notes: Mapping[str, Note],
     groups: Sequence[ColumnGroup],
-    missing: Mapping[Any, str] | None = None,
+    declared: Mapping[Any, str],
 ) -> Inferred:
     """Detect the type of each column from its cells, from the code book of its file and from codes declared missing."""
-    declared = missing or {}
     notes = {name: _told(notes.get(name, Note()), declared) for name in names}
-    prepared = {name: _declared(read(name), declared) for name in names} if not is_array else {}
-    codes = isolated({name: NumberCounts.of(cells) for name, cells in prepared.items() if _is_bare(cells, notes[name])})
+    prepared: dict[str, Cells] = {}
+    for name in () if is_array else names:
+        cells = read(name)
+        prepared[name] = Ignore(missing=_of_kind(declared, cells)).answered(cells)
+    numbers = {}
+    for name, cells in prepared.items():
+        has_book = notes[name].names or notes[name].missing or cells.ordered_levels is not None
+        if cells.values.dtype.kind in "iuf" and not cells.missing.all() and not has_book:
+            values, n_rows = np.unique(cells.values[~cells.missing], return_counts=True)
+            numbers[name] = dict(zip(values.tolist(), n_rows.tolist(), strict=True))
+    codes = isolated(numbers)
 
     def cells_of(name: str) -> Cells:
         return prepared[name] if name in prepared else read(name)
@@ -519,8 +487,10 @@ def infer(
     for name in names:
         if name in first:
             question = first[name]
-            extra = {code: text for code, text in declared.items() if code not in question.column.labels}
-            found.columns[question.name], found.reasons[question.name] = _with(question.column, extra), question.reason
+            found.columns[question.name], found.reasons[question.name] = (
+                _with(question.column, declared),
+                question.reason,
+            )
             found.titles[question.name] = question.title
         elif name not in inside:
             cells = cells_of(name)
@@ -529,8 +499,16 @@ def infer(
             found.titles[name] = notes[name].title
     _once(found, "id", "a second row identifier")
     _once(found, "weight", "a second column of weights")
-    if not is_array:
-        _mark_derived(found, cells_of)
+    if is_array:
+        return found
+    alone = {
+        name: column.answered(cells_of(name))
+        for name, column in found.columns.items()
+        if column.role == "answer" and column.source_columns(name) == (name,) and not column.is_listed
+    }
+    for name, source, is_copy in derived(alone):
+        what = f'has the same answers as "{source}"' if is_copy else f'follows from "{source}"'
+        found.reasons[name] += f"; a guess: {what}, use Ignore() to leave it out"
     return found
 
 
@@ -540,11 +518,6 @@ def _told(note: Note, declared: Mapping[Any, str]) -> Note:
         return note
     codes = [number for code in declared for number in spellings(code)]
     return replace(note, missing=(*note.missing, *((code, code) for code in codes if not note.is_missing(code))))
-
-
-def _declared(cells: Cells, declared: Mapping[Any, str]) -> Cells:
-    """The cells without codes that are declared missing for the whole file."""
-    return Ignore(missing=_of_kind(declared, cells)).answered(cells) if declared else cells
 
 
 def _of_kind(declared: Mapping[Any, str], cells: Cells) -> dict[Any, str]:
@@ -560,12 +533,6 @@ def _with(column: Column, missing: Mapping[Any, str]) -> Column:
     own: Any = column.missing
     extra = {code: text for code, text in missing.items() if code not in dict(own) and code not in column.labels}
     return replace(column, missing=(*own, *extra.items())) if extra and column.role == "answer" else column
-
-
-def _is_bare(cells: Cells, note: Note) -> bool:
-    """Whether a column holds numbers without a code book."""
-    is_number = cells.values.dtype.kind in "iuf" and not cells.missing.all()
-    return is_number and cells.ordered_levels is None and not (note.names or note.missing)
 
 
 def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str]) -> tuple[Column, str]:
@@ -593,18 +560,6 @@ def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str
 
 
 _FOLDED = ("binary", "ordinal", "categorical", "banded")
-
-
-def _mark_derived(found: Inferred, cells_of: Callable[[str], Cells]) -> None:
-    """Say which columns repeat another one, or follow from it."""
-    alone = {
-        name: column.answered(cells_of(name))
-        for name, column in found.columns.items()
-        if column.role == "answer" and column.source_columns(name) == (name,) and not column.is_listed
-    }
-    for name, source, is_copy in derived(alone):
-        what = f'has the same answers as "{source}"' if is_copy else f'follows from "{source}"'
-        found.reasons[name] += f"; a guess: {what}, use Ignore() to leave it out"
 
 
 def _once(found: Inferred, role: Role, reason: str) -> None:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.banded import Banded
@@ -29,7 +28,7 @@ from thurbo.table.columns.ordinal import Binary, Ordinal, false_and_true, is_aff
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.statements import Interval, OrderStatement, Statement, parse_order, split
 from thurbo.table.columns.values import is_label, is_number_text, listing, show
-from thurbo.table.guess.words import arranged, bands, folded, scale, scale_but_one, unanswered
+from thurbo.table.guess.words import NAMES, arranged, bands, folded, scale, scale_but_one, unanswered
 from thurbo.table.io.codebook import Note, whole
 
 LEAST_SHARE = 0.1  # of the most frequent number
@@ -89,37 +88,24 @@ _NEARLY = 0.95
 _LONGEST_ID = 40
 _FEWEST_DENSE = 50
 _DENSE = 2  # most range of an index, relative to the number of rows
-_WEIGHT = re.compile(r"(?!body|birth)[a-z]{0,10}(weights?|wgh?ts?|wts?)\d*")
-_WEIGHT_TITLE = re.compile(r"\b(sampling|survey|design|post-?stratification|probability) weight")
-_UNIT = r"(case|resp|respondent|subject|person|participant|record|row|user|customer|household|hh|int|interview)"
-_IDENTIFIER = re.compile(
-    r"(.*[_ .-])?(id|ids|uid|guid|uuid|key|no|nr|num|number|serial|idno|index|row|code)\d?"
-    rf"|{_UNIT}[_ .-]?(id|no|nr|num|number)?|idnum|column 1|unnamed.*"
-)
-_CODE = re.compile(r"(.*[_ .-])?(zip|(zip|post|postal) ?codes?|phone|telephone|mobile|fips)( ?(number|no))?")
-# Numbers that are often whole and unique, but are amounts or ranks, not identifiers.
-_AMOUNT = re.compile(
-    r"(.*[_ .-])?(years?|yr|months?|weeks?|days?|time|date|ages?|rank|ranking|place|position|score)\d*"
-)
 
 
 def role(cells: Cells, title: str = "") -> tuple[Column, str] | None:
-    """The type of a column that is not an answer: a weight, a row identifier, or free text; else None."""
-    return _weight(cells, title) or _place_code(cells) or _identifier(cells)
-
-
-def _place_code(cells: Cells) -> tuple[Column, str] | None:
-    """Codes that look like amounts: post codes and telephone numbers."""
-    if not _CODE.fullmatch(cells.name.casefold().strip()) or len(set(map(str, cells.values.tolist()))) < _FEWEST_ROWS:
-        return None
-    return Ignore("its numbers are codes"), "its name says post codes or telephone numbers; use Categorical() for a few"
+    """The type of a column that is not an answer: a weight, codes of places, a row identifier, or free text."""
+    if found := _weight(cells, title):
+        return found
+    is_code = NAMES["code"].fullmatch(cells.name.casefold().strip())
+    if is_code and len(set(map(str, cells.values.tolist()))) >= _FEWEST_ROWS:  # they look like amounts
+        reason = "its name says post codes or telephone numbers; use Categorical() for a few"
+        return Ignore("its numbers are codes"), reason
+    return _identifier(cells)
 
 
 def _weight(cells: Cells, title: str) -> tuple[Column, str] | None:
     if cells.values.dtype.kind != "f" or cells.missing.any() or len(cells) < _FEWEST_ROWS:
         return None
     words = re.split(r"[^a-z0-9]+", cells.name.casefold())
-    if not any(map(_WEIGHT.fullmatch, words)) and not _WEIGHT_TITLE.search(title.casefold()):
+    if not any(map(NAMES["weight"].fullmatch, words)) and not NAMES["weight_title"].search(title.casefold()):
         return None
     values = cells.values
     if not np.isfinite(values).all() or values.min() < 0 or np.all(values == np.floor(values)):
@@ -135,15 +121,21 @@ def _identifier(cells: Cells) -> tuple[Column, str] | None:
     kind = cells.values.dtype.kind
     if n < 3 or kind in "mMb":
         return None
-    named = bool(_IDENTIFIER.fullmatch(cells.name.casefold().strip()))
+    name = cells.name.casefold().strip()
+    named = bool(NAMES["identifier"].fullmatch(name))
     if kind in "iuf":
         values = cells.values[~cells.missing]
         if kind == "f" and not np.all(values == np.floor(values)):
             return None
         first, steps = values[0], np.diff(values.astype(np.float64))
-        counts = n >= _FEWEST_ROWS and not cells.missing.any() and first in (0, 1) and bool(np.all(steps == 1))
-        once = len(np.unique(values)) == n
-        if not counts and not (named and once) and not _is_index(cells, values):
+        complete = not cells.missing.any()
+        counts = n >= _FEWEST_ROWS and complete and first in (0, 1) and bool(np.all(steps == 1))
+        n_distinct = len(np.unique(values))
+        once = n_distinct == n
+        # An index in any order: amounts in such a narrow range would repeat more often.
+        narrow = float(values.max()) - float(values.min()) < _DENSE * n and n_distinct >= _NEARLY * n
+        is_index = n >= _FEWEST_DENSE and complete and narrow and not NAMES["amount"].fullmatch(name)
+        if not counts and not (named and once) and not is_index:
             return None
         what = "it numbers the rows" if counts and not named else "each number occurs once"
         what = what if once else "nearly every number occurs once, and they are close together"
@@ -159,25 +151,11 @@ def _identifier(cells: Cells) -> tuple[Column, str] | None:
     return Ignore("it is free text"), f"nearly every text is different, such as {show(texts[0])}"
 
 
-def _is_index(cells: Cells, values: NDArray[Any]) -> bool:
-    """Whether whole numbers are an index in any order: amounts in such a narrow range would repeat more often."""
-    n = len(values)
-    if n < _FEWEST_DENSE or cells.missing.any() or _AMOUNT.fullmatch(cells.name.casefold().strip()):
-        return False
-    reach = float(values.max()) - float(values.min())
-    return reach < _DENSE * n and len(np.unique(values)) >= _NEARLY * n
-
-
 def _is_amount(text: str) -> bool:
     """Whether a text is a number with a sign or unit, such as "$420" or "7 hrs"; digits alone may be an identifier."""
     if text.strip().isalnum():
         return False
     return any(amount(text, notation) is not None for notation in ("currency", "percent", "decimal-comma"))
-
-
-def moment(values: list[Any]) -> bool:
-    """Whether all values are Python dates or times."""
-    return bool(values) and all(hasattr(value, "isoformat") or hasattr(value, "total_seconds") for value in values)
 
 
 MOST_CODES = 100  # most categories or levels of one column
@@ -361,11 +339,6 @@ TIMES: tuple[Column, str] = (
     "times or durations; to model them, add a column of numbers to the table, such as hours (14.5 for 14:30)",
 )
 _TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?")
-# Names of columns for an answer in the respondent's own words.
-_OWN_WORDS = re.compile(
-    r"\b(please|pls\.?) (specify|provide|describe|explain|list|write|tell)\b|\bspecify\b|open.?ended|verbatim"
-    r"|own words|^comments?$|\bcomments?\)?$|[_ .](text|specify|verbatim|comment|other_text)$"
-)
 
 
 class Texts(NamedTuple):
@@ -390,34 +363,9 @@ class Texts(NamedTuple):
         return sum(self.counts)
 
 
-def are_dates(distinct: Sequence[Any]) -> bool:
-    """Whether all texts are dates, apart from those that are no answer."""
-    texts = [text for text in distinct if isinstance(text, str)]
-    if len(texts) < len(distinct) or not any(_is_moment(text) for text in texts[:5]):
-        return False
-    return all(_is_moment(text) or unanswered(text) for text in texts)
-
-
-def are_times(distinct: Sequence[Any]) -> bool:
-    """Whether texts that are dates or times are all times of day, without a date."""
-    return all(_TIME.fullmatch(text.casefold()) for text in distinct if not unanswered(text))
-
-
-def _is_moment(text: str) -> bool:
-    return days(text) is not None or _TIME.fullmatch(text.casefold()) is not None
-
-
-def is_own_words(name: str, distinct: Sequence[Any]) -> bool:
-    """Whether the name asks for an answer in words, and the cells are such answers."""
-    if not _OWN_WORDS.search(name.casefold()) or len(distinct) < 2:
-        return False
-    texts = [text for text in distinct if isinstance(text, str) and not unanswered(text)]
-    return len(texts) > 1 and not all(map(is_word, texts)) and scale(texts) is None
-
-
 def guess_texts(distinct: list[str], which: IntArray) -> tuple[Column, str]:
     """The type of a column with three or more texts; non-answers count as missing."""
-    texts = _sorted_out(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
+    texts = _sorted_out(distinct, which)
     kept, missing, less = texts.kept, texts.missing, texts.less
     if len(kept) == 2:
         false, true = false_and_true(list(kept), None)
@@ -426,22 +374,16 @@ def guess_texts(distinct: list[str], which: IntArray) -> tuple[Column, str]:
     for read in (_amounts, _scale) if are_numbers else (_scale, _amounts):
         if found := read(texts):
             return found
-    return _options(texts) or _free(texts) or _categories(texts)
-
-
-def many_combinations(distinct: list[str], which: IntArray) -> tuple[Column, str] | None:
-    """Lists of options in so many combinations that most texts occur once, like identifiers."""
-    n_answers = int((which >= 0).sum())
-    if len(distinct) <= max(_FEW_CATEGORIES, n_answers / 2) or not any(_is_used(sep, distinct) for sep in _SEPARATORS):
-        return None
-    return _options(_sorted_out(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist()))
+    return _options(texts) or _categories(texts)
 
 
 def _is_used(separator: str, texts: Sequence[str]) -> bool:
     return sum(separator in text for text in texts) > len(texts) / 3
 
 
-def _sorted_out(distinct: list[str], counts: list[int]) -> Texts:
+def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
+    """The texts of cells with their number of rows, those that are no answers apart."""
+    counts = np.bincount(which[which >= 0], minlength=len(distinct)).tolist()
     often = sorted(np.argsort(counts, kind="stable")[::-1][:_MOST_EXAMINED].tolist())
     gone = [distinct[place] for place in often if unanswered(distinct[place]) in NO_ANSWER]
     if "+" in distinct:  # "-" is an answer beside "+"
@@ -454,7 +396,7 @@ def _sorted_out(distinct: list[str], counts: list[int]) -> Texts:
 
 
 def _scale(texts: Texts) -> tuple[Column, str] | None:
-    kept, gone = texts.kept, texts.gone
+    kept = texts.kept
     ends = bands(kept)
     if ends is not None:
         example = listing(map(show, sorted(kept, key=lambda text: ends[kept.index(text)][0] or -np.inf)), most=3)
@@ -463,17 +405,17 @@ def _scale(texts: Texts) -> tuple[Column, str] | None:
     found = scale(kept)
     if found is not None:
         levels = tuple(text for _, text in sorted(zip(found.heights, kept, strict=True)))
-        return Ordinal(
-            levels, missing=texts.missing
-        ), f"the texts form a scale ({found.name}), lowest first{texts.less}"
+        reason = f"the texts form a scale ({found.name}), lowest first{texts.less}"
+        return Ordinal(levels, missing=texts.missing), reason
     part = scale_but_one(kept)
     if part is None:
         return None
-    if part.is_lowest:
-        reason = f"a guess: the texts form a scale ({part.name}), with {show(part.levels[0])} as the lowest{texts.less}"
-        return Ordinal(part.levels, missing=texts.missing), reason
-    without = texts._replace(gone=[*gone, part.other])
-    return Ordinal(part.levels, missing=without.missing), f"a guess: the texts form a scale ({part.name}){without.less}"
+    name, levels, other = part
+    if other in levels:
+        reason = f"a guess: the texts form a scale ({name}), with {show(other)} as the lowest{texts.less}"
+        return Ordinal(levels, missing=texts.missing), reason
+    texts = texts._replace(gone=[*texts.gone, other])
+    return Ordinal(levels, missing=texts.missing), f"a guess: the texts form a scale ({name}){texts.less}"
 
 
 def _amounts(texts: Texts) -> tuple[Column, str] | None:
@@ -524,8 +466,9 @@ def _options(texts: Texts) -> tuple[Column, str] | None:
         for text, to in recode.items():
             counts[to] += counts.pop(text)
         several = sum(len(options) > 1 for options in lists)
-        floor = _LEAST_COUNT if len(counts) > _FEW_CATEGORIES else 1
-        common = [each for each, count in counts.most_common(_MOST_KEPT) if count >= max(floor, _floor(texts, counts))]
+        least = _LEAST_SHARE * texts.n_answers if len(counts) > _MOST_KEPT else 0.0
+        floor = max(least, _LEAST_COUNT if len(counts) > _FEW_CATEGORIES else 1)
+        common = [each for each, count in counts.most_common(_MOST_KEPT) if count >= floor]
         covered = sum(counts[option] for option in common) / max(sum(counts.values()), 1)
         repeats = sum(counts.values()) >= (3 if sep == "," else 1.5) * len(counts)
         if several <= len(lists) / 3 or len(common) < 2 or len(counts) >= len(texts.kept) or covered < 0.8:
@@ -534,8 +477,7 @@ def _options(texts: Texts) -> tuple[Column, str] | None:
             continue  # sentences have commas too
         rare = len(counts) - len(common)
         reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
-        reason += f'separated by "{sep}"'
-        reason += f"; {rare} rare options are left out" if rare else ""
+        reason += f'separated by "{sep}"' + (f"; {rare} rare options are left out" if rare else "")
         used = {text: to for text, to in recode.items() if to in common}
         unseen: Any = "missing" if rare else "error"
         column = MultiSelect(tuple(sorted(common)), sep=sep, recode=used, unseen=unseen, missing=texts.missing)
@@ -543,19 +485,11 @@ def _options(texts: Texts) -> tuple[Column, str] | None:
     return None
 
 
-def _floor(texts: Texts, counts: Mapping[str, int]) -> float:
-    return _LEAST_SHARE * texts.n_answers if len(counts) > _MOST_KEPT else 0.0
-
-
-def _free(texts: Texts) -> tuple[Column, str] | None:
-    """Free text: most texts are different, and many have several words."""
+def _categories(texts: Texts) -> tuple[Column, str]:
+    """Categories, the rare ones joined; or free text, if most texts are different, and many have several words."""
     words = np.mean([len(text.split()) for text in texts.kept])
     if texts.n_answers >= _FEW_CATEGORIES and len(texts.kept) > texts.n_answers / 2 and words >= 3:
         return Ignore("it is free text"), f"most texts are different, such as {show(max(texts.kept, key=len))}"
-    return None
-
-
-def _categories(texts: Texts) -> tuple[Column, str]:
     kept, what = texts.kept, f"{len(texts.kept)} different texts without a known order"
     if len(kept) <= _FEW_CATEGORIES:
         reason = f"{what}; if ordered, use Ordinal(levels=[...]){texts.less}"
@@ -600,7 +534,7 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
         return proposal
     if kind in "iuf":
         distinct = np.unique(cells.values[~cells.missing]).tolist()
-        if _is_informative(note):
+        if note.names or note.missing or note.measure:
             return guess_coded(cells, note, sort_codes(distinct, note))
         if len(distinct) > 2:
             return _numbers(distinct, cells)
@@ -611,7 +545,7 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
         distinct, _ = cells.hashable().factorise()
     except SchemaError:
         return Ignore("its cells are collections"), "cells hold collections of an unsupported type"
-    if moment(distinct):
+    if distinct and all(hasattr(value, "isoformat") or hasattr(value, "total_seconds") for value in distinct):
         return DATES if all(hasattr(value, "year") for value in distinct) else TIMES
     if any(isinstance(value, (tuple, frozenset)) for value in distinct):
         return _collections(distinct, cells)
@@ -619,31 +553,31 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
         strange = next(value for value in distinct if not is_label(value))
         reason = f"values such as {show(strange)} are not text, finite numbers or booleans"
         return Ignore("its values cannot be read"), reason
-    if _applies_to(note, distinct):
+    # The code book knows none of these values if codes were replaced by their labels.
+    if any(value in note.texts or note.is_missing(value) for value in distinct):
         return guess_coded(cells, note, sort_codes(distinct, note))
     return _labels(distinct, cells)
 
 
 def _words(cells: Cells, note: Note) -> tuple[Column, str] | None:
-    """Dates, and answers in the respondent's own words, which would look like identifiers."""
-    if not all(isinstance(value, str) for value in cells.values[~cells.missing].tolist()):
+    """Dates, answers in the respondent's own words, and lists in many combinations, which look like identifiers."""
+    values = cells.values[~cells.missing].tolist()
+    if not all(isinstance(value, str) for value in values):
         return None
-    distinct = list(dict.fromkeys(cells.values[~cells.missing].tolist()))
-    if are_dates(distinct):
-        return TIMES if are_times(distinct) else DATES
-    if is_own_words(cells.name, distinct) or is_own_words(note.title, distinct):
-        return Ignore("it is free text"), f"its name asks for an answer in words, such as {show(distinct[0])}"
-    return many_combinations(*cells.factorise())
+    distinct, which = cells.factorise()
+    if any(map(_is_moment, distinct[:5])) and all(_is_moment(text) or unanswered(text) for text in distinct):
+        return TIMES if all(_TIME.fullmatch(text.casefold()) or unanswered(text) for text in distinct) else DATES
+    if any(NAMES["own_words"].search(text.casefold()) for text in (cells.name, note.title)):
+        answers = [text for text in distinct if not unanswered(text)]
+        if len(answers) > 1 and not all(map(is_word, answers)) and scale(answers) is None:
+            return Ignore("it is free text"), f"its name asks for an answer in words, such as {show(distinct[0])}"
+    many = len(distinct) > max(_FEW_CATEGORIES, len(values) / 2)
+    is_list = many and any(_is_used(sep, distinct) for sep in _SEPARATORS)
+    return _options(_sorted_out(distinct, which)) if is_list else None
 
 
-def _is_informative(note: Note) -> bool:
-    return bool(note.names or note.missing or note.measure)
-
-
-def _applies_to(note: Note, distinct: list[Any]) -> bool:
-    """Whether the code book knows any of these values; it does not if codes were replaced by their labels."""
-    named = note.texts
-    return any(value in named or note.is_missing(value) for value in distinct)
+def _is_moment(text: str) -> bool:
+    return days(text) is not None or _TIME.fullmatch(text.casefold()) is not None
 
 
 def _labels(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
@@ -674,26 +608,25 @@ def _mixed(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
         reason = "a mix of text and numbers; use Ordinal(levels=[...]) or Categorical() if this is intended"
         return Ignore("a mix of text and numbers"), reason
     column, reason = _numbers(numbers, cells)
-    missing: dict[Any, str] = {text: text for text in texts}
-    return replace(column, missing=missing), f"{reason}; counted as missing: {listing(map(show, texts), most=6)}"
+    reason += f"; counted as missing: {listing(map(show, texts), most=6)}"
+    return replace(column, missing={text: text for text in texts}), reason
 
 
 def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
     gone = [level for level in (levels[0], levels[-1]) if isinstance(level, str) and unanswered(level) in NO_ANSWER]
     kept = tuple(level for level in levels if level not in gone)
-    if not gone or len(kept) < 2:
+    if len(kept) < 2:
         gone, kept = [], levels
-    missing: dict[Any, str] = {level: level for level in gone}
-    less = f"; counted as missing: {listing(map(show, gone))}" if gone else ""
     if len(kept) < 2:
         return Ignore("it has one level"), "an ordered category with fewer than two levels"
+    missing: dict[Any, str] = {level: level for level in gone}
+    what = f"an ordered category with {'two' if len(kept) == 2 else len(kept)} levels"
     if len(kept) > MOST_CODES:
-        return many_levels(list(kept), f"an ordered category with {len(kept)} levels", missing)
-    if len(kept) == 2 and not gone:
-        return Binary(true=kept[1]), "an ordered category with two levels"
-    if len(kept) == 2:
-        return Binary(values=(kept[0], kept[1]), missing=missing), f"an ordered category with two levels{less}"
-    return Ordinal(kept, missing=missing), f"an ordered category with {len(kept)} levels{less}"
+        return many_levels(list(kept), what, missing)
+    what += f"; counted as missing: {listing(map(show, gone))}" if gone else ""
+    if len(kept) > 2:
+        return Ordinal(kept, missing=missing), what
+    return Binary(values=(kept[0], kept[1]), missing=missing) if gone else Binary(true=kept[1]), what
 
 
 def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:

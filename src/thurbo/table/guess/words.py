@@ -8,175 +8,54 @@ Guarantees no order unless all texts follow the same rule and no two have the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from importlib.resources import files
 from itertools import combinations, pairwise
-from typing import Any, Literal, NamedTuple
+from math import inf
+from typing import Any, Literal, NamedTuple, get_args
+
+Patterns = tuple[re.Pattern[str], ...]
+_WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
 
 
-def _rungs(*phrases: str) -> tuple[re.Pattern[str], ...]:
+def _compiled(phrases: Iterable[str]) -> Patterns:
     return tuple(map(re.compile, phrases))
 
 
-_NUMBERS = ("three", "four", "five", "six", "seven", "eight", "nine", "ten")
-LADDERS: dict[str, tuple[re.Pattern[str], ...]] = {
-    "how often": _rungs(
-        "never|not at all|none of the time|not once|no,? never",
-        "almost never|hardly ever|very rarely|very seldom",
-        "rarely|seldom|not often|not very often|hardly|infrequently",
-        "(yes,? )?(only |just )?once",
-        "(yes,? )?(just )?(once or twice|a couple of times)|occasionally|now and then|once in a while"
-        "|a little of the time",
-        "(only )?sometimes|some ?times|some of the time|from time to time|(yes,? )?(a few|some) times",
-        "(about )?half (of )?the time",
-        "(yes,? )?several times|fairly often|quite often|regularly",
-        "(yes,? )?(often|frequently|many times)|much of the time|a good (bit|part) of the time",
-        "very often|very frequently|usually|most of the time|mostly|nearly always|almost always",
-        "always|all (of )?the time|constantly|every time",
-    ),
-    "how much": _rungs(
-        "no|no at all|none|none (of them|at all)|nothing|nothing at all|not at all|not any|not much at all",
-        "hardly any|very few|very little|almost none|only a few",
-        "a small amount|(just |only )?a little( bit)?|a bit|slightly|few|a few|not much|not very much|little",
-        "(only )?some|some of them|somewhat|a moderate amount|moderately|a fair amount|partly|to some extent"
-        "|a moderate extent",
-        "about half|half|half of them",
-        "quite a lot|quite a bit|much|many|many of them|considerably|quite a few|fairly much",
-        "a lot|lots|a great deal|very much|very many|most|most of them|to a (great|large) extent|a large amount",
-        "extremely|an extreme amount|almost all|nearly all",
-        "all|all of them|everything|complete|completely|totally|entirely|fully",
-    ),
-    "how good": _rungs(
-        "terrible|awful|horrible|unacceptable",
-        "very poor|very bad",
-        "poor|bad",
-        "below average|only fair|mediocre",
-        "fair|average|ok|okay|acceptable|adequate|neutral|satisfactory",
-        "above average|fairly good",
-        "good",
-        "very good",
-        "excellent|outstanding|exceptional|superb|perfect",
-    ),
-    "how large": _rungs(
-        "very small|tiny|extra small|xs|x-small",
-        "small|s",
-        "medium|m|moderate|average|middle|mid-?sized?|medium-?sized?",
-        "large|l|big",
-        "very large|huge|extra large|xl|x-large",
-        "xxl|xx-large|giant",
-    ),
-    "how severe": _rungs(
-        "none|no|absent", "minimal|slight|very mild", "mild", "moderate", "severe", "very severe|extreme"
-    ),
-    "how many times": _rungs(
-        "never|none|not once|zero( times)?|no times?",
-        "(only |just )?once|one time|1 time",
-        "twice|two times|2 times",
-        *(f"(more than |over )?({word}|{number})( times)+( or more)?" for number, word in enumerate(_NUMBERS, 3)),
-    ),
-    "how well done": _rungs(
-        "blue|bleu|very rare|raw", "rare", "medium[- ]rare", "medium", "medium[- ]well( done)?", "well( done)?"
-    ),
-    "how skilled": _rungs(
-        "none|no (experience|skills?|knowledge)",
-        "beginner|novice|basic|elementary|entry[- ]level|trainee",
-        "(lower[- ])?intermediate|competent|junior",
-        "upper[- ]intermediate|mid[- ]level|mid",
-        "advanced|proficient|senior",
-        "expert|fluent|native|professional|master|lead",
-    ),
-    "priority": _rungs(
-        "not a priority|no priority",
-        "(very )?low( priority)?",
-        "medium( priority)?|moderate( priority)?",
-        "high( priority)?",
-        "(very high|top|essential|urgent|critical)( priority)?",
-    ),
-    "how many days": _rungs(
-        "never|not at all|none|no days?",
-        "(several|a few|some) days",
-        "(more than )?half (of )?the days",
-        "most days",
-        "(nearly|almost) every day",
-        "every day|all days",
-    ),
-    "membership": _rungs(
-        "not a member|no,? not a member|do not belong|don't belong|no member",
-        "inactive member|(not|non)[ -]active member|passive member",
-        "member",
-        "active member",
-        "official leader|leader|office holder|official",
-    ),
-    "what one would do": _rungs(
-        "(no,? )?(i )?would never( do( this| that| it)?)?|never would",
-        "(no,? )?(but )?(i )?(would|might)( do( this| that| it)?)?( if .*)?|might do",
-        "(yes,? )?(have done( this| it)?|once|once or twice)",
-        "(yes,? )?(several times|a few times)",
-        "(yes,? )?(often|many times)",
-    ),
-    "yes and no": _rungs(
-        "definitely not|certainly not|no,? definitely( not)?",
-        "probably not|no,? probably( not)?",
-        "no",
-        "maybe|perhaps|possibly|it depends|depends|partly|yes and no|to some extent|sometimes",
-        "yes",
-        "probably|probably yes|yes,? probably",
-        "definitely|certainly|definitely yes|yes,? definitely",
-    ),
-    "class": _rungs(
-        "(the )?(lower|under|poor) ?(class)?",
-        "(the )?working( class)?",
-        "(the )?lower[ -]middle( class)?",
-        "(the )?middle( class)?",
-        "(the )?upper[ -]middle( class)?",
-        "(the )?(upper|higher|rich) ?(class)?",
-    ),
-    "place": _rungs("first|1st", "second|2nd", "third|3rd", *(f"{place}th" for place in range(4, 21))),
-}
+def _weighed(pairs: Iterable[tuple[str, float]]) -> tuple[tuple[re.Pattern[str], float], ...]:
+    return tuple((re.compile(phrase), number) for phrase, number in pairs)
 
-_PART = r"(some|incomplete|part of|unfinished)"
-_PRIMARY, _SECONDARY = r"(primary|elementary)", r"(secondary|high)"
-_UNDONE = r"(not |in)complete"
-# Steps in the order in which they are tried, with their position on the scale.
-EDUCATION: tuple[tuple[re.Pattern[str], float], ...] = tuple(
-    (re.compile(phrase), height)
-    for phrase, height in (
-        (r"no (formal )?(school|educat|qualif)|never (attended|went)|illiterate|^none$|no grade", 0.0),
-        (r"informal|koranic|pre-?school|kindergarten|nursery|literate", 1.0),
-        (rf"({_PART}|less than) ({_PRIMARY}|grade)|{_PRIMARY}.*{_UNDONE}", 2.0),
-        (rf"{_PART} {_SECONDARY}|less than (a )?high|{_SECONDARY}.*{_UNDONE}", 4.0),
-        (r"lower secondary|middle school|junior (high|secondary)|did not (finish|complete)", 4.2),
-        (r"no (high school )?(degree|diploma)", 4.2),
-        (r"(some|incomplete) (graduate|post-?graduate)", 9.0),
-        (r"doctor|ph\.? ?d|professional degree", 11.0),
-        (r"master|post-?\s?grad|\bgraduate (degree|school|study|studies)|advanced degree|m\.?a\.?$|mba", 10.0),
-        (r"some college|some post|(some|incomplete) tertiary", 6.0),
-        (r"post-?\s?secondary|vocational|technical|trade|associate|polytechnic|certificate|apprentice", 6.5),
-        (rf"(some|incomplete) university|university.*{_UNDONE}|some (undergraduate|higher)", 7.0),
-        (r"bachelor|universit|college|undergraduate|tertiary|higher education|4.year|four.year", 8.0),
-        (r"secondary|high school|\bged\b|grammar|matric|12th|diploma", 5.0),
-        (r"\bdegree\b", 8.0),
-        (r"primary|elementary|basic", 3.0),
+
+LADDERS: dict[str, Patterns] = {name: _compiled(rungs) for name, rungs in _WORDS["ladders"].items()}
+EDUCATION = _weighed(_WORDS["education"]["steps"])
+NEUTRAL = re.compile("|".join(_WORDS["degrees"]["neutral"]))
+# Modifiers before or after the word: "strongly agree", "agree strongly".
+DEGREES = _weighed(
+    (
+        (r"(?:do not|don't|not|no) (?P<stem>.+) at all", -3.0),
+        (r"(?:do not|don't|not) (?P<stem>.+) (?:very|so|that) much", -1.0),
+        *(
+            (whole, degree)
+            for phrase, degree in _WORDS["degrees"]["modifiers"]
+            for whole in (rf"(?:{phrase}) (?P<stem>.+)", rf"(?P<stem>.+?),? (?:{phrase})")
+        ),
     )
 )
+EXTREMES: dict[str, tuple[str, float]] = {word: (of, by) for word, (of, by) in _WORDS["degrees"]["extremes"].items()}
+OPPOSITES, SAME = (
+    {word: of for of, words in _WORDS["degrees"][key].items() for word in words} for key in ("opposites", "same")
+)
+_TIMES = _weighed(_WORDS["rates"]["times"])
+Kind = Literal["absent", "unknown", "doubtful"]
+_UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
+NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
 
 # Scales of amounts, which have a lowest level: a negated text belongs there.
 AMOUNTS = ("how often", "how many times", "how many days", "how large", "rate", "bands")
 NEGATED = re.compile(
     r"(?:i |we |it |they |there )?(?:is |are |do |does |have |has |am )?(?:no|not|none|never|don't|doesn't|haven't)\b"
-)
-# Words that are a degree of another word.
-EXTREMES: dict[str, tuple[str, float]] = dict.fromkeys(
-    ("essential", "critical", "crucial", "vital", "indispensable"), ("important", 4.5)
-) | {"delighted": ("satisfied", 4.5), "certain": ("likely", 4.5), "impossible": ("likely", -4.5)}
-
-NEUTRAL = re.compile(
-    r"neither\b.*|neutral|.*\bneither$|unchanged|indifferent|so-so|fifty-fifty|50/50|partly.*partly"
-    r"|((stay|remain|been)(ed|s)? |no change,? )?(about |much |roughly )?(the )?same( .*)?"
-    r"|no (change|difference|effect|impact)"
-    r"|(about )?(the )?right( amount| level| size)?|just right|in(-| )?between|mixed( feelings)?"
-    r"|medium|moderate(, .*)?|average|middle( of the road)?|centre|center|both equally|equal(ly)?"
-    r"|undecided|not sure|unsure|no opinion"
 )
 # Answers that are not part of a scale although their code is at its end.
 OUTSIDE = re.compile(r"\b(other|others|else|none of (these|the above)|depends|both|varies|mixed)\b")
@@ -186,61 +65,11 @@ THING = re.compile(
 )
 STATEMENT = re.compile(r"(.*?)\s*\bwith (?:statement |option )?(?:#)?(1|2|a|b|first|second)(?: statement)?")
 
-# Modifiers in the order in which they are tried, and their degree; negative degrees reverse the word.
-_DEGREES: tuple[tuple[str, float], ...] = (
-    (r"almost always", 3.5),
-    (r"always|in all cases", 4.0),
-    (r"(only )?sometimes|in some cases", 0.9),
-    (r"hardly|barely|scarcely", -0.5),
-    (r"(definitely|certainly) (will |would |do |does )?not|never", -3.5),
-    (r"probably (will |would |do |does )?not|tend not to", -1.5),
-    (r"not at all|in no way|not (in the least|a bit)|completely not", -3.0),
-    (r"not (very|so|too|particularly|really|that|especially|quite)( much)?", -1.0),
-    (r"very (big|serious|great)", 3.5),
-    (r"very strongly|extremely|completely|totally|entirely|absolutely|fully|full|perfectly|exceptionally", 4.0),
-    (r"strongly|strong|far|a great deal|greatly|highly|definitely|certainly|a lot|very( much)?|much|clearly", 3.0),
-    (r"(but )?with minor problems", 1.7),
-    (r"quite( a bit)?|rather|fairly|pretty|mostly|generally|probably|tend to|moderately|reasonably|lean(ing)?", 1.5),
-    (r"somewhat|partly|partially|some|to some extent", 1.2),
-    (r"slightly|a little( bit)?|a bit|mildly|just|marginally|weakly|(but )?with (major|serious) problems", 0.7),
-    (r"a moderate amount", 1.5),
-    (r"big|major|serious|great", 2.5),
-    (r"small|minor|slight", 0.7),
-    (r"not|no|non|isn't|don't|do not", -2.0),
-)
-# Modifiers before or after the word: "strongly agree", "agree strongly".
-DEGREES: tuple[tuple[re.Pattern[str], float], ...] = (
-    (re.compile(r"(?:do not|don't|not|no) (?P<stem>.+) at all"), -3.0),
-    (re.compile(r"(?:do not|don't|not) (?P<stem>.+) (?:very|so|that) much"), -1.0),
-    *(
-        (re.compile(whole), degree)
-        for phrase, degree in _DEGREES
-        for whole in (rf"(?:{phrase}) (?P<stem>.+)", rf"(?P<stem>.+?),? (?:{phrase})")
-    ),
-)
 # Words to remove at the start: "gotten better", "will vote", "a democracy".
 LEADING = re.compile(
     r"^(?:i|a(?! (?:little|lot|bit|great|moderate))|an|the|it is|it's|is|are|was|feel"
     r"|has|have|had|got|gotten|gone|become|became|will|would|do|does) "
 )
-OPPOSITES: dict[str, str] = {
-    "worse": "better", "bad": "good", "badly": "well", "poor": "good", "poorly": "well", "less": "more",
-    "fewer": "more", "low": "high", "lower": "higher", "difficult": "easy", "hard": "easy", "harder": "easier",
-    "oppose": "support", "opposed": "support", "against": "support", "against it": "support", "reject": "accept",
-    "decrease": "increase", "decreased": "increased", "decline": "increase", "fall": "rise",
-    "worsened": "better", "deteriorated": "better", "too-little": "too-much", "too-few": "too-many",
-    "negative": "positive", "negatively": "positively", "pessimistic": "optimistic", "sad": "happy",
-    "weak": "strong", "false": "true", "wrong": "right", "left": "right", "liberal": "conservative",
-    "cold": "hot", "cool": "warm", "dangerous": "safe", "hostile": "friendly", "harmful": "beneficial",
-    "hurt": "help", "slow": "fast", "slowly": "quickly", "cheap": "expensive", "short": "long",
-    "too low": "too high", "too small": "too large", "too short": "too long", "smaller": "larger",
-    "mistrust": "trust", "hate": "love",
-}  # fmt: skip
-SAME = {"improved": "better"} | dict.fromkeys(
-    ("favor", "in favor", "for", "for it", "in favor of it", "support it", "supportive"), "support"
-)
-
-
 Band = tuple[float | None, float | None]
 
 _NUMBER = r"([-+]?\d{1,3}(?:[, \u00a0\u202f]\d{3})+(?:\.\d+)?[km]?\b|[-+]?\d+(?:\.\d+)?[km]?\b)"
@@ -274,41 +103,27 @@ def bands(texts: Sequence[str]) -> list[Band] | None:
     """
     if not 2 <= len(texts) <= _MOST_BANDS:
         return None
-    in_feet = any(_FEET.search(text) for text in texts)
-    found = [_band(_in_inches(text) if in_feet else text) for text in texts]
-    known = [each for each in found if each is not None]
-    known = [_beyond(band, known) for band in known]
+    if any(_FEET.search(text) for text in texts):  # in inches: 5'4" is 64, and 5 ft. is 60
+        inches = lambda match: f"{12 * int(match[1] or match[3]) + int(match[2] or 0)} "  # noqa: E731
+        texts = [_FEET.sub(inches, text.casefold()).strip() for text in texts]
+    found = [each for text in texts if (each := _band(text)) is not None]
+    singles = {low for low, high in found if low == high}
+    known: list[Band] = [  # "over 50" beside "50" begins at 51
+        (low + 1, None) if low is not None and high is None and low in singles else (low, high) for low, high in found
+    ]
     # At least one must be a range: plain numbers are not bands.
     if len(known) < len(texts) or len(known) < 2 or all(low == high for low, high in known):
         return None
-    starts = [float("-inf") if low is None else low for low, _ in known]
-    order = sorted(range(len(known)), key=starts.__getitem__)
-    result: list[Band] = [(None, None)] * len(known)
-    for position, place in enumerate(order):
-        low, high = known[place]
-        after = known[order[position + 1]] if position + 1 < len(order) else None
-        if after is not None:
-            begins = after[0] if after[0] is not None else after[1]
-            if begins is None or high is None or high > begins or (low is not None and low >= begins):
-                return None
-            high = begins  # "18-29" ends where "30-44" begins
-        elif low == high:
-            high = None
-        if low is None and position > 0:
+    order = sorted(range(len(known)), key=lambda place: -inf if (low := known[place][0]) is None else low)
+    for place, following in pairwise(order):
+        (low, high), after = known[place], known[following]
+        begins = after[0]
+        if begins is None or high is None or high > begins or (low is not None and low >= begins):
             return None
-        result[place] = (low, high)
-    return result
-
-
-def _beyond(band: Band, bands: Sequence[Band]) -> Band:
-    """An open band that begins above a single number of another: "over 50" beside "50" begins at 51."""
-    low, high = band
-    return (low + 1, None) if low is not None and high is None and (low, low) in bands else band
-
-
-def _in_inches(text: str) -> str:
-    """Heights in inches: 5'4" is 64, and 5 ft. is 60."""
-    return _FEET.sub(lambda match: f"{12 * int(match[1] or match[3]) + int(match[2] or 0)} ", text.casefold()).strip()
+        known[place] = (low, begins)  # "18-29" ends where "30-44" begins
+    low, high = known[order[-1]]
+    known[order[-1]] = (low, None if low == high else high)
+    return known
 
 
 def _band(text: str) -> Band | None:
@@ -316,12 +131,10 @@ def _band(text: str) -> Band | None:
     if match := _BETWEEN.fullmatch(plain):
         low, high = map(_value, match.groups())
         return (low, high) if low < high else None
-    for above in _ABOVE:
-        if match := above.fullmatch(plain):
-            return _value(match[1]), None
-    for below in _BELOW:
-        if match := below.fullmatch(plain):
-            return None, _value(match[1])
+    if match := next(filter(None, (above.fullmatch(plain) for above in _ABOVE)), None):
+        return _value(match[1]), None
+    if match := next(filter(None, (below.fullmatch(plain) for below in _BELOW)), None):
+        return None, _value(match[1])
     if plain in ("none", "zero", "nil"):
         return 0.0, 0.0
     if re.match(r"(?:just|only) (?:me|myself|one)\b|myself\b", plain):  # "just me - I am a freelancer"
@@ -352,22 +165,6 @@ def unnumbered(text: str) -> str:
     return rest or text
 
 
-_PERIODS = {"hour": 8760.0, "day": 365.0, "week": 52.0, "month": 12.0, "quarter": 4.0, "year": 1.0}
-_ADVERBS = {"hourly": 8760.0, "daily": 365.0, "weekly": 52.0, "monthly": 12.0, "quarterly": 4.0}
-_ADVERBS |= {"yearly": 1.0, "annually": 1.0, "fortnightly": 26.0}
-_TIMES = (
-    (r"\bonce or twice\b", 1.5),
-    (r"\b(?:a )?couple(?: of)? times\b", 2.0),
-    (r"\b(?:only |just )?once\b", 1.0),
-    (r"\btwice\b", 2.0),
-    (r"\b(?:a )?few times\b", 3.0),
-    (r"\b(?:several|multiple) times\b", 4.0),
-    (r"\bmany times\b", 8.0),
-    (r"\bmost\b", 0.7),
-    (r"\b(?:almost|nearly) every\b", 0.8),
-)
-
-
 def rates(texts: Sequence[str]) -> list[float] | None:
     """Times per year of each text, from "never" to "every day", if at least two texts name a period."""
     found = [_rate(" ".join(text.casefold().split())) for text in texts]
@@ -388,21 +185,21 @@ def _one_rate(text: str) -> tuple[float | None, bool]:
         return 3.0, True
     if re.match(r"(?:no|not|none)\b.*|.*\bnever\b.*", text):
         return 0.0, False
-    fixed = {"less often": 0.02, "rarely": 0.05, "hardly ever": 0.01, "seldom": 0.05, "occasionally": 0.1}
-    if text in fixed:
-        return fixed[text], False
+    words = _WORDS["rates"]
+    if text in words["fixed"]:
+        return words["fixed"][text], False
     if re.fullmatch(r"(?:almost |nearly )?(?:always|all (?:of )?(?:the|their|my) time|constantly)", text):
         return 1e4, False
     period = re.search(r"\b(?:(\d+) )?(hour|day|week|month|quarter|year)s?\b", text)
-    adverb = next((word for word in _ADVERBS if re.search(rf"\b{word}\b", text)), None)
+    adverb = next((word for word in words["adverbs"] if re.search(rf"\b{word}\b", text)), None)
     if adverb is None and period is None:
         return None, False
-    rate = _ADVERBS[adverb] if adverb else _PERIODS[period[2]] / float(period[1] or 1)  # type: ignore[index]
+    rate = words["adverbs"][adverb] if adverb else words["periods"][period[2]] / float(period[1] or 1)  # type: ignore[index]
     counted = re.search(r"(\d+)(?: ?(?:-|\u2013|to|or) ?(\d+))? (?:or more )?times", text)
     if counted:
         rate *= (float(counted[1]) + float(counted[2] or counted[1])) / 2
     else:
-        rate *= next((times for phrase, times in _TIMES if re.search(phrase, text)), 1.0)
+        rate *= next((times for phrase, times in _TIMES if phrase.search(text)), 1.0)
     factors = ((r"\b(?:less|fewer)\b", 0.5), (r"\bmore than|or more\b", 1.5))
     return rate * next((factor for phrase, factor in factors if re.search(phrase, text)), 1.0), True
 
@@ -443,17 +240,11 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
     return Scale("numbered", tuple(numbers)) if numbers is not None else None
 
 
-class ButOne(NamedTuple):
-    """A scale of all texts but one: its name, the levels lowest first, and the other text."""
+def scale_but_one(texts: Sequence[str]) -> tuple[str, tuple[str, ...], str] | None:
+    """A scale of all texts but one, a negated one: its name, the levels lowest first, and the other text.
 
-    name: str
-    levels: tuple[str, ...]
-    other: str
-    is_lowest: bool  # whether the other text is the lowest level, or no answer
-
-
-def scale_but_one(texts: Sequence[str]) -> ButOne | None:
-    """A scale with one negated text: "it is not okay" below "once", "twice"; "no children" is no level of agreement."""
+    It is the lowest level of an amount ("it is not okay" below "once", "twice"); "no children" is no answer.
+    """
     if not 4 <= len(texts) <= _MOST_LEVELS:
         return None
     for other in texts:
@@ -465,13 +256,8 @@ def scale_but_one(texts: Sequence[str]) -> ButOne | None:
             continue
         levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
         is_lowest = found.name in AMOUNTS and min(found.heights) != 0
-        return ButOne(found.name, (other, *levels) if is_lowest else levels, other, is_lowest)
+        return found.name, (other, *levels) if is_lowest else levels, other
     return None
-
-
-def is_neutral(text: str) -> bool:
-    """Whether a text is a neutral answer, between two sides."""
-    return bool(NEUTRAL.fullmatch(_plain(unnumbered(text))))
 
 
 def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> tuple[list[Any], str] | None:
@@ -486,27 +272,21 @@ def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> t
         heights = [found.heights[place] for place in order]
         if heights in (sorted(heights), sorted(heights, reverse=True)):
             return [codes[place] for place in order], found.name
+        falls = sum(after < before for before, after in combinations(heights, 2))
+        swaps = min(falls, len(heights) * (len(heights) - 1) // 2 - falls)  # in the better of the two directions
+        if found.name == "rate" and swaps < 2:  # rates are approximate, so the order of the file has priority
+            return [codes[place] for place in order], found.name
         along = sorted(order, key=lambda place: found.heights[place])
-        if found.name == "rate" and _swaps(heights) < 2:
-            return [
-                codes[place] for place in order
-            ], found.name  # rates are approximate, so the order of the file has priority
         # The direction in which most codes increase, to keep the direction of the file.
         steps = sum(1 if codes[b] > codes[a] else -1 for a, b in pairwise(along))
         return [codes[place] for place in (along if steps >= 0 else reversed(along))], found.name
-    neutral = [place for place in order if is_neutral(texts[place])]
+    neutral = [place for place in order if NEUTRAL.fullmatch(_plain(unnumbered(texts[place])))]
     others = [place for place in order if place not in neutral]
     at_end = len(neutral) == 1 and neutral[0] in (order[0], order[-1])
     if measure == "ordinal" and at_end and len(others) >= 2 and len(others) % 2 == 0:
         middle = len(others) // 2
         return [codes[place] for place in (*others[:middle], *neutral, *others[middle:])], "a neutral answer"
     return None if measure == "nominal" else _but_one_end(codes, texts, order)
-
-
-def _swaps(heights: list[float]) -> int:
-    """Number of pairs out of order, in the better of the two directions."""
-    falls = sum(after < before for before, after in combinations(heights, 2))
-    return min(falls, len(heights) * (len(heights) - 1) // 2 - falls)
 
 
 def _but_one_end(codes: Sequence[Any], texts: Sequence[str], order: list[int]) -> tuple[list[Any], str] | None:
@@ -601,38 +381,6 @@ def _root(stem: str, stems: set[str]) -> tuple[str, float]:
     return SAME.get(stem, stem), 1.0
 
 
-Kind = Literal["unknown", "absent", "doubtful"]
-
-# The respondent did not know; an answer of its own if the question is about knowledge.
-_UNKNOWN = (
-    r"(i )?(do not|don't|dont|did not|didn't) (really )?know",
-    r"dk|d\.k\.|dk na|not know",
-    r"(i )?(cannot|can't|cant|could not|couldn't|unable to) (say|choose|determine|decide|tell|judge|remember|recall)",
-    r"(hard|difficult|impossible) to (say|tell|judge)",
-    r"(do not|don't|does not|doesn't|did not|didn't) remember",
-    r"(have not|haven't|has not|not) heard( enough| about it| of it| of them)?",
-    r"(i )?(do not|don't|does not|did not|didn't) understand( (the|this))?( question| statement)?",
-)
-# Not asked or not answered: always missing.
-_ABSENT = (
-    r"missing|missing (data|value|values|answer|response|information|system)|(system|user|other) missing",
-    r"refus(ed|al|es|e)|refus(ed|al|es|e) to (answer|say|respond|state|disclose)|answer refused",
-    r"declin(ed|es|e)|declin(ed|es|e) to (answer|say|respond|state|disclose)",
-    r"(i )?(prefer|would prefer|would rather|rather|chose|choose) not (to )?(answer|say|respond|state|disclose|share)",
-    r"(will|would|did|does) not (say|answer|respond|tell)|won't say",
-    r"no (answer|response|reply|data|information)|non ?response|not answered|unanswered|left blank|blank",
-    r"no (further|more|other|second|third) (reply|answer|response|mention|mentions)",
-    r"not applicable|non applicable|inapplicable|inap|iap|na|does not apply|doesn't apply",
-    r"(question )?not asked( .*)?|(item )?not administered( .*)?|not in (this )?(wave|survey|questionnaire|version)",
-    r"not ascertained|not available|not stated|not reported|not specified|not recorded|not determined|undetermined",
-    r"(legitimate |valid )?skip(ped)?|filtered|invalid|implausible|uncodeable|uncodable|interview(er)? error|no code",
-)
-# Ambiguous: the middle of a scale, or a missing answer.
-_DOUBTFUL = (
-    r"(i am |i'm )?(not sure|unsure|uncertain|undecided|not certain)",
-    r"no opinion|no view|no preference|no experience( .*)?|no contact( .*)?|never used( .*)?|unknown|unfamiliar",
-    r"(have )?never heard( of .*| about .*)?|not familiar( .*)?",
-)
 _ASIDE = re.compile(r"\b(do not read( out)?|don't read( out)?|volunteered|vol\.?|spontaneous|specify)\b", re.IGNORECASE)
 _PARTS = re.compile(r"[/,;:()\[\]{}<>\u2013\u2014]| - |\bor\b|\band\b")
 
@@ -646,7 +394,7 @@ def unanswered(text: str) -> Kind | None:
     if not re.search(r"\w", plain.replace("_", "")):
         return "absent" if re.fullmatch(r"[\s.?\-_/*\u2013\u2014\u2026]+", plain) else None  # "-", "??", "..."
     parts = [whole, *(part for each in _PARTS.split(plain) if (part := _trimmed(each)))]
-    for kind, phrases in _PHRASES:
+    for kind, phrases in _UNANSWERED.items():
         if any(phrase.fullmatch(part) for part in parts for phrase in phrases):
             return kind
     return None
@@ -658,43 +406,25 @@ def _trimmed(text: str) -> str:
     return " ".join(text.replace("*", " ").replace('"', " ").split()).strip(" .!?-'")
 
 
-_PHRASES: tuple[tuple[Kind, tuple[re.Pattern[str], ...]], ...] = (
-    ("absent", tuple(map(re.compile, _ABSENT))),
-    ("unknown", tuple(map(re.compile, _UNKNOWN))),
-    ("doubtful", tuple(map(re.compile, _DOUBTFUL))),
-)
-
-
 _PAIRS = (("yes", "no"), ("true", "false"), ("male", "female"))  # each may be written by its first letter
 _FEW = 12  # most answers beside a pair of words, which may be no answers
 
 
 def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
     """Each spelling that is read as another one: {"yes": "Yes", "YES": "Yes", "Y": "Yes"}."""
-    groups: dict[str, list[tuple[int, str]]] = {}
+    groups: dict[str, list[tuple[bool, int, bool, str]]] = {}
     for text, count in zip(texts, counts, strict=True):
         if isinstance(text, str):
-            groups.setdefault(_key(text), []).append((count, text))
+            key, is_titled = _key(text), text[:1].isupper() and not text.isupper()
+            groups.setdefault(key, []).append((len(key) > 1, count, is_titled, text))
     for pair in _PAIRS if len(groups) <= _FEW else ():
-        if set(groups) <= {*pair, *(word[0] for word in pair)} | _pale(groups):
+        if all(key in pair or key in (pair[0][0], pair[1][0]) or unanswered(key) for key in groups):
             for word in pair:
                 if word[0] in groups and word in groups:
                     groups[word] += groups.pop(word[0])
-    found = {}
-    for spellings in groups.values():
-        # The longest word first: "Yes" stands for "Y", even where "Y" is more frequent.
-        spellings.sort(key=lambda each: (len(_key(each[1])) > 1, each[0], _is_titled(each[1]), each[1]), reverse=True)
-        found.update({text: spellings[0][1] for _, text in spellings[1:]})
-    return found
-
-
-def _is_titled(text: str) -> bool:
-    return text[:1].isupper() and not text.isupper()
-
-
-def _pale(groups: dict[str, Any]) -> set[str]:
-    """Keys that are not answers, which may stand beside yes and no."""
-    return {key for key in groups if unanswered(key)}
+    # The longest word first: "Yes" stands for "Y", even where "Y" is more frequent.
+    ranked = [sorted(spellings, reverse=True) for spellings in groups.values()]
+    return {text: first[-1] for first, *others in ranked for *_, text in others}
 
 
 def _key(text: str) -> str:

@@ -13,8 +13,9 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain, count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -42,7 +43,12 @@ class Note:
 
     def is_missing(self, code: Any) -> bool:
         """Whether the file declares this code as missing."""
-        return any(_within(code, low, high) for low, high in self.missing)
+        return any(
+            code == low
+            if isinstance(code, str) or isinstance(low, str) or isinstance(high, str)
+            else low <= code <= high
+            for low, high in self.missing
+        )
 
     @property
     def has_room(self) -> bool:
@@ -69,17 +75,6 @@ class ColumnGroup:
 def whole(code: Any) -> Any:
     """A code as an integer if it is whole, because SPSS and Stata store all numbers as floats."""
     return int(code) if isinstance(code, float) and code.is_integer() else code
-
-
-def coded(pairs: Iterable[tuple[Any, str]]) -> tuple[tuple[Any, str], ...]:
-    """Value labels with whole codes as integers and without surrounding spaces."""
-    return tuple((whole(code), str(text).strip()) for code, text in pairs)
-
-
-def _within(code: Any, low: Any, high: Any) -> bool:
-    if isinstance(code, str) or isinstance(low, str) or isinstance(high, str):
-        return bool(code == low)
-    return bool(low <= code <= high)
 
 
 KEY = "thurbo"
@@ -168,7 +163,12 @@ def add_response_sets(path: Path, groups: Sequence[ColumnGroup]) -> None:
         if kind == (_EXTENSION, _LONG_NAMES):
             pairs = (pair.split("=", 1) for pair in data[body:start].decode("utf-8").split("\t") if "=" in pair)
             short = {long: brief for brief, long in pairs}
-    text = "".join(_line(group, short) for group in sets).encode("utf-8")
+    text = b""
+    for group in sets:  # in SPSS syntax: "$name=D1 1 5 Title a b", with short column names in lower case
+        ticked, title = str(group.ticked), group.title
+        how = f"D{len(ticked)} {ticked}" if group.kind == "ticks" else "C"
+        columns = " ".join(short.get(column, column).lower() for column, _ in group.members)
+        text += f"${group.name}={how} {len(title.encode())} {title} {columns}\n".encode()
     record = struct.pack("<4i", _EXTENSION, _SETS, 1, len(text)) + text
     last = records[-1][2]
     rest = data[last:]
@@ -211,15 +211,6 @@ def _records(data: bytes) -> Iterator[tuple[tuple[int, int], int, int]]:
         yield (kind, subtype), at, begins
 
 
-def _line(group: ColumnGroup, short: dict[str, str]) -> str:
-    """One set in SPSS syntax: "$name=D1 1 5 Title a b", with short column names in lower case."""
-    title = group.title
-    ticked = str(group.ticked)
-    how = f"D{len(ticked)} {ticked}" if group.kind == "ticks" else "C"
-    columns = " ".join(short.get(column, column).lower() for column, _ in group.members)
-    return f"${group.name}={how} {len(title.encode())} {title} {columns}\n"
-
-
 def _moved(rest: bytes, last: int, shift: int) -> bytes:
     """The compressed part of a .zsav file with its file offsets shifted."""
     moved = bytearray(rest)
@@ -251,7 +242,9 @@ def valid_names(names: Sequence[str], suffix: str) -> list[str]:
             taken.add(key(name))
     for place, name in enumerate(names):
         if place not in found:
-            found[place] = _unique(fitting(name, suffix), taken, key, suffix)
+            endings = chain([""], (f"_{number}" for number in count(2)))
+            similar = (_shortened(fitting(name, suffix), ending, suffix) for ending in endings)
+            found[place] = next(each for each in similar if key(each) not in taken)
             taken.add(key(found[place]))
     return [found[place] for place in range(len(names))]
 
@@ -259,35 +252,26 @@ def valid_names(names: Sequence[str], suffix: str) -> list[str]:
 def fitting(name: str, suffix: str) -> str:
     """The name itself if the format allows it, otherwise a similar one."""
     first, other = (r"[^\W\d]", r"\w") if suffix == ".dta" else (r"[^\W\d_]", r"[\w.$#@]")
-    if re.fullmatch(f"{first}{other}*", name) and name.upper() not in _reserved(suffix) and _name_fits(name, suffix):
+    is_reserved = suffix != ".dta" and name.upper() in _RESERVED
+    if re.fullmatch(f"{first}{other}*", name) and not is_reserved and _shortened(name, "", suffix) == name:
         return name
     found = re.sub(f"(?:(?!{other}).)+", "_", name, flags=re.DOTALL).strip("_")
     if not re.match(first, found):
         found = f"v{found}" if found else "column"
-    if found.upper() in _reserved(suffix):
+    if suffix != ".dta" and found.upper() in _RESERVED:
         found += "_"
     return _shortened(found, "", suffix)
 
 
-def _reserved(suffix: str) -> frozenset[str]:
-    return frozenset() if suffix == ".dta" else _RESERVED
-
-
-def _name_fits(name: str, suffix: str) -> bool:
-    return len(name) <= 32 if suffix == ".dta" else len(name.encode("utf-8", "replace")) <= 64
-
-
 def _shortened(name: str, ending: str, suffix: str) -> str:
-    while not _name_fits(name + ending, suffix):
+    """A name with an ending, which the format allows 32 characters (Stata) or 64 bytes (SPSS)."""
+
+    def fits(whole: str) -> bool:
+        return len(whole) <= 32 if suffix == ".dta" else len(whole.encode("utf-8", "replace")) <= 64
+
+    while not fits(name + ending):
         name = name[:-1]
     return name + ending
-
-
-def _unique(name: str, taken: set[str], key: Any, suffix: str) -> str:
-    found, number = name, 2
-    while key(found) in taken:
-        found, number = _shortened(name, f"_{number}", suffix), number + 1
-    return found
 
 
 def renamed(frame: Any, book: Codebook, suffix: str) -> tuple[Any, Codebook]:
@@ -301,14 +285,10 @@ def renamed(frame: Any, book: Codebook, suffix: str) -> tuple[Any, Codebook]:
     for was, now in change.items():
         note = book.note(was)
         if not note.title:
-            notes[was] = replace(note, title=_label(was))
-            remarks += [f"{_RENAMED}{now}"] if _label(was) == was else []
+            label = was.encode("utf-8", "replace")[:_LONGEST_LABEL].decode("utf-8", "ignore")
+            notes[was] = replace(note, title=label)
+            remarks += [f"{_RENAMED}{now}"] if label == was else []
     return frame, _with_names(Codebook(notes, book.groups, book.title, tuple(remarks)), change)
-
-
-def _label(name: str) -> str:
-    """The name as a label, which may not be too long."""
-    return name.encode("utf-8", "replace")[:_LONGEST_LABEL].decode("utf-8", "ignore")
 
 
 def restored(frame: Any, book: Codebook) -> tuple[Any, Codebook]:
@@ -332,8 +312,6 @@ def _with_names(book: Codebook, change: Mapping[str, str]) -> Codebook:
     return replace(book, notes=notes, groups=groups)
 
 
-_MEASURES: dict[str, Measure] = {"nominal": "nominal", "ordinal": "ordinal", "scale": "scale"}
-_HEADER = 176  # bytes
 _MOST_VALUES_PER_BYTE = {0: 1 / 8, 1: 1.0, 2: 1100.0}  # uncompressed, one-byte codes, best case of zlib
 _DISCRETE, _BESIDE_RANGE = 3, 1  # missing codes allowed by SPSS: without and with a range
 _MOST_NAMED, _LONGEST_NAME = 100, 120  # most unordered categories that become codes; bytes of a value label in SPSS
@@ -362,14 +340,17 @@ def read_statistical(path: str, suffix: str, encoding: str | None) -> tuple[Any,
             raise
         # Some old files declare UTF-8 wrongly; every byte is a character of the Windows encoding.
         frame, meta = reader(path, **{**options, "encoding": "WINDOWS-1252"})
-    return restored(_without_blanks(frame), _book(meta))
+    for name, series in frame.items():
+        if series.dtype in ("str", "string", "object"):  # these formats have no other missing text than empty text
+            frame[name] = series.where(series.notna() & (series != ""), None)
+    return restored(frame, _book(meta))
 
 
 def _check_header(path: str) -> None:
     """Refuse a .sav file whose header states more rows than the file can hold, before memory is allocated."""
     with open(path, "rb") as stream:
-        start = stream.read(_HEADER)
-    if len(start) < _HEADER:
+        start = stream.read(_START)
+    if len(start) < _START:
         raise ThurboError(f'cannot read "{path}": it is truncated; copy it again')
     order = "<" if start[64:68] in (b"\2\0\0\0", b"\3\0\0\0") else ">"
     layout, width, compression, _, rows = struct.unpack(f"{order}5i", start[64:84])
@@ -382,33 +363,23 @@ def _check_header(path: str) -> None:
         )
 
 
-def _without_blanks(frame: Any) -> Any:
-    """Empty text as missing: these formats have no other missing text."""
-    for name, series in frame.items():
-        if series.dtype in ("str", "string", "object"):
-            frame[name] = series.where(series.notna() & (series != ""), None)
-    return frame
-
-
 def _book(meta: Any) -> Codebook:
     notes = {}
     for name in meta.column_names:
-        names = meta.variable_value_labels.get(name) or {}
+        names, measure = meta.variable_value_labels.get(name) or {}, meta.variable_measure.get(name, "")
         notes[name] = Note(
             title=str(meta.column_names_to_labels.get(name) or "").strip(),
-            measure=_MEASURES.get(meta.variable_measure.get(name, ""), ""),
-            names=coded(names.items()),
-            missing=_ranges(meta, name),
+            measure=measure if measure in get_args(Measure) else "",
+            names=tuple((whole(code), str(text).strip()) for code, text in names.items()),
+            missing=(
+                *((whole(each["lo"]), whole(each["hi"])) for each in meta.missing_ranges.get(name, ())),
+                *((letter, letter) for letter in meta.missing_user_values.get(name, ())),
+            ),
             format=str(meta.original_variable_types.get(name) or ""),
             width=meta.variable_display_width.get(name),
         )
     remarks = tuple(str(note) for note in meta.notes or ())
     return Codebook(notes, _sets(meta), str(meta.file_label or ""), remarks)
-
-
-def _ranges(meta: Any, name: str) -> tuple[Range, ...]:
-    found = [(whole(each["lo"]), whole(each["hi"])) for each in meta.missing_ranges.get(name, ())]
-    return (*found, *((letter, letter) for letter in meta.missing_user_values.get(name, ())))
 
 
 def _sets(meta: Any) -> tuple[ColumnGroup, ...]:
@@ -555,41 +526,31 @@ def _declared(missing: tuple[Range, ...], series: Any) -> list[Any]:
     single = [low for low, high in fitting if low == high]
     wide = [(low, high) for low, high in fitting if low != high]
     if not wide and len(single) > _DISCRETE and _is_number(series):
-        wide, single = _covered(sorted(single), series)
+        # One range and one code, if no answer lies inside the range.
+        single = codes = sorted(single)
+        others = [value for value in np.unique(series.dropna()) if value not in codes]
+        for low, high, rest in ((codes[1], codes[-1], codes[:1]), (codes[0], codes[-2], codes[-1:])):
+            if not wide and not any(low <= value <= high for value in others):
+                wide, single = [(low, high)], rest
     kept = [{"lo": float(low), "hi": float(high)} for low, high in wide[:1]]
     room = _BESIDE_RANGE if kept else _DISCRETE
     return [*kept, *(low if isinstance(low, str) else float(low) for low in single[:room])]
 
 
-def _covered(codes: list[Any], series: Any) -> tuple[list[Range], list[Any]]:
-    """Four or more missing codes as one range and one code, if no answer lies inside the range."""
-    others = [value for value in np.unique(series.dropna()) if value not in codes]
-    for low, high, rest in ((codes[1], codes[-1], codes[:1]), (codes[0], codes[-2], codes[-1:])):
-        if not any(low <= value <= high for value in others):
-            return [(low, high)], rest
-    return [], codes
-
-
 def _format(note: Note, series: Any, suffix: str) -> str:
-    """Display format of a column: that of the code book, without hiding decimals in SPSS."""
-    form = note.format if _format_fits(note.format, series, suffix) else ""
+    """Display format of a column: that of the code book if it is valid here, without hiding decimals in SPSS."""
+    form, is_date = note.format, series.dtype.kind in "mM" or series.dtype == object
+    # The formats of one package are not valid in the other, and the width of text (A) follows from the cells.
+    numeric = suffix == ".dta" or form.rstrip("0123456789.") in ("F", "COMMA", "DOT", "DOLLAR", "PCT", "N", "E")
+    is_here = form.startswith("%") == (suffix == ".dta") and form[:1] != "A"
+    if not is_here or not (is_date or (_is_number(series) and numeric)):
+        form = ""
     if suffix == ".dta" or not _is_number(series) or not re.fullmatch(r"(F\d+(\.0)?)?", form):
         return form
     known = series.to_numpy()[np.isfinite(series.to_numpy())]
     if (known != np.floor(known)).any():
         return ""  # the default, with two decimals: "F2.0" would hide the decimals of imputed numbers
     return form or ("F8.0" if np.abs(known).max(initial=0) < 1e7 else "")
-
-
-def _format_fits(form: str, series: Any, suffix: str) -> bool:
-    """Whether a display format of one package is valid for a column written in another format."""
-    if not form or form.startswith("%") != (suffix == ".dta"):
-        return False
-    if form[:1] == "A":
-        return False  # the width of text follows from the cells
-    is_date = series.dtype.kind in "mM" or series.dtype == object
-    numeric = ("F", "COMMA", "DOT", "DOLLAR", "PCT", "N", "E")
-    return is_date or (_is_number(series) and (suffix == ".dta" or form.rstrip("0123456789.") in numeric))
 
 
 def statistical_error(error: Exception, path: str) -> ThurboError:
@@ -602,7 +563,7 @@ def statistical_error(error: Exception, path: str) -> ThurboError:
 def write_error(error: Exception, path: str) -> ThurboError:
     """An error of pyreadstat while writing, as one sentence with a remedy."""
     reason = str(error).strip().rstrip(".") or type(error).__name__
+    remedy = "rename or convert that column, or write .parquet"
     if reason == "Unable to write data":  # all that the library says if the disk is full
-        problem = "the disk is full, or the file is too large for it"
-        return ThurboError(f'cannot write "{path}": {problem}; free some space, or choose another disk')
-    return ThurboError(f'cannot write "{path}": {reason}; rename or convert that column, or write .parquet')
+        reason, remedy = "the disk is full, or the file is too large for it", "free some space, or choose another disk"
+    return ThurboError(f'cannot write "{path}": {reason}; {remedy}')

@@ -30,7 +30,8 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
     """
     target, final = Path(path), destination(path)
     try:
-        _replace(final, data.encode() if isinstance(data, str) else data)
+        with replacing(final) as temporary:
+            temporary.write_bytes(data.encode() if isinstance(data, str) else data)
     except OSError as error:
         raise ThurboError(f'cannot write "{target}": {error.strerror or error}') from error
     return target
@@ -53,11 +54,6 @@ def destination(path: str | os.PathLike[str]) -> Path:
     return final
 
 
-def _replace(final: Path, data: bytes) -> None:
-    with replacing(final) as temporary, temporary.open("wb") as stream:
-        stream.write(data)
-
-
 @contextlib.contextmanager
 def replacing(final: Path) -> Iterator[Path]:
     """A temporary file in the same directory for the caller to write; renamed to `final` if no error occurs.
@@ -70,22 +66,18 @@ def replacing(final: Path) -> Iterator[Path]:
         yield Path(name)
         with open(name, "rb+") as stream:
             os.fsync(stream.fileno())  # otherwise a crash after the rename could leave an empty file
-        os.chmod(name, _permissions(final))
+        try:
+            mode = final.stat().st_mode & 0o7777
+        except FileNotFoundError:  # the default mode of a new file; mkstemp would give 0600
+            umask = os.umask(0)
+            os.umask(umask)
+            mode = 0o666 & ~umask
+        os.chmod(name, mode)
         os.replace(name, final)
     except BaseException:  # also on an interrupt, the temporary file must be removed
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
-
-
-def _permissions(final: Path) -> int:
-    """Mode of the existing file, or the default mode of a new one; mkstemp would give 0600."""
-    try:
-        return final.stat().st_mode & 0o7777
-    except FileNotFoundError:
-        umask = os.umask(0)
-        os.umask(umask)
-        return 0o666 & ~umask
 
 
 FORMAT = 1
@@ -105,16 +97,12 @@ def save(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], descriptio
     """Write arrays and description, completely or not at all."""
     from safetensors.numpy import save as to_bytes
 
-    text = _SURROGATE.sub(_escaped, json.dumps(description, ensure_ascii=False))
+    # Half of a character, which UTF-8 cannot hold, is written as a JSON escape.
+    text = _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", json.dumps(description, ensure_ascii=False))
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     stamp = f"thurbo {FORMAT}"
     header = {"format": stamp, "description": text, "sha256": _checksum(plain, stamp, text)}
     write_atomically(path, _with_sorted_header(to_bytes(plain, metadata=header)))
-
-
-def _escaped(surrogate: re.Match[str]) -> str:
-    """Half of a character, which UTF-8 cannot hold, as a JSON escape."""
-    return f"\\u{ord(surrogate[0]):04x}"
 
 
 def _with_sorted_header(data: bytes) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError, ThurboError
-from thurbo.table.columns.cells import BoolArray, Cells, Listed
+from thurbo.table.columns.cells import BoolArray, Listed
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.tasks import BestWorst, Choice, Pairs, truths
 from thurbo.table.columns.values import listing, plain, show, suggestion
@@ -29,6 +29,7 @@ from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import Table, as_table
 
 MOST_COLUMNS, MOST_LINES = 8, 100_000  # of a table that may be long, for `looks_long`
+SEVERAL = (list, tuple, set, frozenset, dict, np.ndarray)  # cells that identify neither rows nor items
 
 
 def from_long(
@@ -67,29 +68,47 @@ def from_long(
     Table of 2 rows: user, movie (3 entries of 2 items)
     """
     source = as_table(frame)
-    for column in (row, item, *(() if score is None else (score,))):
-        if column not in source:
-            remedy = f"{suggestion(column, source.names)}the table has {listing(source.names)}"
-            raise SchemaError("the table has no such column", column=column, remedy=remedy)
+    _check_columns(source, row, item, *(() if score is None else (score,)))
     owner, owners = coded(source, row)
     index, items = coded(source, item)
-    value = _order(owner) if score is None else _scores(source, score)
+    # Without scores, the lines of each row are ordered from best to worst.
+    value = -np.arange(len(owner), dtype=np.float64) if score is None else _scores(source, score)
     pair = owner.astype(np.int64) * len(items) + index
     order = np.argsort(pair, kind="stable")
     _refuse_twice(source, row, item, pair, order)
     start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(owners)))])
     listed = Listed(start, items, index[order], value[order], score, ordered=score is None)
-    data, people = {row: owners}, None if columns is None else as_table(columns)
-    if people is not None:
-        data |= joined(people, row, owners)
     called = item if name is None else name
-    if called in data:
+    return with_lists(_of_people(source, row, owners, columns, called), called, listed)
+
+
+def _of_people(
+    source: Table, row: str | None, owners: NDArray[Any], columns: Any, name: str, cells: NDArray[Any] | None = None
+) -> Table:
+    """One row per person: the identifier, the columns of the second table, and the new cells under a new name."""
+    data: dict[str, Any] = {} if row is None else {row: owners}
+    people = None if columns is None else as_table(columns)
+    if people is not None and row is None:
+        raise SchemaError("columns= needs row=, the column with the judge", remedy="give row=")
+    if people is not None and row is not None:
+        data |= joined(people, row, owners)
+    if name in data:
         raise SchemaError(
-            "two columns have this name", column=called, remedy="give the list of items another name with name="
+            "two columns have this name", column=name, remedy="give the new column another name with name="
         )
+    if cells is not None:
+        data[name] = cells
     made = data if source.kind in {"dict", "numpy"} else frames.frame(source.kind, data)
-    made = replace(as_table(made), rows=owners, owner=row)
-    return with_lists(made if people is None else with_metadata(made, people), called, listed)
+    table = replace(as_table(made), rows=owners, owner=row)
+    if people is None:
+        return table
+    known, read, names = people, table.read, table.names
+
+    def read_with_levels(place: int) -> Any:  # ordered categories are those of the second table
+        values, missing, _ = read(place)
+        return values, missing, known.cells(names[place]).ordered_levels if names[place] in known else None
+
+    return replace(table, read=read_with_levels, book=people.book)
 
 
 def _refuse_twice(source: Table, row: str, item: str, pair: NDArray[np.int64], order: NDArray[Any]) -> None:
@@ -118,7 +137,8 @@ def looks_long(table: Table) -> tuple[str, str] | None:
     for name in table.names:
         cells = table.cells(name)
         values = cells.values[:MOST_LINES]
-        if values.dtype.kind in "iuOTU" and not cells.missing.any() and not _holds_lists(values):
+        several = values.dtype.kind == "O" and any(isinstance(value, SEVERAL) for value in values.tolist())
+        if values.dtype.kind in "iuOTU" and not cells.missing.any() and not several:
             found, code = np.unique(values.astype(str), return_inverse=True)
             if 2 <= len(found) <= len(values) // 2:
                 codes[name] = (len(found), code.astype(np.int64))
@@ -126,12 +146,6 @@ def looks_long(table: Table) -> tuple[str, str] | None:
         if len(one) ** 2 > 20 * n_rows * n_items and len(np.unique(one * n_items + two)) == len(one):
             return row, item
     return None
-
-
-def _holds_lists(values: NDArray[Any]) -> bool:
-    """Whether a cell holds several values, so that the column identifies neither rows nor items."""
-    several = (list, tuple, set, frozenset, dict, np.ndarray)
-    return values.dtype.kind == "O" and any(isinstance(value, several) for value in values.tolist())
 
 
 def with_lists(table: Table, name: str, listed: Listed) -> Table:
@@ -146,18 +160,6 @@ def with_lists(table: Table, name: str, listed: Listed) -> Table:
         read=lambda place: (blank, empty, None) if place == n else read(place),
         lists={**table.lists, name: listed},
     )
-
-
-def with_metadata(made: Table, people: Table) -> Table:
-    """The joined columns with the ordered categories and the code book of their own table."""
-    read, names = made.read, made.names
-
-    def read_with_levels(place: int) -> Any:
-        values, missing, _ = read(place)
-        name = names[place]
-        return values, missing, people.cells(name).ordered_levels if name in people else None
-
-    return replace(made, read=read_with_levels, book=people.book)
 
 
 def from_sparse(matrix: Any) -> Table:
@@ -175,13 +177,18 @@ def from_sparse(matrix: Any) -> Table:
     return with_lists(empty, "item", listed)
 
 
-def coded(source: Table, name: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """A column as integer codes, and its sorted distinct values."""
+def _complete(source: Table, name: str) -> NDArray[Any]:
+    """The cells of a column, none of which may be missing."""
     cells = source.cells(name)
     if cells.missing.any():
         place = int(cells.missing.argmax())
         raise SchemaError("the cell is missing", row=source.rows[place], column=name, remedy="remove the line")
-    values = cells.values
+    return cells.values
+
+
+def coded(source: Table, name: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """A column as integer codes, and its sorted distinct values."""
+    values = _complete(source, name)
     if values.dtype.kind == "f" and np.array_equal(values, np.floor(values)):
         values = values.astype(np.int64)
     if values.dtype.kind in "iu" and len(values):
@@ -225,11 +232,6 @@ def _refuse_bad(value: NDArray[Any], rows: NDArray[Any], name: str) -> None:
     if len(bad):
         problem = f"the score {value[bad[0]]} is not a finite number"
         raise SchemaError(problem, row=rows[bad[0]], column=name, remedy="correct it, or remove the line")
-
-
-def _order(owner: NDArray[np.int32]) -> NDArray[Any]:
-    """Decreasing scores: the lines of each row are ordered from best to worst."""
-    return -np.arange(len(owner), dtype=np.float64)
 
 
 def joined(source: Table, row: str, owners: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -313,7 +315,7 @@ def from_pairs(
     """
     source = as_table(frame)
     _check_columns(source, *(each for each in (row, winner, loser, tie) if each is not None))
-    better, worse = (_items(source, each) for each in (winner, loser))
+    better, worse = ([plain(value) for value in _complete(source, each).tolist()] for each in (winner, loser))
     same = np.flatnonzero([one == two for one, two in zip(better, worse, strict=True)])
     if len(same):
         line = int(same[0])
@@ -389,29 +391,17 @@ def from_choices(
         raise SchemaError("from_choices needs item= or attributes=", remedy="say what the tasks show")
     _check_columns(source, row, task, *([] if item is None else [item]), *attributes, *marks.values())
     labels, described = _profiles(source, item, attributes)
-    first, tasks = _tasks(source, row, task, marks, labels, bool(attributes))
+    said = {key: truths(source.cells(each)) for key, each in marks.items()}
+    owner, number = coded(source, row)[0], coded(source, task)[0]
+    key = owner.astype(np.int64) * (int(number.max(initial=0)) + 1) + number
+    order = np.argsort(key, kind="stable")
+    lines = np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []
+    tasks = [_task(source, own, labels, said, task, bool(attributes)) for own in lines]
+    first = np.asarray([own[0] for own in lines], np.int64)
     kind = Choice if "chosen" in marks else BestWorst
     own = not described or (item is not None if constants is None else constants)
     column = kind(noise=noise, attributes=described or None, constants=own)  # type: ignore[arg-type]
     return _table(source, row, columns, name, first, tasks, column)
-
-
-def _tasks(
-    source: Table, row: str, task: str, marks: Mapping[str, str], labels: list[Any], may_repeat: bool
-) -> tuple[NDArray[Any], list[Any]]:
-    """The tasks of a long table as tiers, and a line of each."""
-    said = {key: truths(source.cells(each)) for key, each in marks.items()}
-    owner, _ = coded(source, row)
-    number, _ = coded(source, task)
-    key = owner.astype(np.int64) * (int(number.max(initial=0)) + 1) + number
-    order = np.argsort(key, kind="stable")
-    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-    first, tasks = [], []
-    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        lines = order[begin:end]
-        tasks.append(_task(source, lines, labels, said, task, may_repeat))
-        first.append(int(lines[0]))
-    return np.asarray(first, np.int64), tasks
 
 
 def _profiles(source: Table, item: str | None, names: Sequence[str]) -> tuple[list[Any], dict[Any, dict[str, Any]]]:
@@ -423,7 +413,7 @@ def _profiles(source: Table, item: str | None, names: Sequence[str]) -> tuple[li
     ]
     labels = [", ".join(f"{key}={value}" for key, value in own.items()) for own in profile]
     if item is not None:
-        items = _items(source, item)
+        items = [plain(value) for value in _complete(source, item).tolist()]
         sets: dict[Any, set[str]] = {}
         for each, label in zip(items, labels, strict=True):
             sets.setdefault(each, set()).add(label)
@@ -441,12 +431,9 @@ def _task(
     seen: dict[Any, int] = {}
     for line in lines.tolist():
         if labels[line] in seen and not may_repeat:
-            problem = (
-                f"item {show(labels[line])} occurs twice in one task, also in row {source.rows[seen[labels[line]]]}"
-            )
-            raise SchemaError(
-                problem, row=source.rows[line], column=task, remedy="give each item one line in each task"
-            )
+            before, remedy = source.rows[seen[labels[line]]], "give each item one line in each task"
+            problem = f"item {show(labels[line])} occurs twice in one task, also in row {before}"
+            raise SchemaError(problem, row=source.rows[line], column=task, remedy=remedy)
         seen[labels[line]] = line
     ends = {key: [line for line in lines.tolist() if yes[line]] for key, yes in said.items()}
     if not any(ends.values()):
@@ -464,39 +451,17 @@ def _check_columns(source: Table, *names: str) -> None:
             raise SchemaError("the table has no such column", column=name, remedy=remedy)
 
 
-def _items(source: Table, name: str) -> list[Any]:
-    cells: Cells = source.cells(name)
-    if cells.missing.any():
-        place = int(cells.missing.argmax())
-        raise SchemaError("the cell is missing", row=source.rows[place], column=name, remedy="remove the line")
-    return [plain(value) for value in cells.values.tolist()]
-
-
 def _table(
     source: Table, row: str | None, columns: Any, name: str, line: NDArray[Any], tasks: list[Any], column: Column
 ) -> Table:
     """One row per person with all tasks of that person; `line` is a line of each task in the long table."""
-    if row is None:
-        owners: Any = np.arange(source.n_rows)
-        owner: Any = owners
-    else:
-        owner, owners = coded(source, row)
+    each = np.arange(source.n_rows)
+    owner, owners = (each, each) if row is None else coded(source, row)
     cells = np.full(len(owners), None, object)
     cells[:] = [[] for _ in owners]
     for place, task in zip(owner[line].tolist(), tasks, strict=True):
         cells[place].append(task)
-    people = None if columns is None else as_table(columns)
-    if people is not None and row is None:
-        raise SchemaError("columns= needs row=, the column with the judge", remedy="give row=")
-    data: dict[str, Any] = {} if row is None else {row: owners}
-    if people is not None and row is not None:
-        data |= joined(people, row, owners)
-    if name in data:
-        raise SchemaError("two columns have this name", column=name, remedy="give the new column another name=")
-    data[name] = cells
-    made = data if source.kind in {"dict", "numpy"} else frames.frame(source.kind, data)
-    table = replace(as_table(made), rows=owners, owner=row, declared={name: column})
-    return table if people is None else with_metadata(table, people)
+    return replace(_of_people(source, row, owners, columns, name, cells), declared={name: column})
 
 
 KINDS = (".soc", ".soi", ".toc", ".toi")
@@ -612,26 +577,26 @@ class _Reader:
         title: str,
     ) -> Preferences:
         orders, counts = [], []
-        items = _distinct(names)
+        held = Counter(names.values())  # alternatives with the same name get their number added
+        items = {number: name if held[name] == 1 else f"{name} ({number})" for number, name in names.items()}
         for number, line in lines:
             count, found, order = line.partition(sign)
             if not found:
-                self.refuse(
-                    number, f"{show(line)} is not an order", f'write the number of voters and the order, "3{sign} 1,2"'
-                )
+                remedy = f'write the number of voters and the order, "3{sign} 1,2"'
+                self.refuse(number, f"{show(line)} is not an order", remedy)
             counts.append(self._whole(number, count, "number of voters"))
             tiers = self._order(number, order, names)
             orders.append(tuple(tuple(items[each] for each in tier) for tier in tiers))
         if not orders:
             self.refuse(lines[-1][0] if lines else 1, "there are no orders below the header", "copy the file again")
-        held = {"voters": sum(counts), "different orders": len(orders)}
+        there = {"voters": sum(counts), "different orders": len(orders)}
         for number, stated, what in stated_counts:
-            if self._whole(number, stated, f"number of {what}") != held[what]:
-                problem = f"the header says {stated.strip()} {what}, but there are {held[what]}"
+            if self._whole(number, stated, f"number of {what}") != there[what]:
+                problem = f"the header says {stated.strip()} {what}, but there are {there[what]}"
                 self.refuse(number, problem, "copy the file again if it is truncated, or correct the number")
         return Preferences(tuple(items[each] for each in sorted(items)), tuple(orders), tuple(counts), title)
 
-    def _order(self, number: int, text: str, names: dict[int, str]) -> Iterator[tuple[int, ...]]:
+    def _order(self, number: int, text: str, names: dict[int, str]) -> list[tuple[int, ...]]:
         """The tiers of one line, checked against the rules of the file format."""
         if _PART.sub("", text).strip(", ") or text.count("{") != text.count("}"):
             self.refuse(number, f"{show(text.strip())} is not an order", "write ties in braces, as in 1,{2,3},4")
@@ -648,21 +613,15 @@ class _Reader:
                     self.refuse(number, f"alternative {each} is ranked twice", "name it once per line")
                 seen.add(each)
             if len(tier) > 1 and self.kind in (".soc", ".soi"):
-                self.refuse(
-                    number, f"{part.strip()} is a tie", f"rename the file to .to{self.kind[-1]}, which allows ties"
-                )
-            if tier:
-                tiers.append(tier)
+                remedy = f"rename the file to .to{self.kind[-1]}, which allows ties"
+                self.refuse(number, f"{part.strip()} is a tie", remedy)
+            tiers += [tier] if tier else []
         if not tiers:
             self.refuse(number, "the order is empty", "remove the line")
         if self.kind in (".soc", ".toc") and len(seen) < len(names):
-            gone = listing(sorted(set(names) - seen))
-            self.refuse(
-                number,
-                f"alternative {gone} is not ranked",
-                f"rename the file to {self.kind[:-1]}i, which allows incomplete orders",
-            )
-        return iter(tiers)
+            remedy = f"rename the file to {self.kind[:-1]}i, which allows incomplete orders"
+            self.refuse(number, f"alternative {listing(sorted(set(names) - seen))} is not ranked", remedy)
+        return tiers
 
     def _name(self, names: dict[int, str], line: int, number: int, name: str) -> None:
         if number in names:
@@ -673,12 +632,6 @@ class _Reader:
         if not text.strip().isascii() or not text.strip().isdigit():
             self.refuse(line, f"{show(text.strip())} is not a {what}", "write a whole number")
         return int(text)
-
-
-def _distinct(names: dict[int, str]) -> dict[int, str]:
-    """Unique names: alternatives with the same name get their number added."""
-    held = Counter(names.values())
-    return {number: name if held[name] == 1 else f"{name} ({number})" for number, name in names.items()}
 
 
 def write_orders(path: str | os.PathLike[str], found: Preferences, rows: Sequence[object] | None = None) -> Path:

@@ -7,7 +7,7 @@ Guarantees that all text from the user is escaped in HTML.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,19 +34,17 @@ def as_html(
 ) -> str:
     """The table as HTML, with the title of each question below its name. Skips stand below."""
     header = "".join(f"<th>{text}</th>" for text in HEADER)
-    body = "".join(f"<tr>{''.join(_html_cells(line, titles))}</tr>" for line in _lines(columns, reasons))
+    body = ""
+    for name, *others in _lines(columns, reasons):
+        title = f"<br><small>{escape(titles[name])}</small>" if titles.get(name) else ""
+        cells = "".join(f"<td>{escape(text)}</td>" for text in others)
+        body += f"<tr><td>{escape(name)}{title}</td>{cells}</tr>"
     below = f"<ul>{''.join(f'<li>{escape(str(skip))}</li>' for skip in skips)}</ul>" if skips else ""
     return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
 def _lines(columns: Mapping[str, Column], reasons: Mapping[str, str]) -> list[tuple[str, str, str, str]]:
     return [(name, type(column).__name__, column.describe(), reasons.get(name, "")) for name, column in columns.items()]
-
-
-def _html_cells(line: tuple[str, str, str, str], titles: Mapping[str, str]) -> Iterator[str]:
-    title = titles.get(line[0])
-    yield f"<td>{escape(line[0])}{f'<br><small>{escape(title)}</small>' if title else ''}</td>"
-    yield from (f"<td>{escape(text)}</td>" for text in line[1:])
 
 
 def _shortened(text: str) -> str:
@@ -69,24 +67,20 @@ def doubts(schema: Any) -> list[Doubt]:
     """Columns whose type or reading is a guess, by reason; those with most columns first."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, reason in schema.reasons.items():
-        why = "; ".join(clause for clause in _guesses(reason) if clause)
+        guesses, taken = [], False
+        for clause in reason.split("; "):
+            if clause.startswith(GUESS):
+                taken = True
+                guesses.append(clause.removeprefix(GUESS).lstrip(": "))
+            elif taken and clause.startswith("use "):  # the advice that follows a guess belongs to it
+                guesses.append(clause)
+            else:
+                taken = False
+        why = "; ".join(filter(None, guesses))
         if why and name in schema and schema[name].role == "answer":
             found.setdefault((type(schema[name]).__name__, why), []).append(name)
     ranked = sorted(found.items(), key=lambda each: -len(each[1]))
     return [Doubt(kind, why, names) for (kind, why), names in ranked]
-
-
-def _guesses(reason: str) -> Iterator[str]:
-    """The parts of a reason that are a guess; the advice that follows a part belongs to it."""
-    taken = False
-    for clause in reason.split("; "):
-        if clause.startswith(GUESS):
-            taken = True
-            yield clause.removeprefix(GUESS).lstrip(": ")
-        elif taken and clause.startswith("use "):
-            yield clause
-        else:
-            taken = False
 
 
 def left_out(schema: Any, source: Any) -> Mapping[str, list[str]]:
@@ -96,14 +90,11 @@ def left_out(schema: Any, source: Any) -> Mapping[str, list[str]]:
         if column.role not in ("answer", "pattern"):
             why = column.describe().removeprefix("left out: ").removesuffix(", left out of the model")
             found.setdefault(why, []).append(name)
-    unread = [name for name in source.names if not _is_read(schema, name)]
+    read = {*schema, *(each for sources in schema.source_columns.values() for each in sources)}
+    unread = [name for name in source.names if name not in read]
     if unread:
         found["not in the schema"] = unread
     return found
-
-
-def _is_read(schema: Any, name: str) -> bool:
-    return name in schema or any(name in sources for sources in schema.source_columns.values())
 
 
 MOST_CHARACTERS = 72

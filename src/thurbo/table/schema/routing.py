@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import BoolArray, Cells, IntArray
+from thurbo.table.columns.cells import BoolArray, Cells
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import one_of
 from thurbo.table.columns.values import collection, is_label, listing, plain, show, suggestion
@@ -105,12 +105,8 @@ def checked(skips: Any, columns: Mapping[str, Column]) -> tuple[Skip, ...]:
     if isinstance(skips, Skip) or not isinstance(skips, Iterable) or not all(isinstance(each, Skip) for each in skips):
         raise SchemaError(f"skips={skips!r} is not a list of Skip", remedy="give skips=[tb.Skip(...)]")
     found = tuple(_with_labels(each, columns) for each in skips)
-    gates: dict[str, set[str]] = {}
-    for skip in found:
-        for name in skip.columns:
-            gates.setdefault(name, set()).add(skip.asked_if)
     try:
-        TopologicalSorter(gates).prepare()
+        list(in_order(found))
     except CycleError as error:
         circle = listing(reversed(error.args[1]), " decides ")
         raise SchemaError(f"skips depend on each other in a circle: {circle}", remedy="remove one of them") from None
@@ -290,33 +286,54 @@ MOST_LABELS = 50  # of a gate
 SAMPLE = 5000  # largest number of rows used
 
 
-Counts = NDArray[np.integer[Any]]  # [answer]
+Integers = NDArray[np.integer[Any]]  # [answer] or [row]
 
 
 class Gate(NamedTuple):
     """A question that may decide: its answers, and the number of each row's answer, −1 if it has none."""
 
     labels: list[Any]
-    which: IntArray  # [row]
-
-
-class FoundGate(NamedTuple):
-    """A gate that decides about a question: after which answers it is asked, and how badly it explains the gaps."""
-
-    asked: tuple[int, ...]
-    cost: float
+    which: Integers  # [row]
 
 
 def find_skips(columns: Mapping[str, Column], table: Table) -> tuple[Skip, ...]:
     """All skips of a table: questions of one gate and the same answers are one block, in order of the schema."""
-    names = [name for name, each in columns.items() if each.role == "answer" and not each.is_listed]
-    names = [name for name in names if all(part in table for part in columns[name].source_columns(name))]
-    missing = {name: unanswered(columns, table, name) for name in names}
-    targets = [name for name in names if missing[name].any() and not missing[name].all()]
-    if not targets:
+    order = [name for name, each in columns.items() if each.role == "answer" and not each.is_listed]
+    order = [name for name in order if all(part in table for part in columns[name].source_columns(name))]
+    gone = {name: unanswered(columns, table, name) for name in order}
+    missing = {name: own for name, own in gone.items() if own.any() and not own.all()}
+    if not missing:
         return ()
-    gates = {name: gate for name in names if (gate := _gate(columns[name], table, name, missing[name])) is not None}
-    return find(gates, {name: missing[name] for name in targets}, names)
+    gates = {name: gate for name in order if (gate := _gate(columns[name], table, name, gone[name])) is not None}
+    rows = np.random.default_rng(0).permutation(table.n_rows)[:SAMPLE]
+    patterns, number = np.unique(np.stack([missing[name][rows] for name in missing]), axis=0, return_inverse=True)
+    n_tests = len(patterns) * sum(len(gate.labels) for gate in gates.values())
+    cells, found = patterns.astype(np.float32), {}
+    for name, gate in gates.items():
+        which = gate.which[rows]
+        found[name] = _decides(np.where(which < 0, len(gate.labels), which), len(gate.labels), cells, n_tests)
+    place = {name: at for at, name in enumerate(order)}
+    chosen: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for name, pattern in zip(missing, number.ravel().tolist(), strict=True):
+        own = {other: each[pattern] for other, each in found.items() if other != name and pattern in each}
+        # Gates before the question first, then those that explain its gaps best.
+        ranked = sorted((place[other] > place[name], cost, place[other], other) for other, (cost, _) in own.items())
+        first = next((other for *_, other in ranked if not _depends(other, name, chosen)), None)
+        if first is not None:
+            chosen[name] = first, own[first][1]
+    blocks: dict[tuple[str, tuple[int, ...]], list[str]] = {key: [] for key in chosen.values()}
+    for name in missing:
+        near = [
+            key for key in blocks if key[0] != name and _joins(gates[key[0]].which[rows], key[1], missing[name][rows])
+        ]
+        if name not in chosen and near and not _depends(near[0][0], name, chosen):
+            chosen[name] = near[0]
+        if name in chosen:
+            blocks[chosen[name]].append(name)
+    return tuple(
+        Skip(tuple(names), gate_name, tuple(gates[gate_name].labels[at] for at in asked))
+        for (gate_name, asked), names in blocks.items()
+    )
 
 
 def _gate(column: Column, table: Table, name: str, missing: BoolArray) -> Gate | None:
@@ -336,41 +353,7 @@ def _gate(column: Column, table: Table, name: str, missing: BoolArray) -> Gate |
     return Gate(labels, place[which])
 
 
-def find(gates: Mapping[str, Gate], missing: Mapping[str, BoolArray], order: Sequence[str]) -> tuple[Skip, ...]:
-    """Skips by the answers of gates and the rows [row] in which each question has no answer; `order` is that of all."""
-    n_rows = len(next(iter(missing.values())))
-    rows = np.random.default_rng(0).permutation(n_rows)[:SAMPLE]
-    patterns, number = np.unique(np.stack([missing[name][rows] for name in missing]), axis=0, return_inverse=True)
-    n_tests = len(patterns) * sum(len(gate.labels) for gate in gates.values())
-    cells, found = patterns.astype(np.float32), {}
-    for name, gate in gates.items():
-        which = gate.which[rows]
-        found[name] = _decides(np.where(which < 0, len(gate.labels), which), len(gate.labels), cells, n_tests)
-    place = {name: at for at, name in enumerate(order)}
-    chosen: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for name, pattern in zip(missing, number.ravel().tolist(), strict=True):
-        own = {other: each[pattern] for other, each in found.items() if other != name and pattern in each}
-        # Gates before the question first, then those that explain its gaps best.
-        ranked = sorted((place[other] > place[name], each.cost, place[other], other) for other, each in own.items())
-        first = next((other for *_, other in ranked if not _depends(other, name, chosen)), None)
-        if first is not None:
-            chosen[name] = first, own[first].asked
-    blocks: dict[tuple[str, tuple[int, ...]], list[str]] = {key: [] for key in chosen.values()}
-    for name in missing:
-        near = [
-            key for key in blocks if key[0] != name and _joins(gates[key[0]].which[rows], key[1], missing[name][rows])
-        ]
-        if name not in chosen and near and not _depends(near[0][0], name, chosen):
-            chosen[name] = near[0]
-        if name in chosen:
-            blocks[chosen[name]].append(name)
-    return tuple(
-        Skip(tuple(names), gate_name, tuple(gates[gate_name].labels[at] for at in asked))
-        for (gate_name, asked), names in blocks.items()
-    )
-
-
-def _joins(which: IntArray, asked: Sequence[int], gone: BoolArray) -> bool:
+def _joins(which: Integers, asked: Sequence[int], gone: BoolArray) -> bool:
     """Whether a question is missing nearly as the others of a block: by the answers [row] of their gate."""
     led = np.isin(which, asked)
     past = (which >= 0) & ~led
@@ -385,8 +368,14 @@ def _depends(gate: str, name: str, chosen: Mapping[str, tuple[str, Any]]) -> boo
     return gate == name
 
 
-def _decides(which: Counts, n_labels: int, patterns: NDArray[np.float32], n_tests: int) -> dict[int, FoundGate]:
-    """The patterns of missing cells [pattern, row] that the answers of a gate decide."""
+def _decides(
+    which: Integers, n_labels: int, patterns: NDArray[np.float32], n_tests: int
+) -> dict[int, tuple[float, tuple[int, ...]]]:
+    """The patterns of missing cells [pattern, row] that the answers of a gate decide.
+
+    Each with the nats that its gaps cost given the answers, with a penalty for many answers, and after which answers
+    its questions are asked.
+    """
     # Rows without an answer of the gate are the last group.
     n_all = np.bincount(which, minlength=n_labels + 1)
     counts = np.rint(patterns @ np.eye(n_labels + 1, dtype=np.float32)[which]).astype(np.int64)
@@ -396,17 +385,20 @@ def _decides(which: Counts, n_labels: int, patterns: NDArray[np.float32], n_test
         past = _past(n, m, n_tests)
         rest = (n > 0) & ~past
         if past.any() and rest.any() and m[rest].sum() <= MOST_MISSING_IF_ASKED * n[rest].sum():
-            asked = tuple(np.flatnonzero(~past).tolist())
-            found[int(place)] = FoundGate(asked, _cost(n_all, counts[place], len(which)))
+            m_all = counts[place]
+            p = np.clip(m_all / np.maximum(n_all, 1), 1e-12, 1 - 1e-12)
+            nats = -(m_all * np.log(p) + (n_all - m_all) * np.log1p(-p)).sum()
+            cost = float(nats + 0.5 * (n_all > 0).sum() * np.log(len(which)))
+            found[int(place)] = cost, tuple(np.flatnonzero(~past).tolist())
     return found
 
 
-def _nearly_all(n: Counts, m: Counts, most: float = EXCEPTIONS) -> BoolArray:
+def _nearly_all(n: Integers, m: Integers, most: float = EXCEPTIONS) -> BoolArray:
     """Whether nearly all of n rows are missing: all but a share, and one row more."""
     return n - m <= most * n + 1
 
 
-def _past(n: Counts, m: Counts, n_tests: int) -> BoolArray:
+def _past(n: Integers, m: Integers, n_tests: int) -> BoolArray:
     """Answers of a gate after which a question is not asked: [answer], by rows `n` and missing cells `m` of each."""
     likely = _nearly_all(n, m) & (m > n / 2)
     if not likely.all():
@@ -433,9 +425,3 @@ def _tail(m: int, n: int, m_rest: int, n_rest: int) -> float:
 
     whole = log_choose(total, gone)
     return sum(exp(log_choose(n, k) + log_choose(n_rest, gone - k) - whole) for k in range(m, min(n, gone) + 1))
-
-
-def _cost(n: Counts, m: Counts, n_rows: int) -> float:
-    """Nats that the gaps of a question cost given the answers of a gate, with a penalty for many answers."""
-    p = np.clip(m / np.maximum(n, 1), 1e-12, 1 - 1e-12)
-    return float(-(m * np.log(p) + (n - m) * np.log1p(-p)).sum() + 0.5 * (n > 0).sum() * np.log(n_rows))
