@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsMask
-from thurbo.latent import half_lines, truncnorm
+from thurbo.latent import truncnorm
 from thurbo.latent.constraints.base import (
     Bounds,
     Constraint,
@@ -73,7 +73,7 @@ class BoxRegion(Region):
             lower, upper = self.lower, self.upper
             if deviation is not None:
                 lower, upper, mean = rescale(lower, deviation), rescale(upper, deviation), mean / deviation
-            return half_lines.log_mass(mean, lower, upper)
+            return truncnorm.log_mass(mean, lower, upper, half=True)
         value, (lower, upper), log_unit = self.lower, self._boxes(), self.log_scale
         if deviation is not None:
             value, lower, upper = (rescale(bound, deviation) for bound in (value, lower, upper))
@@ -94,7 +94,7 @@ class BoxRegion(Region):
     def mean(self, mean: Rows) -> Rows:
         """The truncated mean of §4.3; the value itself where it is a point."""
         if self.half is not None:
-            return half_lines.mean(mean, self.lower, self.upper)
+            return truncnorm.mean(mean, self.lower, self.upper, half=True)
         if self.exact is not None:
             return jnp.where(self.point, self.lower, mean)
         lower, upper = self._boxes()
@@ -332,8 +332,8 @@ class Levels(BoxConstraint):
             return super().mean_of_state(mean, gauge)
 
         def of_level(is_above: Bool[Array, ""]) -> Float[Array, " slot"]:
-            ends = jnp.full_like(mean, jnp.inf), cuts[:, 0]
-            return half_lines.mean(mean, jnp.where(is_above, ends[1], -ends[0]), jnp.where(is_above, *ends))
+            end, cut = jnp.full_like(mean, jnp.inf), cuts[:, 0]
+            return truncnorm.mean(mean, jnp.where(is_above, cut, -end), jnp.where(is_above, end, cut), half=True)
 
         # A loop, since XLA would compute them once more in every row rather than keep them.
         below, above = jax.lax.map(of_level, jnp.array([False, True]))
