@@ -82,10 +82,6 @@ class Tail(NamedTuple):
             lost = -jnp.expm1(-a)
         return self.g * decay, self.g * (self.e + lost)
 
-    def log_survival(self) -> jax.Array:
-        """Λ = -log R, to full relative precision down to t = 0."""
-        return self.a + minus_log1p_minus(self.e * self.g)
-
 
 def origin_at(c: jax.Array, slopes: tuple[float, ...]) -> Origin:
     y = 1.0 / (1.0 + K * c)
@@ -308,7 +304,7 @@ def _solve(origin: Origin, target: jax.Array, steps: int) -> jax.Array:
     for _ in range(steps):
         tail = beyond(origin, t)
         excess = rough_excess(tail.y)
-        error = tail.log_survival() - target
+        error = tail.a + minus_log1p_minus(tail.e * tail.g) - target  # Λ = -log R, precise down to t = 0
         t = t - error / (origin.c + t + excess - 0.5 * excess * error)  # Halley's step, since Λ''/Λ' = δ
     return t
 
