@@ -108,8 +108,8 @@ def pool(
     middle = value.mean(axis=0)
     # With the large-sample degrees of freedom, so that it is 0 without missing cells in a small table too.
     lost = share + (1 - share) * np.where(share > 0, 2 / (large_sample + 3), 0.0)
-    lower, upper, *parts = map(_plain, (middle - half, middle + half, middle, total, within, between, df, lost))
-    return Pooled(*parts, interval=(lower, upper), level=level, n_draws=m)
+    ends = _plain(middle - half), _plain(middle + half)
+    return Pooled(*map(_plain, (middle, total, within, between, df, lost)), ends, level, m)  # type: ignore[arg-type]
 
 
 def _checked(

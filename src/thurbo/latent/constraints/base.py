@@ -78,8 +78,9 @@ def pick(value: Any, places: np.ndarray, axis: int) -> Any:
     # The gradient is a product with zeros and ones. XLA's own on a CPU is a loop over places, of several operations
     # each: in a survey of many choices, these were most operations of an update, and a fifth of its compilation.
     one_hot = (np.arange(value.shape[-1])[:, None] == places[None, :]).astype(value.dtype)
+    move = lambda dx: jnp.matmul(dx, jnp.asarray(one_hot), precision=jax.lax.Precision.HIGHEST)  # noqa: E731
     taken = jax.custom_jvp(take)
-    taken.defjvp(lambda x, dx: (take(*x), jnp.matmul(*dx, jnp.asarray(one_hot), precision=jax.lax.Precision.HIGHEST)))
+    taken.defjvp(lambda x, dx: (take(*x), move(*dx)))
     return taken(value)
 
 
@@ -101,7 +102,8 @@ class Bounds(NamedTuple):
 
 
 T = TypeVar("T")
-R, C = TypeVar("R", bound="Region"), TypeVar("C", bound="Constraint")
+R = TypeVar("R", bound="Region")
+C = TypeVar("C", bound="Constraint")
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]  # ⟨A, b, c⟩
 # (slot, lower, upper) in latent units → the same in the user's units, or ""
 InUnits = Callable[[int, float, float], str]

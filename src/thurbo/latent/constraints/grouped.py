@@ -21,7 +21,9 @@ from thurbo.latent.constraints.base import Constraint, Region, Structure, Triple
 
 Form = Literal["choice", "permutation", "ranking", "places", "any"]
 Slots = tuple[tuple[int, ...], ...]
-C, G, N = TypeVar("C", bound="Groups"), TypeVar("G", bound="GroupRegion"), TypeVar("N")
+C = TypeVar("C", bound="Groups")
+G = TypeVar("G", bound="GroupRegion")
+N = TypeVar("N")
 
 MOST_RUNS = 3  # of groups of one size, for which slices are compiled
 

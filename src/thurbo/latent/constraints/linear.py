@@ -72,9 +72,9 @@ class Linear(Constraint):
             if point is None:
                 raise ValueError(f"no point satisfies all inequalities of row {row}")
             anchor[row, :m] = point[held]
-        matrix, lower, upper, anchor = (jnp.asarray(value, dtype) for value in (matrix, lower, upper, anchor))
+        floats = [jnp.asarray(value, dtype) for value in (matrix, lower, upper, anchor)]
         n_colours = int(colours.max(initial=0)) + 1
-        return cls(matrix, lower, upper, jnp.asarray(slots), anchor, jnp.asarray(colours), n_slots, n_colours)
+        return cls(*floats[:3], jnp.asarray(slots), floats[3], jnp.asarray(colours), n_slots, n_colours)
 
     @property
     def observed(self) -> RowsMask:
@@ -145,7 +145,7 @@ class LinearRegion(Region):
     def _intervals(self, x: Members) -> tuple[Members, Members]:
         matrix, box = self.lines.matrix, self.box
         rest = matrix @ x[:, :, None] - matrix * x[:, None, :]
-        room = (bound[:, :, None] - rest for bound in (self.lines.lower, self.lines.upper))
+        room = self.lines.lower[:, :, None] - rest, self.lines.upper[:, :, None] - rest
         low, high = separation.tightest(*room, matrix, matrix != 0, 1)
         low, high = jnp.maximum(low, box.lower), jnp.minimum(high, box.upper)
         # Sums are rounded: the current x is inside, even if a rounded bound excludes it.
@@ -265,8 +265,8 @@ class LinearRegion(Region):
         own = np.concatenate([members, matrix[informative]])
         A = np.zeros((len(own), self.lines.n_slots))
         A[:, slots[real]] = own[:, real]
-        ends = (np.asarray(end[row])[informative] for end in (self.lines.lower, self.lines.upper))
-        return A, *(np.concatenate(both) for both in zip((low, high), ends, strict=True))
+        lower, upper = (np.asarray(end[row])[informative] for end in (self.lines.lower, self.lines.upper))
+        return A, np.concatenate([low, lower]), np.concatenate([high, upper])
 
 
 def greedy_colours(matrix: np.ndarray) -> np.ndarray:

@@ -79,9 +79,9 @@ def mean_field(
         log_odds = damping * log_odds + (1.0 - damping) * fresh
         return (log_odds, z, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))), seen_of_x[:n_felt].mean(axis=0)
 
-    start = _start(params, seen, evidence)
-    shapes = (evidence.n_rows, params.n_hidden), start[1].shape, evidence.observed.shape
-    start = tuple(jnp.broadcast_to(value, shape) for value, shape in zip(start, shapes, strict=True))
+    log_odds, z, mean = _start(params, seen, evidence)
+    log_odds = jnp.broadcast_to(log_odds, (evidence.n_rows, params.n_hidden))
+    start = log_odds, z, jnp.broadcast_to(mean, evidence.observed.shape)
     (log_odds, z, mean), felt = jax.lax.scan(one, start, None, length=n_steps)
     return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener, jax.lax.stop_gradient(felt[-1]), mean)
 

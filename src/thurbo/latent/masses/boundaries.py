@@ -336,7 +336,7 @@ def slopes_of_choice(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsM
     # Node by node, which took 0.6 of the time of sums over a node axis; XLA on CPU gets one of those wrong for
     # 24 nodes, 8 items and 8,000 rows at once. Sums are in units of the density's own height: its mass, of u and u²,
     # and of the others' hazards and hazard · z.
-    def add(so_far: tuple[Array, ...], node: tuple[Scalar, Scalar]) -> tuple[tuple[Array, ...], None]:
+    def add(so_far: Any, node: tuple[Scalar, Scalar]) -> tuple[Any, None]:
         u, weight = node
         z = rivals.a + rivals.b * u[None]
         value, hazard = log_below(z)

@@ -317,8 +317,8 @@ def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> 
     chain, ways = _lay_chain(what, tier, mean, deviation), ways_of(what.width)
     middle, t, n_rows = chain.middle, chain.grid.t, tier.shape[1]
     grid = chain.grid
-    twice = (beside(each, each) for each in (grid.centre, grid.half, grid.log_half))
-    both_grid = ChainPanels(beside(t, _mirror(t)), *twice, grid.steps)  # beside each row the same from right to left
+    centre, half, log_half = (beside(each, each) for each in (grid.centre, grid.half, grid.log_half))
+    both_grid = ChainPanels(beside(t, _mirror(t)), centre, half, log_half, grid.steps)  # each row, and it mirrored
     from_above = jax.tree.map(lambda value: value[::-1, np.array(ways.turned)], middle)
     climb = lambda log_f, step: (_climb(log_f, step, both_grid, ways), log_f)  # noqa: E731
     start = beside(_all_beyond(chain.lower, t, 1.0), _mirror(_all_beyond(chain.upper, t, -1.0)))
