@@ -69,19 +69,18 @@ class BoxRegion(Region):
 
     def log_mass_by_slot(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> Rows:
         """log[Φ((c−μ)/σ) − Φ((b−μ)/σ)] of every slot; log φ((b−μ)/σ) − log σ − log scale where it is a point."""
-        if self.half is not None:
-            lower, upper = self.lower, self.upper
-            if deviation is not None:
-                lower, upper, mean = rescale(lower, deviation), rescale(upper, deviation), mean / deviation
-            return truncnorm.log_mass(mean, lower, upper, half=True)
-        value, (lower, upper), log_unit = self.lower, self._boxes(), self.log_scale
+        lower, upper, log_unit = self.lower, self.upper, self.log_scale
         if deviation is not None:
-            value, lower, upper = (rescale(bound, deviation) for bound in (value, lower, upper))
-            mean, log_unit = mean / deviation, log_unit + jnp.log(deviation)
-        box = jnp.zeros_like(value) if self.exact is not None else truncnorm.log_mass(mean, lower, upper)
-        # The inner `where` keeps the density's gradient finite where there is no point.
-        density = truncnorm.log_density(mean, jnp.where(self.point, value, jnp.zeros_like(value))) - log_unit
-        return jnp.where(self.point, density, box)
+            lower, upper, mean = rescale(lower, deviation), rescale(upper, deviation), mean / deviation
+            log_unit = log_unit + jnp.log(deviation)
+        if self.half is not None:
+            return truncnorm.log_mass(mean, lower, upper, half=True)
+        # Where there is a point, the box is open, and where there is none, the point is 0: all gradients are finite.
+        density = truncnorm.log_density(mean, jnp.where(self.point, lower, 0.0)) - log_unit
+        if self.exact is not None:
+            return jnp.where(self.point, density, 0.0)
+        ends = jnp.where(self.point, -jnp.inf, lower), jnp.where(self.point, jnp.inf, upper)
+        return jnp.where(self.point, density, truncnorm.log_mass(mean, *ends))
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log P(e | h) = Σ_i log[Φ(c_i − μ_i) − Φ(b_i − μ_i)], §4.4."""
@@ -97,12 +96,8 @@ class BoxRegion(Region):
             return truncnorm.mean(mean, self.lower, self.upper, half=True)
         if self.exact is not None:
             return jnp.where(self.point, self.lower, mean)
-        lower, upper = self._boxes()
-        return jnp.where(self.point, self.lower, truncnorm.mean(mean, lower, upper))
-
-    def _boxes(self) -> tuple[Rows, Rows]:
-        """Bounds, infinite at points: the formula for boxes then gives finite values and gradients there."""
-        return jnp.where(self.point, -jnp.inf, self.lower), jnp.where(self.point, jnp.inf, self.upper)
+        boxes = self.release(self.point)  # open at points, where the formula then has finite values and gradients
+        return jnp.where(self.point, self.lower, truncnorm.mean(mean, boxes.lower, boxes.upper))
 
     def release(self, slots: RowsMask) -> BoxRegion:
         lower, upper = jnp.where(slots, -jnp.inf, self.lower), jnp.where(slots, jnp.inf, self.upper)
