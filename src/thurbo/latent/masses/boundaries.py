@@ -8,6 +8,7 @@ are the last axis, where loops over them are contiguous.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -204,6 +205,21 @@ def reach_of(split: Split, peak: Peak, drop: float, sign: np.ndarray) -> Scalar:
         return jnp.where(inside & (side * (s + step - peak.s) > 0.0), s + step, s)
 
     return lax.fori_loop(0, 4, inwards, peak.s + side * math.sqrt(2.0 * drop) * peak.widest)
+
+
+def in_portions(function: Callable[..., Scalar], values: Sequence[Array], size: int) -> Scalar:
+    """A function of arrays […, row], so many rows at a time that the working arrays stay small."""
+    n = values[0].shape[-1]
+    if n <= size:
+        return function(*values)
+    n_portions = -(-n // size)
+
+    def cut(value: Array) -> Array:
+        """Filled up with the last row, so that one program of one shape does it all."""
+        filled = jnp.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, n_portions * size - n)], mode="edge")
+        return jnp.moveaxis(filled.reshape(*value.shape[:-1], n_portions, size), -2, 0)
+
+    return lax.map(lambda part: function(*part), tuple(map(cut, values))).reshape(-1)[:n]
 
 
 def beside(first: Any, second: Any) -> Any:

@@ -27,6 +27,7 @@ from thurbo.latent.masses.boundaries import (
     Split,
     beside,
     ends_of,
+    in_portions,
     interpolation,
     log_below,
     log_both,
@@ -40,6 +41,7 @@ from thurbo.latent.masses.boundaries import (
     times,
 )
 
+Utilities = Float[Array, "row order item"]
 Sets = tuple[Panelled, ...]  # log F of each set
 
 
@@ -456,8 +458,8 @@ def log_mass_of_tiers(
 @partial(jax.jit, static_argnames=("depth", "width", "is_ranking", "is_choice", "has_places"))
 def log_mass(
     tier: Int[Array, "row order item"],
-    mean: Float[Array, "row order item"],
-    deviation: Float[Array, "row order item"],
+    mean: Utilities,
+    deviation: Utilities,
     depth: int,
     width: int,
     is_ranking: bool = False,
@@ -492,24 +494,14 @@ def log_mass(
     if some_only and items[0].shape[1] > (OF_CHOICES if is_choice else OF_CHAINS):
         chosen = needed.reshape(-1)  # type: ignore[union-attr]
         return log_mass_of_needed(None if is_choice else what, chosen, *items).reshape(tier.shape[:-1])
-    n, portion = items[0].shape[1], 512 if is_choice else 1024 if depth == 2 else 128 if width <= WIDEST else 8
+    portion = 512 if is_choice else 1024 if depth == 2 else 128 if width <= WIDEST else 8
     portion *= 1 if jax.default_backend() == "cpu" else ON_ACCELERATOR
-    if n <= portion:
-        return some(*items).reshape(tier.shape[:-1])
-    n_portions = -(-n // portion)
-    # Filled up with the last row, so that one program of one shape does it all.
-    filled = [jnp.pad(value, ((0, 0), (0, n_portions * portion - n)), mode="edge") for value in items]
-    parts = [jnp.moveaxis(value.reshape(value.shape[0], n_portions, portion), 1, 0) for value in filled]
-    every = lax.map(lambda part: some(*part), tuple(parts))
-    return every.reshape(-1)[:n].reshape(tier.shape[:-1])
+    return in_portions(some, items, portion).reshape(tier.shape[:-1])
 
 
 @jax.jit
 def log_mass_of_largest(
-    mean: Float[Array, "row order item"],
-    deviation: Float[Array, "row order item"],
-    part: Bool[Array, "row order item"],
-    chosen: Bool[Array, "row order item"],
+    mean: Utilities, deviation: Utilities, part: Bool[Array, "row order item"], chosen: Bool[Array, "row order item"]
 ) -> Float[Array, "row order"]:
     """log P(the largest of `part` is one of `chosen`), for every order of every row."""
     shape = part.shape[:-1]
@@ -518,9 +510,7 @@ def log_mass_of_largest(
     return log_mass_of_two(Split(-mean, deviation, jnp.zeros_like(part), part, chosen)).reshape(shape)
 
 
-def log_mass_gumbel(
-    mean: Float[Array, "row order item"], in_tier: Bool[Array, "row order tier item"]
-) -> Float[Array, "row order"]:
+def log_mass_gumbel(mean: Utilities, in_tier: Bool[Array, "row order tier item"]) -> Float[Array, "row order"]:
     """Plackett–Luce from the best tier down; a tie of n by Efron's n! Π_i e^μ_i / Π_{k<n} [below + (1 − k/n) tie].
 
     Exact for Gumbel utilities where the members of each tie have one mean, and always for single items: softmax.
@@ -538,9 +528,7 @@ def log_mass_gumbel(
     return gain.sum(axis=(-1, -2))
 
 
-def slopes_gumbel(
-    mean: Float[Array, "row order item"], tier: Int[Array, "row order item"], depth: int, has_ties: bool = True
-) -> Float[Array, "row order item"]:
+def slopes_gumbel(mean: Utilities, tier: Int[Array, "row order item"], depth: int, has_ties: bool) -> Utilities:
     """The gradient of `log_mass_gumbel`: for each stage, whether an item was picked minus the chance that it would be.
 
     `has_ties` says whether a tier other than the lowest may have several items.

@@ -19,7 +19,7 @@ from jax import lax
 from thurbo._typing import Array, Bool, Float, Int, PRNGKey
 from thurbo.latent import truncnorm
 from thurbo.latent.masses import boundaries
-from thurbo.latent.masses.boundaries import Split, beside, span_of, times
+from thurbo.latent.masses.boundaries import Split, beside, in_portions, span_of, times
 
 Placed = Float[Array, "place pair"]  # means from the lowest item to the highest
 PerPair = Float[Array, " pair"]
@@ -172,15 +172,7 @@ def log_mass_of_rankings(
     parts = (pick(means, who), pick(left, who[:, 0]), pick(right, who[:, -1]))
     flat = [part.reshape(*part.shape[:-2], n_states * n_rows) for part in parts]
     portion = PORTION * (1 if jax.default_backend() == "cpu" else ON_ACCELERATOR)
-    count = n_states * n_rows
-    n_portions = -(-count // portion)
-
-    def cut(value: Array) -> Array:
-        filled = jnp.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, n_portions * portion - count)], mode="edge")
-        return jnp.moveaxis(filled.reshape(*value.shape[:-1], n_portions, portion), -2, 0)
-
-    every = lax.map(lambda part: log_mass_of_pairs(*part), tuple(cut(value) for value in flat))
-    return every.reshape(-1)[:count].reshape(n_states, n_rows)
+    return in_portions(log_mass_of_pairs, flat, portion).reshape(n_states, n_rows)
 
 
 MOST_TIED = 8  # 256 subsets
