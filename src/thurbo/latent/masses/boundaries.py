@@ -168,45 +168,6 @@ def slopes_of(split: Split, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     return height + most + jnp.log(total), slope + first, second - first * first - bend
 
 
-class Peak(NamedTuple):
-    """Where a log-density is highest, how high, and the widest deviation at its edge."""
-
-    s: Scalar
-    height: Scalar
-    widest: Scalar
-
-
-def peak_of(split: Split) -> Peak:
-    """The top of the log-density, which is concave, by Newton's steps. No gradient flows through it."""
-    split = Split(*(lax.stop_gradient(part) for part in split))
-    big = jnp.finfo(split.mean.dtype).max / 8
-    edge = jnp.where(split.edge, split.mean, big).min(axis=0)
-    top = jnp.where(split.lower, split.mean, -big).max(axis=0)
-    widest = jnp.where(split.edge, split.deviation, 0.0).max(axis=0)
-
-    def climb(_: Any, s: Scalar) -> Scalar:
-        _, slope, bend = slopes_of(split, s)
-        # The density of min(edge) falls at least like one edge item's own, so its curvature is at least this.
-        return s + slope / jnp.maximum(-bend, 0.25 / widest**2)
-
-    s = lax.fori_loop(0, 7, climb, jnp.maximum(edge, 0.5 * (edge + top)))
-    return Peak(s, slopes_of(split, s)[0], widest)
-
-
-def reach_of(split: Split, peak: Peak, drop: float, sign: np.ndarray) -> Scalar:
-    """A point on this side of the peak beyond which the log-density lies more than `drop` below it."""
-    split = Split(*(lax.stop_gradient(part) for part in split))
-    side = jnp.broadcast_to(jnp.asarray(sign, peak.s.dtype), peak.s.shape)
-
-    def inwards(_: Any, s: Scalar) -> Scalar:
-        value, slope, _ = slopes_of(split, s)
-        step = (peak.height - drop - value) / slope  # concave: from outside, Newton stays outside
-        inside = side * step < 0.0
-        return jnp.where(inside & (side * (s + step - peak.s) > 0.0), s + step, s)
-
-    return lax.fori_loop(0, 4, inwards, peak.s + side * math.sqrt(2.0 * drop) * peak.widest)
-
-
 def in_portions(function: Callable[..., Scalar], values: Sequence[Array], size: int) -> Scalar:
     """A function of arrays […, row], so many rows at a time that the working arrays stay small."""
     n = values[0].shape[-1]
@@ -228,10 +189,35 @@ def beside(first: Any, second: Any) -> Any:
 
 
 def span_of(first: Split, second: Split, drop: float) -> tuple[Scalar, Scalar]:
-    """From the far left of one boundary to the far right of another one, or of the same."""
-    n_rows, both = first.mean.shape[-1], beside(first, second)
-    peak = peak_of(first if first is second else both)
-    at = reach_of(both, beside(peak, peak) if first is second else peak, drop, np.repeat([-1.0, 1.0], n_rows))
+    """From the far left of one boundary to the far right of another one, or of the same.
+
+    Beyond, the log-density, which is concave, lies more than `drop` below its peak: Newton's steps to the peak, then
+    from outside to the end. No gradient flows through it.
+    """
+    n_rows, both = first.mean.shape[-1], lax.stop_gradient(beside(first, second))
+    split = lax.stop_gradient(first) if first is second else both
+    big = jnp.finfo(split.mean.dtype).max / 8
+    edge = jnp.where(split.edge, split.mean, big).min(axis=0)
+    top = jnp.where(split.lower, split.mean, -big).max(axis=0)
+    widest = jnp.where(split.edge, split.deviation, 0.0).max(axis=0)
+
+    def climb(_: Any, s: Scalar) -> Scalar:
+        _, slope, bend = slopes_of(split, s)
+        # The density of min(edge) falls at least like one edge item's own, so its curvature is at least this.
+        return s + slope / jnp.maximum(-bend, 0.25 / widest**2)
+
+    peak = lax.fori_loop(0, 7, climb, jnp.maximum(edge, 0.5 * (edge + top)))
+    height = slopes_of(split, peak)[0]
+    if first is second:
+        peak, height, widest = (beside(each, each) for each in (peak, height, widest))
+    side = jnp.asarray(np.repeat([-1.0, 1.0], n_rows), peak.dtype)
+
+    def inwards(_: Any, s: Scalar) -> Scalar:
+        value, slope, _ = slopes_of(both, s)
+        step = (height - drop - value) / slope  # concave: from outside, Newton stays outside
+        return jnp.where((side * step < 0.0) & (side * (s + step - peak) > 0.0), s + step, s)
+
+    at = lax.fori_loop(0, 4, inwards, peak + side * math.sqrt(2.0 * drop) * widest)
     return at[:n_rows], at[n_rows:]
 
 
