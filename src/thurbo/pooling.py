@@ -109,7 +109,8 @@ def pool(
     # With the large-sample degrees of freedom, so that it is 0 without missing cells in a small table too.
     lost = share + (1 - share) * np.where(share > 0, 2 / (large_sample + 3), 0.0)
     ends = _plain(middle - half), _plain(middle + half)
-    return Pooled(*map(_plain, (middle, total, within, between, df, lost)), ends, level, m)  # type: ignore[arg-type]
+    middle, total, within, between, df, lost = map(_plain, (middle, total, within, between, df, lost))
+    return Pooled(middle, total, within, between, df, lost, ends, level, m)
 
 
 def _checked(

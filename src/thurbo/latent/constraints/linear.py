@@ -72,9 +72,9 @@ class Linear(Constraint):
             if point is None:
                 raise ValueError(f"no point satisfies all inequalities of row {row}")
             anchor[row, :m] = point[held]
-        floats = [jnp.asarray(value, dtype) for value in (matrix, lower, upper, anchor)]
-        n_colours = int(colours.max(initial=0)) + 1
-        return cls(*floats[:3], jnp.asarray(slots), floats[3], jnp.asarray(colours), n_slots, n_colours)
+        lines = jnp.asarray(matrix, dtype), jnp.asarray(lower, dtype), jnp.asarray(upper, dtype)
+        members = jnp.asarray(slots), jnp.asarray(anchor, dtype), jnp.asarray(colours)
+        return cls(*lines, *members, n_slots, int(colours.max(initial=0)) + 1)
 
     @property
     def observed(self) -> RowsMask:
