@@ -24,6 +24,7 @@ from scipy.special import gammaln, log_ndtr, logsumexp
 
 from thurbo.latent import truncnorm
 from thurbo.latent.constraints import Gauge
+from thurbo.latent.constraints.grouped import form_of, shape_of
 from thurbo.latent.constraints.order import Order, OrderRegion
 
 CASES = {
@@ -37,7 +38,10 @@ Timed = tuple[np.ndarray, float]  # draws [chain, draw, slot], seconds
 
 def region_of(codes: np.ndarray, rows: int = 1) -> OrderRegion:
     gauge = Gauge(jnp.zeros((1, 0)), jnp.ones(1))
-    return Order.of(np.broadcast_to(codes, (rows, 1, len(codes)))).region(gauge)
+    tier = np.broadcast_to(codes, (rows, 1, len(codes)))
+    has_one_top = codes.max() == 1 and (codes == 1).sum() == 1
+    order = Order(jnp.asarray(tier), None, len(codes), *shape_of(tier), has_one_top, form=form_of(tier, None))
+    return order.region(gauge)
 
 
 # ---- Reference masses, from nothing in thurbo
@@ -157,7 +161,7 @@ def ours(codes: np.ndarray, mean: np.ndarray, quick: bool) -> Timed:
 
 def two_colours(codes: np.ndarray, mean: np.ndarray, quick: bool) -> Timed:
     region, mu = region_of(codes, CHAINS), jnp.broadcast_to(jnp.asarray(mean, jnp.float32), (CHAINS, len(mean)))
-    colour = region.colour()
+    colour = region.order.to_slots(region.order.tier % 2, 0)
 
     def step(key: jax.Array, x: jax.Array) -> jax.Array:
         for turn in range(2):

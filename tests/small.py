@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.oracle import Model
-from thurbo.latent.constraints import Box, Gauge, Levels
+from thurbo.latent.constraints import Box, Gauge, Levels, OneOf, Order, RepeatedChoice
+from thurbo.latent.constraints.grouped import form_of, shape_of
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference import likelihood, meanfield
 from thurbo.latent.inference.posterior import expectation, hidden_probability
@@ -93,6 +94,39 @@ def make_evidence(
     present = jnp.asarray(measured | (code >= 0)) if unobserved == "exclude" else None
     box = Box(jnp.asarray(lower, dtype), jnp.asarray(upper, dtype), jnp.asarray(point))
     return Evidence((box, Levels(jnp.asarray(code, jnp.int32))), None, present)
+
+
+def consecutive(tier):
+    """Tiers renumbered 0, 1, … along the last axis; −1 stays, and an order of fewer than two tiers becomes all −1."""
+    tier = np.asarray(tier)
+    flat = tier.reshape(-1, tier.shape[-1])
+    out = np.full(flat.shape, -1, np.int32)
+    for row, codes in enumerate(flat):
+        seen = codes >= 0
+        levels, number = np.unique(codes[seen], return_inverse=True)
+        if len(levels) > 1:
+            out[row, seen] = number
+    return out.reshape(tier.shape)
+
+
+def order_of(tier, slots=None, n_slots=0, mass="exact", gumbel_scale=1.0) -> Order:
+    """An order from any integer codes `[row, order, item]`: gaps allowed, negative takes no part."""
+    tier = consecutive(tier)
+    depth, width = shape_of(tier)
+    has_one_top = depth == 2 and bool(((tier == 1).sum(axis=-1) <= 1).all())
+    form = form_of(tier, slots)
+    return Order(jnp.asarray(tier), slots, n_slots, depth, width, has_one_top, False, False, mass, gumbel_scale, form)
+
+
+def one_of(tier, slots=None, n_slots=0) -> OneOf:
+    """From codes 1 (candidate), 0 (the rest) and −1."""
+    tier = consecutive(tier)
+    return OneOf(jnp.asarray(tier), slots, n_slots, 2, int((tier == 1).sum(axis=-1).max(initial=1)))
+
+
+def repeated_choice(tier, slots=None, n_slots=0) -> RepeatedChoice:
+    """From integer codes `[row, order, item]`, without ties above the lowest tier."""
+    return RepeatedChoice(jnp.asarray(consecutive(tier)), slots, n_slots, alone=True)
 
 
 def rows_for_oracle(params: Params, evidence: Evidence):

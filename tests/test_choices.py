@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.small import order_of
 from thurbo.latent.constraints import Gauge
-from thurbo.latent.constraints.order import CLOSER_SCALE, Order, OrderRegion
+from thurbo.latent.constraints.order import CLOSER_SCALE, OrderRegion
 from thurbo.latent.masses.boundaries import Split, log_below, log_both, log_mass_of_choice, log_mass_of_two
 
 N_ITEMS = 6
@@ -79,10 +80,10 @@ def test_the_gumbel_mean_of_a_choice_is_the_slope_of_its_mass():
     for row in range(1, 20):  # the first row says nothing
         tier[row, 0, :3], tier[row, 1] = 0, 0
         tier[row, 0, rng.integers(3)] = tier[row, 1, rng.integers(4)] = 1
-    order = Order.of(tier, ((5, 1, 2, -1), (0, 3, 7, 6)), 8, mass="gumbel", gumbel_scale=CLOSER_SCALE)
+    order = order_of(tier, ((5, 1, 2, -1), (0, 3, 7, 6)), 8, mass="gumbel", gumbel_scale=CLOSER_SCALE)
     mean = jnp.asarray(3.0 * rng.normal(size=(20, 8)))
     gauge = Gauge(jnp.zeros((8, 0)), jnp.ones(8))
-    short, long = order.region(gauge), replace(order, halves=None).region(gauge)
+    short, long = order.region(gauge), replace(order, has_one_top=False).region(gauge)
     assert short.order.has_one_top
     assert not long.order.has_one_top
     value = jax.jit(lambda region, m: region.mean(m))
@@ -97,7 +98,7 @@ def test_masses_of_needed_orders_are_those_of_all(has_ranking):
     """Training computes the masses of masked orders only, in portions whose number depends on the mask."""
     rng, n = np.random.default_rng(3), 150
     tier = rng.permuted(np.tile([0, 1, 2, 3] if has_ranking else [0, 0, 0, 1], (n, 2, 1)), axis=-1)
-    region = OrderRegion(Order.of(tier, ((0, 1, 2, 3), (4, 5, 6, 7)), 8))
+    region = OrderRegion(order_of(tier, ((0, 1, 2, 3), (4, 5, 6, 7)), 8))
     mean, deviation = jnp.asarray(rng.normal(size=(n, 8))), jnp.asarray(1.0 + rng.random((n, 8)))
     masked = jnp.asarray(np.repeat(rng.random((n, 2)) < 0.6, 4, axis=1))
 

@@ -5,7 +5,9 @@ Forms are discovered from the package. A new one fails until it has an example h
 
 import importlib
 import pkgutil
+from dataclasses import replace
 from functools import partial
+from inspect import isabstract
 from typing import Any
 
 import jax
@@ -14,7 +16,17 @@ import numpy as np
 import pytest
 
 from tests import oracle
-from tests.small import ask, log_scale_of_points, make_evidence, make_params, rows_for_oracle, to_oracle
+from tests.small import (
+    ask,
+    log_scale_of_points,
+    make_evidence,
+    make_params,
+    one_of,
+    order_of,
+    repeated_choice,
+    rows_for_oracle,
+    to_oracle,
+)
 from thurbo.latent import constraints
 from thurbo.latent.constraints import (
     Box,
@@ -23,7 +35,6 @@ from thurbo.latent.constraints import (
     Gauge,
     Levels,
     Linear,
-    OneOf,
     Order,
     Pairwise,
     Region,
@@ -46,11 +57,11 @@ EXAMPLES = {
         jnp.asarray([[False, True, False, False, False], [False] * 5]),
     ),
     "Levels": lambda: Levels(jnp.asarray([[0, 1, 2, -1, 1], [-1, -1, 0, -1, -1]])),
-    "Order": lambda: Order.of(np.array([[[0, 2, 1], [1, 0, -1]], [[-1] * 3, [0, 1, -1]]]), ((4, 0, 2), (1, 3, -1)), 5),
-    "RepeatedChoice": lambda: RepeatedChoice.of(
+    "Order": lambda: order_of(np.array([[[0, 2, 1], [1, 0, -1]], [[-1] * 3, [0, 1, -1]]]), ((4, 0, 2), (1, 3, -1)), 5),
+    "RepeatedChoice": lambda: repeated_choice(
         np.array([[[0, 2, 1], [1, 0, -1]], [[-1] * 3, [0, 1, -1]]]), ((4, 0, 2), (1, 3, -1)), 5
     ),
-    "OneOf": lambda: OneOf.of(np.array([[[1, 0, 1, -1, 0]], [[-1] * 5]])),
+    "OneOf": lambda: one_of(np.array([[[1, 0, 1, -1, 0]], [[-1] * 5]])),
     "Pairwise": lambda: Pairwise(
         jnp.asarray([[[1, 0], [0, 0]], [[-1, -1], [0, 1]]]), ((0, 2), (1, 4)), 5, has_ties=True
     ),
@@ -70,7 +81,7 @@ def forms() -> set[str]:
         for m in pkgutil.walk_packages(constraints.__path__, "thurbo.latent.constraints.")
     ]
     classes = [c for module in modules for c in vars(module).values() if isinstance(c, type) and hasattr(c, "region")]
-    return {c.__name__ for c in classes if not getattr(c, "_is_protocol", False)}
+    return {c.__name__ for c in classes if not isabstract(c)}
 
 
 def test_every_form_has_an_example():
@@ -239,9 +250,9 @@ def test_boxes_that_are_all_points_need_no_truncated_normal():
         return both(jnp.asarray(mean), jnp.asarray(deviation), PARAMS.gauge)
 
     same = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)  # noqa: E731
-    jax.tree.map(same, facts(plain._replace(exact=())), facts(plain))
+    jax.tree.map(same, facts(replace(plain, exact=())), facts(plain))
     assert (
-        plain._replace(exact=()).at(np.arange(2)).release(slots[:, :2]).region(PARAMS.gauge.at(np.arange(2))).exact
+        replace(plain, exact=()).at(np.arange(2)).release(slots[:, :2]).region(PARAMS.gauge.at(np.arange(2))).exact
         == ()
     )
 

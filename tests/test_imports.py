@@ -25,7 +25,7 @@ _SHARED = {"_typing", "_runtime", "_programs", "_concurrency"}
 _TABLES = {"table.columns", "table.io", "table.guess", "table.schema"}
 _LATENT = {
     f"latent.{name}"
-    for name in ("truncnorm", "half_lines", "masses", "constraints", "rbm", "evidence", "packing", "inference")
+    for name in ("truncnorm", "masses", "constraints", "rbm", "evidence", "packing", "inference")
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -43,9 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The model of the paper, on the device.
     "latent": {"_runtime"},
     "latent.truncnorm": {"_typing"},
-    "latent.half_lines": {"latent.truncnorm"},
     "latent.masses": {"_typing", "latent.truncnorm"},
-    "latent.constraints": {"_typing", "latent.truncnorm", "latent.half_lines", "latent.masses"},
+    "latent.constraints": {"_typing", "latent.truncnorm", "latent.masses"},
     "latent.rbm": {"_typing", "latent.constraints"},  # for Gauge, the cuts and scales among its parameters
     "latent.evidence": {"_typing", "_concurrency", "latent.constraints", "latent.rbm"},
     "latent.packing": {"_typing", "latent.masses", "latent.constraints", "latent.rbm", "latent.evidence"},

@@ -1,5 +1,7 @@
 """§4.4, A.1.1, A.2.4: log P(e), P(h | e) and log Z against brute force, for both readings of "unobserved"."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -58,7 +60,7 @@ def test_probabilities_of_all_evidence_sum_to_one(unobserved):
     box, levels = evidence.constraints
     present = jnp.asarray(codes >= 0) if unobserved == "exclude" else None
     evidence = evidence._replace(
-        constraints=(box, levels._replace(code=jnp.asarray(codes, jnp.int32))), present=present
+        constraints=(box, replace(levels, code=jnp.asarray(codes, jnp.int32))), present=present
     )
     assert float(jnp.exp(log_evidence_exact(params, evidence)).sum()) == pytest.approx(1.0, abs=1e-12)
 
@@ -177,8 +179,8 @@ def test_evidence_that_no_sample_explains():
     params = make_params()
     evidence = make_evidence(params, n_rows=2)
     box, levels = evidence.constraints
-    empty = box._replace(
-        lower=jnp.full((2, 6), 1e200), upper=jnp.full((2, 6), 1e200 * (1 + 1e-9)), point=jnp.zeros((2, 6), bool)
+    empty = replace(
+        box, lower=jnp.full((2, 6), 1e200), upper=jnp.full((2, 6), 1e200 * (1 + 1e-9)), point=jnp.zeros((2, 6), bool)
     )
     value, error = _conservative(params, evidence._replace(constraints=(empty, levels)), jnp.ones((3, 3)))
     assert np.all(np.asarray(value) == -np.inf)

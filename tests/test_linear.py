@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.stats import chi2, ks_2samp, multivariate_normal, norm
 
 from tests import test_mixed
-from tests.small import ask, exact_posterior, log_evidence_exact
+from tests.small import ask, exact_posterior, log_evidence_exact, order_of
 from thurbo.latent.constraints import Box, BoxRegion, Gauge, Levels, Linear, Order
 from thurbo.latent.constraints.linear import greedy_colours
 from thurbo.latent.evidence import Evidence
@@ -39,7 +39,7 @@ PRINTED = {
 @pytest.mark.parametrize("name", PRINTED)
 def test_the_papers_matrices(name):
     tier, matrix = PRINTED[name]
-    A, b, c = Order.of(np.array([[tier]])).region(GAUGE).as_linear(0)
+    A, b, c = order_of(np.array([[tier]])).region(GAUGE).as_linear(0)
     np.testing.assert_array_equal(A, matrix)
     assert (b == 0).all()
     assert np.isposinf(c).all()
@@ -58,7 +58,7 @@ def test_a_box_is_the_identity():
 
 def forms() -> dict[str, tuple]:
     """Region by name; each with one row over N slots."""
-    order = lambda tier: Order.of(np.array([[tier]])).region(GAUGE)  # noqa: E731
+    order = lambda tier: order_of(np.array([[tier]])).region(GAUGE)  # noqa: E731
     cuts = jnp.asarray(np.tile([-0.5, 0.8], (N, 1)))
     box = Box(jnp.asarray([[0.1, -jnp.inf, -1.0, -jnp.inf, -2.0]]), jnp.asarray([[0.9, 0.3, jnp.inf, jnp.inf, 1.0]]),
               jnp.zeros((1, N), bool)).region(GAUGE)  # fmt: skip
@@ -106,7 +106,7 @@ def test_every_form_is_linear(name):
 
 
 def test_gapped_tiers_never_break_the_order():
-    region = Order.of(np.array([[[1, 3, 3, 1, 3]]])).region(GAUGE)
+    region = order_of(np.array([[[1, 3, 3, 1, 3]]])).region(GAUGE)
     x = ask(region, "start", MEAN)
 
     @jax.jit
@@ -253,11 +253,11 @@ def test_draws_against_rejection(make):
     assert bool(ask(many, "contains", jnp.asarray(ours)).all())
     rng = np.random.default_rng(0)
     proposals = np.asarray(MEAN) + rng.normal(size=(400_000, N))
-    points = [part.point for part in region.parts[1:]]
+    points = [part.box.point for part in region.parts[1:]]
     fixed = np.flatnonzero(np.asarray(points[0])[0]) if points else []
     slots = np.asarray(region.parts[1].slots)[0]
     for member in fixed:
-        proposals[:, slots[member]] = np.asarray(region.parts[1].box_lower)[0, member]
+        proposals[:, slots[member]] = np.asarray(region.parts[1].box.lower)[0, member]
     A, b, c = region.as_linear(0)
     value = proposals @ A.T
     theirs = proposals[((b <= value) & (value <= c)).all(axis=1)][:n]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import thurbo as tb
-from tests.small import make_params
-from thurbo.latent.constraints import Gauge, Levels, Linear, Order
+from tests.small import make_params, order_of
+from thurbo.latent.constraints import Gauge, Levels, Linear
 from thurbo.latent.constraints.order import CLOSER_SCALE
 from thurbo.latent.evidence import LADDER, Buckets, Evidence, n_slots, widths
 from thurbo.latent.inference.likelihood import log_evidence_exact
@@ -76,7 +76,7 @@ def dense(table: np.ndarray, levels: bool) -> Evidence:
     """The same rows as a table whose other items are no variables."""
     if levels:
         return Evidence((Levels(jnp.asarray(table)),), None, jnp.asarray(table >= 0))
-    order = Order.of(table[:, None, :].astype(np.int32), None, N_ITEMS, "gumbel", CLOSER_SCALE)
+    order = order_of(table[:, None, :].astype(np.int32), None, N_ITEMS, "gumbel", CLOSER_SCALE)
     return Evidence((order,), None, jnp.asarray(table >= 0))
 
 
@@ -97,7 +97,7 @@ def test_lists_of_ranks_agree_with_the_inequalities_they_stand_for(params):
     seen = bucket.seen(params)
     A, lower, upper = bucket.region(seen.gauge).parts[1].as_linear(0)
     assert A.shape == (4, n_slots(bucket))
-    exact = Order.of(np.asarray(bucket.constraints[0].tier), bucket.constraints[0].slots, n_slots(bucket))
+    exact = order_of(np.asarray(bucket.constraints[0].tier), bucket.constraints[0].slots, n_slots(bucket))
     mean = seen.site_bias
     line = Linear.of([(A, lower, upper)], n_slots(bucket))
     mass = jax.jit(lambda form: Evidence((form,), bucket.sites, bucket.present).region(seen.gauge).log_mass(mean))

@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.small import UNOBSERVED, ask, exact_posterior, make_evidence, make_params, mean_field
+from tests.small import UNOBSERVED, ask, exact_posterior, make_evidence, make_params, mean_field, order_of
 from thurbo.latent import rbm
-from thurbo.latent.constraints import Order
 from thurbo.latent.constraints.order import CLOSER_SCALE
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference.meanfield import predictive
@@ -96,7 +95,7 @@ def test_predictive_moments_are_those_of_independent_units():
 def test_means_of_orders_are_slopes_of_the_mass_that_is_asked_for(mass):
     """One undamped step from q: x̂ of a category is μ + (1[k] − softmax(μ/s))/s with Gumbel utilities, A.3."""
     params = make_params()
-    order = Order.of(np.array([[[0, 1, 0, -1, -1, -1]], [[-1] * 6]]))
+    order = order_of(np.array([[[0, 1, 0, -1, -1, -1]], [[-1] * 6]]))
     evidence = Evidence((order,))
     q = jnp.broadcast_to(params.hidden_mean, (2, params.n_hidden))
     mean = rbm.latent_mean(params, q)

@@ -14,12 +14,12 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from tests.small import EITHER, RUNS_LONG, UNOBSERVED, ask
+from tests.small import EITHER, RUNS_LONG, UNOBSERVED, ask, one_of, order_of
 from thurbo.fit import objective
 from thurbo.fit.masking import RandomCells
 from thurbo.fit.planning import Plan
 from thurbo.latent import rbm
-from thurbo.latent.constraints import Box, BoxRegion, Gauge, Levels, OneOf, Order, SomeBoxes
+from thurbo.latent.constraints import Box, BoxRegion, Gauge, Levels, Order, SomeBoxes
 from thurbo.latent.constraints.base import JointRegion
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference import gibbs
@@ -258,9 +258,9 @@ def test_one_of_is_the_sum_of_its_candidates():
     params = make_params()
     slots = ((2, 3, 4),)
     mean = params.site_bias[None, :]
-    one = OneOf.of(np.array([[[1, 0, 1]]]), slots, N_SITES).region(params.gauge).log_mass(mean)
+    one = one_of(np.array([[[1, 0, 1]]]), slots, N_SITES).region(params.gauge).log_mass(mean)
     each = [
-        Order.of(np.array([[np.eye(3, dtype=int)[k]]]), slots, N_SITES).region(params.gauge).log_mass(mean)
+        order_of(np.array([[np.eye(3, dtype=int)[k]]]), slots, N_SITES).region(params.gauge).log_mass(mean)
         for k in (0, 2)
     ]
     np.testing.assert_allclose(one, logsumexp(np.array(each), axis=0), atol=1e-8)
@@ -271,7 +271,7 @@ def test_a_table_of_choices_alone_has_no_boxes_to_compute():
     params, rng = make_params(), np.random.default_rng(1)
     tier = np.array([[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 1, 0], [-1, -1, -1], [1, 0, 0]]])
     slots = ((0, 1, 2), (3, 4, 5), (6, 7, 8))
-    order = replace(Order.of(tier, slots, N_SITES), form="choice")
+    order = replace(order_of(tier, slots, N_SITES), form="choice")
     wide, narrow = (Evidence((replace(order, alone=alone),)).region(params.gauge) for alone in (False, True))
     assert isinstance(wide.parts[0], BoxRegion)
     assert isinstance(narrow.parts[0], SomeBoxes)
@@ -328,7 +328,7 @@ def test_boxes_need_not_be_asked_about_slots_that_groups_hold_alone():
         lambda region: region.start(mean),
         lambda region: region.bounds(mean),
         lambda region: region.contains(region.start(mean)),
-        lambda region: (region.held, region.colour()),
+        lambda region: region.held,
         lambda region: region.as_linear(1),
     ):
         jax.tree.map(same, question(wide), question(narrow))

@@ -11,11 +11,10 @@ from scipy import stats
 from scipy.special import gammaln, log_softmax
 from scipy.stats import multivariate_normal
 
-from tests.small import FEWER, ask
+from tests.small import FEWER, ask, consecutive, one_of, order_of
 from thurbo.latent import truncnorm
 from thurbo.latent.constraints import Constraint, Gauge, Region
-from thurbo.latent.constraints.grouped import consecutive
-from thurbo.latent.constraints.order import CLOSER_SCALE, OneOf, Order, OrderRegion
+from thurbo.latent.constraints.order import CLOSER_SCALE, Order, OrderRegion
 from thurbo.latent.masses import orders
 
 GAUGE = Gauge(jnp.zeros((1, 0)), jnp.ones(1))
@@ -32,7 +31,7 @@ FORMS = {
 
 def region_of(codes, rows=1, **options) -> OrderRegion:
     codes = np.asarray(codes)
-    return Order.of(np.broadcast_to(codes, (rows, 1, len(codes))), **options).region(GAUGE)
+    return order_of(np.broadcast_to(codes, (rows, 1, len(codes))), **options).region(GAUGE)
 
 
 def masses(codes, mean, dtype=jnp.float64):
@@ -97,10 +96,10 @@ def test_bounds_and_membership_are_those_of_the_triple(codes):
 
 
 def test_contracts():
-    order = Order.of(np.array([[[0, 1, 1]]]))
+    order = order_of(np.array([[[0, 1, 1]]]))
     assert isinstance(order, Constraint)
     assert isinstance(order.region(GAUGE), Region)
-    assert isinstance(OneOf.of(np.array([[[0, 1, 1]]])).region(GAUGE), Region)
+    assert isinstance(one_of(np.array([[[0, 1, 1]]])).region(GAUGE), Region)
 
 
 def test_gaps_are_closed_and_lone_tiers_fall_silent():
@@ -113,7 +112,7 @@ def test_ratings_one_and_three_never_break_the_order(dtype):
     """Gapped tiers of one parity would be drawn at the same time; here no step ever leaves Ω."""
     rng = np.random.default_rng(1)
     codes = rng.choice([1, 3, 5, 8], size=(200, 1, 9), p=[0.4, 0.3, 0.2, 0.1])
-    region = Order.of(codes).region(GAUGE)
+    region = order_of(codes).region(GAUGE)
     mean = jnp.asarray(4.0 * rng.normal(size=(200, 9)), dtype)
     x = ask(region, "start", mean)
 
@@ -127,7 +126,7 @@ def test_ratings_one_and_three_never_break_the_order(dtype):
 
 def test_released_slots_say_nothing_and_tiers_close_up():
     codes = np.array([[[0, 1, 2, 3]], [[0, 1, 1, 2]], [[0, 1, 0, 0]]])
-    order = Order.of(codes)
+    order = order_of(codes)
     gone = jnp.asarray([[False, True, False, False], [True, False, False, False], [False, True, False, False]])
     released = jax.jit(lambda o, g: o.release(g))(order, gone)
     np.testing.assert_array_equal(released.tier, consecutive(np.where(np.asarray(gone)[:, None, :], -1, codes)))
@@ -224,7 +223,7 @@ def test_padding_permutation_and_grouping_change_nothing():
     padded = masses(np.r_[codes, -1, -1], np.r_[mean, 5.0, -90.0])
     assert padded == pytest.approx(plain, abs=1e-10)
     tier = np.array([[[0, 1, 2, -1], [1, 0, -1, -1]], [[1, 1, 1, 1], [0, 0, 5, -1]]])
-    both = Order.of(tier, slots=((0, 2, 4, 6), (1, 3, 5, -1)), n_slots=8)
+    both = order_of(tier, slots=((0, 2, 4, 6), (1, 3, 5, -1)), n_slots=8)
     mean = rng.normal(size=(2, 8))
     value = ask(both.region(GAUGE), "log_mass", jnp.asarray(mean))
     first = masses([0, 1, 2], mean[0, [0, 2, 4]]) + masses([1, 0], mean[0, [1, 3]])
@@ -245,10 +244,10 @@ def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
     tier[:, 1, :3] = np.eye(3, dtype=int)[rng.integers(0, 3, 5)]
     tier[2, 0], tier[3, 1] = -1, -1
     slots, means = ((0, 2, 4, 7), (1, 3, 5, -1)), jnp.asarray(rng.normal(size=(3, 8)))
-    choice = Order.of(tier, slots, 8)
+    choice = order_of(tier, slots, 8)
     ranks = rng.permuted(np.tile(np.arange(-1, 5), (3, 1, 1)), axis=-1)
-    rank = Order.of(ranks, ((0, 2, 4, 7, 1, 3),), 8)
-    first = Order.of(np.maximum(ranks - 1, 0), ((0, 2, 4, 7, 1, 3),), 8)  # the best three of six, the others tied
+    rank = order_of(ranks, ((0, 2, 4, 7, 1, 3),), 8)
+    first = order_of(np.maximum(ranks - 1, 0), ((0, 2, 4, 7, 1, 3),), 8)  # the best three of six, the others tied
     assert (choice.form, rank.form, first.form) == ("choice", "ranking", "places")
     assert first.release(jnp.arange(8)[None, :] < jnp.asarray([[3], [5], [0]])).form == "places"
     plain = replace(choice, form="any")
@@ -256,8 +255,8 @@ def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
         ask(choice, "log_mass_of_states", means, GAUGE), ask(plain, "log_mass_of_states", means, GAUGE), atol=1e-10
     )
     assert choice.release(jnp.zeros((5, 8), bool)).form == "places"
-    assert Order.of(np.array([[[0, 1, -1]]])).form == "ranking"  # not all items take part: no choice among all
-    assert Order.of(np.array([[[0, 1, 1]]])).form == "any"
+    assert order_of(np.array([[[0, 1, -1]]])).form == "ranking"  # not all items take part: no choice among all
+    assert order_of(np.array([[[0, 1, 1]]])).form == "any"
 
     def slopes(order):
         mass = lambda mean, deviation: order.region(GAUGE).log_mass(mean, deviation).sum()  # noqa: E731
@@ -278,7 +277,7 @@ def test_what_is_known_of_all_orders_shortens_the_way_and_changes_nothing():
     ],
 )
 def test_slopes_of_chains_are_differences_in_means_and_deviations_and_twice_over(codes):
-    order, n = Order.of(np.array([[codes]])), len(codes)
+    order, n = order_of(np.array([[codes]])), len(codes)
     at = jnp.asarray(np.r_[np.random.default_rng(13).normal(size=n), np.linspace(0.7, 1.4, n)])
     value = jax.jit(lambda at: order.region(GAUGE).log_mass(at[None, :n], at[None, n:])[0])
     slope = jax.jit(jax.grad(value))
@@ -298,7 +297,7 @@ def test_ties_between_the_ends_are_the_same_in_any_company(dtype):
         [[0, 1, 1, 2, 3, 4], [0, 1, 1, 1, 2, 2], [2, 0, 1, -1, 1, -1], [4, 1, 0, 2, 2, 3], [0, 1, 1, 1, 1, 2]]
     )
     mean = exact32(np.random.default_rng(15).normal(size=codes.shape) * np.array([1, 3, 1, 3, 1])[:, None])
-    value = ask(Order.of(codes[:, None]).region(GAUGE), "log_mass", jnp.asarray(mean, dtype))
+    value = ask(order_of(codes[:, None]).region(GAUGE), "log_mass", jnp.asarray(mean, dtype))
     for row, part in enumerate(codes >= 0):
         within(float(value[row]), reference(codes[row, part], mean[row, part]), dtype)
 
@@ -339,18 +338,21 @@ def test_gradients_are_finite_where_probabilities_are_not_representable(dtype):
 def test_gumbel_forms_are_softmax_and_plackett_luce():
     mean = np.random.default_rng(10).normal(size=5)
     row = jnp.asarray(mean)[None, :]
-    gumbel = jax.jit(lambda region, row, scale: region.log_mass_gumbel(row, scale), static_argnames="scale")
+
+    def gumbel(codes, row, scale):
+        return ask(region_of(codes, mass="gumbel", gumbel_scale=scale), "log_mass", row)
+
     for scale in (1.0, CLOSER_SCALE):
-        category = gumbel(region_of([0, 0, 0, 1, 0]), row, scale)
+        category = gumbel([0, 0, 0, 1, 0], row, scale)
         assert float(category[0]) == pytest.approx(log_softmax(mean / scale)[3], abs=1e-12)
         stages = sum(log_softmax(mean[: i + 1] / scale)[i] for i in range(5))
-        ranked = gumbel(region_of(np.arange(5)), row, scale)
+        ranked = gumbel(np.arange(5), row, scale)
         assert float(ranked[0]) == pytest.approx(stages, abs=1e-12)
     ties = region_of([0, 1, 1, 2, 2], mass="gumbel", gumbel_scale=CLOSER_SCALE)
     assert ties.order.mass == "gumbel"
     assert float(ask(ties, "log_mass", jnp.zeros((1, 5)))[0]) == pytest.approx(2 * np.log(2) - gammaln(6), abs=1e-12)
     exact = chain_reference(mean)
-    ranked = [gumbel(region_of(np.arange(5)), row, scale) for scale in (CLOSER_SCALE, 1.0)]
+    ranked = [gumbel(np.arange(5), row, scale) for scale in (CLOSER_SCALE, 1.0)]
     near, paper = (abs(float(value[0]) - exact) for value in ranked)
     assert max(near, paper) < 1.5
     assert np.isfinite(jax.jit(jax.grad(lambda m: ties.log_mass(m).sum()))(row)).all()
@@ -360,9 +362,9 @@ def test_gumbel_forms_are_softmax_and_plackett_luce():
 
 
 def sweep(region, key, x, mean):
-    """The plain loop over colours of latent/inference/gibbs.py."""
-    colour = region.colour()
-    for turn in range(region.n_colours):
+    """Plain Gibbs by two colours, the parity of the tier: bounds come from tiers of the other parity only."""
+    colour = region.order.to_slots(region.order.tier % 2, 0)
+    for turn in range(2):
         drawn = truncnorm.sample(jax.random.fold_in(key, turn), mean, *region.bounds(x))
         x = jnp.where(colour == turn, drawn, x)
     return x
@@ -409,7 +411,7 @@ def test_steps_against_rejection(form, mover):
 def test_one_of_these():
     """The other reading of a set: mass, means and sweeps of a union that is not convex."""
     codes, mean, rows = np.array([1, 0, 1, 0, -1]), np.array([-0.4, 0.3, 0.2, 0.5, 0.0]), 2000
-    one = OneOf.of(np.broadcast_to(codes, (rows, 1, 5)))
+    one = one_of(np.broadcast_to(codes, (rows, 1, 5)))
     region = one.region(GAUGE)
     mu = jnp.broadcast_to(jnp.asarray(mean), (rows, 5))
     winners = [choice_reference(np.arange(4) == k, mean[:4]) for k in (0, 2)]
@@ -417,7 +419,7 @@ def test_one_of_these():
     truth = rejected(lambda x: x[:, [0, 2]].max(axis=1) >= x[:, [1, 3]].max(axis=1), mean)
     start = ask(region, "start", mu)
     assert bool(ask(region, "contains", start).all())
-    ours = np.asarray(chain(lambda k, x: sweep(region, k, x, mu))(start, 60))
+    ours = np.asarray(chain(lambda k, x: region.draw(k, x, mu))(start, 60))
     assert bool(ask(region, "contains", jnp.asarray(ours)).all())
     agree(ours, truth)
     ours = np.asarray(ask(region, "mean", mu)[0])
@@ -431,7 +433,7 @@ def test_one_of_these():
 
 def test_orders_live_in_pytrees():
     """Batches of rows, axes of rows, and one compilation for all batches of a table."""
-    order = Order.of(np.argsort(np.random.default_rng(12).random((20, 1, 4))))
+    order = order_of(np.argsort(np.random.default_rng(12).random((20, 1, 4))))
     traces = []
 
     @jax.jit

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import small
 from thurbo.latent.constraints import Gauge, Order
 from thurbo.latent.masses import rankings
 
@@ -18,7 +19,7 @@ SLOTS = ((0, 2, 3, 5, 4, -1),)  # one place is padding, slot 1 is no item of the
 
 def order_of(ranks: np.ndarray) -> Order:
     padded = np.concatenate([ranks, np.full((len(ranks), 1), -1)], axis=1)
-    return Order.of(padded[:, None, :], SLOTS, 6)
+    return small.order_of(padded[:, None, :], SLOTS, 6)
 
 
 @jax.jit

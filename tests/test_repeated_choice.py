@@ -12,9 +12,9 @@ import pytest
 from scipy.stats import chi2
 
 import thurbo as tb
-from tests.small import ask, log_evidence_exact
+from tests.small import ask, log_evidence_exact, repeated_choice
 from thurbo.latent import rbm
-from thurbo.latent.constraints import Context, Gauge, RepeatedChoice
+from thurbo.latent.constraints import Context, Gauge
 from thurbo.latent.constraints.repeated_choice import NOISE_SCALE, draw_orders
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.rbm import Params
@@ -54,7 +54,7 @@ def _by_hand(order: np.ndarray, mean: np.ndarray, gauge: Gauge) -> float:
 def test_probabilities_are_those_of_choices_by_hand_and_sum_to_one() -> None:
     rng = np.random.default_rng(1)
     means, gauge = rng.normal(size=(3, N)), _gauge()
-    order = RepeatedChoice.of(_tiers(ORDERS))
+    order = repeated_choice(_tiers(ORDERS))
     value = np.asarray(ask(order, "log_mass_of_states", jnp.asarray(means, jnp.float32), gauge))
     np.testing.assert_allclose(np.exp(value).sum(axis=1), 1.0, rtol=1e-5)
     expected = [[_by_hand(row, mean, gauge) for row in ORDERS] for mean in means]
@@ -67,7 +67,7 @@ def test_probabilities_are_those_of_choices_by_hand_and_sum_to_one() -> None:
 def test_without_context_it_is_plackett_luce() -> None:
     mean = np.array([0.3, -0.2, 1.0, 0.0])
     nothing = Gauge(jnp.full((N, 1), jnp.inf, jnp.float32), jnp.ones(N, jnp.float32))
-    order = RepeatedChoice.of(_tiers(ORDERS))
+    order = repeated_choice(_tiers(ORDERS))
     value = ask(order, "log_mass_of_states", jnp.asarray(mean[None], jnp.float32), nothing)[0]
     zero = Context(jnp.zeros((N, N), jnp.float32), jnp.zeros(N, jnp.float32))
     same = ask(order, "log_mass_of_states", jnp.asarray(mean[None], jnp.float32), nothing._replace(context=zero))[0]
@@ -81,21 +81,19 @@ def test_a_part_of_the_items_and_the_first_places_are_choices_among_those_named(
     """b > d of two items offered; and a > c, then the rest unordered."""
     gauge, mean = _gauge(), np.array([0.1, 0.5, -0.3, 0.2])
     tier = np.array([[[-1, 1, -1, 0]], [[2, 0, 1, 0]], [[-1, -1, -1, -1]]])
-    value = ask(RepeatedChoice.of(tier), "log_mass_of_states", jnp.asarray(mean[None], jnp.float32), gauge)[0]
+    value = ask(repeated_choice(tier), "log_mass_of_states", jnp.asarray(mean[None], jnp.float32), gauge)[0]
     two = np.exp(mean[[1, 3]] / NOISE_SCALE)
     assert float(value[0]) == pytest.approx(np.log(two[0] / two.sum()), abs=1e-5)
     both = [_by_hand(np.array([0, 2, *rest]), mean, gauge) for rest in ([1, 3], [3, 1])]
     assert float(value[1]) == pytest.approx(np.logaddexp(*both), abs=1e-5)
     assert float(value[2]) == 0.0
-    released = RepeatedChoice.of(_tiers(ORDERS[:1])).release(jnp.asarray([[True, False, True, False]]))
+    released = repeated_choice(_tiers(ORDERS[:1])).release(jnp.asarray([[True, False, True, False]]))
     again = released.region(gauge).log_mass(jnp.asarray(mean[None], jnp.float32))
     assert float(again[0]) == pytest.approx(float(value[0]), abs=1e-5)
-    with pytest.raises(ValueError, match="without ties"):
-        RepeatedChoice.of(np.array([[[1, 1, 0, 0]]]))
 
 
 def test_gradients_are_finite_differences() -> None:
-    order, means = RepeatedChoice.of(_tiers(ORDERS[[3, 11, 20]])), jnp.asarray([[0.2, -0.1, 0.4, 0.0]], jnp.float32)
+    order, means = repeated_choice(_tiers(ORDERS[[3, 11, 20]])), jnp.asarray([[0.2, -0.1, 0.4, 0.0]], jnp.float32)
     start = _gauge(2, 0.5).context
     assert start is not None
 
@@ -121,7 +119,7 @@ def test_the_likelihood_sums_over_hidden_units_and_factors() -> None:
     hidden_bias, gauge = np.array([0.3, -0.5]), _gauge(5)
     f32 = lambda value: jnp.asarray(value, jnp.float32)  # noqa: E731
     params = Params(f32(bias), f32(weights), f32(hidden_bias), f32(loadings), gauge, jnp.full(2, 0.5))
-    evidence = Evidence((RepeatedChoice.of(_tiers(ORDERS)),))
+    evidence = Evidence((repeated_choice(_tiers(ORDERS)),))
     found = np.exp(np.asarray(log_evidence_exact(params, evidence)))
     assert found.sum() == pytest.approx(1.0, abs=1e-5)
     states = np.array([[a, b] for a in (0, 1) for b in (0, 1)], float)

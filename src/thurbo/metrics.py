@@ -7,7 +7,7 @@ Guarantees results that do not depend on the sort of ties, and one value per use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -83,8 +83,9 @@ def ndcg(
         discount = 1 / np.log2(np.arange(worth.shape[1]) + 2.0)
         discount[k:] = 0 if k is not None else discount[k:]
         order = np.argsort(-score, axis=1, kind="stable")
-        # Tied items get the mean discount of their places.
-        shared = _tie_means(np.take_along_axis(score, order, axis=1), discount)
+        run = _runs(np.take_along_axis(score, order, axis=1))
+        total = np.bincount(run.ravel(), np.broadcast_to(discount, run.shape).ravel())
+        shared = (total / np.bincount(run.ravel()))[run]  # tied items get the mean discount of their places
         found = (np.take_along_axis(gains, order, axis=1) * shared).sum(axis=1)
         best = (-np.sort(-gains, axis=1) * discount).sum(axis=1)
         return np.divide(found, best, out=np.zeros(len(found)), where=best > 0)
@@ -162,11 +163,9 @@ def kendall_tau(relevance: Any, scores: Any, *, groups: Any = None) -> Any:
     lists = _read(relevance, scores, groups, partial=True)
 
     def figure(worth: FloatArray, score: FloatArray) -> FloatArray:
-        pairs = _count_pairs(worth, score)
-        differ = (pairs.same + pairs.opposite + pairs.tied_scores) * (pairs.same + pairs.opposite + pairs.tied_worth)
-        return np.divide(
-            pairs.same - pairs.opposite, np.sqrt(differ), out=np.full(len(worth), np.nan), where=differ > 0
-        )
+        same, opposite, tied_scores, tied_worth = _count_pairs(worth, score)
+        differ = (same + opposite + tied_scores) * (same + opposite + tied_worth)
+        return np.divide(same - opposite, np.sqrt(differ), out=np.full(len(worth), np.nan), where=differ > 0)
 
     return _by_user(lists, figure, empty=np.nan)
 
@@ -197,10 +196,9 @@ def pairwise_accuracy(relevance: Any, scores: Any, *, groups: Any = None) -> Any
     lists = _read(relevance, scores, groups, partial=True)
 
     def figure(worth: FloatArray, score: FloatArray) -> FloatArray:
-        pairs = _count_pairs(worth, score)
-        number = pairs.same + pairs.opposite + pairs.tied_scores
-        right = pairs.same + 0.5 * pairs.tied_scores
-        return np.divide(right, number, out=np.full(len(worth), np.nan), where=number > 0)
+        same, opposite, tied_scores, _ = _count_pairs(worth, score)
+        number = same + opposite + tied_scores
+        return np.divide(same + 0.5 * tied_scores, number, out=np.full(len(worth), np.nan), where=number > 0)
 
     return _by_user(lists, figure, empty=np.nan)
 
@@ -252,14 +250,6 @@ def paired_bootstrap(
     return ConfidenceInterval(float(lower), float(upper))
 
 
-def _tie_means(score: FloatArray, values: FloatArray) -> FloatArray:
-    """Values of the places [place], averaged over each run of tied scores: [user, place]."""
-    run = _runs(score)
-    number = np.bincount(run.ravel())
-    total = np.bincount(run.ravel(), np.broadcast_to(values, score.shape).ravel())
-    return (total / number)[run]
-
-
 def _runs(score: FloatArray) -> IntArray:
     """A unique number for each run of equal scores in sorted rows: [user, place]."""
     starts = np.ones(score.shape, np.int64)
@@ -299,16 +289,8 @@ def _symmetric_means(p_continue: FloatArray) -> FloatArray:
     return means
 
 
-class _Pairs(NamedTuple):
-    """Numbers of pairs of items of each user, without pairs tied on both sides."""
-
-    same: FloatArray  # [user]
-    opposite: FloatArray
-    tied_scores: FloatArray  # and of unequal relevance
-    tied_worth: FloatArray  # and of unequal scores
-
-
-def _count_pairs(worth: FloatArray, score: FloatArray) -> _Pairs:
+def _count_pairs(worth: FloatArray, score: FloatArray) -> FloatArray:
+    """Pairs of items of each user, [4, user]: same order, opposite, tied scores alone, tied relevance alone."""
     counts = np.zeros((4, len(worth)))
     for shift in range(1, worth.shape[1]):  # all pairs at this distance, of all users at once
         by_worth, by_score = (
@@ -320,45 +302,40 @@ def _count_pairs(worth: FloatArray, score: FloatArray) -> _Pairs:
         counts[1] += (product < 0).sum(axis=1)
         counts[2] += ((by_score == 0) & (by_worth != 0)).sum(axis=1)
         counts[3] += ((by_worth == 0) & (by_score != 0)).sum(axis=1)
-    return _Pairs(*counts)
+    return counts
 
 
 def _by_user(lists: _Lists, figure: Callable[[FloatArray, FloatArray], FloatArray], empty: float) -> Any:
     """The metric of every user, computed for users with the same number of items together; `empty` without items."""
     found = np.full(lists.n_users, empty)
-    for users, worth, score in _equally_long(lists):
-        found[users] = figure(worth, score)
-    return float(found[0]) if lists.is_one else found
-
-
-def _equally_long(lists: _Lists) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
     order = np.argsort(lists.user, kind="stable")
     number = np.bincount(lists.user, minlength=lists.n_users)
     first = np.concatenate([[0], np.cumsum(number)[:-1]])
     for length in np.unique(number[number > 0]):
         users = np.flatnonzero(number == length)
         items = order[first[users][:, None] + np.arange(length)]
-        yield users, lists.relevance[items], lists.scores[items]
+        found[users] = figure(lists.relevance[items], lists.scores[items])
+    return float(found[0]) if lists.is_one else found
 
 
 def _read(relevance: Any, scores: Any, groups: Any, partial: bool = False) -> _Lists:
     """All forms of input as flat lists of items; with `partial` a score may be missing."""
+    if groups is None and _is_ragged(relevance):
+        return _judged(_from_ragged(relevance, scores), partial)
+    worth, score = _numbers(relevance, "relevance"), _numbers(scores, "scores")
     if groups is not None:
-        whose, worth, score = np.asarray(groups), _numbers(relevance, "relevance"), _numbers(scores, "scores")
+        whose = np.asarray(groups)
         if not (whose.ndim == worth.ndim == score.ndim == 1 and len(whose) == len(worth) == len(score)):
             shapes = f"{worth.shape}, {score.shape} and {whose.shape}"
             raise ThurboError(f"relevance, scores and groups have shapes {shapes}; give three lists of the same length")
         names, user = np.unique(whose, return_inverse=True)
         return _judged(_Lists(user.astype(np.int64), worth, score, len(names), False), partial)
-    if _is_ragged(relevance):
-        return _judged(_from_ragged(relevance, scores), partial)
-    worth, score = _numbers(relevance, "relevance"), _numbers(scores, "scores")
     if worth.shape != score.shape or worth.ndim not in (1, 2):
         problem = f"relevance and scores have shapes {worth.shape} and {score.shape}"
         raise ThurboError(f"{problem}; give one number per item in both, for one user or with one row per user")
-    is_one, n_users = worth.ndim == 1, 1 if worth.ndim == 1 else len(worth)
+    n_users = 1 if worth.ndim == 1 else len(worth)
     user = np.repeat(np.arange(n_users), worth.shape[-1])
-    return _judged(_Lists(user, worth.ravel(), score.ravel(), n_users, is_one), partial)
+    return _judged(_Lists(user, worth.ravel(), score.ravel(), n_users, worth.ndim == 1), partial)
 
 
 def _is_ragged(values: Any) -> bool:
@@ -373,12 +350,11 @@ def _from_ragged(relevance: Any, scores: Any) -> _Lists:
     if len(relevance) != len(scores):
         problem = f"relevance has {len(relevance)} lists and scores {len(scores)}"
         raise ThurboError(f"{problem}; give one list per user in both")
-    worths, given = [], []
-    for user, (row, score) in enumerate(zip(relevance, scores, strict=True)):
-        worths.append(_numbers(row, f"relevance of user {user}"))
-        given.append(_numbers(score, f"scores of user {user}"))
-        if worths[-1].ndim != 1 or worths[-1].shape != given[-1].shape:
-            problem = f"user {user} has relevance of shape {worths[-1].shape} and scores of shape {given[-1].shape}"
+    worths = [_numbers(row, f"relevance of user {user}") for user, row in enumerate(relevance)]
+    given = [_numbers(row, f"scores of user {user}") for user, row in enumerate(scores)]
+    for user, (worth, score) in enumerate(zip(worths, given, strict=True)):
+        if worth.ndim != 1 or worth.shape != score.shape:
+            problem = f"user {user} has relevance of shape {worth.shape} and scores of shape {score.shape}"
             raise ThurboError(f"{problem}; give one number per item in both")
     user_of = np.repeat(np.arange(len(worths)), [len(row) for row in worths])
     return _Lists(user_of, np.concatenate(worths), np.concatenate(given), len(worths), False)

@@ -103,24 +103,31 @@ def load(cls: Any, path: str | PathLike[str]) -> Any:
     arrays, description = files.load(path)
     try:
         return _rebuilt(cls, arrays, description)
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ) as error:  # whole, but not what `save` writes
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # whole, but not what `save` writes
         raise NotTrusted(f'"{path}" does not hold a model that this thurbo knows ({error}); fit again') from error
 
 
 def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> Any:
-    schema, seen_rows = Schema.from_dict(description["schema"]), _seen_rows(arrays.pop("seen_rows", None))
+    schema = Schema.from_dict(description["schema"])
+    seen_rows = arrays.pop("seen_rows", np.zeros(0, np.uint32))  # older files have none
+    if seen_rows.dtype != np.uint32 or seen_rows.ndim != 1:
+        raise ValueError("seen_rows is not a list of numbers of rows")
     chosen = dict(description["settings"])
     if chosen["learning"] is not None:
         chosen["learning"] = _restored(chosen["learning"], _LEARNING)
     model = cls(schema, **chosen)
     own = {name: array for name, array in arrays.items() if "." not in name}
     params = _params(own, schema)
-    _check_description(description)
+    least_answers = description.get("least_answers", LEAST_ANSWERS)
+    kinds = {"objective": str, "history": list, "converged": bool, "n_features_in": int, "frame_kind": str}
+    for name, kind in kinds.items():
+        if not isinstance(description[name], kind):
+            raise ValueError(f"{name} is {description[name]!r}")
+    if not all(isinstance(record, dict) for record in description["history"]):
+        raise ValueError("the history is not a list of records")
+    if not isinstance(least_answers, int) or least_answers < 1:
+        raise ValueError(f"least_answers is {least_answers!r}")
+    shapes = {str(name): tuple(shape) for name, shape in description.get("order_shapes", {}).items()}
     members, correction = _members(arrays, description, schema, params)
     if len(arrays) != len(own) * (1 + len(description.get("members", ()))):
         raise ValueError("it has arrays that no member has")
@@ -131,8 +138,8 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
         correction,
         description["objective"],
         chosen["unobserved"],
-        _least_answers(description.get("least_answers", LEAST_ANSWERS)),
-        {str(name): _order_shape(shape) for name, shape in description.get("order_shapes", {}).items()},
+        least_answers,
+        {name: (int(depth), int(width), str(form)) for name, (depth, width, form) in shapes.items()},
         tuple(Pair(str(one), str(two), float(strength)) for one, two, strength in description.get("pairs", ())),
     )
     model._adopt(fitted, description["history"], description["converged"])
@@ -140,7 +147,10 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
     model.time_spent_ = {str(name): float(seconds) for name, seconds in description.get("time_spent", {}).items()}
     model.n_features_in_ = description["n_features_in"]
     model.frame_kind_ = description["frame_kind"]
-    model.n_ratings_ = _counts(schema, description.get("n_ratings", {}))  # older files have none
+    model.n_ratings_ = {name: np.asarray(counts) for name, counts in description.get("n_ratings", {}).items()}
+    for name, counts in model.n_ratings_.items():
+        if counts.dtype.kind != "i" or counts.shape != (len(schema[name].labels),):
+            raise ValueError("n_ratings does not fit its schema")
     if description["feature_names_in"] is not None:
         model.feature_names_in_ = np.asarray(description["feature_names_in"], object)
     return model
@@ -177,17 +187,6 @@ def _params(arrays: dict[str, np.ndarray], schema: Schema) -> Params:
     return Params(gauge=gauge, **device)
 
 
-def _least_answers(value: Any) -> int:
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"least_answers is {value!r}")
-    return value
-
-
-def _order_shape(shape: Any) -> tuple[int, int, str]:
-    depth, width, form = shape
-    return int(depth), int(width), str(form)
-
-
 def _members(
     arrays: dict[str, np.ndarray], description: dict[str, Any], schema: Schema, params: Params
 ) -> tuple[tuple[Member, ...], Correction]:
@@ -196,17 +195,14 @@ def _members(
         return (Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params),), Correction()
     found = []
     informed = schema if description["informed"] is None else Schema.from_dict(description["informed"])
-    every = {"given": schema, "utilities": encoding(schema, "utilities", {}), "given, missing": informed}
-    every["utilities, missing"] = encoding(informed, "utilities", {})
+    every = {"given": schema, "given, missing": informed}
+    every |= {name.replace("given", "utilities"): encoding(own, "utilities", {}) for name, own in every.items()}
     for number, state in enumerate(description["members"]):
-        own, weight, held_out = dict(state), float(state["weight"]), float(state["held_out"])
-        member = MemberSettings(
-            **{each: own[each] for each in MemberSettings._fields if each in own or each not in NEWER}
-        )
-        prefix = f"member{number}."
+        known = (each for each in MemberSettings._fields if each in state or each not in NEWER)
+        member, prefix = MemberSettings(**{each: state[each] for each in known}), f"member{number}."
         kept = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         read = every[member.reading]
-        found.append(Member(member, read, _params(kept, read), weight, held_out))
+        found.append(Member(member, read, _params(kept, read), float(state["weight"]), float(state["held_out"])))
     weights = np.asarray([each.weight for each in found])
     exponents = {str(name): float(value) for name, value in description["exponents"].items()}
     by_column = {str(name): np.asarray(own, np.float64) for name, own in description.get("column_weights", {}).items()}
@@ -284,29 +280,3 @@ def _check_values(arrays: dict[str, np.ndarray], n_cuts: np.ndarray) -> None:
         raise ValueError("a scale is not positive")
     if ((arrays["hidden_mean"] < 0) | (arrays["hidden_mean"] > 1)).any():
         raise ValueError("hidden_mean has numbers that are no probabilities")
-
-
-def _seen_rows(found: np.ndarray | None) -> np.ndarray:
-    """The numbers of the training rows; older files have none."""
-    if found is None:
-        return np.zeros(0, np.uint32)
-    if found.dtype != np.uint32 or found.ndim != 1:
-        raise ValueError("seen_rows is not a list of numbers of rows")
-    return found
-
-
-def _check_description(description: dict[str, Any]) -> None:
-    kinds = {"objective": str, "history": list, "converged": bool, "n_features_in": int, "frame_kind": str}
-    for name, kind in kinds.items():
-        if not isinstance(description[name], kind):
-            raise ValueError(f"{name} is {description[name]!r}")
-    if not all(isinstance(record, dict) for record in description["history"]):
-        raise ValueError("the history is not a list of records")
-
-
-def _counts(schema: Schema, state: dict[str, list[int]]) -> dict[str, np.ndarray]:
-    """The number of ratings of each item."""
-    found = {name: np.asarray(counts) for name, counts in state.items()}
-    if any(each.dtype.kind != "i" or each.shape != (len(schema[name].labels),) for name, each in found.items()):
-        raise ValueError("n_ratings does not fit its schema")
-    return found

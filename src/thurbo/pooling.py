@@ -56,8 +56,7 @@ class Pooled:
             )
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def pool(
@@ -94,33 +93,25 @@ def pool(
     >>> round(found.estimate, 3), round(found.standard_error, 3)
     (1.033, 0.273)
     """
+    from scipy.stats import t
+
     value, variance, complete = _checked(estimates, variances, n, n_parameters, level)
     m = len(value)
     within, between = variance.mean(axis=0), value.var(axis=0, ddof=1)
     extra = (1 + 1 / m) * between
     total = within + extra
-    share = np.divide(
-        extra, total, out=np.zeros_like(total), where=total > 0
-    )  # share of the variance due to missing cells
+    share = np.divide(extra, total, out=np.zeros_like(total), where=total > 0)  # of the variance due to missing cells
+    observed = np.inf if np.isinf(complete) else (complete + 1) / (complete + 3) * complete * (1 - share)
     with np.errstate(divide="ignore"):
         large_sample = np.where(share > 0, (m - 1) / share**2, np.inf)
-    observed = np.inf if np.isinf(complete) else (complete + 1) / (complete + 3) * complete * (1 - share)
-    df = _parallel(large_sample, observed)
-    half = _quantile(df, level) * np.sqrt(total)
+        df = 1 / (1 / large_sample + 1 / np.asarray(observed, float))  # either may be infinite
+    half = t.ppf((1 + level) / 2, df) * np.sqrt(total)
     middle = value.mean(axis=0)
     # With the large-sample degrees of freedom, so that it is 0 without missing cells in a small table too.
     lost = share + (1 - share) * np.where(share > 0, 2 / (large_sample + 3), 0.0)
-    return Pooled(
-        estimate=_plain(middle),
-        variance=_plain(total),
-        within=_plain(within),
-        between=_plain(between),
-        df=_plain(df),
-        missing_information=_plain(lost),
-        interval=(_plain(middle - half), _plain(middle + half)),
-        level=level,
-        n_draws=m,
-    )
+    ends = _plain(middle - half), _plain(middle + half)
+    middle, total, within, between, df, lost = map(_plain, (middle, total, within, between, df, lost))
+    return Pooled(middle, total, within, between, df, lost, ends, level, m)
 
 
 def _checked(
@@ -230,20 +221,6 @@ def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate(parts)
     cells = [cell.tolist() if isinstance(cell, np.ndarray) else cell for part in parts for cell in part.tolist()]
     return np.fromiter(cells, object, len(cells))
-
-
-def _parallel(first: Any, second: Any) -> Any:
-    """first · second / (first + second), either of which may be infinite."""
-    with np.errstate(divide="ignore"):
-        return 1 / (1 / np.asarray(first, float) + 1 / np.asarray(second, float))
-
-
-def _quantile(df: Any, level: float) -> Any:
-    """Half width of a two-sided interval in standard errors, by Student's t."""
-    from scipy.stats import norm, t
-
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isinf(df), norm.ppf((1 + level) / 2), t.ppf((1 + level) / 2, np.where(np.isinf(df), 1, df)))
 
 
 def _numbers(values: Any, name: str) -> FloatArray:

@@ -17,9 +17,9 @@ import jax
 import numpy as np
 
 from thurbo.errors import InfeasibleEvidence, SchemaError, ThurboError
-from thurbo.latent.constraints.base import Constraint, Gauge, Movable
+from thurbo.latent.constraints.base import Constraint, Gauge
 from thurbo.latent.constraints.box import Box, Levels
-from thurbo.latent.constraints.grouped import Form, Slots, form_of, shape_of
+from thurbo.latent.constraints.grouped import Form, Groups, Slots, form_of, shape_of
 from thurbo.latent.constraints.linear import Linear
 from thurbo.latent.constraints.order import CLOSER_SCALE, OneOf, Order
 from thurbo.latent.constraints.pairwise import Pairwise
@@ -340,7 +340,7 @@ def _evidence(
     if "measured" in families:
         ends = beside("lower", -np.inf, dtype), beside("upper", np.inf, dtype)
         box = Box(*ends, beside("point", False, bool))
-        constraints.append(box._replace(exact=() if np.array_equal(box.observed, box.point) else None))
+        constraints.append(replace(box, exact=() if np.array_equal(box.observed, box.point) else None))
     if "levels" in families:
         most = max([block.n_cuts for block in shared.blocks] + [each.block.n_cuts for each in lists])
         small = np.int8 if most < 127 else np.int32
@@ -421,7 +421,7 @@ def _listed_order(each: _Listed, rows: np.ndarray, n_slots: int) -> Order:
     depth, breadth = shape_of(tier)
     depth = 1 << (max(depth, 2) - 1).bit_length()  # few shapes
     slots = (tuple(range(each.first_slot, each.first_slot + each.width)),)
-    return Order(tier, slots, n_slots, depth, breadth, None, mass="gumbel", gumbel_scale=CLOSER_SCALE)
+    return Order(tier, slots, n_slots, depth, breadth, mass="gumbel", gumbel_scale=CLOSER_SCALE)
 
 
 def _tasks(each: _Listed, rows: np.ndarray, n_slots: int) -> Order | Pairwise:
@@ -441,13 +441,12 @@ def _tasks(each: _Listed, rows: np.ndarray, n_slots: int) -> Order | Pairwise:
 def comparisons(tier: Any, slots: Any, n_slots: int, about: Tasks) -> Order | Pairwise:
     """Tasks as a constraint: `tier` [row, task, item]. Orders of more than two tiers have the Gumbel mass (A.3)."""
     if about.is_paired:
-        return Pairwise(tier, slots, n_slots, 2, 1, None, True, True, about.noise, about.has_ties)
+        return Pairwise(tier, slots, n_slots, 2, 1, False, True, True, about.noise, about.has_ties)
     depth, breadth = about.shape
-    halves = (about.size, 1) if about.is_choice else None
     form: Any = "places" if about.is_choice else "any"
     mass: Any = "gumbel" if about.noise == "gumbel" or breadth > 1 else "exact"
     scale = 1.0 if about.noise == "gumbel" else CLOSER_SCALE
-    return Order(tier, slots, n_slots, depth, breadth, halves, True, True, mass, scale, form)
+    return Order(tier, slots, n_slots, depth, breadth, about.is_choice, True, True, mass, scale, form)
 
 
 def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[Constraint]:
@@ -478,9 +477,8 @@ def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[
             slots[place, :n_labels] = np.arange(begin, begin + n_labels)
         where = tuple(map(tuple, slots.tolist()))
         plain: Any = np.where(one_of[:, :, None], -1, tier)
-        halves = (size, 1) if is_choice else None
         depth, breadth, form = _shape(plain, where, [block for block, _ in members])
-        constraints.append(Order(plain, where, n_slots, depth, breadth, halves, alone=True, form=form))
+        constraints.append(Order(plain, where, n_slots, depth, breadth, is_choice, alone=True, form=form))
         if one_of.any():
             sets: Any = np.where(one_of[:, :, None], tier, -1)
             constraints.append(OneOf(sets, where, n_slots, alone=True))
@@ -607,7 +605,7 @@ class Padding(NamedTuple):
             if groups is None:
                 constraints.append(each.embed(self.place, self.n_slots))
             else:
-                constraints.append(cast(Movable, each).move(*groups, self.n_slots))
+                constraints.append(cast(Groups, each).move(*groups, self.n_slots))
         cells: Any = None
         if own.cells is not None:
             cells = np.arange(self.n_slots, dtype=np.int32)

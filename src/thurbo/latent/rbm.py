@@ -7,18 +7,15 @@ Guarantees that without factors this is the paper's model, exactly.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent.constraints.base import Gauge
 
 Matrices = Float[Array, "*row n n"]
-Packed = Float[Array, "row pair"]
 SMALL = 8  # size that is eliminated column by column
 
 
@@ -68,79 +65,9 @@ def _eliminated(matrix: Matrices) -> Matrices:
     return jnp.tril(jax.lax.fori_loop(0, n, one, both)[..., n:])
 
 
-# ---- Pairs of factors, each once. Gradients are written down, since those of a gather are scattered one by one.
-
-
-class _Places(NamedTuple):
-    """Members of each pair, the pair of every two factors, and how often a matrix has the pair: once or twice."""
-
-    first: np.ndarray
-    second: np.ndarray
-    pair: np.ndarray
-    times: np.ndarray
-
-
-@lru_cache(maxsize=64)
-def _places(n: int) -> _Places:
-    first, second = np.triu_indices(n)
-    pair = np.zeros((n, n), np.int32)
-    pair[first, second] = pair[second, first] = np.arange(len(first))
-    return _Places(first, second, pair, np.where(first == second, 1.0, 2.0))
-
-
-def _taken(values: Array, places: np.ndarray) -> Array:
-    return jnp.take(values, places, axis=1, mode="clip")
-
-
-@jax.custom_vjp
-def pairs(v: Float[Array, "site n"]) -> Packed:
-    """v_f v_g of every site, f ≤ g."""
-    first, second, _, _ = _places(v.shape[1])
-    return _taken(v, first) * _taken(v, second)
-
-
-def _pairs_backward(v: Float[Array, "site n"], slope: Packed) -> tuple[Float[Array, "site n"]]:
-    both = unpacked(slope * jnp.asarray(2.0 / _places(v.shape[1]).times, v.dtype)[None, :])
-    return (jnp.einsum("ifg,ig->if", both, v),)
-
-
-pairs.defvjp(lambda v: (pairs(v), v), _pairs_backward)
-
-
-@jax.custom_vjp
-def unpacked(packed: Packed) -> Float[Array, "row n n"]:
-    """Symmetric matrices from their upper triangles."""
-    n = int(np.sqrt(2 * packed.shape[1]))
-    return _taken(packed, _places(n).pair.reshape(-1)).reshape(packed.shape[0], n, n)
-
-
-def _unpacked_backward(_: None, slope: Float[Array, "row n n"]) -> tuple[Packed]:
-    return (_triangle(0.5 * (slope + _transposed(slope))) * _times(slope),)
-
-
-unpacked.defvjp(lambda packed: (unpacked(packed), None), _unpacked_backward)
-
-
-def _triangle(matrix: Float[Array, "row n n"]) -> Packed:
-    n = matrix.shape[-1]
-    first, second, _, _ = _places(n)
-    return _taken(matrix.reshape(matrix.shape[0], n * n), first * n + second)
-
-
-def _times(matrix: Float[Array, "row n n"]) -> Float[Array, "one pair"]:
-    return jnp.asarray(_places(matrix.shape[-1]).times, matrix.dtype)[None, :]
-
-
-@jax.custom_vjp
-def counted(matrix: Float[Array, "row n n"]) -> Packed:
-    """Of symmetric matrices C, what gives vᵀ C v as a sum over `pairs`: entries off the diagonal count twice.
-
-    The gradient is a symmetric matrix, too.
-    """
-    return _triangle(matrix) * _times(matrix)
-
-
-counted.defvjp(lambda matrix: (counted(matrix), None), lambda _, slope: (unpacked(slope),))
+def products(v: Float[Array, "site n"]) -> Float[Array, "site square"]:
+    """v_f v_g of every site, for all f and g."""
+    return (v[:, :, None] * v[:, None, :]).reshape(v.shape[0], -1)
 
 
 LOG_2PI = 1.8378770664093453
@@ -267,8 +194,7 @@ def only(values: Float[Array, "#row slot"], slots: RowsMask | None) -> Float[Arr
 
 def latent_mean(params: Params, h: Float[Array, "#row hidden"]) -> Float[Array, "#row slot"]:
     """Mean of x without factors, Eq. (4): m_i(h) = α_i + Σ_k W_ik h_k."""
-    bias = params.site_bias if params.site_bias.ndim == 2 else params.site_bias[None, :]
-    return bias + to_slots(params.weights, h)
+    return jnp.atleast_2d(params.site_bias) + to_slots(params.weights, h)
 
 
 def factor_shift(params: Params, z: Float[Array, "#row factor"]) -> Float[Array, "#row slot"]:
@@ -281,17 +207,12 @@ def factor_shift(params: Params, z: Float[Array, "#row factor"]) -> Float[Array,
 
 def hidden_logits(params: Params, x: Rows) -> Hidden:
     """Log-odds of each hidden unit, Eq. (3): γ_k + Σ_i W_ik x_i; with factors, x stands for x − Vz."""
-    return _of_rows(params.hidden_bias) + to_units(params.weights, x)
-
-
-def _of_rows(bias: Float[Array, "*row unit"]) -> Float[Array, "#row unit"]:
-    """Biases of hidden units, the same for all rows or each row's own."""
-    return bias if bias.ndim == 2 else bias[None, :]
+    return jnp.atleast_2d(params.hidden_bias) + to_units(params.weights, x)
 
 
 def prior_of_hidden(params: Params, h: Float[Array, "#row hidden"]) -> Float[Array, " out"]:
     """γᵀh."""
-    return (h * _of_rows(params.hidden_bias)).sum(-1) if params.hidden_bias.ndim == 2 else h @ params.hidden_bias
+    return (h * params.hidden_bias).sum(-1) if params.hidden_bias.ndim == 2 else h @ params.hidden_bias
 
 
 def energy(params: Params, x: Rows, h: Hidden, z: Factors | None = None) -> PerRow:
@@ -311,14 +232,12 @@ def log_omega(params: Params, h: Float[Array, "#row hidden"], present: RowsMask 
     return prior_of_hidden(params, h) + 0.5 * (mean * mean).sum(-1)
 
 
-def expected_log_omega(
-    params: Params, q: Hidden, slots: RowsMask, mean: Float[Array, "#row slot"] | None = None
-) -> PerRow:
+def expected_log_omega(params: Params, q: Hidden, slots: RowsMask, mean: Float[Array, "#row slot"]) -> PerRow:
     """E_q[½‖m(h)‖²] over `slots` for independent h_k ~ Bernoulli(q_k): ½‖m(q)‖² + ½ Σ_ik W_ik² q_k (1 − q_k).
 
-    `mean` is m(q), if the caller has it.
+    `mean` is m(q).
     """
-    mean = only(latent_mean(params, q) if mean is None else mean, slots)
+    mean = only(mean, slots)
     return 0.5 * ((mean * mean).sum(-1) + (q * (1.0 - q) * squared_weights(params, slots)).sum(-1))
 
 
@@ -337,10 +256,6 @@ def _squares(weights: Float[Array, "*site unit"], part: Rows, is_any: Bool[Array
     return jax.lax.cond(is_any, lambda: to_units(weights**2, part), lambda: none)
 
 
-def _squares_forward(weights: Array, part: Rows, is_any: Bool[Array, ""]) -> tuple[Array, tuple[Array, ...]]:
-    return _squares(weights, part, is_any), (weights, part, is_any)
-
-
 def _squares_backward(kept: tuple[Array, ...], slope: Float[Array, "row unit"]) -> tuple[Array, Array, None]:
     """2 W_ik Σ_r part_ri slope_rk. JAX's own rule would store what only one of the two cases needs."""
     weights, part, is_any = kept
@@ -349,7 +264,7 @@ def _squares_backward(kept: tuple[Array, ...], slope: Float[Array, "row unit"]) 
     return jax.lax.cond(is_any, of_some, lambda: jnp.zeros_like(weights)), jnp.zeros_like(part), None
 
 
-_squares.defvjp(_squares_forward, _squares_backward)
+_squares.defvjp(lambda *inputs: (_squares(*inputs), inputs), _squares_backward)
 
 
 def sample_hidden(key: PRNGKey, params: Params, x: Rows) -> Hidden:
@@ -360,12 +275,11 @@ def sample_hidden(key: PRNGKey, params: Params, x: Rows) -> Hidden:
 
 def factor_whitener(params: Params, observed: RowsMask) -> Float[Array, "row factor factor"]:
     """U with UᵀU = (I + Σ_{i observed} V_i V_iᵀ)⁻¹, the covariance of z given x and h."""
-    v = params.loadings
+    v, n = params.loadings, params.n_factors
     seen = observed.astype(v.dtype)
     # Where rows share their sites, one product of matrices: [row, site] by [site, pair of factors].
-    shared = v.ndim == 2
-    gram = unpacked(seen @ pairs(v)) if shared else jnp.einsum("ri,rif,rig->rfg", seen, v, v)
-    return whitener(gram + jnp.eye(params.n_factors, dtype=v.dtype)[None])
+    gram = (seen @ products(v)).reshape(-1, n, n) if v.ndim == 2 else jnp.einsum("ri,rif,rig->rfg", seen, v, v)
+    return whitener(gram + jnp.eye(n, dtype=v.dtype)[None])
 
 
 def factor_mean(

@@ -213,7 +213,7 @@ def diagnose(
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             raise ThurboError(f"{name}={value!r} is not valid; give a whole number of at least {least}")
     chosen = chosen_rows(rows, evidence.n_rows, random)
-    diagnostics.require()
+    diagnostics.array_stats()  # refuse before long work if it is missing
     key_rows, key_prior = jax.random.split(jax.random.key(int(random.randint(2**31 - 1))))
     some = evidence.on_host().rows(chosen)
     drawn = some.by_chunks(lambda part: _row_chains(key_rows, params, part, int(n_chains), int(n_draws)))

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial, reduce
-from inspect import getattr_static
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
+from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.errors import inequality
-from thurbo.latent import truncnorm
 
 
 class Context(NamedTuple):
@@ -77,27 +75,23 @@ def pick(value: Any, places: np.ndarray, axis: int) -> Any:
     is_last = axis in (-1, value.ndim - 1) and value.ndim > 1
     if not is_last or not jnp.issubdtype(value.dtype, jnp.floating) or value.shape[axis] > MOST_SLOTS_OF_PRODUCT:
         return take(value)
-    return _taken(take, places, value)
-
-
-def _taken(take: Callable[[Array], Array], places: np.ndarray, value: Array) -> Array:
-    """Places of the last axis, whose gradient is a product with zeros and ones.
-
-    XLA's own on a CPU is a loop over places, of several operations each: in a survey of many choices, these were most
-    operations of an update, 7 % of its time, and a fifth of its compilation.
-    """
+    # The gradient is a product with zeros and ones. XLA's own on a CPU is a loop over places, of several operations
+    # each: in a survey of many choices, these were most operations of an update, and a fifth of its compilation.
     one_hot = (np.arange(value.shape[-1])[:, None] == places[None, :]).astype(value.dtype)
+    move = lambda dx: jnp.matmul(dx, jnp.asarray(one_hot), precision=jax.lax.Precision.HIGHEST)  # noqa: E731
+    taken = jax.custom_jvp(take)
+    taken.defjvp(lambda x, dx: (take(*x), move(*dx)))
+    return taken(value)
 
-    @jax.custom_jvp
-    def found(x: Array) -> Array:
-        return take(x)
 
-    @found.defjvp
-    def _tangent(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-        moved = jnp.matmul(tangents[0], jnp.asarray(one_hot), precision=jax.lax.Precision.HIGHEST)
-        return take(primals[0]), moved
+def pytree(*arrays: str) -> Callable[[type[T]], type[T]]:
+    """Make a dataclass a tree of these fields; the others are known when a program is compiled."""
 
-    return found(value)
+    def register(cls: type[T]) -> type[T]:
+        others = [each.name for each in fields(cls) if each.name not in arrays]  # type: ignore[arg-type]
+        return jax.tree_util.register_dataclass(cls, list(arrays), others)
+
+    return register
 
 
 class Bounds(NamedTuple):
@@ -107,21 +101,16 @@ class Bounds(NamedTuple):
     upper: Rows
 
 
+T = TypeVar("T")
 R = TypeVar("R", bound="Region")
+C = TypeVar("C", bound="Constraint")
+Triple = tuple[np.ndarray, np.ndarray, np.ndarray]  # ⟨A, b, c⟩
 # (slot, lower, upper) in latent units → the same in the user's units, or ""
 InUnits = Callable[[int, float, float], str]
 
 
 def no_units(slot: int, lower: float, upper: float) -> str:
     return ""
-
-
-class _Static(type(Protocol)):  # type: ignore[misc]
-    """isinstance by names alone, as from Python 3.12 on: 3.11 computes every property to see whether it exists."""
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        names = {name for base in cls.__mro__[:-1] for name in vars(base) if not name.startswith("_")}
-        return all(getattr_static(instance, name, None) is not None for name in names)
 
 
 class Region(ABC):
@@ -135,15 +124,6 @@ class Region(ABC):
     @abstractmethod
     def held(self) -> RowsMask:
         """Slots that this region draws. A box holds all slots; a coupled region on the same slots takes precedence."""
-
-    @property
-    @abstractmethod
-    def n_colours(self) -> int:
-        """How many half-sweeps one Gibbs sweep takes; slots of one colour may be drawn at the same time."""
-
-    @abstractmethod
-    def colour(self) -> RowsCode:
-        """Colour of every slot, from 0; 0 where the region says nothing."""
 
     @abstractmethod
     def start(self, mean: Rows) -> Rows:
@@ -166,11 +146,11 @@ class Region(ABC):
         """The region of `by` · x: at temperature T, x / √T is a unit normal in the region stretched by 1 / √T."""
 
     @abstractmethod
-    def contains(self, x: Rows) -> Bool[Array, " row"]:
-        """Whether each row's x satisfies its inequalities."""
+    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
+        """One step of a Markov chain that leaves N(mean, I) on Ω invariant; only the slots in `held` are used."""
 
     @abstractmethod
-    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def as_linear(self, row: int) -> Triple:
         """The paper's triple ⟨A, b, c⟩ of one row, on the host; tests compare every form with it."""
 
     @property
@@ -188,16 +168,10 @@ class Region(ABC):
         """Whether Ω is one set of inequalities, so that `as_linear` exists for every row; a union is not."""
         return True
 
-    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
-        """One step of a Markov chain that leaves N(mean, I) on Ω invariant; only the slots in `held` are used.
-
-        By default one truncated normal per slot, colour after colour (§4.2).
-        """
-        own = self.colour()
-        for colour in range(self.n_colours):
-            fresh = truncnorm.sample(jax.random.fold_in(key, colour), mean, *self.bounds(x))
-            x = jnp.where(own == colour, fresh, x)
-        return x
+    def contains(self, x: Rows) -> Bool[Array, " row"]:
+        """Whether each row's x satisfies its inequalities."""
+        lower, upper = self.bounds(x)
+        return ((lower <= x) & (x <= upper)).all(axis=-1)
 
     def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """Standard error of `log_mass`, in nats; zero unless the mass is estimated."""
@@ -250,7 +224,7 @@ class Structure(NamedTuple):
     own_slots     slots that no box confines in any row, as promised on the host; empty where nothing is promised
     tasks         comparisons with noise of their own, as (first slot, number of tasks, slots of each): a site may have
                   a slot in several of them; None where a site has one slot at most
-    groups        slots of each of its groups, −1 for padding, if `move` can put them elsewhere; None if not
+    groups        slots of each of its groups, −1 for padding, if `Groups.move` can put them elsewhere; None if not
     are_choices   whether these put one item above the others, so that items that take no part cost little
     are_levels    whether it says levels between learned cuts and nothing else
     """
@@ -265,46 +239,39 @@ class Structure(NamedTuple):
     are_levels: bool = False
 
 
-@runtime_checkable
-class Constraint(Protocol, metaclass=_Static):
-    """What a batch of rows says, in the units it was observed in."""
+class Constraint(ABC):
+    """What a batch of rows says, in the units it was observed in; `n_slots` slots in a row, padding included."""
+
+    n_slots: int
 
     @property
+    @abstractmethod
     def structure(self) -> Structure:
         """What is known about it without looking at arrays."""
 
     @property
-    def n_slots(self) -> int:
-        """Number of slots of a row, padding included; on the host and on the device."""
-
-    @property
+    @abstractmethod
     def observed(self) -> RowsMask:
         """Slots about which the row says anything."""
 
+    @abstractmethod
     def region(self, gauge: Gauge) -> Region:
         """The inequalities on x under the current cuts and scales (already gathered by slot)."""
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """log P(e | h) of every row for every one of many means, where all rows share their sites."""
+        return log_mass_by_state(self.region(gauge), means)
 
-    def embed(self, slots: np.ndarray, n_slots: int) -> Constraint:
+    @abstractmethod
+    def embed(self: C, slots: np.ndarray, n_slots: int) -> C:
         """The same constraint in rows of `n_slots` slots, on the host: its slot i becomes slot `slots[i]`.
 
         It says nothing about the other slots.
         """
 
-    def release(self, slots: RowsMask) -> Constraint:
+    @abstractmethod
+    def release(self: C, slots: RowsMask) -> C:
         """The same constraint, saying nothing about `slots`."""
-
-
-class Movable(Constraint, Protocol):
-    """A constraint whose structure has `groups`."""
-
-    def move(self, slots: tuple[tuple[int, ...], ...], where: np.ndarray, n_slots: int) -> Movable:
-        """The same groups at other slots, on the host; `where` are their numbers among these, [group].
-
-        Groups and items that are added take no part.
-        """
 
 
 def rescale(value: Float[Array, "*shape"], scale: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -321,7 +288,7 @@ def log_mass_by_state(
     return jax.lax.map(one, means, batch_size=at_once)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["each"], meta_fields=[])
+@pytree("each")
 @dataclass(frozen=True)
 class JointRegion(Region):
     """Ω(e) = ∩ parts, each confining slots of its own."""
@@ -344,13 +311,6 @@ class JointRegion(Region):
     def mass(self) -> str:
         """What the parts say, each once."""
         return ", ".join(dict.fromkeys(part.mass for part in self.parts))
-
-    @property
-    def n_colours(self) -> int:
-        return max(part.n_colours for part in self.parts)
-
-    def colour(self) -> RowsCode:
-        return reduce(jnp.maximum, (part.colour() for part in self.parts))
 
     def start(self, mean: Rows) -> Rows:
         """Each part's start on its own slots; a sum of differences could be rounded to a point outside."""
@@ -394,7 +354,7 @@ class JointRegion(Region):
     def contains(self, x: Rows) -> Bool[Array, " row"]:
         return reduce(jnp.logical_and, (part.contains(x) for part in self.parts))
 
-    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def as_linear(self, row: int) -> Triple:
         """The parts' triples, one below the other."""
         matrices, lower, upper = zip(*(part.as_linear(row) for part in self.parts), strict=True)
         return np.vstack(matrices), np.concatenate(lower), np.concatenate(upper)

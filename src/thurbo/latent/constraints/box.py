@@ -6,36 +6,36 @@ Both become a `BoxRegion`, whose sweep is exact in one colour (§4.1) and whose 
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsCode, RowsMask
-from thurbo.latent import half_lines, truncnorm
+from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsMask
+from thurbo.latent import truncnorm
 from thurbo.latent.constraints.base import (
     Bounds,
     Constraint,
     Gauge,
     Region,
     Structure,
+    Triple,
     log_mass_by_state,
     numpy_for,
     pick,
+    pytree,
     rescale,
 )
 
+B = TypeVar("B", bound="BoxConstraint")
 MOST_UNROLLED = 12  # cuts of a level column that are selected one by one
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["lower", "upper", "point", "log_scale", "half", "exact"],
-    meta_fields=[],
-)
+@pytree("lower", "upper", "point", "log_scale", "half", "exact")
 @dataclass(frozen=True)
 class BoxRegion(Region):
     """Ω(e) = Π_i [b_i, c_i] in latent units; `point` marks exact values, however narrow other boxes are.
@@ -53,15 +53,8 @@ class BoxRegion(Region):
     exact: tuple[()] | None = None
 
     @property
-    def n_colours(self) -> int:
-        return 1
-
-    @property
     def held(self) -> RowsMask:
         return jnp.ones(self.lower.shape, bool)
-
-    def colour(self) -> RowsCode:
-        return jnp.zeros(self.lower.shape, jnp.int32)
 
     def start(self, mean: Rows) -> Rows:
         return jnp.clip(mean, self.lower, self.upper)
@@ -76,19 +69,18 @@ class BoxRegion(Region):
 
     def log_mass_by_slot(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> Rows:
         """log[Φ((c−μ)/σ) − Φ((b−μ)/σ)] of every slot; log φ((b−μ)/σ) − log σ − log scale where it is a point."""
-        if self.half is not None:
-            lower, upper = self.lower, self.upper
-            if deviation is not None:
-                lower, upper, mean = rescale(lower, deviation), rescale(upper, deviation), mean / deviation
-            return half_lines.log_mass(mean, lower, upper)
-        value, (lower, upper), log_unit = self.lower, self._boxes(), self.log_scale
+        lower, upper, log_unit = self.lower, self.upper, self.log_scale
         if deviation is not None:
-            value, lower, upper = (rescale(bound, deviation) for bound in (value, lower, upper))
-            mean, log_unit = mean / deviation, log_unit + jnp.log(deviation)
-        box = jnp.zeros_like(value) if self.exact is not None else truncnorm.log_mass(mean, lower, upper)
-        # The inner `where` keeps the density's gradient finite where there is no point.
-        density = truncnorm.log_density(mean, jnp.where(self.point, value, jnp.zeros_like(value))) - log_unit
-        return jnp.where(self.point, density, box)
+            lower, upper, mean = rescale(lower, deviation), rescale(upper, deviation), mean / deviation
+            log_unit = log_unit + jnp.log(deviation)
+        if self.half is not None:
+            return truncnorm.log_mass(mean, lower, upper, half=True)
+        # Where there is a point, the box is open, and where there is none, the point is 0: all gradients are finite.
+        density = truncnorm.log_density(mean, jnp.where(self.point, lower, 0.0)) - log_unit
+        if self.exact is not None:
+            return jnp.where(self.point, density, 0.0)
+        ends = jnp.where(self.point, -jnp.inf, lower), jnp.where(self.point, jnp.inf, upper)
+        return jnp.where(self.point, density, truncnorm.log_mass(mean, *ends))
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log P(e | h) = Σ_i log[Φ(c_i − μ_i) − Φ(b_i − μ_i)], §4.4."""
@@ -101,25 +93,15 @@ class BoxRegion(Region):
     def mean(self, mean: Rows) -> Rows:
         """The truncated mean of §4.3; the value itself where it is a point."""
         if self.half is not None:
-            return half_lines.mean(mean, self.lower, self.upper)
+            return truncnorm.mean(mean, self.lower, self.upper, half=True)
         if self.exact is not None:
             return jnp.where(self.point, self.lower, mean)
-        lower, upper = self._boxes()
-        return jnp.where(self.point, self.lower, truncnorm.mean(mean, lower, upper))
-
-    def _boxes(self) -> tuple[Rows, Rows]:
-        """Bounds, infinite at points: the formula for boxes then gives finite values and gradients there."""
-        return jnp.where(self.point, -jnp.inf, self.lower), jnp.where(self.point, jnp.inf, self.upper)
+        boxes = self.release(self.point)  # open at points, where the formula then has finite values and gradients
+        return jnp.where(self.point, self.lower, truncnorm.mean(mean, boxes.lower, boxes.upper))
 
     def release(self, slots: RowsMask) -> BoxRegion:
-        return BoxRegion(
-            jnp.where(slots, -jnp.inf, self.lower),
-            jnp.where(slots, jnp.inf, self.upper),
-            self.point & ~slots,
-            self.log_scale,
-            self.half,
-            self.exact,
-        )
+        lower, upper = jnp.where(slots, -jnp.inf, self.lower), jnp.where(slots, jnp.inf, self.upper)
+        return replace(self, lower=lower, upper=upper, point=self.point & ~slots)
 
     def stretch(self, by: Float[Array, ""]) -> BoxRegion:
         return replace(self, lower=self.lower * by, upper=self.upper * by)
@@ -133,17 +115,14 @@ class BoxRegion(Region):
             jnp.where(other.point, other.log_scale, self.log_scale),
         )
 
-    def contains(self, x: Rows) -> Bool[Array, " row"]:
-        return ((self.lower <= x) & (x <= self.upper)).all(axis=-1)
-
-    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def as_linear(self, row: int) -> Triple:
         """⟨A = I, b, c⟩ of the slots that are confined."""
         lower, upper = np.asarray(self.lower[row]), np.asarray(self.upper[row])
         confined = np.isfinite(lower) | np.isfinite(upper)
         return np.eye(lower.shape[0])[confined], lower[confined], upper[confined]
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["box"], meta_fields=["slots", "n_slots"])
+@pytree("box")
 @dataclass(frozen=True)
 class SomeBoxes(Region):
     """Boxes on some of the slots, where groups hold all others: masses and means are computed for `slots` only.
@@ -154,10 +133,6 @@ class SomeBoxes(Region):
     box: BoxRegion
     slots: tuple[int, ...]
     n_slots: int
-
-    @property
-    def n_colours(self) -> int:
-        return 1
 
     @property
     def held(self) -> RowsMask:
@@ -176,9 +151,6 @@ class SomeBoxes(Region):
 
     def _own(self, value: Float[Array, "#row slot"]) -> Float[Array, "#row some"]:
         return pick(value, np.asarray(self.slots, np.int32), -1)
-
-    def colour(self) -> RowsCode:
-        return self.whole().colour()
 
     def start(self, mean: Rows) -> Rows:
         return self.whole().start(mean)
@@ -210,41 +182,66 @@ class SomeBoxes(Region):
     def stretch(self, by: Float[Array, ""]) -> SomeBoxes:
         return replace(self, box=self.box.stretch(by))
 
-    def contains(self, x: Rows) -> Bool[Array, " row"]:
-        return self.box.contains(self._own(x))
-
-    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def as_linear(self, row: int) -> Triple:
         return self.whole().as_linear(row)
 
 
-class BoxConstraint(Constraint, Protocol):
-    """A constraint that confines every slot on its own."""
+class BoxConstraint(Constraint):
+    """A constraint that confines every slot on its own, as arrays `[row, slot]`."""
 
+    nothing: ClassVar[dict[str, Any]]  # its arrays, and what each holds where nothing is said
+
+    @property
+    def n_slots(self) -> int:  # type: ignore[override]
+        return jax.tree.leaves(self)[0].shape[1]
+
+    @abstractmethod
     def region(self, gauge: Gauge) -> BoxRegion: ...
 
-    def release(self, slots: RowsMask) -> BoxConstraint: ...
-
-    def at(self, slots: np.ndarray) -> BoxConstraint:
-        """What is said about some slots, the same in every row."""
+    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
+        """Several states are mapped together: enough to fill the vector units, few enough to stay in cache."""
+        return log_mass_by_state(self.region(gauge), means, min(8, means.shape[0]))
 
     def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
         """E[x | e] of every row for x ~ N(mean, I), where all rows share their sites and this mean."""
+        return self.region(gauge).mean(jnp.broadcast_to(mean, self.observed.shape))
+
+    def _by(self: B, change: Callable[[Any, Any], Any]) -> B:
+        """The same with other arrays, from the old ones and what says nothing."""
+        own = {name: getattr(self, name) for name in self.nothing}
+        fresh = {name: change(value, self.nothing[name]) for name, value in own.items() if value is not None}
+        return replace(self, **fresh)  # type: ignore[type-var]
+
+    def at(self: B, slots: np.ndarray) -> B:
+        """What is said about some slots, the same in every row."""
+        return self._by(lambda value, _: pick(value, slots, -1))
+
+    def embed(self: B, slots: np.ndarray, n_slots: int) -> B:
+        def place(value: Any, nothing: Any) -> np.ndarray:
+            own = np.asarray(value)
+            every = np.full((len(own), n_slots), nothing, own.dtype)
+            every[:, slots] = own
+            return every
+
+        return self._by(place)
+
+    def release(self: B, slots: RowsMask) -> B:
+        return self._by(lambda value, nothing: numpy_for(value).where(slots, value.dtype.type(nothing), value))
 
 
-class Box(NamedTuple):
+@pytree("lower", "upper", "point", "exact")
+@dataclass(frozen=True)
+class Box(BoxConstraint):
     """A measured number (point), an interval or a censored value: b ≤ z ≤ c in standard units, x = z / scale.
 
     `exact` promises that only points say anything, as in `BoxRegion`.
     """
 
-    lower: Rows
-    upper: Rows
-    point: RowsMask
+    lower: Any  # Rows; unannotated since a tree of axes or specs is a Box too
+    upper: Any
+    point: Any  # RowsMask
     exact: tuple[()] | None = None
-
-    @property
-    def n_slots(self) -> int:
-        return self.lower.shape[1]
+    nothing = {"lower": -np.inf, "upper": np.inf, "point": False}  # noqa: RUF012
 
     @property
     def structure(self) -> Structure:
@@ -261,51 +258,18 @@ class Box(NamedTuple):
         upper = jnp.where(self.point, lower, rescale(self.upper, scale))
         return BoxRegion(lower, upper, self.point, jnp.log(scale), exact=self.exact)
 
-    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
-        return log_mass_by_state(self.region(gauge), means, _at_once(means))
 
-    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
-        return self.region(gauge).mean(jnp.broadcast_to(mean, self.lower.shape))
-
-    def embed(self, slots: np.ndarray, n_slots: int) -> Box:
-        lower, upper = _embedded(self.lower, slots, n_slots, -np.inf), _embedded(self.upper, slots, n_slots, np.inf)
-        return Box(lower, upper, _embedded(self.point, slots, n_slots, False), self.exact)
-
-    def at(self, slots: np.ndarray) -> Box:
-        lower, upper, point = (pick(value, slots, -1) for value in (self.lower, self.upper, self.point))
-        return Box(lower, upper, point, self.exact)
-
-    def release(self, slots: RowsMask) -> Box:
-        lower, upper, infinity = self.lower, self.upper, self.lower.dtype.type(np.inf)
-        where = numpy_for(lower).where
-        return Box(where(slots, -infinity, lower), where(slots, infinity, upper), self.point & ~slots, self.exact)
-
-
-def _at_once(means: Float[Array, "state slot"]) -> int:
-    """How many states are mapped together: enough to fill the vector units, few enough to stay in cache."""
-    return min(8, means.shape[0])
-
-
-def _embedded(values: Any, slots: np.ndarray, n_slots: int, elsewhere: Any) -> Any:
-    """`[row, own slot]` → `[row, slot]`, on the host."""
-    own = np.asarray(values)
-    every = np.full((len(own), n_slots), elsewhere, own.dtype)
-    every[:, slots] = own
-    return every
-
-
-class Levels(NamedTuple):
+@pytree("code", "high")
+@dataclass(frozen=True)
+class Levels(BoxConstraint):
     """A binary or ordinal answer, Eqs (6) and (7): level l means θ_l ≤ x ≤ θ_{l+1}; code −1 says nothing.
 
     `high` is the last of several neighbouring levels that an answer leaves open; None where every answer is one level.
     """
 
-    code: Int[Array, "row slot"]
-    high: Int[Array, "row slot"] | None = None
-
-    @property
-    def n_slots(self) -> int:
-        return self.code.shape[1]
+    code: Any  # Int[Array, "row slot"]
+    high: Any = None
+    nothing = {"code": -1, "high": -1}  # noqa: RUF012
 
     @property
     def structure(self) -> Structure:
@@ -342,7 +306,7 @@ class Levels(NamedTuple):
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """One table of log-probabilities per state, slot and level serves every row: the sum is a matrix product."""
         if self.high is not None:
-            return log_mass_by_state(self.region(gauge), means, _at_once(means))
+            return super().log_mass_of_states(means, gauge)
         cuts = gauge.cuts
         ends = jnp.full((cuts.shape[0], 1), jnp.inf, cuts.dtype)
         lower, upper = jnp.concatenate([-ends, cuts], axis=1), jnp.concatenate([cuts, ends], axis=1)
@@ -360,27 +324,13 @@ class Levels(NamedTuple):
         """Of yes or no, one mean per slot and level serves every row."""
         cuts = gauge.cuts
         if self.high is not None or cuts.shape[-1] != 1:
-            return self.region(gauge).mean(jnp.broadcast_to(mean, self.code.shape))
+            return super().mean_of_state(mean, gauge)
 
         def of_level(is_above: Bool[Array, ""]) -> Float[Array, " slot"]:
-            ends = jnp.full_like(mean, jnp.inf), cuts[:, 0]
-            return half_lines.mean(mean, jnp.where(is_above, ends[1], -ends[0]), jnp.where(is_above, *ends))
+            end, cut = jnp.full_like(mean, jnp.inf), cuts[:, 0]
+            return truncnorm.mean(mean, jnp.where(is_above, cut, -end), jnp.where(is_above, end, cut), half=True)
 
         # A loop, since XLA would compute them once more in every row rather than keep them.
         below, above = jax.lax.map(of_level, jnp.array([False, True]))
         found = jnp.where(self.code == 0, below[None, :], above[None, :])
         return jnp.where(self.code < 0, mean[None, :], found)
-
-    def embed(self, slots: np.ndarray, n_slots: int) -> Levels:
-        high = None if self.high is None else _embedded(self.high, slots, n_slots, -1)
-        return Levels(_embedded(self.code, slots, n_slots, -1), high)
-
-    def at(self, slots: np.ndarray) -> Levels:
-        high = None if self.high is None else pick(self.high, slots, -1)
-        return Levels(pick(self.code, slots, -1), high)
-
-    def release(self, slots: RowsMask) -> Levels:
-        numpy = numpy_for(self.code)
-        nothing = numpy.full_like(self.code, -1)
-        high = None if self.high is None else numpy.where(slots, nothing, self.high)
-        return Levels(numpy.where(slots, nothing, self.code), high)

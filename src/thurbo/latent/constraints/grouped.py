@@ -1,4 +1,4 @@
-"""§3.2 Disjoint groups of slots with integer codes: the layout that `Order` and `OneOf` share.
+"""§3.2 Disjoint groups of slots with integer codes: the layout that orders, sets, pairs and repeated choices share.
 
 Maps arrays between `[row, slot]` and `[row, order, item]`, renumbers tiers when slots are released, and derives on the
 host what all groups have in common (depth, width, form), which chooses the shortest way to the mass.
@@ -6,6 +6,7 @@ host what all groups have in common (depth, width, form), which chooses the shor
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
@@ -15,71 +16,56 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, RowsMask
-from thurbo.latent.constraints.base import Structure, numpy_for, pick
+from thurbo._typing import Array, Float, RowsMask
+from thurbo.latent.constraints.base import Constraint, Region, Structure, Triple, numpy_for, pick
 
 Form = Literal["choice", "permutation", "ranking", "places", "any"]
 Slots = tuple[tuple[int, ...], ...]
 C = TypeVar("C", bound="Groups")
+G = TypeVar("G", bound="GroupRegion")
+N = TypeVar("N")
 
 MOST_RUNS = 3  # of groups of one size, for which slices are compiled
 
 
-def consecutive(tier: np.ndarray) -> np.ndarray:
-    """Tiers renumbered 0, 1, … along the last axis; −1 stays, and an order of fewer than two tiers becomes all −1.
-
-    Ratings {1, 3} must become {0, 1}: the sweep's two colours are the parity of the tier, and a gap breaks the order.
-    """
-    tier = np.asarray(tier)
-    flat = tier.reshape(-1, tier.shape[-1])
-    out = np.full(flat.shape, -1, np.int32)
-    for row, codes in enumerate(flat):
-        seen = codes >= 0
-        levels, number = np.unique(codes[seen], return_inverse=True)
-        if len(levels) > 1:
-            out[row, seen] = number
-    return out.reshape(tier.shape)
-
-
 @dataclass(frozen=True)
-class Groups:
-    """Disjoint groups of slots, one code per row and member: the layout that `Order` and `OneOf` share.
+class Groups(Constraint):
+    """Disjoint groups of slots, one code per row and member.
 
-    tier     place of each item, consecutive from 0 (worst); −1 takes no part. Fewer than two tiers say nothing
-    slots    which slot each item of each order is, −1 for padding; None: one order, whose item i is slot i
-    depth    the most tiers of any order, width the most items of a tier that is neither first nor last. Known on the
-             host (`of`), they choose the shortest exact integral; 0 means "as many as there are items"
-    halves   the most items of even and of odd tiers (absent ones count as even); None where that is not known
-    alone    promises that no box confines these slots in any row, so that boxes are computed for the others only
-    tasks    whether each group is a comparison with noise of its own; groups are then consecutive and of one size
+    tier         place of each item, consecutive from 0 (worst); −1 takes no part. Fewer than two tiers say nothing
+    slots        which slot each item of each order is, −1 for padding; by default one order, whose item i is slot i
+    depth        the most tiers of any order, width the most items of a tier that is neither first nor last. Known on
+                 the host, they choose the shortest exact integral; 0 means "as many as there are items"
+    has_one_top  promises that every informative order has two tiers, the upper one a single item
+    alone        promises that no box confines these slots in any row, so that boxes are computed for the others only
+    tasks        whether each group is a comparison with noise of its own; groups are then consecutive and of one size
     """
 
     tier: Any  # Int[Array, "row order item"]; unannotated since a tree of axes or specs is an Order too
-    slots: Slots | None = None
+    slots: Any = None  # Slots
     n_slots: int = 0
     depth: int = 0
     width: int = 0
-    halves: tuple[int, int] | None = None
+    has_one_top: bool = False
     alone: bool = False
     tasks: bool = False
     can_move: ClassVar[bool] = False  # whether only codes say what the items of a group are
 
+    def __post_init__(self) -> None:
+        if self.slots is None:
+            object.__setattr__(self, "n_slots", self.n_slots or self.tier.shape[-1])
+            object.__setattr__(self, "slots", (tuple(range(self.n_slots)),))
+
     @property
     def structure(self) -> Structure:
-        own = self.slots if self.alone and self.slots is not None else ()
-        tasks = (self.slots[0][0], len(self.slots), len(self.slots[0])) if self.tasks and self.slots else None
-        own_slots = tuple(slot for group in own for slot in group if slot >= 0)
+        tasks = (self.slots[0][0], len(self.slots), len(self.slots[0])) if self.tasks else None
+        own_slots = tuple(slot for group in self.slots for slot in group if self.alone and slot >= 0)
         groups = self.slots if self.can_move and self.alone and not self.tasks else None
         return Structure(couples=True, own_slots=own_slots, tasks=tasks, groups=groups, are_choices=self.has_one_top)
 
     @property
     def n_tiers(self) -> int:
         return max(self.depth or self.tier.shape[-1], 2)
-
-    @property
-    def has_one_top(self) -> bool:
-        """Whether every informative order is known to have two tiers, the upper one a single item."""
-        return self.n_tiers == 2 and self.halves is not None and self.halves[1] == 1
 
     @property
     def informative(self) -> Any:  # Bool[Array, "row order"], on the host or on the device
@@ -96,8 +82,6 @@ class Groups:
 
     def to_items(self, value: Any) -> Any:
         """`[row, slot]` → `[row, order, item]`."""
-        if self.slots is None:
-            return value[:, None, :]
         runs = None if isinstance(value, np.ndarray) else runs_of(self.slots)
         if runs is not None:
             return _stacked(value, runs, len(self.slots[0]))
@@ -107,12 +91,10 @@ class Groups:
 
     def to_slots(self, value: Any, elsewhere: Any) -> Any:
         """`[row, order, item]` → `[row, slot]`; `elsewhere` for slots of no order."""
-        flat = value.reshape(value.shape[0], -1)
-        if self.slots is None:
-            return flat
         runs = None if isinstance(value, np.ndarray) else runs_of(self.slots)
         if runs is not None:
             return _unstacked(value, runs, self.n_slots, elsewhere)
+        flat = value.reshape(value.shape[0], -1)
         place = np.full(self.n_slots, flat.shape[1])
         index = np.asarray(self.slots).reshape(-1)
         place[index[index >= 0]] = np.flatnonzero(index >= 0)
@@ -125,14 +107,12 @@ class Groups:
 
         A gather instead doubled the time of mean-field on a CPU, since XLA fuses it with its neighbours.
         """
-        flat = value.reshape(value.shape[0], -1)
-        if self.slots is None:
-            return flat
         runs = runs_of(self.slots)
         if runs is not None:
             return _unstacked(value, runs, self.n_slots, 0.0)
         index = np.asarray(self.slots).reshape(-1)
-        place = (index[:, None] == np.arange(self.n_slots)[None, :]).astype(flat.dtype)
+        place = (index[:, None] == np.arange(self.n_slots)[None, :]).astype(value.dtype)
+        flat = value.reshape(value.shape[0], -1)
         return jnp.matmul(flat, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
 
     def in_tier(self) -> Any:  # Bool[Array, "row order tier item"]
@@ -143,8 +123,7 @@ class Groups:
     def embed(self: C, slots: np.ndarray, n_slots: int) -> C:
         """The same groups in rows of `n_slots` slots, of which `slots` are theirs."""
         to = np.asarray(slots).tolist()
-        own = (tuple(range(self.n_slots)),) if self.slots is None else self.slots
-        where = tuple(tuple(to[slot] if slot >= 0 else -1 for slot in group) for group in own)
+        where = tuple(tuple(to[slot] if slot >= 0 else -1 for slot in group) for group in self.slots)
         return replace(self, slots=where, n_slots=n_slots)
 
     def move(self: C, slots: Slots, where: np.ndarray, n_slots: int) -> C:
@@ -152,9 +131,7 @@ class Groups:
         own = np.asarray(self.tier)
         tier = np.full((len(own), len(slots), len(slots[0])), -1, own.dtype)
         tier[:, where, : own.shape[2]] = own
-        added = tier.shape[2] - own.shape[2]
-        halves = None if self.halves is None else (self.halves[0] + added, self.halves[1])
-        return replace(self, tier=tier, slots=slots, n_slots=n_slots, halves=halves)
+        return replace(self, tier=tier, slots=slots, n_slots=n_slots)
 
     def release(self: C, slots: RowsMask) -> C:
         """The same orders without these slots, tiers renumbered consecutively; an order of one tier says nothing."""
@@ -162,15 +139,45 @@ class Groups:
         tier = numpy.where(gone, numpy.full_like(self.tier, -1), self.tier)
         if self.n_tiers == 2:  # both tiers keep their numbers, if both are left
             both = (tier == 1).any(axis=-1) & (tier == 0).any(axis=-1)
-            halves = None if self.halves is None else (tier.shape[-1], self.halves[1])
-            return replace(self, tier=numpy.where(both[:, :, None], tier, numpy.full_like(tier, -1)), halves=halves)
+            return replace(self, tier=numpy.where(both[:, :, None], tier, numpy.full_like(tier, -1)))
         present = replace(self, tier=tier).in_tier().any(axis=-1)
         number = np.arange(present.shape[-1]).astype(tier.dtype)[None, None, None, :]
         lower = present[:, :, None, :] & (number < tier[..., None])
         fresh = lower.sum(axis=-1).astype(tier.dtype)
         silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
-        # A tier may change its parity.
-        return replace(self, tier=numpy.where(silent, numpy.full_like(tier, -1), fresh), halves=None)
+        return replace(self, tier=numpy.where(silent, numpy.full_like(tier, -1), fresh))
+
+    def of_row(self, row: int, names: Sequence[N]) -> Iterator[tuple[np.ndarray, list[N]]]:
+        """The codes of each group in one row, and the names of its slots."""
+        for codes, places in zip(np.asarray(self.tier[row]), self.slots, strict=True):
+            yield codes, [names[place] for place in places]
+
+
+@dataclass(frozen=True)
+class GroupRegion(Region):
+    """Ω(e) of groups, which by default has no scale and is no single set of inequalities."""
+
+    order: Any  # Groups
+    not_linear: ClassVar[str] = ""  # why there is no ⟨A, b, c⟩
+
+    @property
+    def is_convex(self) -> bool:
+        return not self.not_linear
+
+    @property
+    def held(self) -> RowsMask:
+        return self.order.observed
+
+    def release(self: G, slots: RowsMask) -> G:
+        return replace(self, order=self.order.release(slots))
+
+    def stretch(self: G, by: Float[Array, ""]) -> G:
+        return self
+
+    def as_linear(self, row: int) -> Triple:
+        if bool(self.order.informative[row].any()):
+            raise ValueError(f"row {row}: {self.not_linear}")
+        return np.zeros((0, self.order.n_slots)), np.zeros(0), np.zeros(0)
 
 
 class SlotRun(NamedTuple):
@@ -218,11 +225,6 @@ def _unstacked(value: Any, runs: tuple[SlotRun, ...], n_slots: int, elsewhere: A
     return jnp.pad(flat, ((0, 0), (first, n_slots - first - flat.shape[1])), constant_values=elsewhere)
 
 
-def real_items(shape: tuple[int, ...], slots: Slots | None) -> np.ndarray:
-    """Which places of each order hold a slot, [order, item]."""
-    return np.ones(shape, bool) if slots is None else np.asarray(slots) >= 0
-
-
 def form_of(tier: np.ndarray, slots: Slots | None) -> Form:
     """What all informative orders have in common, from consecutive tiers on the host.
 
@@ -230,7 +232,7 @@ def form_of(tier: np.ndarray, slots: Slots | None) -> Form:
     ranking of all of them. Places are the first few of a ranking: no tie but in the lowest tier.
     """
     silent, part, last = tier.max(axis=-1) <= 0, tier >= 0, tier.max(axis=-1)
-    full = (part == real_items(tier.shape[1:], slots)[None]).all(axis=-1)
+    full = (part | (False if slots is None else np.asarray(slots) < 0)).all(axis=-1)
     if (silent | (full & (last == 1) & ((tier == 1).sum(axis=-1) == 1))).all():
         return "choice"
     if not (silent | ((tier > 0).sum(axis=-1) == last)).all():

@@ -7,24 +7,16 @@ closed form: the difference of two normals is truncated, their sum is free. δ i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
+from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent import truncnorm
-from thurbo.latent.constraints.base import (
-    Bounds,
-    Gauge,
-    Region,
-    log_mass_by_state,
-    numpy_for,
-    rescale,
-)
-from thurbo.latent.constraints.grouped import Groups
+from thurbo.latent.constraints.base import Bounds, Gauge, Triple, numpy_for, pytree, rescale
+from thurbo.latent.constraints.grouped import GroupRegion, Groups
 
 Noise = Literal["normal", "gumbel"]
 Pairs = Float[Array, "row pair"]
@@ -33,11 +25,7 @@ ROOT_2 = float(np.sqrt(2.0))
 PROBIT_OF_LOGIT = float(np.pi / 8.0)  # a logistic function averaged over a normal of variance v: slope (1 + π v / 8)^-½
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["tier"],
-    meta_fields=["slots", "n_slots", "depth", "width", "halves", "alone", "tasks", "noise", "has_ties"],
-)
+@pytree("tier")
 @dataclass(frozen=True)
 class Pairwise(Groups):
     """Pairs of slots, `tier` [row, pair, 2]: the slot of tier 1 is above that of tier 0; (0, 0) is a tie.
@@ -72,45 +60,29 @@ class Pairwise(Groups):
         lower, upper = jnp.where(tied, -limit, lower), jnp.where(tied, limit, upper)
         return PairwiseRegion(self, jnp.where(known, lower, -jnp.inf), jnp.where(known, upper, jnp.inf))
 
-    def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
-        return log_mass_by_state(self.region(gauge), means)
 
-
-@partial(jax.tree_util.register_dataclass, data_fields=["pairs", "lower", "upper"], meta_fields=[])
+@pytree("order", "lower", "upper")
 @dataclass(frozen=True)
-class PairwiseRegion(Region):
+class PairwiseRegion(GroupRegion):
     """Ω(e) of pairs: lower ≤ x_first − x_second ≤ upper, [row, pair]."""
 
-    pairs: Pairwise
     lower: Pairs
     upper: Pairs
 
     @property
-    def n_colours(self) -> int:
-        return 2
-
-    @property
-    def held(self) -> RowsMask:
-        return self.pairs.observed
-
-    @property
     def mass(self) -> str:
-        return "exact" if self.pairs.noise == "normal" else "gumbel"
+        return "exact" if self.order.noise == "normal" else "gumbel"
 
     @property
     def _known(self) -> Bool[Array, "row pair"]:
-        return jnp.asarray(self.pairs.informative)
+        return jnp.asarray(self.order.informative)
 
     def _two(self, x: Rows) -> tuple[Pairs, Pairs]:
-        items = self.pairs.to_items(x)
+        items = self.order.to_items(x)
         return items[..., 0], items[..., 1]
 
     def _both(self, first: Pairs, second: Pairs, elsewhere: float) -> Rows:
-        return self.pairs.to_slots(jnp.stack([first, second], axis=-1), elsewhere)
-
-    def colour(self) -> RowsCode:
-        here = self._known.astype(jnp.int32)
-        return self._both(jnp.zeros_like(here), here, 0)
+        return self.order.to_slots(jnp.stack([first, second], axis=-1), elsewhere)
 
     def bounds(self, x: Rows) -> Bounds:
         first, second = self._two(x)
@@ -138,36 +110,30 @@ class PairwiseRegion(Region):
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """Σ over pairs of log P(lower ≤ x_first − x_second ≤ upper)."""
-        shape = (self.lower.shape[0], self.pairs.n_slots)
-        first, second = self._two(jnp.broadcast_to(mean, shape))
-        variance = jnp.full(self.lower.shape, 2.0, first.dtype)
+        first, second = self._two(jnp.broadcast_to(mean, (self.lower.shape[0], self.order.n_slots)))
+        gap, variance = first - second, jnp.full(self.lower.shape, 2.0, first.dtype)
         if deviation is not None:
             one, two = self._two(deviation)
             variance = one**2 + two**2
-        value = self._log_chance(first - second, variance)
-        return jnp.where(self._known, value, 0.0).sum(axis=-1)
-
-    def _log_chance(self, gap: Pairs, variance: Pairs) -> Pairs:
-        if self.pairs.noise == "normal":
+        if self.mass == "exact":
             unit = jnp.sqrt(variance)
-            return truncnorm.log_mass(gap / unit, rescale(self.lower, unit), rescale(self.upper, unit))
+            value = truncnorm.log_mass(gap / unit, rescale(self.lower, unit), rescale(self.upper, unit))
+            return jnp.where(self._known, value, 0.0).sum(axis=-1)
         slope = 1.0 / jnp.sqrt(1.0 + PROBIT_OF_LOGIT * jnp.maximum(variance - 2.0, 0.0))
-        finite = lambda end: jnp.where(jnp.isfinite(end), end, jnp.zeros_like(end))  # noqa: E731
-        above = jax.nn.log_sigmoid(slope * (gap - finite(self.lower)))
-        below = jax.nn.log_sigmoid(slope * (finite(self.upper) - gap))
-        one_sided = jnp.where(jnp.isfinite(self.lower), above, below)
-        if not self.pairs.has_ties:
-            return one_sided
-        # P(tie) = σ(gap + δ) − σ(gap − δ) = σ(gap + δ) σ(δ − gap) (1 − e^−2δ)
-        both = jnp.isfinite(self.lower) & jnp.isfinite(self.upper)
-        width = jnp.where(both, finite(self.upper) - finite(self.lower), jnp.ones_like(gap))
-        tie = above + below + jnp.log(-jnp.expm1(-slope * width))
-        return jnp.where(both, tie, one_sided)
+        has_lower, has_upper = jnp.isfinite(self.lower), jnp.isfinite(self.upper)
+        lower, upper = jnp.where(has_lower, self.lower, 0.0), jnp.where(has_upper, self.upper, 0.0)
+        above, below = jax.nn.log_sigmoid(slope * (gap - lower)), jax.nn.log_sigmoid(slope * (upper - gap))
+        value = jnp.where(has_lower, above, below)
+        if self.order.has_ties:  # P(tie) = σ(gap + δ) − σ(gap − δ) = σ(gap + δ) σ(δ − gap) (1 − e^−2δ)
+            both = has_lower & has_upper
+            width = jnp.where(both, upper - lower, 1.0)
+            value = jnp.where(both, above + below + jnp.log(-jnp.expm1(-slope * width)), value)
+        return jnp.where(self._known, value, 0.0).sum(axis=-1)
 
     def mean(self, mean: Rows) -> Rows:
         """μ ± g, where g is the slope of the log mass in the difference of the two means."""
         first, second = self._two(mean)
-        if self.pairs.noise == "normal":
+        if self.mass == "exact":
             gap = (first - second) / ROOT_2
             slope = (truncnorm.mean(gap, self.lower / ROOT_2, self.upper / ROOT_2) - gap) / ROOT_2
         else:
@@ -177,13 +143,12 @@ class PairwiseRegion(Region):
             down = jax.nn.sigmoid(gap - jnp.where(has_upper, self.upper, 0.0))
             slope = jnp.where(has_lower, up, 0.0) - jnp.where(has_upper, down, 0.0)
         slope = jnp.where(self._known, slope, 0.0)
-        return mean + self.pairs.add_to_slots(jnp.stack([slope, -slope], axis=-1))
+        return mean + self.order.add_to_slots(jnp.stack([slope, -slope], axis=-1))
 
     def release(self, slots: RowsMask) -> PairwiseRegion:
-        pairs = self.pairs.release(slots)
+        pairs = self.order.release(slots)
         known = jnp.asarray(pairs.informative)
-        lower, upper = jnp.where(known, self.lower, -jnp.inf), jnp.where(known, self.upper, jnp.inf)
-        return PairwiseRegion(pairs, lower, upper)
+        return PairwiseRegion(pairs, jnp.where(known, self.lower, -jnp.inf), jnp.where(known, self.upper, jnp.inf))
 
     def stretch(self, by: Float[Array, ""]) -> PairwiseRegion:
         return replace(self, lower=self.lower * by, upper=self.upper * by)
@@ -193,11 +158,10 @@ class PairwiseRegion(Region):
         inside = (self.lower <= first - second) & (first - second <= self.upper)
         return (inside | ~self._known).all(axis=-1)
 
-    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def as_linear(self, row: int) -> Triple:
         """⟨A, b, c⟩: one line x_first − x_second for each pair that says anything."""
-        slots = ((0, 1),) if self.pairs.slots is None else self.pairs.slots
         known = np.flatnonzero(np.asarray(self._known[row]))
-        A = np.zeros((len(known), self.pairs.n_slots))
+        A = np.zeros((len(known), self.order.n_slots))
         for line, pair in enumerate(known):
-            A[line, slots[pair][0]], A[line, slots[pair][1]] = 1.0, -1.0
+            A[line, list(self.order.slots[pair])] = 1.0, -1.0
         return A, np.asarray(self.lower[row])[known], np.asarray(self.upper[row])[known]

@@ -11,27 +11,26 @@ Gibbs sampling of x given a ranking does not exist. Items that a row does not ra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsCode, RowsMask
+from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows
 from thurbo.errors import ThurboError
 from thurbo.latent.constraints.base import (
     Bounds,
     Context,
     Gauge,
     InUnits,
-    Region,
     log_mass_by_state,
     no_units,
     pick,
+    pytree,
 )
-from thurbo.latent.constraints.grouped import Groups, Slots, consecutive
+from thurbo.latent.constraints.grouped import GroupRegion, Groups
 
 NOISE_SCALE = float(np.sqrt(6.0) / np.pi)  # a Gumbel variable of this scale has unit variance
 STATES_AT_ONCE = 64
@@ -41,11 +40,7 @@ NO_CHAIN = (
 )
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["tier"],
-    meta_fields=["slots", "n_slots", "depth", "width", "halves", "alone", "tasks"],
-)
+@pytree("tier")
 @dataclass(frozen=True)
 class RepeatedChoice(Groups):
     """Rankings without ties above the lowest tier, as choices from the best item down.
@@ -54,22 +49,13 @@ class RepeatedChoice(Groups):
     slots  slot of each item: the k-th item of an order is the k-th site of its column, as `Context` counts them
     """
 
-    @classmethod
-    def of(cls, tier: np.ndarray, slots: Slots | None = None, n_slots: int | None = None) -> RepeatedChoice:
-        """From integer codes `[row, order, item]` (gaps allowed, negative takes no part), on the host."""
-        tier = consecutive(tier)
-        if ((tier > 0).sum(axis=-1) != np.maximum(tier.max(axis=-1), 0)).any():
-            raise ValueError("choices one after another need orders without ties above the lowest tier")
-        n_slots = tier.shape[-1] if n_slots is None else n_slots
-        return cls(jnp.asarray(tier), slots, n_slots, alone=True)
-
     def region(self, gauge: Gauge) -> RepeatedChoiceRegion:
         """The learned effects of earlier choices, by order and item."""
         context, n = gauge.context, self.tier.shape[-1]
         if context is None:
             none = jnp.zeros((*self.tier.shape[1:], n), gauge.scale.dtype)
             return RepeatedChoiceRegion(self, none, none[..., 0])
-        index = np.arange(n)[None, :] if self.slots is None else np.maximum(np.asarray(self.slots), 0)
+        index = np.maximum(np.asarray(self.slots), 0)
         after = pick(context.after, index.reshape(-1), -2)
         after = after.reshape(*after.shape[:-2], *index.shape, after.shape[-1])[..., :n]
         precision = pick(context.log_precision, index.reshape(-1), -1)
@@ -122,38 +108,22 @@ class _Choices(NamedTuple):
         return rest + jnp.einsum("ok,rok->r", items, counted, precision="highest")
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["order", "after", "log_precision"], meta_fields=[])
+@pytree("order", "after", "log_precision")
 @dataclass(frozen=True)
-class RepeatedChoiceRegion(Region):
+class RepeatedChoiceRegion(GroupRegion):
     """Rankings as choices one after another, under the current effects of earlier choices."""
 
-    order: RepeatedChoice
     after: Float[Array, "*row order item earlier"]
     log_precision: Float[Array, "*row order place"]
-
-    @property
-    def is_convex(self) -> bool:
-        return False
-
-    @property
-    def held(self) -> RowsMask:
-        return self.order.observed
-
-    @property
-    def mass(self) -> str:
-        return "gumbel"
-
-    @property
-    def n_colours(self) -> int:
-        return 1
+    mass = "gumbel"
+    not_linear = "choices with noise of their own are not one set of inequalities; use Order"
 
     def choices(self) -> _Choices:
         """What each row's ranking says about its choices."""
         order = self.order
         n = order.tier.shape[-1]
-        number = np.arange(n - 1)
         part, tier = order.takes_part[:, :, None, :], order.tier[:, :, None, :]
-        number = number.astype(order.tier.dtype)[None, None, :]
+        number = np.arange(n - 1).astype(order.tier.dtype)[None, None, :]
         at = (order.tier.max(axis=-1)[:, :, None] - number)[..., None]  # tier of the choice
         is_choice = order.informative[:, :, None] & (at[..., 0] > 0)
         chosen, left, earlier = (
@@ -168,18 +138,8 @@ class RepeatedChoiceRegion(Region):
         """log P(e | h); the noise is that of the choices, whatever the deviation of x."""
         return self.choices().log_mass(self.order.to_items(mean) / NOISE_SCALE)
 
-    def mean(self, mean: Rows) -> Rows:
-        """mean + ∂ log_mass / ∂ mean: what mean-field uses as the mean of x, as for Gumbel masses of orders."""
-        return mean + jax.grad(lambda m: self.log_mass(m).sum())(mean)
-
-    def release(self, slots: RowsMask) -> RepeatedChoiceRegion:
-        return replace(self, order=self.order.release(slots))
-
     def stretch(self, by: Float[Array, ""]) -> NoReturn:
         raise ThurboError(NO_CHAIN)
-
-    def colour(self) -> RowsCode:
-        return self.order.to_slots(jnp.zeros_like(self.order.tier), 0)
 
     def bounds(self, x: Rows) -> Bounds:
         """No x is confined."""
@@ -192,23 +152,13 @@ class RepeatedChoiceRegion(Region):
     def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> NoReturn:
         raise ThurboError(NO_CHAIN)
 
-    def contains(self, x: Rows) -> Bool[Array, " row"]:
-        return jnp.ones(x.shape[0], bool)
-
-    def as_linear(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if not bool(self.order.informative[row].any()):
-            return np.zeros((0, self.order.n_slots)), np.zeros(0), np.zeros(0)
-        raise ValueError(f"row {row}: choices with noise of their own are not one set of inequalities; use Order")
-
     def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
         """The item of each choice, and those that were left."""
-        order, found = self.order, []
-        slots = (tuple(range(order.n_slots)),) if order.slots is None else order.slots
-        for codes, places in zip(np.asarray(order.tier[row]), slots, strict=True):
+        found = []
+        for codes, items in self.order.of_row(row, names):
             for tier in range(int(codes.max(initial=-1)), 0, -1):
-                chosen = names[places[int((codes == tier).argmax())]]
-                rest = ", ".join(names[places[int(i)]] for i in np.flatnonzero((codes >= 0) & (codes < tier)))
-                found.append(f"{chosen} chosen before {rest}")
+                rest = ", ".join(items[i] for i in np.flatnonzero((codes >= 0) & (codes < tier)))
+                found.append(f"{items[int((codes == tier).argmax())]} chosen before {rest}")
         return tuple(found)
 
 

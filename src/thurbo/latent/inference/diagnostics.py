@@ -25,20 +25,15 @@ class UnitHealth(NamedTuple):
     saturated: np.ndarray  # [hidden] on for some rows, off for others, never in between
 
 
-def _array_stats() -> Any:
-    """The functions of arviz-stats on plain arrays."""
+def array_stats() -> Any:
+    """The functions of arviz-stats on plain arrays; raises if it is missing."""
     try:
-        from arviz_stats.base import array_stats
+        from arviz_stats.base import array_stats as found
     except ModuleNotFoundError as error:
         raise ThurboError(
             "effective sample sizes and R-hat need the package arviz-stats; pip install 'thurbo[diagnostics]'"
         ) from error
-    return array_stats
-
-
-def require() -> None:
-    """Refuse now, before long work, if arviz-stats is missing."""
-    _array_stats()
+    return found
 
 
 def _checked(draws: np.ndarray | Array, least_chains: int) -> np.ndarray:
@@ -55,7 +50,7 @@ def ess(draws: np.ndarray | Array) -> np.ndarray:
     never changes counts in full; one that is not finite gives nan.
     """
     draws = _checked(draws, 1)
-    stats = _array_stats()
+    stats = array_stats()
     if draws.size == 0:
         return np.zeros(draws.shape[2:])
     return np.asarray(stats.ess(draws, chain_axis=0, draw_axis=1, method="bulk"), np.float64)
@@ -68,7 +63,7 @@ def rhat(draws: np.ndarray | Array) -> np.ndarray:
     different values infinity, and one that is not finite nan.
     """
     draws = _checked(draws, 2)
-    stats = _array_stats()
+    stats = array_stats()
     if draws.size == 0:
         return np.zeros(draws.shape[2:])
     with np.errstate(divide="ignore", invalid="ignore"):

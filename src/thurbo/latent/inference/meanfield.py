@@ -63,8 +63,7 @@ def mean_field(
     region = given.region if mass == "exact" else given.region.smooth()
     self_coupling = rbm.squared_weights(seen, evidence.free)
 
-    base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
-    usual = rbm.latent_mean(seen, base[None, :])
+    usual = rbm.latent_mean(seen, jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)[None, :])
 
     def one(state: _State, _: None) -> tuple[_State, Float[Array, " slot"]]:
         log_odds, z, mean = state
@@ -80,15 +79,10 @@ def mean_field(
         log_odds = damping * log_odds + (1.0 - damping) * fresh
         return (log_odds, z, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))), seen_of_x[:n_felt].mean(axis=0)
 
-    rows = evidence.n_rows
-    log_odds = jnp.broadcast_to(jnp.log(base) - jnp.log1p(-base), (rows, params.n_hidden))
-    if seen.hidden_bias.ndim == 2:  # where presence moves the start, as it moves γ
-        log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
-        mean = rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
-    else:  # the same for all rows that have the same sites
-        mean = jnp.broadcast_to(usual, evidence.observed.shape)
-    z = jnp.zeros((rows, params.n_factors), params.weights.dtype) if seen.factor_prior is None else seen.factor_prior
-    (log_odds, z, mean), felt = jax.lax.scan(one, (log_odds, z, mean), None, length=n_steps)
+    log_odds, z, mean = _start(params, seen, evidence)
+    log_odds = jnp.broadcast_to(log_odds, (evidence.n_rows, params.n_hidden))
+    start = log_odds, z, jnp.broadcast_to(mean, evidence.observed.shape)
+    (log_odds, z, mean), felt = jax.lax.scan(one, start, None, length=n_steps)
     return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener, jax.lax.stop_gradient(felt[-1]), mean)
 
 
@@ -105,11 +99,7 @@ class LatentMean(NamedTuple):
 
 
 def latent_mean(
-    params: Params,
-    evidence: Evidence,
-    n_steps: int,
-    damping: float = 0.5,
-    latent_bound: float | None = None,
+    params: Params, evidence: Evidence, n_steps: int, damping: float = 0.5, latent_bound: float | None = None
 ) -> LatentMean:
     """q(x) in the last of `n_steps` steps. In the first one all rows have the same q(h), and share what comes from it.
 
@@ -149,21 +139,22 @@ def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows
     seen = slots_from.seen(params)
     # In a task, parameters are relative to the items that are shown: these may be others.
     mean = q.mean if seen.spread is None else rbm.latent_mean(seen, q.hidden)
-    mean = mean + rbm.factor_shift(seen, q.factors)
-    added = rbm.to_slots(seen.weights**2, q.hidden * (1.0 - q.hidden))
-    if q.whitener is not None:
-        added = added + factor_variance(seen, q.whitener)
-    if seen.spread is not None:
-        added = added * seen.spread
-    return mean, jnp.sqrt(1.0 + added)
+    return mean + rbm.factor_shift(seen, q.factors), deviation(seen, q.hidden, q.whitener)
+
+
+def deviation(seen: Params, hidden: Hidden, whitener: Float[Array, "row factor factor"] | None) -> Rows:
+    """√(1 + Σ_k W_ik² q_k (1 − q_k) + V_i Cov(z) V_iᵀ) for every slot."""
+    added = rbm.to_slots(seen.weights**2, hidden * (1.0 - hidden))
+    if whitener is not None:
+        added = added + factor_variance(seen, whitener)
+    return jnp.sqrt(1.0 + (added if seen.spread is None else added * seen.spread))
 
 
 def factor_variance(seen: Params, whitener: Float[Array, "row factor factor"]) -> Rows:
     """V_i (I + V_oᵀV_o)⁻¹ V_iᵀ for every slot."""
     v = seen.loadings
     if v.ndim == 3:
-        half = jnp.einsum("rfg,rig->rif", whitener, v)
-        return (half * half).sum(axis=-1)
+        return (jnp.einsum("rfg,rig->rif", whitener, v) ** 2).sum(axis=-1)
     # Where rows share their sites, one product of matrices: [row, pair of factors] by [pair of factors, site].
     covariance = jnp.einsum("rfg,rfh->rgh", whitener, whitener)
-    return rbm.counted(covariance) @ rbm.pairs(v).T
+    return covariance.reshape(len(covariance), -1) @ rbm.products(v).T

@@ -18,7 +18,7 @@ from thurbo.latent import rbm
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.likelihood import hidden_states, log_joint
-from thurbo.latent.inference.meanfield import factor_variance, mean_field
+from thurbo.latent.inference.meanfield import deviation, mean_field
 from thurbo.latent.rbm import Params, Sites
 
 Method = Literal["exact", "gibbs", "mean-field"]
@@ -52,14 +52,7 @@ class Belief(NamedTuple):
         own = rbm.gather(params, sites, tasks=tasks, present=present)
         h = self.hidden if self.state is None else self.state
         mean = rbm.latent_mean(own, h) + rbm.factor_shift(own, self.factors)
-        if self.state is not None:
-            return mean, jnp.ones_like(mean)
-        added = rbm.to_slots(own.weights**2, h * (1.0 - h))
-        if self.whitener is not None:
-            added = added + factor_variance(own, self.whitener)
-        if own.spread is not None:
-            added = added * own.spread
-        return mean, jnp.sqrt(1.0 + added)
+        return mean, jnp.ones_like(mean) if self.state is not None else deviation(own, h, self.whitener)
 
 
 Function = Callable[..., Any]  # of a belief, and of what differs between rows

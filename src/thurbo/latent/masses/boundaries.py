@@ -8,6 +8,7 @@ are the last axis, where loops over them are contiguous.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +27,6 @@ ItemsMask = Bool[Array, "item *row"]
 Points = Float[Array, "point *row"]
 Scalar = Float[Array, "*row"]
 Panelled = Float[Array, "node panel *row"]
-Four = tuple[Array, Array, Array, Array]
 _PHI_0 = math.exp(-HALF_LOG_2PI)
 
 
@@ -103,13 +103,6 @@ def log_phi(z: Array) -> Array:
     return -0.5 * z * z - HALF_LOG_2PI
 
 
-def log_between(low: tuple[Array, Array], high: tuple[Array, Array], rightwards: Array) -> tuple[Array, Array]:
-    """The larger tail mass b and the gap to the smaller, log[Φ(high) − Φ(low)] = b + log(1 − e^−gap), uncancelled."""
-    smaller = jnp.where(rightwards, high[1], low[0])
-    larger = jnp.where(rightwards, low[1], high[0])
-    return larger, larger - smaller
-
-
 # ---- Where an integrand is not negligible
 
 
@@ -143,7 +136,12 @@ def added(value: Array, axis: int) -> Array:
     return jnp.tensordot(ones, value, (0, axis), precision=lax.Precision.HIGHEST)
 
 
-def logsumexp(value: Array, axis: int) -> Array:
+def times(matrix: np.ndarray, value: Array) -> Array:
+    """A constant matrix times the first axis."""
+    return jnp.tensordot(jnp.asarray(matrix, value.dtype), value, 1, precision=lax.Precision.HIGHEST)
+
+
+def logsumexp(value: Array, axis: int | tuple[int, ...]) -> Array:
     """log Σ exp, with a finite gradient where all terms are −∞ (the answer is then a very small number)."""
     tiny = jnp.finfo(value.dtype).min / 64
     top = lax.stop_gradient(jnp.maximum(value.max(axis=axis, keepdims=True), tiny))
@@ -170,17 +168,34 @@ def slopes_of(split: Split, s: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     return height + most + jnp.log(total), slope + first, second - first * first - bend
 
 
-class Peak(NamedTuple):
-    """Where a log-density is highest, how high, and the widest deviation at its edge."""
+def in_portions(function: Callable[..., Scalar], values: Sequence[Array], size: int) -> Scalar:
+    """A function of arrays […, row], so many rows at a time that the working arrays stay small."""
+    n = values[0].shape[-1]
+    if n <= size:
+        return function(*values)
+    n_portions = -(-n // size)
 
-    s: Scalar
-    height: Scalar
-    widest: Scalar
+    def cut(value: Array) -> Array:
+        """Filled up with the last row, so that one program of one shape does it all."""
+        filled = jnp.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, n_portions * size - n)], mode="edge")
+        return jnp.moveaxis(filled.reshape(*value.shape[:-1], n_portions, size), -2, 0)
+
+    return lax.map(lambda part: function(*part), tuple(map(cut, values))).reshape(-1)[:n]
 
 
-def peak_of(split: Split) -> Peak:
-    """The top of the log-density, which is concave, by Newton's steps. No gradient flows through it."""
-    split = Split(*(lax.stop_gradient(part) for part in split))
+def beside(first: Any, second: Any) -> Any:
+    """Two sets of rows as one, so that one loop serves both."""
+    return jax.tree.map(lambda one, other: jnp.concatenate([one, other], axis=-1), first, second)
+
+
+def span_of(first: Split, second: Split, drop: float) -> tuple[Scalar, Scalar]:
+    """From the far left of one boundary to the far right of another one, or of the same.
+
+    Beyond, the log-density, which is concave, lies more than `drop` below its peak: Newton's steps to the peak, then
+    from outside to the end. No gradient flows through it.
+    """
+    n_rows, both = first.mean.shape[-1], lax.stop_gradient(beside(first, second))
+    split = lax.stop_gradient(first) if first is second else both
     big = jnp.finfo(split.mean.dtype).max / 8
     edge = jnp.where(split.edge, split.mean, big).min(axis=0)
     top = jnp.where(split.lower, split.mean, -big).max(axis=0)
@@ -191,49 +206,32 @@ def peak_of(split: Split) -> Peak:
         # The density of min(edge) falls at least like one edge item's own, so its curvature is at least this.
         return s + slope / jnp.maximum(-bend, 0.25 / widest**2)
 
-    s = lax.fori_loop(0, 7, climb, jnp.maximum(edge, 0.5 * (edge + top)))
-    return Peak(s, slopes_of(split, s)[0], widest)
-
-
-def reach_of(split: Split, peak: Peak, drop: float, sign: np.ndarray) -> Scalar:
-    """A point on this side of the peak beyond which the log-density lies more than `drop` below it."""
-    split = Split(*(lax.stop_gradient(part) for part in split))
-    side = jnp.broadcast_to(jnp.asarray(sign, peak.s.dtype), peak.s.shape)
+    peak = lax.fori_loop(0, 7, climb, jnp.maximum(edge, 0.5 * (edge + top)))
+    height = slopes_of(split, peak)[0]
+    if first is second:
+        peak, height, widest = (beside(each, each) for each in (peak, height, widest))
+    side = jnp.asarray(np.repeat([-1.0, 1.0], n_rows), peak.dtype)
 
     def inwards(_: Any, s: Scalar) -> Scalar:
-        value, slope, _ = slopes_of(split, s)
-        step = (peak.height - drop - value) / slope  # concave: from outside, Newton stays outside
-        inside = side * step < 0.0
-        return jnp.where(inside & (side * (s + step - peak.s) > 0.0), s + step, s)
+        value, slope, _ = slopes_of(both, s)
+        step = (height - drop - value) / slope  # concave: from outside, Newton stays outside
+        return jnp.where((side * step < 0.0) & (side * (s + step - peak) > 0.0), s + step, s)
 
-    return lax.fori_loop(0, 4, inwards, peak.s + side * math.sqrt(2.0 * drop) * peak.widest)
-
-
-def beside(first: Any, second: Any) -> Any:
-    """Two sets of rows as one, so that one loop serves both."""
-    return jax.tree.map(lambda one, other: jnp.concatenate([one, other], axis=-1), first, second)
-
-
-def sides(n_rows: int) -> np.ndarray:
-    return np.repeat([-1.0, 1.0], n_rows)
+    at = lax.fori_loop(0, 4, inwards, peak + side * math.sqrt(2.0 * drop) * widest)
+    return at[:n_rows], at[n_rows:]
 
 
 def ends_of(tier: ItemsCode, mean: Items, deviation: Items, drop: float) -> tuple[Scalar, Scalar]:
     """From the far left of the lowest boundary to the far right of the highest."""
-    last, n_rows = tier.max(axis=0)[None], tier.shape[-1]
-    outer = Split(mean, deviation, tier == 0, tier > 0, tier == 1)
-    inner = Split(mean, deviation, (tier >= 0) & (tier < last), tier == last, tier == last)
-    both = beside(outer, inner)
-    at = reach_of(both, peak_of(both), drop, sides(n_rows))
-    return at[:n_rows], at[n_rows:]
+    last = tier.max(axis=0)[None]
+    lowest = Split(mean, deviation, tier == 0, tier > 0, tier == 1)
+    return span_of(lowest, Split(mean, deviation, (tier >= 0) & (tier < last), tier == last, tier == last), drop)
 
 
 def log_mass_of_two(split: Split) -> Scalar:
     """log P(all of `upper` above all of `lower`) = log ∫ of the density of min(upper); one centred Gauss rule."""
-    r, n_rows = rule(split.mean.dtype), split.mean.shape[-1]
-    peak = peak_of(split)
-    at = reach_of(beside(split, split), beside(peak, peak), r.drop, sides(n_rows))
-    left, right = at[:n_rows], at[n_rows:]
+    r = rule(split.mean.dtype)
+    left, right = span_of(split, split, r.drop)
     nodes, weights = leggauss(r.points)
     half = 0.5 * (right - left)
     s = left[None] + half[None] * jnp.asarray(nodes + 1.0, half.dtype)[:, None]
@@ -249,14 +247,6 @@ def interpolation(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     hit = np.abs(gap) < 1e-14
     ratio = barycentric / np.where(hit, 1.0, gap)
     return np.where(hit.any(axis=-1, keepdims=True), hit, ratio / ratio.sum(axis=-1, keepdims=True))
-
-
-class Tier(NamedTuple):
-    """The items of one middle tier."""
-
-    mean: Items
-    deviation: Items
-    here: ItemsMask
 
 
 FAR = 40.0  # Φ is 1 here: the argument used for an item that takes no part
@@ -285,11 +275,6 @@ class Rivals(NamedTuple):
     b: Items
 
 
-def _rivals(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsMask) -> Rivals:
-    own_mean, own_deviation = (jnp.where(top, value, 0.0).sum(axis=0)[None] for value in (mean, deviation))
-    return Rivals(jnp.where(rest, (own_mean - mean) / deviation, FAR), jnp.where(rest, own_deviation / deviation, 0.0))
-
-
 def _look(rivals: Rivals, u: Points) -> tuple[Points, Points, Points]:
     """The log-density at some points, its slope and minus its second derivative, which is at least 1."""
     b = rivals.b[None]
@@ -299,16 +284,11 @@ def _look(rivals: Rivals, u: Points) -> tuple[Points, Points, Points]:
     return added(value, 1) - 0.5 * u * u, slope, 1.0 + added(b * b * bend_below(z, hazard), 1)
 
 
-class _Grid(NamedTuple):
-    """Gauss nodes from end to end, half that distance, and the log-density near its peak."""
+def _grid(rivals: Rivals, how: Effort) -> tuple[Points, Scalar, Scalar]:
+    """Nodes where the integrand is not negligible, half their span, and the log-density near its peak.
 
-    u: Points
-    half: Scalar
-    height: Scalar
-
-
-def _grid(rivals: Rivals, how: Effort) -> _Grid:
-    """Nodes where the integrand is not negligible. No gradient flows through the nodes."""
+    No gradient flows through the nodes.
+    """
     rivals = Rivals(*(lax.stop_gradient(value) for value in rivals))
 
     def climb(_: Any, u: Points) -> Points:
@@ -329,65 +309,48 @@ def _grid(rivals: Rivals, how: Effort) -> _Grid:
     left, right = lax.fori_loop(0, how.inwards, inwards, start)
     half = 0.5 * (right - left)
     at = jnp.asarray(leggauss(how.points)[0] + 1.0, half.dtype)
-    return _Grid(left[None] + half[None] * at[:, None], half, height[0])
-
-
-class Slopes(NamedTuple):
-    """Of log P in every item's mean and deviation."""
-
-    mean: Items
-    deviation: Items
+    return left[None] + half[None] * at[:, None], half, height[0]
 
 
 @jax.custom_jvp
 def log_mass_of_choice(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsMask) -> Scalar:
     """log P(the one item of `top` is above all of `rest`), independent normal utilities."""
-    return _integrate(mean, deviation, top, rest)[0]
+    return slopes_of_choice(mean, deviation, top, rest)[0]
 
 
 @log_mass_of_choice.defjvp
 def _log_mass_of_choice_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Scalar, Scalar]:
-    value, slopes = _integrate(*primals)
-    return value, (slopes.mean * tangents[0]).sum(axis=0) + (slopes.deviation * tangents[1]).sum(axis=0)
+    value, by_mean, by_deviation = slopes_of_choice(*primals)
+    return value, (by_mean * tangents[0]).sum(axis=0) + (by_deviation * tangents[1]).sum(axis=0)
 
 
 def slopes_of_choice(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsMask) -> tuple[Scalar, Items, Items]:
-    """log P with its slopes by means and deviations."""
-    value, slopes = _integrate(mean, deviation, top, rest)
-    return value, slopes.mean, slopes.deviation
+    """log P with its slopes by means and deviations.
 
-
-class _ChoiceSums(NamedTuple):
-    """∫ over u so far, and of u, u² and the others' hazards beside it; in units of the density's own height."""
-
-    mass: Scalar
-    first: Scalar
-    second: Scalar
-    push: Items
-    moment: Items
-
-
-def _integrate(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsMask) -> tuple[Scalar, Slopes]:
-    """log P and its slopes: averages over u given the choice, of u itself and of the others' hazards there."""
+    They are averages over u given the choice, of u itself and of the others' hazards there.
+    """
     how = effort(mean.dtype)
-    rivals = _rivals(mean, deviation, top, rest)
-    grid = _grid(rivals, how)
+    own_mean, own_deviation = (jnp.where(top, value, 0.0).sum(axis=0)[None] for value in (mean, deviation))
+    a = jnp.where(rest, (own_mean - mean) / deviation, FAR)
+    rivals = Rivals(a, jnp.where(rest, own_deviation / deviation, 0.0))
+    nodes, half, height = _grid(rivals, how)
 
     # Node by node, which took 0.6 of the time of sums over a node axis; XLA on CPU gets one of those wrong for
-    # 24 nodes, 8 items and 8,000 rows at once.
-    def add(so_far: _ChoiceSums, node: tuple[Scalar, Scalar]) -> tuple[_ChoiceSums, None]:
+    # 24 nodes, 8 items and 8,000 rows at once. Sums are in units of the density's own height: its mass, of u and u²,
+    # and of the others' hazards and hazard · z.
+    def add(so_far: Any, node: tuple[Scalar, Scalar]) -> tuple[Any, None]:
         u, weight = node
         z = rivals.a + rivals.b * u[None]
         value, hazard = log_below(z)
-        chance = weight * jnp.exp(added(value, 0) - 0.5 * u * u - grid.height)
+        chance = weight * jnp.exp(added(value, 0) - 0.5 * u * u - height)
         pushed = chance[None] * hazard
-        fresh = _ChoiceSums(chance, chance * u, chance * (u * u), pushed, pushed * z)
-        return _ChoiceSums(*(old + new for old, new in zip(so_far, fresh, strict=True))), None
+        fresh = chance, chance * u, chance * (u * u), pushed, pushed * z
+        return tuple(old + new for old, new in zip(so_far, fresh, strict=True)), None
 
-    row, item = jnp.zeros_like(grid.half), jnp.zeros_like(mean)
-    weights = jnp.broadcast_to(jnp.asarray(leggauss(how.points)[1], mean.dtype)[:, None], grid.u.shape)
-    total, _ = lax.scan(add, _ChoiceSums(row, row, row, item, item), (grid.u, weights))
-    scale = total.mass[None] * deviation
-    slope = jnp.where(top, total.first[None], jnp.where(rest, -total.push, 0.0)) / scale
-    spread = jnp.where(top, (total.second - total.mass)[None], jnp.where(rest, -total.moment, 0.0)) / scale
-    return jnp.log(total.mass * grid.half) + grid.height - HALF_LOG_2PI, Slopes(slope, spread)
+    row, item = jnp.zeros_like(half), jnp.zeros_like(mean)
+    weights = jnp.broadcast_to(jnp.asarray(leggauss(how.points)[1], mean.dtype)[:, None], nodes.shape)
+    (mass, first, second, push, moment), _ = lax.scan(add, (row, row, row, item, item), (nodes, weights))
+    scale = mass[None] * deviation
+    by_mean = jnp.where(top, first[None], jnp.where(rest, -push, 0.0)) / scale
+    by_deviation = jnp.where(top, (second - mass)[None], jnp.where(rest, -moment, 0.0)) / scale
+    return jnp.log(mass * half) + height - HALF_LOG_2PI, by_mean, by_deviation

@@ -19,21 +19,17 @@ from numpy.polynomial.legendre import leggauss
 
 from thurbo._typing import Array, Bool, Float, Int
 from thurbo.latent.masses.boundaries import (
-    Four,
     Items,
     ItemsCode,
     ItemsMask,
     Panelled,
-    Points,
-    Rule,
     Scalar,
     Split,
-    Tier,
     beside,
     ends_of,
+    in_portions,
     interpolation,
     log_below,
-    log_between,
     log_both,
     log_mass_of_choice,
     log_mass_of_two,
@@ -42,8 +38,10 @@ from thurbo.latent.masses.boundaries import (
     rule,
     slopes_of_choice,
     split_log_density,
+    times,
 )
 
+Utilities = Float[Array, "row order item"]
 Sets = tuple[Panelled, ...]  # log F of each set
 
 
@@ -124,11 +122,6 @@ class ChainPanels(NamedTuple):
     log_half: Scalar
     steps: Steps
 
-    def and_mirrored(self) -> ChainPanels:
-        """Beside each row the same from right to left."""
-        centre, half, log_half = (beside(each, each) for each in (self.centre, self.half, self.log_half))
-        return ChainPanels(beside(self.t, _mirror(self.t)), centre, half, log_half, self.steps)
-
     def moments(
         self, chance: Float[Array, "step node panel row"], mean: Array, precision: Array
     ) -> tuple[Array, Array, Array]:
@@ -155,15 +148,10 @@ def _climb(log_f: Sets, step: Step, grid: ChainPanels, ways: Ways) -> Sets:
     fresh = []
     for number, old in enumerate(log_f):
         edges = [(edge, a) for edge, (a, b) in enumerate(ways.edges) if b == number]
-        terms = [log_f[a] + _log_density(grid.t, step, edge) for edge, a in edges]
+        terms = [log_f[a] + log_phi(_z(grid.t, step, edge)) + step.log_precision[edge][None, None] for edge, a in edges]
         is_reached = reduce(jnp.logical_or, [step.here[edge] for edge, _ in edges])[None, None]
         fresh.append(jnp.where(is_reached, _cumulate(terms, grid.log_half, grid.steps), old))
     return tuple(fresh)
-
-
-def _times(matrix: np.ndarray, value: Array) -> Array:
-    """A constant matrix times the first axis."""
-    return jnp.tensordot(jnp.asarray(matrix, value.dtype), value, 1, precision=lax.Precision.HIGHEST)
 
 
 def _cumulate(terms: list[Array], log_half: Scalar, steps: Steps) -> Panelled:
@@ -171,8 +159,8 @@ def _cumulate(terms: list[Array], log_half: Scalar, steps: Steps) -> Panelled:
     intervals of its own."""
     dtype = log_half.dtype
     top = lax.stop_gradient(reduce(jnp.maximum, [term.max(axis=0) for term in terms]))
-    inner = [jnp.exp(_times(steps.spread, term - top[None])) for term in terms]
-    upto = _times(steps.upto, reduce(jnp.add, inner))
+    inner = [jnp.exp(times(steps.spread, term - top[None])) for term in terms]
+    upto = times(steps.upto, reduce(jnp.add, inner))
     whole = jnp.log(upto[-1]) + top
     is_before = jnp.asarray(np.tri(whole.shape[0], k=-1, dtype=bool))[:, :, None]
     before = logsumexp(jnp.where(is_before, whole[None], -jnp.inf), axis=1)
@@ -212,10 +200,6 @@ def _mirror(value: Array) -> Array:
     return jnp.flip(value, axis=(0, 1))
 
 
-def _end(here: ItemsMask, mean: Items, deviation: Items, single: bool) -> End:
-    return End(*_only(here, mean, deviation)) if single else End(mean, deviation, here)
-
-
 def _lay_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Chain:
     last, dtype, r = tier.max(axis=0)[None], mean.dtype, rule(mean.dtype, what.between + 2, 1)
     steps = steps_of(r.nodes, r.inner)
@@ -229,14 +213,11 @@ def _lay_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Ch
     own = _who(what, tier)
     item, spread, here = (part[..., 0, :] for part in _only(own, mean[None, None], deviation[None, None]))
     middle = Step(item, 1.0 / spread, jnp.where(here, -jnp.log(spread), jnp.finfo(dtype).min / 64), here)
-    return Chain(
-        grid,
-        jnp.broadcast_to(log_weights, grid.t.shape),
-        middle,
-        own,
-        _end(tier == 0, mean, deviation, what.one_below),
-        _end(tier == last, mean, deviation, what.one_above),
+    lower, upper = (
+        End(*_only(here, mean, deviation)) if is_one else End(mean, deviation, here)
+        for here, is_one in ((tier == 0, what.one_below), (tier == last, what.one_above))
     )
+    return Chain(grid, jnp.broadcast_to(log_weights, grid.t.shape), middle, own, lower, upper)
 
 
 def _who(what: What, tier: ItemsCode) -> Bool[Array, "step edge item row"]:
@@ -263,14 +244,9 @@ def _only(mask: Array, mean: Array, deviation: Array) -> tuple[Array, Array, Arr
     return pick(mean), jnp.where(there, pick(deviation), 1.0), there
 
 
-def _all_below(end: End, t: Panelled) -> Panelled:
-    """log P(every item of the lowest tier is below t)."""
-    return jnp.where(_wide(end.here), log_below(end.z(t))[0], 0.0).sum(axis=0)
-
-
-def _all_above(end: End, t: Panelled) -> Panelled:
-    """log P(every item of the highest tier is above t)."""
-    return jnp.where(_wide(end.here), log_below(-end.z(t))[0], 0.0).sum(axis=0)
+def _all_beyond(end: End, t: Panelled, side: float) -> Panelled:
+    """log P(every item is below t), of the lowest tier, if `side` is 1; that every one is above t if it is −1."""
+    return jnp.where(_wide(end.here), log_below(side * end.z(t))[0], 0.0).sum(axis=0)
 
 
 def _hazards(end: End, t: Panelled) -> tuple[Array, Array]:
@@ -316,21 +292,13 @@ def _z(t: Array, step: Step, edge: int) -> Array:
     return (t[None] - _wide(mean)) * _wide(precision)
 
 
-def _log_density(t: Array, step: Step, edge: int) -> Array:
-    return log_phi(_z(t, step, edge)) + step.log_precision[edge][None, None]
-
-
-def _flat(value: Panelled) -> Points:
-    return value.reshape(-1, value.shape[-1])
-
-
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def log_mass_of_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Scalar:
     """log P of orders whose tiers, but for the outer two, are single items or small ties."""
     chain, ways = _lay_chain(what, tier, mean, deviation), ways_of(what.width)
     climb = lambda log_f, step: (_climb(log_f, step, chain.grid, ways), None)  # noqa: E731
-    log_f, _ = lax.scan(climb, (_all_below(chain.lower, chain.grid.t),) * ways.n_sets, chain.middle)
-    return logsumexp(_flat(_least_of_top(chain.upper, chain.grid.t) + log_f[0] + chain.log_weights), axis=0)
+    log_f, _ = lax.scan(climb, (_all_beyond(chain.lower, chain.grid.t, 1.0),) * ways.n_sets, chain.middle)
+    return logsumexp(_least_of_top(chain.upper, chain.grid.t) + log_f[0] + chain.log_weights, axis=(0, 1))
 
 
 @log_mass_of_chain.defjvp
@@ -350,13 +318,15 @@ def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> 
     """
     chain, ways = _lay_chain(what, tier, mean, deviation), ways_of(what.width)
     middle, t, n_rows = chain.middle, chain.grid.t, tier.shape[1]
-    both_grid = chain.grid.and_mirrored()
+    grid = chain.grid
+    centre, half, log_half = (beside(each, each) for each in (grid.centre, grid.half, grid.log_half))
+    both_grid = ChainPanels(beside(t, _mirror(t)), centre, half, log_half, grid.steps)  # each row, and it mirrored
     from_above = jax.tree.map(lambda value: value[::-1, np.array(ways.turned)], middle)
     climb = lambda log_f, step: (_climb(log_f, step, both_grid, ways), log_f)  # noqa: E731
-    start = beside(_all_below(chain.lower, t), _mirror(_all_above(chain.upper, t)))
+    start = beside(_all_beyond(chain.lower, t, 1.0), _mirror(_all_beyond(chain.upper, t, -1.0)))
     both, before = lax.scan(climb, (start,) * ways.n_sets, beside(middle, from_above))
     at_top = _least_of_top(chain.upper, t) + both[0][..., :n_rows] + chain.log_weights
-    value = logsumexp(_flat(at_top), axis=0)
+    value = logsumexp(at_top, axis=(0, 1))
     top_chance = jnp.exp(at_top - value[None, None])
 
     below = [value[..., :n_rows] for value in before]
@@ -383,33 +353,26 @@ def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> 
     return value, by_mean, by_deviation
 
 
-class Portions(NamedTuple):
-    """Orders of one portion, and what they are: a chain, or choices if None."""
-
-    size: int
-    chain: What | None
-
-
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def log_mass_of_needed(
-    how: Portions, needed: Bool[Array, " order"], tier: ItemsCode, mean: Items, deviation: Items
+    what: What | None, needed: Bool[Array, " order"], tier: ItemsCode, mean: Items, deviation: Items
 ) -> Scalar:
-    """log P of each order, [order], and 0 where it is not needed."""
-    return _slopes(how, needed, tier, mean, deviation)[0]
+    """log P of each order, [order], and 0 where it is not needed; of choices if `what` is None, or else of chains."""
+    return _slopes_of_needed(what, needed, tier, mean, deviation)[0]
 
 
 @log_mass_of_needed.defjvp
 def _log_mass_of_needed_jvp(
-    how: Portions, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    what: What | None, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Scalar, Scalar]:
-    value, by_mean, by_deviation = _slopes(how, *primals)
+    value, by_mean, by_deviation = _slopes_of_needed(what, *primals)
     return value, (by_mean * tangents[2] + by_deviation * tangents[3]).sum(axis=0)
 
 
-def _slopes(
-    how: Portions, needed: Bool[Array, " order"], tier: ItemsCode, mean: Items, deviation: Items
+def _slopes_of_needed(
+    what: What | None, needed: Bool[Array, " order"], tier: ItemsCode, mean: Items, deviation: Items
 ) -> tuple[Scalar, Items, Items]:
-    n, size = needed.shape[0], how.size
+    n, size = needed.shape[0], OF_CHOICES if what is None else OF_CHAINS
     number = jnp.arange(n, dtype=jnp.int32)
     first = lax.sort(jnp.where(needed, number, number + n)) % n
     # The last portion is filled up with orders that are not needed, or with the first again.
@@ -418,10 +381,10 @@ def _slopes(
     def one(place: Array, found: tuple[Scalar, Items, Items]) -> tuple[Scalar, Items, Items]:
         own = lax.dynamic_slice_in_dim(first, place * size, size)
         codes, means, deviations = (jnp.take(each, own, axis=1, mode="clip") for each in (tier, mean, deviation))
-        if how.chain is None:
+        if what is None:
             fresh = slopes_of_choice(means, deviations, codes == 1, codes == 0)
         else:
-            fresh = chain_slopes(how.chain, codes, means, deviations)
+            fresh = chain_slopes(what, codes, means, deviations)
         every = zip(found, fresh, strict=True)
         return tuple(lax.dynamic_update_slice_in_dim(old, new, place * size, -1) for old, new in every)  # type: ignore[return-value]
 
@@ -460,14 +423,6 @@ def panels_of(nodes: int, inner: int) -> Panels:
     return Panels(x, np.log(w), at, np.log(half[:, None] * v[None, :]), interpolation(x, at))
 
 
-class TierPanels(NamedTuple):
-    """The panels laid over one row's boundaries."""
-
-    t: Float[Array, "panel node"]
-    s: Float[Array, "panel node inner"]  # between the left edge of t's panel and t
-    log_half: Scalar
-
-
 def log_mass_of_tiers(
     tier: Int[Array, " item"],
     mean: Float[Array, " item"],
@@ -477,31 +432,34 @@ def log_mass_of_tiers(
     width: int,
 ) -> Float[Array, ""]:
     """log P of one order: at most `depth` tiers, at most `width` items in any tier but the outer two."""
-    last = tier.max()
-    grid, panels = _lay(ends, rule(mean.dtype, depth, width))
-    shape = grid.t.shape
-    below, _ = log_both((grid.t.reshape(-1, 1) - mean[None, :]) / deviation[None, :])
-    log_f = jnp.where((tier == 0)[None, :], below, 0.0).sum(axis=1).reshape(shape)
+    last, dtype, r = tier.max(), mean.dtype, rule(mean.dtype, depth, width)
+    panels = panels_of(r.nodes, r.inner)
+    half = (ends[1] - ends[0]) / (2 * r.panels)
+    edges = ends[0] + half * jnp.asarray(2 * np.arange(r.panels), dtype)
+    t = edges[:, None] + half * jnp.asarray(panels.nodes + 1.0, dtype)[None, :]
+    inside = edges[:, None, None] + half * jnp.asarray(panels.inner + 1.0, dtype)[None, :, :]
+    below, _ = log_both((t.reshape(-1, 1) - mean[None, :]) / deviation[None, :])
+    log_f = jnp.where((tier == 0)[None, :], below, 0.0).sum(axis=1).reshape(t.shape)
 
     @jax.checkpoint
-    def climb(log_f: Array, items: Tier) -> tuple[Array, None]:
-        return jnp.where(items.here.any(), _climb_many(log_f, items, grid, panels), log_f), None
+    def climb(log_f: Array, items: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        fresh = _climb_many(log_f, items, t, inside, panels) + jnp.log(half)
+        return jnp.where(items[2].any(), fresh, log_f), None
 
     member, here = _members(tier, last, depth, width)
-    items = Tier(jnp.take(mean, member), jnp.take(deviation, member), here)
-    log_f, _ = lax.scan(climb, log_f, items)
+    log_f, _ = lax.scan(climb, log_f, (jnp.take(mean, member), jnp.take(deviation, member), here))
 
     top = Split(mean, deviation, jnp.zeros_like(tier, bool), tier == last, tier == last)
-    weights = jnp.asarray(panels.log_weights, mean.dtype)[None, :]
-    value = split_log_density(top, grid.t.reshape(-1)).reshape(shape) + log_f + weights
-    return logsumexp(value.reshape(-1), 0) + grid.log_half
+    weights = jnp.asarray(panels.log_weights, dtype)[None, :]
+    value = split_log_density(top, t.reshape(-1)).reshape(t.shape) + log_f + weights
+    return logsumexp(value.reshape(-1), 0) + jnp.log(half)
 
 
 @partial(jax.jit, static_argnames=("depth", "width", "is_ranking", "is_choice", "has_places"))
 def log_mass(
     tier: Int[Array, "row order item"],
-    mean: Float[Array, "row order item"],
-    deviation: Float[Array, "row order item"],
+    mean: Utilities,
+    deviation: Utilities,
     depth: int,
     width: int,
     is_ranking: bool = False,
@@ -518,6 +476,7 @@ def log_mass(
     # Two items at least are in the outer tiers.
     between = min(tier.shape[-1] - 2, (depth - 2) * width)
     width = min(width, max(between, 1))
+    what = What(between, width, is_ranking, is_ranking or has_places)
 
     def some(codes: Array, mean: Array, deviation: Array) -> Array:
         if is_choice:
@@ -525,7 +484,7 @@ def log_mass(
         if depth == 2:
             return log_mass_of_two(Split(mean, deviation, codes == 0, codes == 1, codes == 1))
         if width <= WIDEST:
-            return log_mass_of_chain(What(between, width, is_ranking, is_ranking or has_places), codes, mean, deviation)
+            return log_mass_of_chain(what, codes, mean, deviation)
         ends = jnp.stack(ends_of(codes, mean, deviation, rule(mean.dtype, depth, width).drop))
         one = jax.checkpoint(partial(log_mass_of_tiers, depth=depth, width=width))
         return jax.vmap(one, in_axes=-1)(codes, mean, deviation, ends)
@@ -533,27 +492,16 @@ def log_mass(
     items = [value.reshape(-1, value.shape[-1]).T for value in (tier, mean, deviation)]
     some_only = needed is not None and jax.default_backend() == "cpu" and (is_choice or (depth > 2 and width <= WIDEST))
     if some_only and items[0].shape[1] > (OF_CHOICES if is_choice else OF_CHAINS):
-        chain = None if is_choice else What(between, width, is_ranking, is_ranking or has_places)
-        how = Portions(OF_CHOICES if is_choice else OF_CHAINS, chain)
-        return log_mass_of_needed(how, needed.reshape(-1), *items).reshape(tier.shape[:-1])  # type: ignore[union-attr]
-    n, portion = items[0].shape[1], 512 if is_choice else 1024 if depth == 2 else 128 if width <= WIDEST else 8
+        chosen = needed.reshape(-1)  # type: ignore[union-attr]
+        return log_mass_of_needed(None if is_choice else what, chosen, *items).reshape(tier.shape[:-1])
+    portion = 512 if is_choice else 1024 if depth == 2 else 128 if width <= WIDEST else 8
     portion *= 1 if jax.default_backend() == "cpu" else ON_ACCELERATOR
-    if n <= portion:
-        return some(*items).reshape(tier.shape[:-1])
-    n_portions = -(-n // portion)
-    # Filled up with the last row, so that one program of one shape does it all.
-    filled = [jnp.pad(value, ((0, 0), (0, n_portions * portion - n)), mode="edge") for value in items]
-    parts = [jnp.moveaxis(value.reshape(value.shape[0], n_portions, portion), 1, 0) for value in filled]
-    every = lax.map(lambda part: some(*part), tuple(parts))
-    return every.reshape(-1)[:n].reshape(tier.shape[:-1])
+    return in_portions(some, items, portion).reshape(tier.shape[:-1])
 
 
 @jax.jit
 def log_mass_of_largest(
-    mean: Float[Array, "row order item"],
-    deviation: Float[Array, "row order item"],
-    part: Bool[Array, "row order item"],
-    chosen: Bool[Array, "row order item"],
+    mean: Utilities, deviation: Utilities, part: Bool[Array, "row order item"], chosen: Bool[Array, "row order item"]
 ) -> Float[Array, "row order"]:
     """log P(the largest of `part` is one of `chosen`), for every order of every row."""
     shape = part.shape[:-1]
@@ -562,9 +510,7 @@ def log_mass_of_largest(
     return log_mass_of_two(Split(-mean, deviation, jnp.zeros_like(part), part, chosen)).reshape(shape)
 
 
-def log_mass_gumbel(
-    mean: Float[Array, "row order item"], in_tier: Bool[Array, "row order tier item"]
-) -> Float[Array, "row order"]:
+def log_mass_gumbel(mean: Utilities, in_tier: Bool[Array, "row order tier item"]) -> Float[Array, "row order"]:
     """Plackett–Luce from the best tier down; a tie of n by Efron's n! Π_i e^μ_i / Π_{k<n} [below + (1 − k/n) tie].
 
     Exact for Gumbel utilities where the members of each tie have one mean, and always for single items: softmax.
@@ -582,9 +528,7 @@ def log_mass_gumbel(
     return gain.sum(axis=(-1, -2))
 
 
-def slopes_gumbel(
-    mean: Float[Array, "row order item"], tier: Int[Array, "row order item"], depth: int, has_ties: bool = True
-) -> Float[Array, "row order item"]:
+def slopes_gumbel(mean: Utilities, tier: Int[Array, "row order item"], depth: int, has_ties: bool) -> Utilities:
     """The gradient of `log_mass_gumbel`: for each stage, whether an item was picked minus the chance that it would be.
 
     `has_ties` says whether a tier other than the lowest may have several items.
@@ -608,16 +552,6 @@ def slopes_gumbel(
     return (picked.astype(mean.dtype) - chance).sum(axis=2)
 
 
-def _lay(ends: Float[Array, " two"], r: Rule) -> tuple[TierPanels, Panels]:
-    """Panels from end to end."""
-    panels, left, dtype = panels_of(r.nodes, r.inner), ends[0], ends.dtype
-    half = (ends[1] - left) / (2 * r.panels)
-    edges = left + half * jnp.asarray(2 * np.arange(r.panels), dtype)
-    t = edges[:, None] + half * jnp.asarray(panels.nodes + 1.0, dtype)[None, :]
-    s = edges[:, None, None] + half * jnp.asarray(panels.inner + 1.0, dtype)[None, :, :]
-    return TierPanels(t, s, jnp.log(half)), panels
-
-
 def _members(tier: Int[Array, " item"], last: Array, depth: int, width: int) -> tuple[Array, Array]:
     """Items by middle tier and place within it, `[tier, place]`, and whether there is one."""
     n = tier.shape[0]
@@ -630,34 +564,38 @@ def _members(tier: Int[Array, " item"], last: Array, depth: int, width: int) -> 
     return jnp.minimum(member, n - 1), member < n
 
 
-def _climb_many(log_f: Array, items: Tier, grid: TierPanels, panels: Panels) -> Array:
-    """F_j(t) for several items at once: their joint density of min = s with all below t, summed over s as above."""
-    dtype, shape = log_f.dtype, grid.t.shape
-    n = shape[0] * shape[1]
-    t = grid.t.reshape(n)
-    inside = grid.s.reshape(n, -1)
+def _climb_many(log_f: Array, items: tuple[Array, Array, Array], t: Array, inside: Array, panels: Panels) -> Array:
+    """F_j(t) for several items at once: their joint density of min = s with all below t, summed over s as above.
+
+    `t` is [panel, node], `inside` are points between the left edge of its panel and t. In units of half a panel.
+    """
+    dtype, shape, n = log_f.dtype, t.shape, t.size
+    t, inside = t.reshape(n), inside.reshape(n, -1)
     panel = np.repeat(np.arange(shape[0]), shape[1])
     earlier = jnp.asarray(panel[:, None] > panel[None, :])
+    column, row = lambda v: v[:, None], lambda v: v[None, :]
+
+    def between(low: tuple[Array, Array], high: tuple[Array, Array], rightwards: Array) -> tuple[Array, Array]:
+        """The larger tail b and the gap to the smaller: log[Φ(high) − Φ(low)] = b + log(1 − e^−gap), uncancelled."""
+        larger = jnp.where(rightwards, low[1], high[0])
+        return larger, larger - jnp.where(rightwards, high[1], low[0])
 
     @jax.checkpoint
-    def pair(mean: Scalar, deviation: Scalar, here: Array) -> Four:
+    def pair(mean: Scalar, deviation: Scalar, here: Array) -> tuple[Array, ...]:
         z, y = (t - mean) / deviation, (inside - mean) / deviation
         at_t, at_s = log_both(z), log_both(y)
-        column, row = lambda v: v[:, None], lambda v: v[None, :]
-        sides = column(z) + row(z) > 0.0
-        larger, gap = log_between(tuple(map(row, at_t)), tuple(map(column, at_t)), sides)
+        above = column(at_t[0]), column(at_t[1])
+        larger, gap = between((row(at_t[0]), row(at_t[1])), above, column(z) + row(z) > 0.0)
         # Nodes of different panels are well apart: no need of the slower expm1.
         far = jnp.where(earlier, larger + jnp.log(1.0 - jnp.exp(-jnp.where(earlier, gap, 1.0))), 0.0)
-        larger, gap = log_between(at_s, tuple(map(column, at_t)), column(z) + y > 0.0)
+        larger, gap = between(at_s, above, column(z) + y > 0.0)
         near = larger + jnp.log(-jnp.expm1(-gap))
         far_rate = jnp.exp(row(log_phi(z)) - far) / deviation
         near_rate = jnp.exp(log_phi(y) - near) / deviation
-        return tuple(jnp.where(here, value, 0.0) for value in (far, far_rate, near, near_rate))  # type: ignore[return-value]
-
-    def add(total: Four, item: Tier) -> tuple[Four, None]:
-        return jax.tree.map(jnp.add, total, pair(*item)), None
+        return tuple(jnp.where(here, value, 0.0) for value in (far, far_rate, near, near_rate))
 
     square, strip = jnp.zeros((n, n), dtype), jnp.zeros(inside.shape, dtype)
+    add = lambda total, item: (jax.tree.map(jnp.add, total, pair(*item)), None)  # noqa: E731
     (far, far_rate, near, near_rate), _ = lax.scan(add, (square, square, strip, strip), items)
     floor = jnp.finfo(dtype).tiny
     weights = jnp.asarray(np.tile(panels.log_weights, shape[0]), dtype)
@@ -666,4 +604,4 @@ def _climb_many(log_f: Array, items: Tier, grid: TierPanels, panels: Panels) -> 
     inner = jnp.asarray(np.tile(panels.log_inner, (shape[0], 1)), dtype)
     near = near + jnp.log(jnp.maximum(near_rate, floor)) + spread.reshape(inside.shape) + inner
     both = jnp.concatenate([jnp.where(earlier, far, -jnp.inf), near], axis=1)
-    return (logsumexp(both, axis=1) + grid.log_half).reshape(shape)
+    return logsumexp(both, axis=1).reshape(shape)

@@ -19,7 +19,7 @@ from jax import lax
 from thurbo._typing import Array, Bool, Float, Int, PRNGKey
 from thurbo.latent import truncnorm
 from thurbo.latent.masses import boundaries
-from thurbo.latent.masses.boundaries import Split, beside, peak_of, reach_of
+from thurbo.latent.masses.boundaries import Split, beside, in_portions, span_of, times
 
 Placed = Float[Array, "place pair"]  # means from the lowest item to the highest
 PerPair = Float[Array, " pair"]
@@ -52,18 +52,13 @@ def _matrix() -> np.ndarray:
     return out
 
 
-def _times(matrix: np.ndarray, value: Array) -> Array:
-    """A constant matrix times the first axis."""
-    return jnp.tensordot(jnp.asarray(matrix, value.dtype), value, 1, precision=lax.Precision.HIGHEST)
-
-
 def _cumulate(f: Nodes, unit: PerPair) -> Nodes:
     """∫_{s<t} f(s) ds at every node t."""
     gap = jnp.zeros_like(f[:3, :1])
     before = jnp.concatenate([gap, f[-3:, :-1]], axis=1)
     behind = jnp.concatenate([f[:3, 1:], gap], axis=1)
-    every = _times(_matrix(), jnp.concatenate([before, f, behind], axis=0))
-    earlier = _times(np.tri(BLOCKS, k=-1), every[-1])
+    every = times(_matrix(), jnp.concatenate([before, f, behind], axis=0))
+    earlier = times(np.tri(BLOCKS, k=-1), every[-1])
     return jnp.maximum(every[:-1] + earlier[None], 0.0) * unit[None, None]
 
 
@@ -91,10 +86,12 @@ def log_mass_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> PerPair:
     t, unit = _grid(left, right)
     climb = lambda f, mean: (_cumulate(f * _bump(t, mean), unit), None)  # noqa: E731
     f, _ = lax.scan(climb, _below(t, placed[0]), placed[1:-1])
-    return _log((f * _bump(t, placed[-1])).sum(axis=(0, 1)) * unit)
+    return _log_of_last(f, t, placed[-1], unit)
 
 
-def _log(mass: PerPair) -> PerPair:
+def _log_of_last(f: Nodes, t: Nodes, mean: PerPair, unit: PerPair) -> PerPair:
+    """log ∫ of f times the density of the highest item."""
+    mass = (f * _bump(t, mean)).sum(axis=(0, 1)) * unit
     return jnp.log(jnp.maximum(mass, jnp.finfo(mass.dtype).tiny))
 
 
@@ -119,7 +116,7 @@ def slopes_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> tuple[PerP
 
     f, (above, inside) = lax.scan(climb, _below(t, both[0]), both[1:-1])
     t, unit = t[..., :n], unit[:n]
-    value = _log((f[..., :n] * _bump(t, placed[-1])).sum(axis=(0, 1)) * unit)
+    value = _log_of_last(f[..., :n], t, placed[-1], unit)
     chance = inside * jnp.flip(above, axis=(0, 1, 2))  # [place, node, block, pair]
     total = jnp.maximum(chance.sum(axis=(1, 2)), jnp.finfo(chance.dtype).tiny)
     middle = (chance * t[None]).sum(axis=(1, 2)) / total - placed[1:-1]
@@ -135,9 +132,9 @@ def _reaches(means: Float[Array, "state item"]) -> tuple[Float[Array, "state ite
     mean = jnp.repeat(means, n, axis=0).T  # [item, state · item]
     own = jnp.asarray(np.tile(np.eye(n, dtype=bool), (1, n_states)))
     deviation = jnp.ones_like(mean)
-    both = beside(Split(mean, deviation, own, ~own, ~own), Split(mean, deviation, ~own, own, own))
-    at = reach_of(both, peak_of(both), DROP, np.repeat([-1.0, 1.0], n_states * n))
-    return at[: n_states * n].reshape(n_states, n), at[n_states * n :].reshape(n_states, n)
+    first, last = Split(mean, deviation, own, ~own, ~own), Split(mean, deviation, ~own, own, own)
+    left, right = span_of(first, last, DROP)
+    return left.reshape(n_states, n), right.reshape(n_states, n)
 
 
 def suits(means: Float[Array, "state slot"], n_rows: int, real: np.ndarray) -> bool:
@@ -175,15 +172,7 @@ def log_mass_of_rankings(
     parts = (pick(means, who), pick(left, who[:, 0]), pick(right, who[:, -1]))
     flat = [part.reshape(*part.shape[:-2], n_states * n_rows) for part in parts]
     portion = PORTION * (1 if jax.default_backend() == "cpu" else ON_ACCELERATOR)
-    count = n_states * n_rows
-    n_portions = -(-count // portion)
-
-    def cut(value: Array) -> Array:
-        filled = jnp.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, n_portions * portion - count)], mode="edge")
-        return jnp.moveaxis(filled.reshape(*value.shape[:-1], n_portions, portion), -2, 0)
-
-    every = lax.map(lambda part: log_mass_of_pairs(*part), tuple(cut(value) for value in flat))
-    return every.reshape(-1)[:count].reshape(n_states, n_rows)
+    return in_portions(log_mass_of_pairs, flat, portion).reshape(n_states, n_rows)
 
 
 MOST_TIED = 8  # 256 subsets
@@ -250,14 +239,6 @@ def scales(n_tiers: int) -> tuple[int, ...]:
         sizes.append(size)
         size //= 4
     return tuple(sizes)
-
-
-def shift_all(
-    key: PRNGKey, pull: Float[Array, "row order"], size: Float[Array, "row order"]
-) -> Float[Array, "row order"]:
-    """The shift of a whole order, which no inequality bounds: δ ~ N(Σ(μ−x)/n, 1/n)."""
-    n = jnp.maximum(size, 1.0)
-    return pull / n + jax.random.normal(key, n.shape, n.dtype) / jnp.sqrt(n)
 
 
 def shift_blocks(key: PRNGKey, tiers: Blocks, scales: tuple[int, ...]) -> Tiered:

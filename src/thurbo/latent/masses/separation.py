@@ -99,12 +99,7 @@ def separate(triangle: Triangle, lower: Lines, upper: Lines, n_shifts: int = N_S
         moved, log_weight = carry
         column, number, share = item
         binds = (triangle.last == number)[:, None, :]
-        slope = jnp.where(binds, column[:, None, :], 1.0)
-        ends = [_over(bound[:, None, :] - moved, slope) for bound in (lower, upper)]
-        low = jnp.where(slope > 0.0, ends[0], ends[1])
-        high = jnp.where(slope > 0.0, ends[1], ends[0])
-        low = jnp.where(binds, low, -jnp.inf).max(-1)
-        high = jnp.where(binds, high, jnp.inf).min(-1)
+        low, high = tightest(lower[:, None, :] - moved, upper[:, None, :] - moved, column[:, None, :], binds, -1)
         is_open = low < high
         low, high = jnp.where(is_open, low, -jnp.inf), jnp.where(is_open, high, jnp.inf)
         zero = jnp.zeros_like(low)
@@ -121,10 +116,18 @@ def separate(triangle: Triangle, lower: Lines, upper: Lines, n_shifts: int = N_S
     return WeightedPoints(log_weight, *(jnp.moveaxis(each, 0, 2) for each in drawn))
 
 
-def _over(difference: Array, slope: Array) -> Array:
-    """difference / slope, without a gradient of 0 · ∞ at infinite bounds."""
-    finite = jnp.isfinite(difference)
-    return jnp.where(finite, jnp.where(finite, difference, 0.0) / slope, difference * jnp.sign(slope))
+def tightest(lower: Array, upper: Array, slope: Array, binds: Array, axis: int) -> tuple[Array, Array]:
+    """The y for which lower ≤ slope · y ≤ upper along an axis wherever it binds, as one interval."""
+    slope = jnp.where(binds, slope, 1.0)
+
+    def over(bound: Array) -> Array:
+        """bound / slope, without a gradient of 0 · ∞ at infinite bounds."""
+        finite = jnp.isfinite(bound)
+        return jnp.where(finite, jnp.where(finite, bound, 0.0) / slope, bound * jnp.sign(slope))
+
+    first, second = over(lower), over(upper)
+    low, high = jnp.where(slope > 0.0, first, second), jnp.where(slope > 0.0, second, first)
+    return jnp.where(binds, low, -jnp.inf).max(axis), jnp.where(binds, high, jnp.inf).min(axis)
 
 
 def log_mean(draws: WeightedPoints) -> Float[Array, " row"]:
@@ -188,22 +191,17 @@ def interior(system: System) -> np.ndarray | None:
         A, lower, upper, length = A[~silent], lower[~silent], upper[~silent], length[~silent]
     A = A[:, used] / length[:, None]
     lower, upper = lower / length, upper / length
-    guess = _guess(A, lower, upper)
-    found = guess if guess is not None else _program(A, lower, upper)
+    # Most systems need no program: least squares give a point that meets every line half a unit inside.
+    room = np.minimum((upper - lower) / 2, 0.5)
+    target = np.where(np.isfinite(lower), lower + room, np.where(np.isfinite(upper), upper - room, 0.0))
+    found, *_ = np.linalg.lstsq(A, target, rcond=None)
+    value, least = A @ found, np.minimum(room, 1e-3)
+    if not ((value >= lower + least) & (value <= upper - least) & (least > MARGIN)).all():
+        found = _program(A, lower, upper)
     if found is None:
         return None
     point[used] = found
     return point
-
-
-def _guess(A: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray | None:
-    """A point that meets every line half a unit inside, by least squares: most systems need no program."""
-    room = np.minimum((upper - lower) / 2, 0.5)
-    target = np.where(np.isfinite(lower), lower + room, np.where(np.isfinite(upper), upper - room, 0.0))
-    x, *_ = np.linalg.lstsq(A, target, rcond=None)
-    value = A @ x
-    least = np.minimum(room, 1e-3)
-    return x if ((value >= lower + least) & (value <= upper - least) & (least > MARGIN)).all() else None
 
 
 def _program(A: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray | None:
