@@ -209,9 +209,3 @@ def information(chance: FloatArray, share: FloatArray) -> tuple[FloatArray, Floa
     entropy = -(overall * np.log(overall)).sum(axis=1)
     nats = np.maximum(share @ (chance * np.log(chance)).sum(axis=1) + entropy, 0.0)
     return nats, np.where(entropy > 1e-9, np.clip(nats / np.maximum(entropy, 1e-9), 0.0, 1.0), 0.0)
-
-
-def ordered(strength: FloatArray, names: Sequence[str], most: int) -> list[int]:
-    """Positions of the `most` questions with the strongest relations, in questionnaire order."""
-    best = np.nan_to_num(strength).max(axis=1, initial=0.0)
-    return sorted(np.argsort(-best, kind="stable")[: min(most, len(names))].tolist())

@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from thurbo.app.report.wording import FloatArray
+from thurbo.app.report.wording import FloatArray, Texts
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import listing, suggestion
 from thurbo.table.columns.forms.form import Answers
@@ -21,6 +22,8 @@ from thurbo.table.columns.forms.form import Answers
 # With fewer rows t-SNE has no advantage over principal components.
 _FEW_ROWS = 50
 
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 Method = Literal["t-SNE", "principal components"]
 
 
@@ -32,7 +35,10 @@ def embed(points: FloatArray, seed: int = 0) -> tuple[FloatArray, Method]:
         plane, method = _tsne(points, seed), "t-SNE"
     else:
         plane = _principal(points)
-    return _unit_box(plane), method
+    if not n_rows:
+        return plane, method
+    low, high = plane.min(axis=0), plane.max(axis=0)
+    return (plane - (low + high) / 2) / (float((high - low).max()) or 1.0), method
 
 
 def _tsne(points: FloatArray, seed: int) -> FloatArray:
@@ -57,8 +63,7 @@ def _tsne(points: FloatArray, seed: int) -> FloatArray:
 def _principal(points: FloatArray) -> FloatArray:
     if not points.size:
         return np.zeros((len(points), 2))
-    centred = points - points.mean(axis=0)
-    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    left, singular, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
     plane = left[:, :2] * singular[:2]
     # The sign of a component is arbitrary: the largest coordinate is made positive, so that runs agree.
     sign = np.sign(plane[np.abs(plane).argmax(axis=0), range(plane.shape[1])])
@@ -66,27 +71,19 @@ def _principal(points: FloatArray) -> FloatArray:
     return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 
-def _unit_box(plane: FloatArray) -> FloatArray:
-    if not len(plane):
-        return plane
-    low, high = plane.min(axis=0), plane.max(axis=0)
-    longest = float((high - low).max()) or 1.0
-    return (plane - (low + high) / 2) / longest
-
-
 FEWEST = 5  # rows of an area whose answers are shown
 N_ACROSS = 26  # areas along the longer side
 _MOST_COLOURINGS = 8
 
 
-def by_name(answers: Sequence[Answers]) -> dict[str, Answers]:
+def _by_name(answers: Sequence[Answers]) -> dict[str, Answers]:
     """Questions and their parts."""
     return {each.name: each for column in answers for each in (column, *column.parts)}
 
 
 def named(answers: Sequence[Answers], names: Sequence[str]) -> list[Answers]:
     """The columns that colour the map; raises early for an unknown name."""
-    known = by_name(answers)
+    known = _by_name(answers)
     for name in names:
         if name not in known:
             remedy = f"{suggestion(name, known)}choose among {listing(column.name for column in answers)}"
@@ -94,27 +91,25 @@ def named(answers: Sequence[Answers], names: Sequence[str]) -> list[Answers]:
     return [known[name] for name in names]
 
 
-def telling(answers: Sequence[Answers], segments: Any, most: int = _MOST_COLOURINGS) -> list[Answers]:
+def telling(answers: Sequence[Answers], segments: Any) -> list[Answers]:
     """The questions that differ most between segments, each once; options by the option that differs most."""
-    known, score = by_name(answers), dict[str, float]()
+    known, score = _by_name(answers), dict[str, float]()
     for record in segments.answers:
         part = f"{record['column']}: {record['answer']}"
         name = part if record["several"] and part in known else record["column"]
         if name in known and (known[name].labels or known[name].observed.any()):
             score[name] = max(score.get(name, 0.0), abs(record["z"]))
-    kept: list[str] = []
+    kept: dict[str, Answers] = {}
     for name in sorted(score, key=lambda each: -score[each]):
-        home = name.partition(": ")[0]
-        if not any(other.partition(": ")[0] == home for other in kept):
-            kept.append(name)
-    return [known[name] for name in kept[:most]]
+        kept.setdefault(name.partition(": ")[0], known[name])
+    return list(kept.values())[:_MOST_COLOURINGS]
 
 
 def row_map(
     points: FloatArray,
-    segment: np.ndarray[Any, Any],
+    segment: IntArray,
     columns: Sequence[Answers],
-    not_asked: Mapping[str, np.ndarray[Any, Any]],
+    not_asked: Mapping[str, BoolArray],
     seed: int,
     max_points: int,
 ) -> dict[str, Any]:
@@ -124,11 +119,11 @@ def row_map(
     if n_rows > max_points:
         rows = np.sort(np.random.default_rng(seed).choice(n_rows, max_points, replace=False))
     plane, method = embed(points[rows], seed)
-    cell = _cells(plane)
+    # The area of each row: squares from (0, 0) at the lower left.
+    cell = np.clip(np.floor((plane + 0.5) * N_ACROSS), 0, N_ACROSS - 1).astype(int)
     areas, which = np.unique(cell, axis=0, return_inverse=True) if len(cell) else (cell, np.zeros(0, int))
     which = which.ravel()
     size = np.bincount(which, minlength=len(areas))
-    nobody = np.zeros(n_rows, bool)
     return {
         "method": method,
         "n_rows": n_rows,
@@ -138,29 +133,19 @@ def row_map(
         "segment": np.asarray(segment)[rows].tolist(),
         "n_across": N_ACROSS,
         "areas": [[*place, int(n)] for place, n in zip(areas.tolist(), size.tolist(), strict=True)],
-        "colourings": [
-            _colouring(column, rows, which, len(areas), not_asked.get(column.name, nobody)) for column in columns
-        ],
+        "colourings": [_colouring(each, rows, which, len(areas), not_asked) for each in columns],
         "rows": rows.tolist(),
     }
 
 
-def _cells(plane: FloatArray) -> np.ndarray[Any, Any]:
-    """The area of each row, [row, 2]: squares from (0, 0) at the lower left."""
-    return np.clip(np.floor((plane + 0.5) * N_ACROSS), 0, N_ACROSS - 1).astype(int)
-
-
 def _colouring(
-    column: Answers,
-    rows: np.ndarray[Any, Any],
-    area: np.ndarray[Any, Any],
-    n_areas: int,
-    not_asked: np.ndarray[Any, Any],
+    column: Answers, rows: IntArray, area: IntArray, n_areas: int, not_asked: Mapping[str, BoolArray]
 ) -> dict[str, Any]:
     """Shares of the answers in each area with at least five answers; None elsewhere."""
     codes, labels = answer_groups(column)
     own = codes[rows]
     known = ~np.isnan(own)
+    out = not_asked[column.name][rows][~known] if column.name in not_asked else np.zeros(0)
     counts = np.zeros((n_areas, len(labels)), int)
     np.add.at(counts, (area[known], own[known].astype(int)), 1)
     shares = [None if each.sum() < FEWEST else np.round(each / each.sum(), 3).tolist() for each in counts]
@@ -170,8 +155,8 @@ def _colouring(
         "labels": labels,
         "ordered": bool(column.has_order),
         "counts": counts.sum(axis=0).tolist(),
-        "n_missing": int((~known).sum() - not_asked[rows][~known].sum()),
-        "n_not_asked": int(not_asked[rows][~known].sum()),
+        "n_missing": int((~known).sum() - out.sum()),
+        "n_not_asked": int(out.sum()),
         "shares": shares,
     }
 
@@ -183,19 +168,13 @@ def answer_groups(column: Answers) -> tuple[FloatArray, list[str]]:
     seen = column.values[column.observed]
     edges = np.unique(np.quantile(seen, [0.2, 0.4, 0.6, 0.8])) if len(seen) else np.zeros(0)
     codes = np.where(column.observed, np.searchsorted(edges, column.values, side="right"), np.nan)
-    return codes, _fifths(edges.tolist())
-
-
-def _fifths(edges: Sequence[float]) -> list[str]:
-    if not edges:
-        return ["all"]
-    words = [f"{edge:.4g}" for edge in edges]
+    words = [f"{edge:.4g}" for edge in edges.tolist()]
     between = [f"{low} to {high}" for low, high in pairwise(words)]
-    return [f"below {words[0]}", *between, f"{words[-1]} and more"]
+    return codes, [f"below {words[0]}", *between, f"{words[-1]} and more"] if words else ["all"]
 
 
 def row_texts(
-    answers: Sequence[Answers], texts: Mapping[str, Mapping[str, str]], names: Sequence[Any], rows: Sequence[int]
+    answers: Sequence[Answers], texts: Texts, names: Sequence[Any], rows: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Of each row on the map, its name and its answers: only for pages that were asked for rows."""
     found = []
@@ -220,41 +199,37 @@ _FEWEST_RATINGS = 5
 
 def catalogue(model: Any, seed: int) -> list[dict[str, Any]]:
     """For each list or long ranking: the most frequent items, what is liked together, and the map of items."""
-    return [
-        _of_column(model, name, seed)
-        for name, column in model.schema_.items()
-        if column.sites and (column.is_listed or (column.has_items and len(column.sites) >= LEAST_ITEMS))
-    ]
-
-
-def _of_column(model: Any, name: str, seed: int) -> dict[str, Any]:
-    texts, labels = list(map(str, model.schema_[name].texts)), model.schema_[name].labels
-    counts = model.n_ratings_.get(name)
-    counts = np.ones(len(texts), int) if counts is None else np.asarray(counts)
-    order = np.argsort(-counts, kind="stable")
-    place, together = {label: k for k, label in enumerate(labels)}, []
-    least = _FEWEST_RATINGS if (counts >= _FEWEST_RATINGS).sum() > SIMILAR else 0
-    for k in order[:SHOWN]:
-        alike = model.similar_items(labels[k], top=SIMILAR, column=name, min_ratings=least)
-        items, values = (np.asarray(alike[key]).tolist() for key in ("item", "similarity"))
-        near: list[dict[str, Any]] = [
-            {"item": texts[place[item]], "similarity": float(v)} for item, v in zip(items, values, strict=True)
-        ]
-        together.append(
-            {"item": texts[k], "n": int(counts[k]), "near": [each for each in near if each["similarity"] > 0]}
-        )
-    shown = np.sort(order[counts[order] >= least][:MOST_POINTS])
-    plane, method = embed(_places(model, name)[shown], seed)
-    return {
-        "column": name,
-        "n_items": len(texts),
-        "together": together,
-        "method": method,
-        "items": [texts[k] for k in shown],
-        "n_ratings": counts[shown].tolist(),
-        "x": np.round(plane[:, 0], 4).tolist(),
-        "y": np.round(plane[:, 1], 4).tolist(),
-    }
+    found = []
+    for name, column in model.schema_.items():
+        if not column.sites or not (column.is_listed or (column.has_items and len(column.sites) >= LEAST_ITEMS)):
+            continue
+        texts = dict(zip(column.labels, map(str, column.texts), strict=True))
+        counts = np.asarray(model.n_ratings_.get(name, np.ones(len(texts), int)))
+        order = np.argsort(-counts, kind="stable")
+        together = []
+        least = _FEWEST_RATINGS if (counts >= _FEWEST_RATINGS).sum() > SIMILAR else 0
+        for k in order[:SHOWN]:
+            alike = model.similar_items(column.labels[k], top=SIMILAR, column=name, min_ratings=least)
+            items, values = (np.asarray(alike[key]).tolist() for key in ("item", "similarity"))
+            near = [
+                {"item": texts[item], "similarity": float(value)}
+                for item, value in zip(items, values, strict=True)
+                if value > 0
+            ]
+            together.append({"item": texts[column.labels[k]], "n": int(counts[k]), "near": near})
+        shown = np.sort(order[counts[order] >= least][:MOST_POINTS])
+        plane, method = embed(_places(model, name)[shown], seed)
+        found.append({
+            "column": name,
+            "n_items": len(texts),
+            "together": together,
+            "method": method,
+            "items": [texts[column.labels[k]] for k in shown],
+            "n_ratings": counts[shown].tolist(),
+            "x": np.round(plane[:, 0], 4).tolist(),
+            "y": np.round(plane[:, 1], 4).tolist(),
+        })  # fmt: skip
+    return found
 
 
 def _places(model: Any, name: str) -> FloatArray:
