@@ -679,12 +679,10 @@ class Queries(TransformerMixin):
         """
         rows, rng = self._read(X), check_random_state(random_state)
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
-        read = evaluation.Tried(
-            rows.table, self.schema_, rows.blocks, lambda shown: self.model_.query(self._read(shown), method)
-        )
         chosen = evaluation.chosen_baselines(logistic, boosting)
         is_seen = evaluation.are_seen(rows.blocks.values(), self._seen_rows)
-        return evaluation.evaluate(read, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
+        read = lambda shown: self._query(shown, method=method)  # noqa: E731
+        return evaluation.evaluate(rows, read, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
 
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.

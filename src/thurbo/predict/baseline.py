@@ -18,7 +18,6 @@ from thurbo._concurrency import one_thread
 from thurbo.table.columns import Block, Column
 from thurbo.table.columns.forms.form import Normal, scaled, shares, spread
 
-
 Array = np.ndarray
 Weight = np.ndarray | None
 Random = np.random.RandomState

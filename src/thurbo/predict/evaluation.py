@@ -6,11 +6,11 @@ from the rest of its row. Nothing that predictions are made from was derived fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from thurbo._concurrency import cached_property
 from thurbo.errors import ThurboError
 from thurbo.predict import baseline
 from thurbo.predict.member import MemberQuery
-from thurbo.predict.model import Query
+from thurbo.predict.model import Query, Rows
 from thurbo.table.columns.cells import Block, Listed, plain
 from thurbo.table.columns.forms import Ask, Lines
 from thurbo.table.columns.forms.form import (
@@ -49,13 +49,20 @@ _ARRAYS: dict[str, Callable[[Block], tuple[np.ndarray, ...]]] = {
 
 def row_hashes(blocks: Iterable[Block]) -> tuple[np.ndarray, np.ndarray]:
     """A number of each row, and whether the row has any answer: [row] each."""
-    total, answered = None, None
+    blocks = list(blocks)
+    n_rows = blocks[0].n_rows if blocks else 0
+    total, answered = np.zeros(n_rows, np.uint64), np.zeros(n_rows, bool)
     for place, block in enumerate(blocks):
-        own, says = _of_block(block, place), block.answered
-        total = own if total is None else total + own
-        answered = says if answered is None else answered | says
-    if total is None or answered is None:
-        return np.zeros(0, np.uint32), np.zeros(0, bool)
+        # For each site a number of what the row says about it; they are added up.
+        sites = np.arange(block.code.shape[1])[None, :] if block.entries is None else block.entries.site[:, None]
+        sites = np.broadcast_to(sites, block.code.shape).astype(np.uint64)
+        number = _mixed(sites + np.uint64(_STEP * (place + 1) % 2**64))
+        for values in _ARRAYS[block.family](block):
+            bits = np.ascontiguousarray(np.broadcast_to(values, block.code.shape), np.float64) + 0.0  # −0 equals 0
+            number = _mixed(number ^ bits.view(np.uint64))
+        lines = np.where(block.takes_part, number, np.uint64(0)).sum(axis=1, dtype=np.uint64)
+        np.add.at(total, slice(None) if block.entries is None else block.entries.row, lines)
+        answered |= block.answered
     return (_mixed(total) >> np.uint64(32)).astype(np.uint32), answered
 
 
@@ -71,24 +78,6 @@ def are_seen(blocks: Iterable[Block], seen: np.ndarray) -> np.ndarray:
     return answered & np.isin(number, seen)
 
 
-def _of_block(block: Block, place: int) -> np.ndarray:
-    """The sum over the sites of a row of a number for what the row says about it, [row]."""
-    n_lines, n_sites = block.code.shape
-    sites = np.arange(n_sites)[None, :] if block.entries is None else block.entries.site[:, None]
-    number = _mixed(
-        np.broadcast_to(sites, (n_lines, n_sites)).astype(np.uint64) + np.uint64(_STEP * (place + 1) % 2**64)
-    )
-    for values in _ARRAYS[block.family](block):
-        bits = np.ascontiguousarray(np.broadcast_to(values, block.code.shape), np.float64) + 0.0  # −0 equals 0
-        number = _mixed(number ^ bits.view(np.uint64))
-    lines = np.where(block.takes_part, number, np.uint64(0)).sum(axis=1, dtype=np.uint64)
-    if block.entries is None:
-        return lines
-    found = np.zeros(block.n_rows, np.uint64)
-    np.add.at(found, block.entries.row, lines)
-    return found
-
-
 def _mixed(number: np.ndarray) -> np.ndarray:
     """The finaliser of splitmix64: every bit of the input changes half of the bits."""
     number = (number ^ (number >> np.uint64(30))) * _ODD[0]
@@ -96,18 +85,16 @@ def _mixed(number: np.ndarray) -> np.ndarray:
     return number ^ (number >> np.uint64(31))
 
 
-_LABELS = ("accuracy", "log_score", "smae", "calibration_error")
-_NUMBERS = ("mae", "rmse", "log_score", "calibration_error")
-_RIVAL_GAINS = {"_marginal": "frequencies", "_logistic": "regression", "_boosting": "boosting"}
 _OF_NUMBERS = ("number", "interval")
 _WORDS = {"log_score": "log score", "mae": "MAE", "smae": "SMAE", "rmse": "RMSE", "calibration_error": "calibration"}
-_RIVAL_PHRASES = {
-    "_marginal": "the marginal frequencies",
-    "_logistic": "logistic regression",
-    "_boosting": "gradient boosting",
-}
-_RIVAL_WORDS = {"": "model", "_marginal": "shares", "_logistic": "logistic", "_boosting": "boosting"}
-_RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge", "_boosting": "boosting"}
+# What tables show of labels and of numbers, and what the baselines are called there.
+_TABLES = (
+    ("Labels", ("accuracy", "log_score", "smae", "calibration_error"), ("shares", "logistic", "boosting")),
+    ("Numbers", ("mae", "rmse", "log_score", "calibration_error"), ("normal", "ridge", "boosting")),
+)
+_RIVAL_GAINS = dict(zip(RIVALS[1:], ("frequencies", "regression", "boosting"), strict=True))
+_PHRASES = ("the marginal frequencies", "logistic regression", "gradient boosting")
+_RIVAL_PHRASES = dict(zip(RIVALS[1:], _PHRASES, strict=True))
 
 
 @dataclass(frozen=True)
@@ -148,12 +135,10 @@ class Evaluation:
     def frame(self) -> Any:
         """The records as a table: pandas if installed, otherwise polars or arrow, otherwise a dict of columns."""
         names = list(dict.fromkeys(name for record in self.columns for name in record))
-        data = {}
-        for name in names:
-            values = [record.get(name) for record in self.columns]
-            is_measure = name.startswith((*MEASURES, "gain"))
-            data[name] = np.asarray(values, np.float64 if is_measure else None)
-        return frames.any_frame(data)
+        kinds = {name: np.float64 if name.startswith((*MEASURES, "gain")) else None for name in names}
+        return frames.any_frame(
+            {name: np.asarray([record.get(name) for record in self.columns], kinds[name]) for name in names}
+        )
 
     @property
     def verdict(self) -> str:
@@ -183,39 +168,31 @@ class Evaluation:
 
     def _sections(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """The tables: title, header, rows of text."""
-        labels = [record for record in self.columns if record["answer"] not in _OF_NUMBERS]
-        numbers = [record for record in self.columns if record["answer"] in _OF_NUMBERS]
         sections = []
-        for title, records, measures, words in (
-            ("Labels", labels, _LABELS, _RIVAL_WORDS),
-            ("Numbers", numbers, _NUMBERS, _RIVAL_NUMBERS),
-        ):
-            if not records:
+        for title, measures, names in _TABLES:
+            own = [each for each in self.columns if (each["answer"] in _OF_NUMBERS) == (title == "Numbers")]
+            if not own:
                 continue
-            rivals = [rival for rival in RIVALS if any(r.get(f"log_score{rival}") is not None for r in records)] or [""]
-            wanted = [(m, rival) for m in measures for rival in rivals if _is_shown(m, rival)]
-            wanted = [pair for pair in wanted if pair[0] != "smae" or any(r.get("smae") is not None for r in records)]
-            header = ["column", "n"]
-            for measure, rival in wanted:
-                name = _WORDS.get(measure, measure)
-                header.append(name if rival == "" else words[rival])
-            lines = []
-            for record in records:
-                about = record["column"]
-                numbers_ = [_number(record.get(f"{measure}{rival}"), measure) for measure, rival in wanted]
-                lines.append([about, f"{record['n']:,}", *numbers_])
-            sections.append((title, header, lines))
-        return [*sections, *self._gains()]
-
-    def _gains(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """The table of differences to the baselines, if there are any."""
+            words = dict(zip(RIVALS[1:], names, strict=True))
+            rivals = [rival for rival in RIVALS if any(r.get(f"log_score{rival}") is not None for r in own)] or [""]
+            # Calibration is that of the model only, and the SMAE of "_marginal" is 1.
+            hidden = {("smae", "_marginal"), *(("calibration_error", rival) for rival in RIVALS[1:])}
+            if not any(each.get("smae") is not None for each in own):
+                hidden |= {("smae", rival) for rival in RIVALS}
+            wanted = [(m, rival) for m in measures for rival in rivals if (m, rival) not in hidden]
+            header = [words[rival] if rival else _WORDS.get(measure, measure) for measure, rival in wanted]
+            lines = [
+                [each["column"], f"{each['n']:,}", *(_number(each.get(f"{m}{rival}"), m) for m, rival in wanted)]
+                for each in own
+            ]
+            sections.append((title, ["column", "n", *header], lines))
         scored = [record for record in self.columns if record["log_score"] is not None]
         rivals = [rival for rival in RIVALS[1:] if any(record[f"gain{rival}"] is not None for record in scored)]
-        if not rivals:
-            return []
-        lines = [[r["column"], f"{r['n']:,}", *(_interval(r, rival) for rival in rivals)] for r in scored]
-        title = "Difference of log scores, model − baseline (95 % interval)"
-        return [(title, ["column", "n", *(_RIVAL_GAINS[rival] for rival in rivals)], lines)]
+        if rivals:
+            lines = [[r["column"], f"{r['n']:,}", *(_interval(r, rival) for rival in rivals)] for r in scored]
+            title = "Difference of log scores, model − baseline (95 % interval)"
+            sections.append((title, ["column", "n", *(_RIVAL_GAINS[rival] for rival in rivals)], lines))
+        return sections
 
     def _heading(self) -> str:
         n, share = self.overall["n_cells"], f"{self.overall['share']:.0%} of all answers"
@@ -271,11 +248,6 @@ def _interval(record: dict[str, Any], rival: str) -> str:
     return f"{gain:+.3f}" if low is None or high is None else f"{gain:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
-def _is_shown(measure: str, rival: str) -> bool:
-    """Whether tables show a measure: calibration is that of the model only, and the SMAE of "_marginal" is 1."""
-    return rival == "" or (measure != "calibration_error" and (measure, rival) != ("smae", "_marginal"))
-
-
 def _number(value: float | None, measure: str) -> str:
     if value is None:
         return ""
@@ -291,10 +263,8 @@ def overall(tests: list[Tested], hide: float) -> dict[str, Any]:
     n_cells, n_labels = (sum(len(test.row) for test in each) for each in (cells, labels))
     found: dict[str, Any] = {"n_cells": n_cells, "n_labels": n_labels, "n_numbers": n_cells - n_labels}
     found["share"] = float(hide)
-    for rival in RIVALS:
-        found[f"accuracy{rival}"] = _mean(labels, "right", rival)
-    for rival in RIVALS:
-        found[f"log_score{rival}"] = _mean(cells, "score", rival)
+    found |= {f"accuracy{rival}": _mean(labels, "right", rival) for rival in RIVALS}
+    found |= {f"log_score{rival}": _mean(cells, "score", rival) for rival in RIVALS}
     return found | gains(cells)
 
 
@@ -326,11 +296,9 @@ def empty_cells(
     """Which cells of the table to empty, by table column: [row] each."""
     found: dict[str, np.ndarray] = {}
     for name, lines in masked.items():
-        if name in table.lists or in_cells(schema, name) or not lines.any():
-            continue
-        rows = blocks[name].any_in_row(lines)
-        for source in {name, *schema.source_columns[name]} & set(table.names):
-            found[source] = found.get(source, False) | rows
+        if name not in table.lists and not in_cells(schema, name) and lines.any():
+            for source in {name, *schema.source_columns[name]} & set(table.names):
+                found[source] = found.get(source, False) | blocks[name].any_in_row(lines)
     return found
 
 
@@ -388,10 +356,15 @@ def check(folds: Any, hide: Any, repeats: Any) -> None:
     if hide is None:
         if isinstance(folds, bool) or not isinstance(folds, Integral) or int(folds) < 2:
             raise ThurboError(f"folds={folds!r} is not a number of folds; give a whole number of at least 2")
-    elif isinstance(hide, bool) or not isinstance(hide, Real) or not 0 < float(hide) < 1:
-        raise ThurboError(f"hide={hide!r} is not a share of the answers; give a number above 0 and below 1")
+    else:
+        _check_share(hide)
     if isinstance(repeats, bool) or not isinstance(repeats, Integral) or int(repeats) < 1:
         raise ThurboError(f"repeats={repeats!r} is not a number of masks; give a whole number of at least 1")
+
+
+def _check_share(hide: Any) -> None:
+    if isinstance(hide, bool) or not isinstance(hide, Real) or not 0 < float(hide) < 1:
+        raise ThurboError(f"hide={hide!r} is not a share of the answers; give a number above 0 and below 1")
 
 
 def answers(
@@ -417,8 +390,13 @@ def answers(
 
 
 def in_folds(groups: Mapping[str, np.ndarray], n_folds: int, rng: np.random.RandomState) -> Masks:
-    """Every answer in exactly one fold; the folds of a column are of equal size, up to one."""
-    folds = {name: _dealt(group, n_folds, rng) for name, group in groups.items()}
+    """Every answer in exactly one fold; the folds of a column are of equal size, up to one.
+
+    Groups are dealt one by one in random order; the first fold is random, so that short columns do not all fall into
+    the first ones.
+    """
+    deal = lambda n: (rng.permutation(n) + rng.randint(n_folds)) % n_folds  # noqa: E731
+    folds = {name: _for_lines(group, deal, -1) for name, group in groups.items()}
     masks = [{name: fold == number for name, fold in folds.items()} for number in range(n_folds)]
     if not all(any(lines.any() for lines in mask.values()) for mask in masks):
         n_answers = sum(int((group >= 0).sum()) for group in groups.values())
@@ -426,24 +404,11 @@ def in_folds(groups: Mapping[str, np.ndarray], n_folds: int, rng: np.random.Rand
     return masks
 
 
-def _dealt(group: np.ndarray, n_folds: int, rng: np.random.RandomState) -> np.ndarray:
-    """The fold of each line, [line]: groups in random order, dealt one by one."""
-    known, place = np.unique(group[group >= 0], return_inverse=True)
-    fold = np.full(len(group), -1)
-    # A random first fold, so that short columns do not all fall into the first ones.
-    fold[group >= 0] = ((rng.permutation(len(known)) + rng.randint(n_folds)) % n_folds)[place]
-    return fold
-
-
 def at_random(groups: Mapping[str, np.ndarray], hide: float, repeats: int, rng: np.random.RandomState) -> Masks:
     """Masks that each hide every answer with probability `hide`."""
     masks = []
     for _ in range(repeats):
-        mask = {}
-        for name, group in groups.items():
-            known, place = np.unique(group[group >= 0], return_inverse=True)
-            mask[name] = np.zeros(len(group), bool)
-            mask[name][group >= 0] = (rng.random_sample(len(known)) < hide)[place]
+        mask = {name: _for_lines(group, lambda n: rng.random_sample(n) < hide, False) for name, group in groups.items()}
         if not any(lines.any() for lines in mask.values()):
             n_answers = sum(int((group >= 0).sum()) for group in groups.values())
             problem = f"hide={hide:g} hides none of the {n_answers} answers"
@@ -452,16 +417,15 @@ def at_random(groups: Mapping[str, np.ndarray], hide: float, repeats: int, rng: 
     return masks
 
 
+def _for_lines(group: np.ndarray, draw: Callable[[int], np.ndarray], otherwise: Any) -> np.ndarray:
+    """What is drawn for each group, at its lines; other lines have the given value: [line]."""
+    known, place = np.unique(group[group >= 0], return_inverse=True)
+    found = np.full(len(group), otherwise)
+    found[group >= 0] = draw(len(known))[place]
+    return found
+
+
 BASELINES = ("logistic", "boosting")  # beside the marginal frequencies, which are always there
-
-
-class Tried(NamedTuple):
-    """A table whose answers are predicted: what its cells say, and how a table is put to the model."""
-
-    table: Table
-    schema: Schema
-    blocks: Mapping[str, Block]
-    read: Callable[[Table], Query]
 
 
 def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
@@ -470,38 +434,47 @@ def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
 
 
 def evaluate(
-    tried: Tried,
+    rows: Rows,
+    read: Callable[[Table], Query],
     *,
     hide: Any,
     rng: np.random.RandomState,
-    baselines: Collection[str] = ("logistic",),
-    weight: np.ndarray | None = None,
-    seen: np.ndarray | None = None,
+    baselines: Collection[str],
+    weight: np.ndarray,
+    seen: np.ndarray,
 ) -> Evaluation:
     """Mask a share of the answers, predict them, and compare by column and over all; rows are weighted.
 
-    `seen` are the rows that equal a row of the training table, [row].
+    `read` puts a table to the model. `seen` are the rows that equal a row of the training table, [row].
     """
-    schema, blocks = tried.schema, tried.blocks
-    weight = np.ones(tried.table.n_rows) if weight is None else weight
+    schema, blocks, table = rows.schema, rows.blocks, with_lists(rows.table, rows.schema)
     masked = choose(schema, blocks, hide, rng, weight > 0)
-    tests = score_masked(_rest(tried, masked), blocks, masked, weight, baselines)
-    untested = tuple(name for name in schema.modelled if not masked[name].any())
-    rows = np.unique(np.concatenate([each.row for each in tests]))
-    n_seen = 0 if seen is None else int(seen[rows].sum())
-    found, pictures = [each.record for each in tests], (calibration_bins(tests), surprises(tests))
-    return Evaluation(found, overall(tests, hide), untested, len(rows), n_seen, (), (), *pictures)
-
-
-def _rest(tried: Tried, masked: Mapping[str, np.ndarray]) -> Query:
-    """The table without the masked answers, put to the model: nothing in it was derived from them.
-
-    Where an empty cell is an answer, and in cells that hold a list, the evidence of the answer is removed instead.
-    """
-    table, blocks = with_lists(tried.table, tried.schema), tried.blocks
+    # Nothing that predictions are made from was derived from a masked answer. Where an empty cell is an answer, and in
+    # cells that hold a list, the evidence of the answer is removed instead.
     in_cells = {name: lines for name, lines in masked.items() if blocks[name].entries is None or name in table.lists}
-    rest = tried.read(without(table, tried.schema, blocks, in_cells))
-    return rest.hide({name: lines for name, lines in masked.items() if name not in table.lists})
+    rest = read(without(table, schema, blocks, in_cells))
+    rest = rest.hide({name: lines for name, lines in masked.items() if name not in table.lists})
+    return result(score_masked(rest, blocks, masked, weight, baselines), [masked], hide, seen)
+
+
+def result(
+    tests: list[Tested], masks: Masks, hide: float, seen: np.ndarray | None = None, fit_seconds: Sequence[float] = ()
+) -> Evaluation:
+    """Records, means and pictures of tested answers; `masks` are kept where they were hidden before fitting."""
+    untested = tuple(name for name in masks[0] if not any(mask[name].any() for mask in masks))
+    rows = np.unique(np.concatenate([test.row for test in tests]))
+    n_seen, kept = (0, tuple(masks)) if seen is None else (int(seen[rows].sum()), ())
+    return Evaluation(
+        [test.record for test in tests],
+        overall(tests, hide),
+        untested,
+        len(rows),
+        n_seen,
+        kept,
+        tuple(fit_seconds),
+        calibration_bins(tests),
+        surprises(tests),
+    )
 
 
 def score_masked(
@@ -531,8 +504,7 @@ def choose(
     schema: Schema, blocks: Mapping[str, Block], hide: Any, rng: np.random.RandomState, counts: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
     """Which answers to mask, by column: each with probability `hide`, in rows with positive weight: [line] each."""
-    if isinstance(hide, bool) or not isinstance(hide, Real) or not 0 < float(hide) < 1:
-        raise ThurboError(f"hide={hide!r} is not a share of the answers; give a number above 0 and below 1")
+    _check_share(hide)
     masked, n_answers = {}, 0
     for name in schema.modelled:
         column, block = schema[name], blocks[name]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +24,7 @@ from thurbo.predict.moments import Features
 from thurbo.table.columns.cells import Block, listing, plain, show
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io import frames
-from thurbo.table.io.frames import Table, as_table
+from thurbo.table.io.frames import as_table
 from thurbo.table.schema.schema import Schema
 
 ROWS_AT_ONCE = 512
@@ -54,19 +53,6 @@ def utilities(
 Ask = Callable[[np.ndarray], np.ndarray]  # row numbers → utilities [row, item]
 
 
-def of_items(params: Params, found: Features, where: slice, has_levels: bool) -> Ask:
-    """A function from row numbers to the utilities of a column's items, given the features of all rows."""
-    every = (params.site_bias, params.weights, params.loadings, params.gauge.cuts)
-    bias, weights, loadings, cuts = jax.device_put([np.asarray(leaf)[where] for leaf in every])
-    own = params._replace(site_bias=bias, weights=weights, loadings=loadings, presence=None, factor_prior=None)
-    zero = jax.device_put(np.asarray(cuts)[:, 0] if has_levels else np.zeros_like(bias))
-
-    def ask(rows: np.ndarray) -> np.ndarray:
-        return np.asarray(utilities(own, found.hidden[rows], found.factors[rows], zero))
-
-    return ask
-
-
 def together(asks: Sequence[Ask], weights: np.ndarray) -> Ask:
     """Utilities averaged over the members of a model by their weights."""
     return lambda rows: np.asarray(sum(np.float32(w) * ask(rows) for w, ask in zip(weights, asks, strict=True)))
@@ -79,23 +65,20 @@ def _portions(n_rows: int) -> Iterator[tuple[int, int, np.ndarray]]:
         yield begin, min(begin + ROWS_AT_ONCE, n_rows), rows
 
 
-@partial(jax.jit, static_argnames=("top",))
-def _best(utility: Float[Array, "row item"], top: int) -> tuple[Array, Array]:
-    value, place = jax.lax.top_k(utility, top)
-    return value, place
+_top = jax.jit(jax.lax.top_k, static_argnums=1)
 
 
 def best(ask: Ask, n_rows: int, top: int, allowed: np.ndarray, seen: tuple[np.ndarray, np.ndarray] | None) -> Ranked:
     """The `top` items of every row among those allowed [item], without those in `seen` (start of each row, items)."""
     parts: list[Ranked] = []
     for begin, end, rows in _portions(n_rows):
-        utility = np.array(ask(rows))
+        utility = ask(rows)
         utility[:, ~allowed] = -np.inf
         if seen is not None:
             start, item = seen
             length = start[begin + 1 : end + 1] - start[begin:end]
             utility[np.repeat(np.arange(end - begin), length), item[start[begin] : start[end]]] = -np.inf
-        value, place = map(np.asarray, _best(utility, min(top, utility.shape[1])))
+        value, place = map(np.asarray, _top(utility, min(top, utility.shape[1])))
         value, place = value[: end - begin], place[: end - begin]
         row, order = np.nonzero(np.isfinite(value))
         parts.append(Ranked(row + begin, place[row, order], value[row, order], order + 1))
@@ -115,19 +98,6 @@ def of_pairs(ask: Ask, n_rows: int, row: np.ndarray, item: np.ndarray) -> Ranked
     return Ranked(row, item, utility, np.arange(len(row)) - first + 1)
 
 
-def similar(params: Params, where: slice, item: int) -> np.ndarray:
-    """Correlation between the utilities of one item and of every other, [item]: cosine of (W √v, V).
-
-    v is the variance of each hidden unit over the data. The common factor of all items (a row's mean) is excluded.
-    """
-    rate = np.asarray(params.hidden_mean, np.float64)
-    weights = np.asarray(params.weights[where], np.float64) * np.sqrt(rate * (1.0 - rate))[None, :]
-    both = np.concatenate([weights, np.asarray(params.loadings[where], np.float64)], axis=1)
-    both = both - both.mean(axis=0, keepdims=True)
-    length = np.linalg.norm(both, axis=1)
-    return both @ both[item] / np.maximum(length * length[item], 1e-12)
-
-
 # ---- rank and prefers
 
 
@@ -137,51 +107,59 @@ NONE_HELD = "fit a Ranking column, or a long table (from_long; on the command li
 def column(schema: Schema, name: Any) -> str:
     """The column with the items: the given one, or the only one there is."""
     held = [each for each, kind in schema.items() if kind.has_items]
+    remedy = f"rankings are {listing(held)}" if held else NONE_HELD
+    found = f"the schema has {len(held)} rankings" if held else "the schema has no ranking"
+    return only_column(schema, name, held, ("it has no items to rank", remedy), (found, NONE_HELD))
+
+
+def only_column(
+    schema: Schema, name: Any, held: Sequence[str], lacks: tuple[str, str], unclear: tuple[str, str]
+) -> str:
+    """The given column, or the only one of those `held`.
+
+    Problem and remedy if the given one `lacks` what they have, and where it is `unclear` which is meant (the remedy is
+    for none: of several, one is to be named).
+    """
     if name is not None:
         if name not in held:
             schema[name]  # raises an error for an unknown column
-            remedy = f"rankings are {listing(held)}" if held else NONE_HELD
-            raise SchemaError("it has no items to rank", column=name, remedy=remedy)
+            raise SchemaError(lacks[0], column=name, remedy=lacks[1])
         return str(name)
     if len(held) != 1:
-        found = f"the schema has {len(held)} rankings" if held else "the schema has no ranking"
-        raise SchemaError(found, remedy=f"name the column: {listing(held)}" if held else NONE_HELD)
+        raise SchemaError(unclear[0], remedy=f"name the column: {listing(held)}" if held else unclear[1])
     return held[0]
 
 
 def of_column(params: Params, schema: Schema, name: str, found: Features, query: MemberQuery | None = None) -> Ask:
-    """Utilities of a column's items under one model; with `query`, also given what a row says of the item itself."""
-    has_levels, where = schema[name].n_cuts > 0, schema.slices[name]
-    ask = of_items(params, found, where, has_levels)
-    if query is None:
-        return ask
-    own = given_items(query.blocks[name])
-    zero = np.asarray(params.gauge.cuts, np.float64)[where, 0] if has_levels else np.zeros(len(schema[name].labels))
-    known = stated_utilities(query, name) - zero[own.item]
+    """Utilities of a column's items under one model, given the features of all rows.
 
-    def with_stated(rows: np.ndarray) -> np.ndarray:
-        utility = np.array(ask(rows))
-        for place, row in enumerate(rows):
+    With `query`, also given what a row says of the item itself.
+    """
+    where, has_levels = schema.slices[name], schema[name].n_cuts > 0
+    every = (params.site_bias, params.weights, params.loadings, params.gauge.cuts)
+    bias, weights, loadings, cuts = jax.device_put([np.asarray(leaf)[where] for leaf in every])
+    items = params._replace(site_bias=bias, weights=weights, loadings=loadings, presence=None, factor_prior=None)
+    zero = jax.device_put(np.asarray(cuts)[:, 0] if has_levels else np.zeros_like(bias))
+    own = known = None
+    if query is not None:
+        own = given_items(query.blocks[name])
+        known = stated_utilities(query, name) - np.asarray(zero, np.float64)[own.item]
+
+    def ask(rows: np.ndarray) -> np.ndarray:
+        utility = np.array(utilities(items, found.hidden[rows], found.factors[rows], zero))
+        for place, row in enumerate(rows) if own is not None and known is not None else ():
             mine = slice(own.start[row], own.start[row + 1])
             utility[place, own.item[mine]] = known[mine]
         return utility
 
-    return with_stated
+    return ask
 
 
 def rank(
-    schema: Schema,
-    name: str,
-    asked: Any,
-    ask: Ask,
-    top: int,
-    items: Any,
-    exclude_seen: bool,
-    library: str,
+    schema: Schema, name: str, asked: Any, ask: Ask, top: int, items: Any, exclude_seen: bool, library: str
 ) -> Any:
     """The long table of `TBM.rank`."""
-    if not isinstance(top, (int, np.integer)) or top < 1:
-        raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
+    _check_whole("top", top, "items", 1)
     labels = np.asarray(schema[name].labels, object)
     rows = _plain_array(schema.row_names(asked.table))
     if isinstance(items, AskedPairs):
@@ -191,46 +169,25 @@ def rank(
         if items is not None:
             allowed[:] = False
             items = list(items)
-            allowed[sites_of(schema, name, [items[place] for place in _known(schema, name, items, 4)])] = True
+            allowed[sites_of(schema, name, [items[place] for place in _known(schema, name, items)])] = True
         # A comparison is no use of an item: all items can be ranked for a person who has compared them.
         hides = exclude_seen and not schema[name].has_tasks
         seen = named_items(schema[name], asked.blocks[name])[:2] if hides else None
         result = best(ask, len(rows), int(top), allowed, seen)
-        _warn_of_empty_rows(name, rows, result.row, 4)
-    return frames.frame(
-        library if library in {"pandas", "polars", "pyarrow"} else "dict",
-        {
-            "row": rows[result.row],
-            "item": _plain_array(labels[result.item]),
-            "utility": result.utility.astype(np.float64),
-            "place": result.place,
-        },
-    )
+        none = np.flatnonzero(np.bincount(result.row, minlength=len(rows)) == 0)
+        if len(none):
+            every = "all rows have" if len(none) == len(rows) else f"{len(none)} of {len(rows)} rows have"
+            problem = f'column "{name}": {every} rated or ranked all items already, and nothing is recommended to them'
+            remedy = "use exclude_seen=False to rank all items"
+            warnings.warn(f"{problem} (first: row {rows[none[0]]}); {remedy}", SchemaWarning, stacklevel=3)
+    found = {"row": rows[result.row], "item": _plain_array(labels[result.item])}
+    found |= {"utility": result.utility.astype(np.float64), "place": result.place}
+    return frames.frame(library if library in {"pandas", "polars", "pyarrow"} else "dict", found)
 
 
-def _warn_of_empty_rows(name: str, rows: np.ndarray, found: np.ndarray, stacklevel: int) -> None:
-    """Warn of rows that have no item left to rank, since they have rated or ranked all of them."""
-    none = np.flatnonzero(np.bincount(found, minlength=len(rows)) == 0)
-    if len(none):
-        every = "all rows have" if len(none) == len(rows) else f"{len(none)} of {len(rows)} rows have"
-        warnings.warn(
-            f'column "{name}": {every} rated or ranked all items already, and nothing is recommended to them (first: '
-            f"row {rows[none[0]]}); use exclude_seen=False to rank all items",
-            SchemaWarning,
-            stacklevel=stacklevel,
-        )
-
-
-def _choice(name: str, items: Any) -> Any:
-    """The items to rank: a list for all rows (None: every item), or a table of pairs."""
-    if items is None or isinstance(items, (list, tuple, set, frozenset, range)):
-        return items
-    if isinstance(items, str):
-        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
-    if len(getattr(items, "shape", ())) == 1:  # an array or a series
-        return np.asarray(items).tolist()
-    source = as_table(items)
-    return source.cells(source.names[0]).values.tolist() if len(source.names) == 1 else source
+def _check_whole(name: str, value: Any, what: str, least: int) -> None:
+    if not isinstance(value, (int, np.integer)) or value < least:
+        raise ThurboError(f"{name}={value!r} is not a number of {what}; give a whole number of at least {least}")
 
 
 class AskedPairs(NamedTuple):
@@ -251,9 +208,15 @@ def wanted(schema: Schema, name: str, asked: Any, items: Any) -> Any:
 
     Its columns are named like the rows and the items, or are its first two.
     """
-    source = _choice(name, items)
-    if not isinstance(source, Table):
-        return source
+    if items is None or isinstance(items, (list, tuple, set, frozenset, range)):
+        return items
+    if isinstance(items, str):
+        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+    if len(getattr(items, "shape", ())) == 1:  # an array or a series
+        return np.asarray(items).tolist()
+    source = as_table(items)
+    if len(source.names) == 1:
+        return source.cells(source.names[0]).values.tolist()
     rows = _plain_array(schema.row_names(asked.table))
     owner = next((each for each, kind in schema.items() if kind.role == "id"), None)
     item_name = name if name in source else next(each for each in source.names[1:] if each != owner)
@@ -266,12 +229,12 @@ def wanted(schema: Schema, name: str, asked: Any, items: Any) -> Any:
             raise SchemaError(f"there is no row {show(row)}", row=line, column=row_name, remedy=remedy)
         at.append(number[plain(row)])
     every = source.cells(item_name).values.tolist()
-    kept = _known(schema, name, every, 4)
+    kept = _known(schema, name, every)
     item = sites_of(schema, name, [every[place] for place in kept])
     return AskedPairs(np.asarray(at, np.int64)[kept], np.asarray(item, np.int64))
 
 
-def _known(schema: Schema, name: str, items: Sequence[Any], stacklevel: int) -> list[int]:
+def _known(schema: Schema, name: str, items: Sequence[Any]) -> list[int]:
     """Positions of the items that the model knows; warns of the others. If it knows none, all are kept: an error."""
     labels = set(schema[name].labels)
     unknown = {plain(item): None for item in items if plain(item) not in labels}
@@ -282,7 +245,7 @@ def _known(schema: Schema, name: str, items: Sequence[Any], stacklevel: int) -> 
     warnings.warn(
         f'column "{name}": {len(unknown)} {are} not in the training table, and left out: {listing(map(show, unknown))}',
         SchemaWarning,
-        stacklevel=stacklevel,
+        stacklevel=4,
     )
     return kept
 
@@ -311,24 +274,30 @@ def prefers(query: Query, name: str, item: Any, other: Any) -> np.ndarray:
 
 def n_ratings(schema: Schema, blocks: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """How many rows rate or rank each item, [item], for each column with items."""
-    found = {}
-    for name in schema.modelled:
-        if schema[name].has_items:
-            items = given_items(blocks[name]).item
-            found[name] = np.bincount(items, minlength=len(schema[name].labels))
-    return found
+    return {
+        name: np.bincount(given_items(blocks[name]).item, minlength=len(schema[name].labels))
+        for name in schema.modelled
+        if schema[name].has_items
+    }
 
 
 def similar_items(
     params: Params, schema: Schema, name: str, item: Any, top: int, min_ratings: int, counts: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-    """The most similar items to one item, and their similarity; only items with enough ratings."""
-    if not isinstance(min_ratings, (int, np.integer)) or min_ratings < 0:
-        raise ThurboError(f"min_ratings={min_ratings!r} is not a number of ratings; give a whole number of at least 0")
-    if not isinstance(top, (int, np.integer)) or top < 1:
-        raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
+    """The most similar items to one item, and their similarity; only items with enough ratings.
+
+    The correlation between the utilities of two items is the cosine of (W √v, V), with the variance v of each hidden
+    unit over the data. The common factor of all items (a row's mean) is excluded.
+    """
+    _check_whole("min_ratings", min_ratings, "ratings", 0)
+    _check_whole("top", top, "items", 1)
     own = int(sites_of(schema, name, [item])[0])
-    value = similar(params, schema.slices[name], own)
+    where, rate = schema.slices[name], np.asarray(params.hidden_mean, np.float64)
+    weights = np.asarray(params.weights[where], np.float64) * np.sqrt(rate * (1.0 - rate))[None, :]
+    both = np.concatenate([weights, np.asarray(params.loadings[where], np.float64)], axis=1)
+    both = both - both.mean(axis=0, keepdims=True)
+    length = np.linalg.norm(both, axis=1)
+    value = both @ both[own] / np.maximum(length * length[own], 1e-12)
     allowed = np.ones(len(value), bool) if counts is None else counts >= min_ratings
     allowed[own] = False
     order = [place for place in np.argsort(-value, kind="stable").tolist() if allowed[place]][: int(top)]

@@ -6,9 +6,9 @@ numbers are given the evidence of each row, by mean-field, and averaged over the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference.posterior import Belief, summary
 from thurbo.latent.rbm import Params
 from thurbo.predict import moments
+from thurbo.predict.items import only_column
 from thurbo.predict.moments import How
 from thurbo.table.columns.cells import Block, listing, suggestion
 from thurbo.table.columns.listed import Design, as_pairs
@@ -33,38 +34,23 @@ LEVEL = 0.95  # of intervals of means
 def column(schema: Schema, name: str | None) -> str:
     """The column whose items have attributes: the given one, or the only one there is."""
     held = [each for each, kind in schema.items() if kind.design is not None]
-    if name is not None:
-        if name not in held:
-            schema[name]  # raises an error for an unknown column
-            raise SchemaError("its items have no attributes", column=name, remedy="give attributes= to the column")
-        return name
-    if len(held) != 1:
-        found = f"{len(held)} columns have items with attributes" if held else "no column has items with attributes"
-        remedy = (
-            f"name the column: {listing(held)}" if held else "use from_choices(attributes=...), or attributes={...}"
-        )
-        raise SchemaError(found, remedy=remedy)
-    return held[0]
-
-
-def design_of(schema: Schema, name: str) -> Design:
-    found = schema[name].design
-    assert found is not None
-    return found
+    found = f"{len(held)} columns have items with attributes" if held else "no column has items with attributes"
+    lacks = ("its items have no attributes", "give attributes= to the column")
+    return only_column(schema, name, held, lacks, (found, "use from_choices(attributes=...), or attributes={...}"))
 
 
 def coded(schema: Schema, name: str, given: Any) -> tuple[list[Any], np.ndarray]:
     """Names and features of profiles: {name: {attribute: value}}, or a list of {attribute: value}."""
-    design = design_of(schema, name)
+    coding = schema[name].design.coding  # type: ignore[union-attr]
     if not isinstance(given, Mapping):
-        given = {number + 1: own for number, own in enumerate(given)}
-    pairs, known = as_pairs(given), [each.name for each in design.coding.attributes]
+        given = dict(enumerate(given, 1))
+    pairs, known = as_pairs(given), [each.name for each in coding.attributes]
     for item, own in pairs:
         for attribute, _ in own:
             if attribute not in known:
                 remedy = f"{suggestion(attribute, known)}the attributes are {listing(known)}"
                 raise SchemaError(f"profile {item} has the attribute {attribute}", column=name, remedy=remedy)
-    return [item for item, _ in pairs], design.coding.matrix(pairs)
+    return [item for item, _ in pairs], coding.matrix(pairs)
 
 
 def with_profiles(params: Params, schema: Schema, name: str, features: np.ndarray) -> Params:
@@ -112,8 +98,7 @@ def chances(params: Params, belief: Belief, noise: str) -> np.ndarray:
     mean, deviation = moments.in_portions(partial(_moments, params), *map(np.asarray, leaves))
     if noise == "gumbel":
         wide = np.sqrt(1.0 + 6.0 / np.pi**2 * np.maximum(deviation**2 - 1.0, 0.0).mean(axis=1, keepdims=True))
-        logs = mean / wide - (mean / wide).max(axis=1, keepdims=True)
-        chance = np.exp(logs)
+        chance = np.exp(mean / wide - (mean / wide).max(axis=1, keepdims=True))
     else:
         chance = np.asarray(moments.at_moments(moments.largest, (), mean, deviation)[0], np.float64)
     return np.asarray(chance / chance.sum(axis=1, keepdims=True))
@@ -125,11 +110,6 @@ def utilities(params: Params, belief: Belief) -> np.ndarray:
     return np.asarray(found + np.asarray(belief.factors) @ np.asarray(params.loadings).T, np.float64)
 
 
-def are_profiles(items: Any) -> bool:
-    """Whether items are given by their attributes: {name: {attribute: value}}."""
-    return isinstance(items, Mapping) and bool(items) and all(isinstance(own, Mapping) for own in items.values())
-
-
 def worths(params: Params, schema: Schema, name: str, belief: Belief) -> np.ndarray:
     """Part-worths of each row, [row, feature]: B_α + B_W q + B_V z, in units of the noise, per standardised feature."""
     assert params.effects is not None
@@ -139,28 +119,35 @@ def worths(params: Params, schema: Schema, name: str, belief: Belief) -> np.ndar
     return np.asarray(found + np.asarray(belief.factors, np.float64) @ effects[:, first:].T)
 
 
+def _places(design: Design) -> list[tuple[Any, slice]]:
+    """Each attribute, and which features are its own."""
+    ends = np.cumsum([len(each.features) for each in design.coding.attributes]).tolist()
+    return [
+        (each, slice(end - len(each.features), end)) for each, end in zip(design.coding.attributes, ends, strict=True)
+    ]
+
+
 def _contrasts(design: Design) -> np.ndarray:
     """From effects of features to what is shown, [shown, feature]: levels relative to their mean, numbers per unit."""
-    out, begin = np.zeros((design.matrix.shape[1],) * 2), 0
-    for each in design.coding.attributes:
-        n, own = len(each.features), slice(begin, begin + len(each.features))
-        out[own, own] = np.eye(n) - 1.0 / n if each.levels else np.eye(1) / each.scale
-        begin = own.stop
+    out = np.zeros((design.matrix.shape[1],) * 2)
+    for each, own in _places(design):
+        out[own, own] = np.eye(len(each.features)) - 1.0 / len(each.features) if each.levels else np.eye(1) / each.scale
     return out
 
 
 def errors(
-    params: Params, schema: Schema, name: str, block: Block, worth: np.ndarray, parts: Sequence[Group]
+    params: Params, schema: Schema, name: str, block: Block, worth: np.ndarray, parts: Iterable[np.ndarray]
 ) -> list[np.ndarray]:
     """Standard errors of mean effects, [shown] for each group: (Σ_r I_r (1 + S I_r)⁻¹)⁻¹, as in a mixed model.
 
     I_r is the information of a row's tasks, by the logit approximation at the row's own utilities; S is the covariance
     of the effects over people in the model. Parameters are those of the leading member.
     """
+    design = schema[name].design
     assert params.effects is not None
     assert block.entries is not None
     assert block.tasks is not None
-    design = design_of(schema, name)
+    assert design is not None
     effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
     first, rate = 1 + params.n_hidden, np.asarray(params.hidden_mean, np.float64)
     weights, loadings = effects[:, 1:first] * np.sqrt(rate * (1.0 - rate)), effects[:, first:]
@@ -178,67 +165,51 @@ def errors(
     np.add.at(own, row, unit**2 * np.einsum("ts,tsf,tsg->tfg", chance, around, around))
     weight = own @ np.linalg.inv(np.eye(n_features) + spread @ own)
     to_shown, found = _contrasts(design), []
-    for group in parts:
-        covariance = np.linalg.pinv(weight[group.rows].sum(axis=0), rcond=1e-9)
+    for rows in parts:
+        covariance = np.linalg.pinv(weight[rows].sum(axis=0), rcond=1e-9)
         found.append(np.sqrt(np.maximum(np.diag(to_shown @ covariance @ to_shown.T), 0.0)))
     return found
 
 
-class Group(NamedTuple):
-    """Rows that are averaged together."""
-
-    name: Any
-    rows: np.ndarray
-
-
-def groups(by: Any, n_rows: int) -> list[Group]:
-    """Groups of rows by a label each; one group of all rows without labels."""
+def groups(by: Any, n_rows: int) -> dict[Any, np.ndarray]:
+    """Rows that are averaged together, by label; without labels, all rows."""
     if by is None:
-        return [Group("all", np.arange(n_rows))]
+        return {"all": np.arange(n_rows)}
     labels = np.asarray(getattr(by, "labels", by), object)
     if labels.shape != (n_rows,):
         raise SchemaError(f"by= has {labels.shape} labels and the table {n_rows} rows", remedy="give one for each row")
     found = dict.fromkeys(label for label in labels.tolist() if label is not None)
-    return [Group(label, np.flatnonzero(labels == label)) for label in found]
+    return {label: np.flatnonzero(labels == label) for label in found}
 
 
 def summarised(
-    schema: Schema, name: str, worth: np.ndarray, parts: Sequence[Group], errors: Sequence[np.ndarray] | None
+    schema: Schema, name: str, worth: np.ndarray, parts: Mapping[Any, np.ndarray], errors: Sequence[np.ndarray] | None
 ) -> dict[str, list[Any]]:
     """The long table of `part_worths`: mean, interval of the mean, spread over rows, importance of each attribute."""
-    design = design_of(schema, name)
+    design = schema[name].design
+    assert design is not None
     worth = worth @ _contrasts(design).T
     out: dict[str, list[Any]] = {
         each: [] for each in ("group", "attribute", "level", "part_worth", "low", "high", "spread", "importance")
     }
     reach = float(ndtri(0.5 + 0.5 * LEVEL))
-    ranges = _ranges(design, worth)
-    for number, group in enumerate(parts):
-        own = worth[group.rows]
+    # How far each attribute can move the utility of a profile, [row, attribute].
+    found = []
+    for each, places in _places(design):
+        if each.levels:
+            found.append(np.ptp(worth[:, places], axis=1))
+        else:  # over the range of the training table, in the user's units
+            found.append(np.abs(worth[:, places.start]) * each.scale * np.ptp(design.matrix[:, places.start]))
+    ranges = np.stack(found, axis=1)
+    for number, (label, rows) in enumerate(parts.items()):
+        own = worth[rows]
         mean, spread = own.mean(axis=0), own.std(axis=0, ddof=1 if len(own) > 1 else 0)
-        error = np.full_like(mean, np.nan) if errors is None else errors[number]
-        share = (ranges[group.rows] / np.maximum(ranges[group.rows].sum(axis=1, keepdims=True), 1e-12)).mean(axis=0)
-        place = 0
-        for at, each in enumerate(design.coding.attributes):
-            for level in each.levels or (None,):
-                values = (
-                    group.name, each.name, level, mean[place], mean[place] - reach * error[place],
-                    mean[place] + reach * error[place], spread[place], share[at],
-                )  # fmt: skip
+        reaches = np.full_like(mean, np.nan) if errors is None else reach * errors[number]
+        share = (ranges[rows] / np.maximum(ranges[rows].sum(axis=1, keepdims=True), 1e-12)).mean(axis=0)
+        figures = np.stack([mean, mean - reaches, mean + reaches, spread])
+        for at, (each, places) in enumerate(_places(design)):
+            for place, level in enumerate(each.levels or (None,), places.start):
+                values = (label, each.name, level, *figures[:, place], share[at])
                 for key, value in zip(out, values, strict=True):
                     out[key].append(value)
-                place += 1
     return out
-
-
-def _ranges(design: Design, worth: np.ndarray) -> np.ndarray:
-    """How far each attribute can move the utility of a profile, [row, attribute]."""
-    found, begin = [], 0
-    for each in design.coding.attributes:
-        own = slice(begin, begin + len(each.features))
-        if each.levels:
-            found.append(np.ptp(worth[:, own], axis=1))
-        else:  # over the range of the training table, in the user's units
-            found.append(np.abs(worth[:, begin]) * each.scale * np.ptp(design.matrix[:, begin]))
-        begin = own.stop
-    return np.stack(found, axis=1)
