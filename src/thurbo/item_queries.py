@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from thurbo.latent.inference.posterior import Belief
 from thurbo.predict import items as ranking
-from thurbo.predict import profiles as described
 from thurbo.predict.model import Member, Rows
 from thurbo.predict.moments import features
 from thurbo.queries import Queries
@@ -80,7 +79,11 @@ class ItemQueries(Queries):
         for each in self.model_.query(rows).members:
             found = each.evidence.by_chunks(lambda own, each=each: features(each.params, own, each.how))
             asks.append(ranking.of_column(each.params, each.schema, name, found, None if says_nothing else each))
-        ask = ranking.together(asks, self.model_.weights_of(name))
+        shares = self.model_.weights_of(name).astype(np.float32)
+
+        def ask(own: np.ndarray) -> np.ndarray:
+            return np.asarray(sum(share * each(own) for share, each in zip(shares, asks, strict=True)))
+
         return ranking.rank(self.schema_, name, rows, ask, top, items, exclude_seen, self.frame_kind_)
 
     def _by_member(self, X: Rows | None, name: str, answer: Callable[[Member, Belief], np.ndarray]) -> np.ndarray:
@@ -89,18 +92,18 @@ class ItemQueries(Queries):
         read = [None] * len(model.members) if X is None else model.encoded(X)
         how, found = model.how("mean-field"), []
         for each, own in zip(model.members, read, strict=True):
-            found.append(answer(each, described.beliefs(each.params, None if own is None else own.evidence, how)))
+            found.append(answer(each, ranking.beliefs(each.params, None if own is None else own.evidence, how)))
         return np.tensordot(model.weights_of(name), np.stack(found), axes=1)
+
+    def _worths(self, rows: Rows | None, name: str) -> np.ndarray:
+        """Part-worths of each row, [row, feature]; the utility of a profile is their product with its features."""
+        return self._by_member(rows, name, lambda each, own: ranking.worths(each.params, each.schema, name, own))
 
     def _rank_profiles(self, rows: Rows, name: str, items: Any, top: int) -> Any:
         """Items that are known only by their attributes, the best for each row."""
-        described.column(self.schema_, name)  # raises an error if items have no attributes
-        names, features = described.coded(self.schema_, name, items)
-
-        def of_member(member: Member, belief: Belief) -> np.ndarray:
-            return described.utilities(described.with_profiles(member.params, member.schema, name, features), belief)
-
-        utility = self._by_member(rows, name, of_member)
+        ranking.column_with_attributes(self.schema_, name)  # raises an error if items have no attributes
+        names, features = ranking.coded(self.schema_, name, items)
+        utility = self._worths(rows, name) @ features.T
         n_rows, n_best = len(utility), min(int(top), len(names))
         order = np.argsort(-utility, axis=1, kind="stable")[:, :n_best]
         found = {
@@ -187,13 +190,13 @@ class ItemQueries(Queries):
         ['price']
         """
         check_is_fitted(self, "model_")
-        name = described.column(self.schema_, column)
+        name = ranking.column_with_attributes(self.schema_, column)
         rows = None if X is None else self._read(X)
-        worth = self._by_member(rows, name, lambda each, own: described.worths(each.params, each.schema, name, own))
-        groups, errors = described.groups(by, len(worth)), None
+        worth = self._worths(rows, name)
+        groups, errors = ranking.groups(by, len(worth)), None
         if rows is not None and self.schema_[name].has_tasks:
-            errors = described.errors(self.params_, self.schema_, name, rows.blocks[name], worth, groups.values())
-        found = described.summarised(self.schema_, name, worth, groups, errors)
+            errors = ranking.errors(self.params_, self.schema_, name, rows.blocks[name], worth, groups.values())
+        found = ranking.summarised(self.schema_, name, worth, groups, errors)
         kinds = {key: object if key in ("group", "attribute", "level") else np.float64 for key in found}
         return frames.frame(self.frame_kind_, {key: np.asarray(values, kinds[key]) for key, values in found.items()})
 
@@ -228,18 +231,16 @@ class ItemQueries(Queries):
         ['cheap', 'dear']
         """
         check_is_fitted(self, "model_")
-        name = described.column(self.schema_, column)
-        names, features = described.coded(self.schema_, name, profiles)
+        name = ranking.column_with_attributes(self.schema_, column)
+        names, features = ranking.coded(self.schema_, name, profiles)
         rows = None if X is None else self._read(X)
         noise = getattr(self.schema_[name], "noise", "normal")
 
-        def of_member(member: Member, belief: Belief) -> np.ndarray:
-            return described.chances(
-                described.with_profiles(member.params, member.schema, name, features), belief, noise
-            )
+        def of_member(each: Member, own: Belief) -> np.ndarray:
+            return ranking.chances(ranking.with_profiles(each.params, each.schema, name, features), own, noise)
 
         chance = self._by_member(rows, name, of_member)
-        groups = described.groups(by, len(chance))
+        groups = ranking.groups(by, len(chance))
         found = {
             "group": np.asarray([group for group in groups for _ in names], object),
             "profile": np.asarray([each for _ in groups for each in names], object),

@@ -126,15 +126,9 @@ def _smoothed(found: Array, classes: Array, n_rows: int, base: Array) -> Array:
 
 
 def ridge(
-    inputs: Array,
-    targets: Array,
-    known: Array,
-    asked: Array,
-    rng: Random,
-    weight: Weight = None,
-    limits: Limits = QUICK,
+    inputs: Array, target: Array, known: Array, asked: Array, rng: Random, weight: Weight = None, limits: Limits = QUICK
 ) -> Normal:
-    """Targets [row] or [row, target] of the rows `asked` by ridge regression on the rows that are `known`.
+    """The target [row] or [row, target] of the rows `asked` by ridge regression on the rows that are `known`.
 
     The standard deviation is that of leave-one-out residuals.
     """
@@ -142,11 +136,11 @@ def ridge(
 
     inputs, rows, weight = _ready(inputs, known, rng, weight, limits)
     if len(rows) < 3:
-        mean, deviation = spread(targets[rows])
-        shape = (len(asked), *targets.shape[1:])
+        mean, deviation = spread(target[rows])
+        shape = (len(asked), *target.shape[1:])
         return Normal(np.full(shape, mean), np.full(shape, deviation))
     with one_thread():
-        model = RidgeCV(ALPHAS, store_cv_results=True).fit(inputs[rows], targets[rows], scaled(weight[rows]))
+        model = RidgeCV(ALPHAS, store_cv_results=True).fit(inputs[rows], target[rows], scaled(weight[rows]))
     # These squared residuals are already multiplied by the weights.
     squared = model.cv_results_[..., ALPHAS.index(model.alpha_)]
     deviation = np.maximum(np.sqrt(squared.mean(axis=0)), 1e-3)

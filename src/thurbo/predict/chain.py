@@ -191,27 +191,19 @@ def _add_list(query: Query, name: str, later: Sequence[str], number: int, total:
         own = np.flatnonzero((turn == step) & (block.observed[:, 0] | is_order))
         if not len(own):
             continue
-        if is_order:
-            logs, row = _log_list_orders(context, name, block)
+        if is_order:  # of every row whose list is an order
+            length, place = np.diff(entries.start), np.arange(len(entries.site)) - entries.start[entries.row]
+            row, width = np.flatnonzero(length > 1), 1 << (int(length.max(initial=1)) - 1).bit_length()
+            tier, site = np.full((len(length), width), -1, np.int32), np.zeros((len(length), width), np.int64)
+            tier[entries.row, place], site[entries.row, place] = block.tier[:, 0], entries.site
+            ask = context.about(name, Lines(np.repeat(row, width), site[row].reshape(-1)), own=False)
+            logs = ask.orders(tier[row])
         else:
             ask = context.about(name, Lines(entries.row[own], entries.site[own]), own=False)
             said = replace(block, **{each: getattr(block, each)[own] for each in ARRAYS})
             logs, row = ask.log_prob(said, 0), entries.row[own]
             row = row if block.tasks is None else row[:: block.tasks.size]
         np.add.at(total, row, logs)
-
-
-def _log_list_orders(context: Query, name: str, block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """log P(order of its items) of every row whose list is an order, and these rows."""
-    entries = block.entries
-    assert entries is not None
-    length = np.diff(entries.start)
-    rows, width = np.flatnonzero(length > 1), 1 << (int(length.max(initial=1)) - 1).bit_length()
-    place = np.arange(len(entries.site)) - entries.start[entries.row]
-    tier, site = np.full((len(length), width), -1, np.int32), np.zeros((len(length), width), np.int64)
-    tier[entries.row, place], site[entries.row, place] = block.tier[:, 0], entries.site
-    ask = context.about(name, Lines(np.repeat(rows, width), site[rows].reshape(-1)), own=False)
-    return ask.orders(tier[rows]), rows
 
 
 def before_entries(query: Query, name: str, hidden: np.ndarray, later: Sequence[str]) -> Query:
@@ -257,17 +249,8 @@ def _listed_if_present(evidence: Evidence) -> Evidence:
 class Draws:
     """Rows that are being drawn: what is known of them so far, by member and as cells of the table.
 
-    Parameters
-    ----------
-    model : Model
-    rows : Rows
-        What is known at first.
-    index : array of shape (n_draws,)
-        The row of `rows` that each drawn row begins with.
-    missing : dict of arrays
-        Rows of `rows` in which each question is to be drawn, [row].
-    routed : bool
-        Whether questions that a row is not asked, by the gates that are drawn, are left out.
+    Each begins with the row of `rows` in `index`. Drawn is what is `missing`, [row of `rows`] by question; if `routed`,
+    without questions that a row is not asked by the gates that are drawn.
     """
 
     def __init__(
@@ -295,14 +278,11 @@ class Draws:
 
     def draw(self, rng: np.random.Generator, last: Sequence[str] = ()) -> None:
         """Draw all that is missing; questions in `last` come after all others, and keep what is said about them."""
-        orders = [
-            [*(name for name in order if name in self.missing and name not in last), *last]
-            for order in orders_of(self.schema)
-        ]
+        orders = orders_of(self.schema)
         group = rng.permutation(np.arange(len(self.index)) % len(orders))
         for number, order in enumerate(orders):
             own = np.flatnonzero(group == number)
-            for name in order:
+            for name in [*(name for name in order if name in self.missing and name not in last), *last]:
                 lines = own[self.missing[name][own] & ~self.out[name][own]]
                 if len(lines):
                     self._draw(name, lines, rng, name in last)
@@ -313,12 +293,12 @@ class Draws:
         for key, (schema, blocks) in self.known.items():
             own = {name: block.rows(lines) for name, block in blocks.items()}
             read[key] = own, self.model.packed(schema, own).on_host()
-        members = []
-        for place, (each, old) in enumerate(zip(self.model.members, self.base.members, strict=True)):
+        members: list[MemberQuery] = []
+        for each, old in zip(self.model.members, self.base.members, strict=True):
             blocks, evidence = read[id(each.schema)]
             new = replace(old, blocks=blocks, evidence=evidence)
             kinds = tuple((type(c), c.structure) for bucket in evidence.buckets for c in bucket.constraints)
-            members.append(_same_program(self._programs.setdefault((place, kinds), new), new))
+            members.append(_same_program(self._programs.setdefault((len(members), kinds), new), new))
         pattern = {name: own[lines] for name, own in self.pattern.items()}
         parts = (self.base.weights, self.base.correction, self.informative[lines], self.absent, pattern)
         return Query(tuple(members), *parts)

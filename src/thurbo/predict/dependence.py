@@ -88,8 +88,7 @@ class Dependence:
         head = "Strongest relations (share of uncertainty removed, mean of both directions)"
         return "\n".join([head, *(f"  {share:>4}  {one} — {other}" for one, other, share in self._lines())])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         lines = ["".join(f"<td>{escape(text)}</td>" for text in (share, *pair)) for *pair, share in self._lines()]

@@ -73,9 +73,8 @@ def sample(
     check_choice("method", method, SAMPLING)
     nobody = as_table({" ": [None]})  # one row, without any column of the schema
     rows = model.read(nobody, given, "ignorable", "ignore")
-    by_chain = not (model.is_joint or rows.evidence.spans_cells)
     if method == "auto":
-        method = "sequential" if by_chain else "gibbs"
+        method = "gibbs" if model.is_joint or rows.evidence.spans_cells else "sequential"
     if method == "sequential" and rows.evidence.spans_cells:
         raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
     if method == "sequential":
@@ -104,8 +103,8 @@ def _sample_chain(model: Model, rows: Rows, n: int, items: Any, rng: np.random.G
                 found.setdefault(source, np.full(len(index), None, object))
     if schema.listed:
         table = as_table(found or {" ": np.full(len(index), None, object)})
-        told = model.read(table, {name: rows.given[name] for name in schema.listed if name in rows.given},
-                          "ignorable", "ignore")  # fmt: skip
+        given = {name: rows.given[name] for name in schema.listed if name in rows.given}
+        told = model.read(table, given, "ignorable", "ignore")
         for name in schema.listed:
             column, sites = schema[name], asked_items(schema, name, items)
             _refuse_tasks(told.blocks[name])
@@ -157,11 +156,9 @@ def draw_items(
     blocks = [dict(own.blocks) for own in model.encoded(rows)]
     is_new = ~longer.observed[:, 0] if column.family == "measured" else longer.code[:, 0] < 0
     entry_row, entry_site = longer.entries.row, longer.entries.site
-    turn = np.full(len(is_new), -1)
-    new = np.flatnonzero(is_new)
+    turn, new = np.full(len(is_new), -1), np.flatnonzero(is_new)
     order = new[np.lexsort((rng.random(len(new)), entry_row[new]))]
-    first = np.searchsorted(entry_row[order], entry_row[order])
-    turn[order] = np.arange(len(order)) - first
+    turn[order] = np.arange(len(order)) - np.searchsorted(entry_row[order], entry_row[order])
     values: np.ndarray = np.full(len(is_new), None, object)
     ask = query.about(name, Lines(entry_row[new], entry_site[new]), own=False)
     bands = ask.bands_at = column.form.draw_bands(column, ask)
@@ -183,19 +180,14 @@ def draw_items(
             chance[same] = chain.with_shares(chance[same], targets[at[own[same]]])
         said = column.form.drawn(column, name, ask, drawn_codes(chance, rng), rng)[name]
         values[own] = said
-        _tell(longer, own, column, said)
+        if column.family == "levels":
+            codes = {label: code for code, label in enumerate(column.answer_labels)}
+            longer.code[own, 0] = longer.code_high[own, 0] = [codes[each] for each in np.asarray(said).tolist()]
+        else:
+            location, scale = column.standard
+            longer.lower[own, 0] = longer.upper[own, 0] = (np.asarray(said, np.float64) - location) / scale
+            longer.point[own, 0] = True
     return entry_row[new], entry_site[new], np.asarray(values[new].tolist())
-
-
-def _tell(block: Block, own: np.ndarray, column: Any, said: np.ndarray) -> None:
-    """Put drawn scores into the entries of a list."""
-    if column.family == "levels":
-        place = {label: code for code, label in enumerate(column.answer_labels)}
-        block.code[own, 0] = block.code_high[own, 0] = [place[each] for each in np.asarray(said).tolist()]
-        return
-    location, scale = column.standard
-    block.lower[own, 0] = block.upper[own, 0] = (np.asarray(said, np.float64) - location) / scale
-    block.point[own, 0] = True
 
 
 def with_free_items(block: Block, row: np.ndarray, site: np.ndarray) -> Block:
@@ -218,9 +210,7 @@ def with_free_items(block: Block, row: np.ndarray, site: np.ndarray) -> Block:
 def _sample_joint(model: Model, rows: Rows, n_rows: int, method: str, items: Any, seed: int) -> dict[str, np.ndarray]:
     """Columns of new rows by the joint distribution of the leading member."""
     key, params, schema = jax.random.key(seed % 2**31), model.params, model.schema
-    given: Buckets | None = None
-    if rows.given or schema.listed:
-        given = _one_row(model, rows, items)
+    given = _one_row(model, rows, items) if rows.given or schema.listed else None
     own = None if given is None else given.on_host().buckets[0]
     if method == "modes":
         x = joint.draw_modes(key, params, own, n_rows)
@@ -354,17 +344,15 @@ def is_exact(params: Params, method: str) -> bool:
 def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted: _Filling) -> list[Any]:
     """Gaps filled by draws of (h, x) of the leading member."""
     params, schema, evidence, table = model.params, model.schema, rows.evidence, rows.table
-    exact = is_exact(params, method)
-    if exact and wanted.orders:
-        if method == "exact":
-            raise _by_gibbs("items are added to an order by Gibbs sampling", column=wanted.orders[0])
-        exact = False
-    confined = _confined(schema, evidence, wanted.gaps) if exact else None
-    if confined is not None:
-        if method == "exact":
-            where = {"row": table.rows[confined[0]], "column": confined[1]}
-            raise _by_gibbs("an inequality constrains this missing answer", **where)
-        exact = False
+    exact, problem = is_exact(params, method), None
+    if wanted.orders:
+        problem = _by_gibbs("items are added to an order by Gibbs sampling", column=wanted.orders[0])
+    elif exact and (confined := _confined(schema, evidence, wanted.gaps)):
+        where = {"row": table.rows[confined[0]], "column": confined[1]}
+        problem = _by_gibbs("an inequality constrains this missing answer", **where)
+    if problem is not None and method == "exact":
+        raise problem
+    exact = exact and problem is None
     every = [gap for gone in wanted.gaps.values() for gap in gone.values()]
     own = np.flatnonzero(np.any(every, axis=0)) if every else np.zeros(0, np.int64)
     own = np.arange(table.n_rows) if wanted.lists or wanted.orders else own

@@ -20,17 +20,8 @@ from thurbo.predict import baseline
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query, Rows
 from thurbo.table.columns.cells import Block, Listed, plain
-from thurbo.table.columns.forms import Ask, Lines
-from thurbo.table.columns.forms.form import (
-    MEASURES,
-    RIVALS,
-    Normal,
-    Tested,
-    calibration_bins,
-    gains,
-    line_weight,
-    surprises,
-)
+from thurbo.table.columns.forms import Ask, Lines, form
+from thurbo.table.columns.forms.form import RIVALS, Tested, line_weight
 from thurbo.table.columns.listed import read_lists
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table
@@ -135,21 +126,19 @@ class Evaluation:
     def frame(self) -> Any:
         """The records as a table: pandas if installed, otherwise polars or arrow, otherwise a dict of columns."""
         names = list(dict.fromkeys(name for record in self.columns for name in record))
-        kinds = {name: np.float64 if name.startswith((*MEASURES, "gain")) else None for name in names}
-        return frames.any_frame(
-            {name: np.asarray([record.get(name) for record in self.columns], kinds[name]) for name in names}
-        )
+        kinds = {name: np.float64 if name.startswith((*form.MEASURES, "gain")) else None for name in names}
+        values = {name: [record.get(name) for record in self.columns] for name in names}
+        return frames.any_frame({name: np.asarray(values[name], kinds[name]) for name in names})
 
     @property
     def verdict(self) -> str:
         """One sentence: how many columns the model predicts better than each baseline, by log score."""
-        scored = [record for record in self.columns if record["log_score"] is not None]
         parts = []
         for rival, words in _RIVAL_PHRASES.items():
-            known = [record for record in scored if record[f"log_score{rival}"] is not None]
-            if known:
-                better = sum(record["log_score"] > record[f"log_score{rival}"] for record in known)
-                parts.append(f"{better} of {len(known)} columns better than {words}")
+            scores = [(each["log_score"], each[f"log_score{rival}"]) for each in self.columns]
+            better = [own > other for own, other in scores if own is not None and other is not None]
+            if better:
+                parts.append(f"{sum(better)} of {len(better)} columns better than {words}")
         said = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
         return f"By log score, the model predicts {said}." if parts else "Only orders were tested."
 
@@ -181,10 +170,8 @@ class Evaluation:
                 hidden |= {("smae", rival) for rival in RIVALS}
             wanted = [(m, rival) for m in measures for rival in rivals if (m, rival) not in hidden]
             header = [words[rival] if rival else _WORDS.get(measure, measure) for measure, rival in wanted]
-            lines = [
-                [each["column"], f"{each['n']:,}", *(_number(each.get(f"{m}{rival}"), m) for m, rival in wanted)]
-                for each in own
-            ]
+            numbers = [[_number(each.get(f"{m}{rival}"), m) for m, rival in wanted] for each in own]
+            lines = [[each["column"], f"{each['n']:,}", *line] for each, line in zip(own, numbers, strict=True)]
             sections.append((title, ["column", "n", *header], lines))
         scored = [record for record in self.columns if record["log_score"] is not None]
         rivals = [rival for rival in RIVALS[1:] if any(record[f"gain{rival}"] is not None for record in scored)]
@@ -208,11 +195,9 @@ class Evaluation:
     def _closing(self) -> list[str]:
         lines = [self.verdict, *self.differences]
         if self.n_seen_rows:
-            lines.append(
-                f"Caution: {self.n_seen_rows:,} of these {self.n_rows:,} rows equal rows that the model was fitted to, "
-                "so the model is likely to have seen their answers and its results are too good; give other rows, or "
-                "use tb.evaluate, which hides answers before fitting."
-            )
+            caution = f"{self.n_seen_rows:,} of these {self.n_rows:,} rows equal rows that the model was fitted to, so"
+            caution += " the model is likely to have seen their answers and its results are too good; give other rows,"
+            lines.append(f"Caution: {caution} or use tb.evaluate, which hides answers before fitting.")
         if self.untested:
             lines.append(f"Not tested, since no answer was masked: {', '.join(self.untested)}.")
         return lines
@@ -220,16 +205,14 @@ class Evaluation:
     def __str__(self) -> str:
         out = [self._heading()]
         for title, header, lines in self._sections():
-            widths = [max(map(len, texts)) for texts in zip(header, *lines, strict=True)]
+            first, *others = [max(map(len, texts)) for texts in zip(header, *lines, strict=True)]
             out += ["", title]
-            for line in (header, *lines):
-                name = line[0].ljust(widths[0])
-                rest = (text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True))
-                out.append("  ".join(["", name, *rest]).rstrip())
+            for name, *line in (header, *lines):
+                rest = (text.rjust(width) for text, width in zip(line, others, strict=True))
+                out.append("  ".join(["", name.ljust(first), *rest]).rstrip())
         return "\n".join([*out, "", *self._closing()])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         parts = [f"<p>{escape(self._heading())}</p>"]
@@ -243,17 +226,13 @@ class Evaluation:
 
 def _interval(record: dict[str, Any], rival: str) -> str:
     gain, low, high = (record[f"gain{rival}{end}"] for end in ("", "_low", "_high"))
-    if gain is None:
-        return ""
-    return f"{gain:+.3f}" if low is None or high is None else f"{gain:+.3f} [{low:+.3f}, {high:+.3f}]"
+    ends = "" if low is None or high is None else f" [{low:+.3f}, {high:+.3f}]"
+    return "" if gain is None else f"{gain:+.3f}{ends}"
 
 
 def _number(value: float | None, measure: str) -> str:
-    if value is None:
-        return ""
-    if measure == "accuracy":
-        return f"{value:.1%}"
-    return f"{value:.4g}" if measure in {"mae", "rmse"} else f"{value:.3f}"
+    digits = {"accuracy": ".1%", "mae": ".4g", "rmse": ".4g"}.get(measure, ".3f")
+    return "" if value is None else f"{value:{digits}}"
 
 
 def overall(tests: list[Tested], hide: float) -> dict[str, Any]:
@@ -265,7 +244,7 @@ def overall(tests: list[Tested], hide: float) -> dict[str, Any]:
     found["share"] = float(hide)
     found |= {f"accuracy{rival}": _mean(labels, "right", rival) for rival in RIVALS}
     found |= {f"log_score{rival}": _mean(cells, "score", rival) for rival in RIVALS}
-    return found | gains(cells)
+    return found | form.gains(cells)
 
 
 def _mean(tests: list[Tested], part: str, rival: str) -> float | None:
@@ -337,14 +316,10 @@ def _shorter(held: Listed, labels: tuple[Any, ...], block: Block, masked: np.nda
 
 def hideable(table: Table, schema: Schema, blocks: Mapping[str, Block], there: HiddenLines) -> dict[str, np.ndarray]:
     """Which of the given answers can be hidden: not where an empty cell is itself an answer ("not selected")."""
-    left = schema.compile(without(table, schema, blocks, there))
-    found = {}
-    for name, lines in there.items():
-        if name in table.lists:
-            found[name] = lines
-            continue
+    left, found = schema.compile(without(table, schema, blocks, there)), dict(there)
+    for name in there.keys() - table.lists.keys():
         still, entries = left[name].answered, blocks[name].entries
-        found[name] = lines & ~(still if entries is None else still[entries.row])
+        found[name] = there[name] & ~(still if entries is None else still[entries.row])
     return found
 
 
@@ -375,11 +350,7 @@ def answers(
     The lines of a group are hidden together: one line, or two items of a list whose order is asked about, or the whole
     cell of an order of many items.
     """
-    there = {}
-    for name in schema.modelled:
-        column, block = schema[name], blocks[name]
-        there[name] = column.form.scorable(column, block) & (line_weight(block, counts.astype(np.float64)) > 0)
-    found = {}
+    there, found = {name: _scorable(schema[name], blocks[name], counts) for name in schema.modelled}, {}
     for name, lines in hideable(table, schema, blocks, there).items():
         block = blocks[name]
         if block.entries is not None and name not in table.lists and not in_cells(schema, name):
@@ -464,17 +435,8 @@ def result(
     untested = tuple(name for name in masks[0] if not any(mask[name].any() for mask in masks))
     rows = np.unique(np.concatenate([test.row for test in tests]))
     n_seen, kept = (0, tuple(masks)) if seen is None else (int(seen[rows].sum()), ())
-    return Evaluation(
-        [test.record for test in tests],
-        overall(tests, hide),
-        untested,
-        len(rows),
-        n_seen,
-        kept,
-        tuple(fit_seconds),
-        calibration_bins(tests),
-        surprises(tests),
-    )
+    records, pictures = [test.record for test in tests], (form.calibration_bins(tests), form.surprises(tests))
+    return Evaluation(records, overall(tests, hide), untested, len(rows), n_seen, kept, tuple(fit_seconds), *pictures)
 
 
 def score_masked(
@@ -500,6 +462,12 @@ def score_masked(
     return tests
 
 
+def _scorable(column: Any, block: Block, counts: np.ndarray | None) -> np.ndarray:
+    """Which lines of a column have an answer that can be scored, in rows that count: [line]."""
+    there = column.form.scorable(column, block)
+    return there if counts is None else there & (line_weight(block, counts.astype(np.float64)) > 0)
+
+
 def choose(
     schema: Schema, blocks: Mapping[str, Block], hide: Any, rng: np.random.RandomState, counts: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
@@ -508,9 +476,7 @@ def choose(
     masked, n_answers = {}, 0
     for name in schema.modelled:
         column, block = schema[name], blocks[name]
-        there = column.form.scorable(column, block)
-        if counts is not None:
-            there = there & (line_weight(block, counts.astype(np.float64)) > 0)
+        there = _scorable(column, block, counts)
         drawn = there & (rng.random_sample(len(there)) < float(hide))
         masked[name] = column.form.mask(column, block, drawn, rng)
         n_answers += int(there.sum())
@@ -565,11 +531,11 @@ class ColumnTrial:
     def logistic(self, code: np.ndarray, n_labels: int) -> np.ndarray | None:
         return self._regress("logistic", baseline.logistic, code, self.masked, n_labels)
 
-    def ridge(self, target: np.ndarray, known: np.ndarray) -> Normal | None:
+    def ridge(self, target: np.ndarray, known: np.ndarray) -> form.Normal | None:
         return self._regress("logistic", baseline.ridge, target, known, self.masked)
 
     def boosting(self, code: np.ndarray, n_labels: int) -> np.ndarray | None:
         return self._regress("boosting", baseline.boosting, code, self.masked, n_labels)
 
-    def boosted_numbers(self, target: np.ndarray, known: np.ndarray) -> Normal | None:
+    def boosted_numbers(self, target: np.ndarray, known: np.ndarray) -> form.Normal | None:
         return self._regress("boosting", baseline.boosted_numbers, target, known, self.masked)

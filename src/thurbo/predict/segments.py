@@ -195,8 +195,7 @@ class Segments:
             out += ["", title, *(f"  {sign} {words}".rstrip() for sign, words in lines)]
         return "\n".join(out)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         parts = [f"<p>{escape(self._heading())}</p>", f"<p><b>{escape(self.verdict)}</b></p>"]
@@ -229,15 +228,12 @@ def segments(
     labels = np.argsort(order)[labels].astype(np.int64)
     each, gaps = each[order], gaps[order]
     answers = list(_answers(schema, blocks, labels, weight, len(each)))
-    profiles = [
-        {
-            "segment": k + 1,
-            **_size(labels == k, weight, answered),
-            "stability": float(each[k]),
-            **_sides(answers, labels, k),
-        }
-        for k in range(len(each))
-    ]
+    profiles = []
+    for k, stability in enumerate(each.tolist()):
+        own = weight[labels == k]
+        record = {"segment": k + 1, "n": len(own), "share": float(own.sum() / weight.sum()), "stability": stability}
+        mean = float(np.average(answered[labels == k], weights=own)) if own.any() else 0.0
+        profiles.append({**record, "answered": mean, **_sides(answers, len(own), k)})
     thin = int(order.argmax()) + 1 if is_few else None  # the clusters were numbered before it
     quality = (each, figures.agreement, figures.silhouette, reference, gaps)
     return Segments(labels + 1, *quality, profiles, answers, tried, thin)
@@ -434,31 +430,16 @@ def _compared(answer: str, value: float, overall: float, z: float, to_user: Any)
     words = f"{answer} {value:.0%} (overall {overall:.0%})"
     if to_user is not None:
         value, overall = to_user(np.asarray([value, overall])).tolist()
-        shown = [f"{each:,.0f}" if abs(each) >= 10_000 else f"{each:.4g}" for each in (value, overall)]
-        words = f"{answer}{': ' * bool(answer)}{shown[0]} (overall {shown[1]})"
-    return {
-        "answer": answer,
-        "value": value,
-        "overall": overall,
-        "difference": value - overall,
-        "lift": lift,
-        "z": z if np.isfinite(z) else 0.0,
-        "is_share": to_user is None,
-        "words": words,
-    }
+        both = [f"{each:,.0f}" if abs(each) >= 10_000 else f"{each:.4g}" for each in (value, overall)]
+        words = f"{answer}{': ' * bool(answer)}{both[0]} (overall {both[1]})"
+    figures = {"value": value, "overall": overall, "difference": value - overall, "lift": lift}
+    shown = {"answer": answer, "words": words, "is_share": to_user is None}
+    return {**shown, **figures, "z": z if np.isfinite(z) else 0.0}
 
 
-def _size(inside: BoolArray, weight: FloatArray, answered: FloatArray) -> dict[str, Any]:
-    """Rows of a segment, their weighted share, and the share of questions that they answered."""
-    own = weight[inside]
-    mean = float(np.average(answered[inside], weights=own)) if own.any() else 0.0
-    return {"n": int(inside.sum()), "share": float(own.sum() / weight.sum()), "answered": mean}
-
-
-def _sides(answers: Sequence[Mapping[str, Any]], labels: IntArray, segment: int) -> dict[str, list[dict[str, Any]]]:
+def _sides(answers: Sequence[Mapping[str, Any]], n_rows: int, segment: int) -> dict[str, list[dict[str, Any]]]:
     """The answers of a segment that differ most from those of all rows, "over"- and "under"-represented."""
-    # A share of few answers says little about the segment.
-    least = min(_FEWEST_ROWS, 0.5 * (labels == segment).sum())
+    least = min(_FEWEST_ROWS, 0.5 * n_rows)  # a share of few answers says little about the segment
     own = [record for record in answers if record["segment"] == segment + 1 and record["n"] >= least]
     sides = {}
     for side, sign in (("over", 1), ("under", -1)):

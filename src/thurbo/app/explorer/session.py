@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.app.report.cards import Described
-from thurbo.app.report.maps import row_map
+from thurbo.app.report.cards import Described, row_map
 from thurbo.app.report.wording import Texts
 from thurbo.errors import ThurboError
 from thurbo.table.columns.column import Column
@@ -184,19 +183,17 @@ def recommended(model: Any, nobody: Mapping[str, list[Any]], name: Any, ratings:
             value = np.asarray(model.predict(table, name, items=best, statistic="mean")[name], object)
     text = dict(zip(column.labels, map(str, column.texts), strict=True))
     first = best[0] if best else None
-    moved = [
-        {"item": text[pair[0]], "with": float(value[0][first]), "without": float(value[place + 2][first])}
-        for place, pair in enumerate(given)
-        if first in value[place + 2]
+    with_all, usual, *rest = value
+    moved: list[dict[str, Any]] = [
+        {"item": text[item], "with": float(with_all[first]), "without": float(out[first])}
+        for (item, _), out in zip(given, rest, strict=True)
+        if first in out
     ]
-    return {
-        "best": [
-            {"item": text[k], "value": float(value[0][k]), "usual": float(value[1][k]), "before": before[k]}
-            for k in best
-        ],
-        "first": None if first is None else text[first],
-        "moved": sorted(moved, key=lambda each: -abs(each["with"] - each["without"])),
-    }
+    moved.sort(key=lambda each: -abs(each["with"] - each["without"]))
+    found = [
+        {"item": text[k], "value": float(with_all[k]), "usual": float(usual[k]), "before": before[k]} for k in best
+    ]
+    return {"best": found, "first": None if first is None else text[first], "moved": moved}
 
 
 def _read(column: Any, ratings: Any) -> list[tuple[Any, Any]]:
@@ -223,21 +220,7 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Session:
-    """One model and one table, ready to be explored.
-
-    Parameters
-    ----------
-    model : TBM
-        A fitted model.
-    X : table
-        Rows with all columns of the fitted schema.
-    title : str
-        Title of the page.
-    seed : int, default=0
-        Seed of the map.
-    max_points : int, default=10000
-        Most rows on the map, at most 30,000; a random sample if there are more.
-    """
+    """One fitted model and one table, ready to be explored; of more than `max_points` rows the map has a sample."""
 
     def __init__(self, model: Any, X: Any, title: str = "Explorer", seed: int = 0, max_points: int = 10_000):
         described, self.title = Described(model, X), title
@@ -249,13 +232,14 @@ class Session:
         self._rows = np.asarray(self._map["rows"])
         sources = {s for name in self.schema.modelled for s in self.schema.source_columns[name] or (name,)}
         self._nobody: dict[str, list[Any]] = {name: [None] for name in sorted(sources)}
+        self._questions = [self._question(each) for each in self.answers]
 
     def survey(self) -> dict[str, Any]:
         """Questions, places on the map and segments: all that the page needs at the start."""
         return {
             "title": self.title,
             "n_rows": self.table.n_rows,
-            "questions": [self._question(each) for each in self.answers],
+            "questions": self._questions,
             "lists": lists_of(self.model, self.texts),
             **{key: self._map[key] for key in ("x", "y", "segment")},
             "segments": [{"number": p["segment"], "name": p["name"]} for p in self._segments["profiles"]],
@@ -265,11 +249,9 @@ class Session:
     def _question(self, answers: Answers) -> dict[str, Any]:
         column, text = self.schema[answers.name], self.texts[answers.name]
         simple = not answers.parts or column.is_one_label
+        about = {"name": answers.name, "brief": text["brief"], "text": text["short"], "kind": answers.kind}
         return {
-            "name": answers.name,
-            "brief": text["brief"],
-            "text": text["short"],
-            "kind": answers.kind,
+            **about,
             "labels": list(map(str, column.answer_texts))[:MOST_LABELS],
             "relations": list(relations(column)),
             "fillable": bool(simple and not column.is_listed and not column.source_columns(answers.name)[1:]),
@@ -277,42 +259,44 @@ class Session:
 
     def group(self, rows: Sequence[Any]) -> dict[str, Any]:
         """How some points of the map answer compared with all other rows; the largest differences first."""
+        if not isinstance(rows, list) or len(rows) > len(self._rows):
+            raise ThurboError("rows are not a list of points of the map")
+        if not all(type(each) is int and 0 <= each < len(self._rows) for each in rows):
+            raise ThurboError(f"a point is not one of 0 to {len(self._rows) - 1}")
         inside = np.zeros(self.table.n_rows, bool)
-        inside[self._rows[self._places(rows)]] = True
+        inside[self._rows[np.asarray(rows, np.int64)]] = True
         n = int(inside.sum())
         if not 0 < n < self.table.n_rows:
             raise ThurboError("select some of the rows, not none or all of them")
         found = [each for answers in self.answers if (each := self._compared(answers, inside)) is not None]
         return {"n": n, "questions": sorted(found, key=lambda each: -each["distance"])}
 
-    def _places(self, rows: Sequence[Any]) -> np.ndarray:
-        if not isinstance(rows, list) or len(rows) > len(self._rows):
-            raise ThurboError("rows are not a list of points of the map")
-        places = np.asarray([each if type(each) is int else -1 for each in rows], np.int64)
-        if len(places) and (places.min() < 0 or places.max() >= len(self._rows)):
-            raise ThurboError(f"a point is not one of 0 to {len(self._rows) - 1}")
-        return places
-
     def _compared(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
-        """Shares of the answers in the group and in the rest, and the distance between them (total variation)."""
+        """Shares of the answers in the group and in the rest, and the distance between them (total variation).
+
+        Of a number the medians, and the distance of the means in standard deviations.
+        """
         if answers.parts and not answers.exclusive:
             return self._by_part(answers, inside)
         if not answers.labels:
-            return self._numbers(answers, inside)
+            own, rest = (answers.values[answers.observed & where] for where in (inside, ~inside))
+            if not len(own) or not len(rest):
+                return None
+            spread = float(np.std(answers.values[answers.observed])) or 1.0
+            distance = min(abs(float(own.mean() - rest.mean())) / spread / 2, 1.0)
+            medians = {"inside": float(np.median(own)), "rest": float(np.median(rest))}
+            return {"name": answers.name, "distance": distance, **medians}
         shares = []
         for where in (inside, ~inside):
             own = answers.observed & where
             counts = np.bincount(answers.values[own].astype(int), self.weight[own], len(answers.labels))
             shares.append(counts / max(counts.sum(), 1e-300))
         order = range(len(answers.labels)) if len(answers.labels) <= MOST_LABELS else np.argsort(-shares[0])
-        return {
-            "name": answers.name,
-            "distance": float(np.abs(shares[0] - shares[1]).sum() / 2),
-            "bars": [
-                {"label": answers.labels[k], "inside": float(shares[0][k]), "rest": float(shares[1][k])}
-                for k in list(order)[:MOST_LABELS]
-            ],
-        }
+        every = [
+            {"label": answers.labels[k], "inside": float(shares[0][k]), "rest": float(shares[1][k])} for k in order
+        ]
+        distance = float(np.abs(shares[0] - shares[1]).sum() / 2)
+        return {"name": answers.name, "distance": distance, "bars": every[:MOST_LABELS]}
 
     def _by_part(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
         """Shares of options, or mean scores of items with the `scale` that they are on."""
@@ -336,23 +320,12 @@ class Session:
         distance = max(abs(bar["inside"] - bar["rest"]) for bar in bars) / width
         return {"name": answers.name, "distance": distance, "bars": bars, **({} if options else {"scale": seen})}
 
-    def _numbers(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
-        own, rest = (answers.values[answers.observed & where] for where in (inside, ~inside))
-        if not len(own) or not len(rest):
-            return None
-        spread = float(np.std(answers.values[answers.observed])) or 1.0
-        medians = [float(np.median(each)) for each in (own, rest)]
-        distance = min(abs(float(own.mean() - rest.mean())) / spread / 2, 1.0)
-        return {"name": answers.name, "distance": distance, "inside": medians[0], "rest": medians[1]}
-
     def pinned(self, pins: Sequence[Any]) -> dict[str, Any]:
         """Every distribution under some conditions, beside that of somebody about whom nothing is known."""
         given, usual = read_pins(pins, {name: self.schema[name] for name in self.schema.modelled}), self._nothing_known
         found = self._distributions(self.model._query(self._nobody, given), given) if given else usual
-        return {
-            "pinned": sorted(given),
-            "questions": [{"name": name, "usual": usual[name], "given": each} for name, each in found.items()],
-        }
+        questions = [{"name": name, "usual": usual[name], "given": each} for name, each in found.items()]
+        return {"pinned": sorted(given), "questions": questions}
 
     @cached_property
     def _nothing_known(self) -> dict[str, dict[str, Any]]:
@@ -409,9 +382,7 @@ class Session:
         """Answers by name as cells: the label with this text, or a number."""
         if not isinstance(answers, Mapping) or len(answers) > len(self.answers):
             raise ThurboError("answers are not {question: answer}")
-        fillable = {
-            each["name"]: self.schema[each["name"]] for each in map(self._question, self.answers) if each["fillable"]
-        }
+        fillable = {each["name"]: self.schema[each["name"]] for each in self._questions if each["fillable"]}
         found = {}
         for name, value in answers.items():
             column = _picked(fillable, name, "a question that can be filled in here")

@@ -159,14 +159,12 @@ def heat_map(dependence: Mapping[str, Any] | None) -> dict[str, Any] | None:
     largest = float(np.nanmax(share)) if np.isfinite(share).any() else 0.0
     # Square roots, so that weak relations can be told from none.
     level = np.ceil(HEAT_LEVELS * np.sqrt(np.nan_to_num(share) / (largest or 1.0))).astype(int).clip(0, HEAT_LEVELS)
-    paths = []
-    for own in range(1, HEAT_LEVELS + 1):
-        where = np.argwhere((level == own) & ~np.isnan(share))
-        paths.append("".join(f"M{c}.04 {r}.04h.92v.92h-.92z" for r, c in where.tolist()))
+    levels, level = range(1, HEAT_LEVELS + 1), np.where(np.isnan(share), 0, level)
+    squares = [np.argwhere(level == own).tolist() for own in levels]
     return {
         "names": names,
-        "paths": paths,
-        "opacity": [round(0.1 + 0.9 * own / HEAT_LEVELS, 3) for own in range(1, HEAT_LEVELS + 1)],
+        "paths": ["".join(f"M{c}.04 {r}.04h.92v.92h-.92z" for r, c in own) for own in squares],
+        "opacity": [round(0.1 + 0.9 * own / HEAT_LEVELS, 3) for own in levels],
         "largest": largest,
         "n_all": len(dependence["names"]),
         "share": [[None if np.isnan(v) else round(100 * v) for v in row] for row in share],
@@ -175,15 +173,11 @@ def heat_map(dependence: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def calibration_picture(bins: Sequence[Mapping[str, float]], side: int = 300) -> list[dict[str, Any]]:
     """Points of the calibration picture: predicted against observed, with an area in proportion to the answers."""
-    return [
-        {
-            "x": round(side * each["predicted"], 1),
-            "y": round(side * (1 - each["observed"]), 1),
-            "r": round(3 + 9 * size**0.5, 1),
-            **each,
-        }
-        for each, size in zip(bins, relative_sizes(bins), strict=True)
-    ]
+    found = []
+    for each, size in zip(bins, relative_sizes(bins), strict=True):
+        x, y = round(side * each["predicted"], 1), round(side * (1 - each["observed"]), 1)
+        found.append({"x": x, "y": y, "r": round(3 + 9 * size**0.5, 1), **each})
+    return found
 
 
 def item_picture(items: Mapping[str, Any], most_labels: int = 24) -> dict[str, Any]:
@@ -230,15 +224,11 @@ def curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 
         [f"{width * (x - first) / across:.1f},{height * (1 - (y - low) / tall):.1f}" for x, y in points]
         for points in (known, held_out)
     ]
+    box = {"width": width, "height": height, "low": low, "high": high, "first": first, "last": last}
     return {
+        **box,
         "points": " ".join(corners[0]),
         "held_out": " ".join(corners[1]) if len(held_out) > 1 else "",
         "best": max((value for _, value in held_out), default=None),
-        "width": width,
-        "height": height,
-        "low": low,
-        "high": high,
-        "first": first,
-        "last": last,
         "end": known[-1][1],
     }

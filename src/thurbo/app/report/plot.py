@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.app.report.cards import Described, gates_of, segment_records
-from thurbo.app.report.maps import answer_groups, named, row_map
+from thurbo.app.report.cards import Described, answer_groups, gates_of, named, row_map, segment_records
 from thurbo.app.report.pictures import layers, palette, relative_sizes, segment_colours, strongest, training_course
 from thurbo.app.report.wording import NOTHING, brief_of, briefs, clipped, line_label, missing_kinds, texts_of
 from thurbo.errors import ThurboError

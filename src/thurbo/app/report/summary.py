@@ -15,19 +15,9 @@ from typing import Any
 import numpy as np
 
 from thurbo import __version__
-from thurbo.app.report.cards import Described, describe_factors, plain, question_record, sentence
-from thurbo.app.report.maps import catalogue, named, row_map, row_texts, telling
-from thurbo.app.report.wording import (
-    NOTHING,
-    FloatArray,
-    Texts,
-    brief_of,
-    listing,
-    missing_kinds,
-    percent,
-    quoted,
-    with_answer,
-)
+from thurbo.app.report import cards
+from thurbo.app.report.cards import Described, plain
+from thurbo.app.report.wording import NOTHING, Texts, brief_of, listing, missing_kinds, percent, quoted, with_answer
 from thurbo.errors import ConvergenceWarning
 from thurbo.predict.evaluation import are_seen
 from thurbo.table.columns.forms.form import Answers
@@ -107,15 +97,10 @@ _ONE_EACH = 2  # relations that may speak of one question
 
 
 def findings(
-    segments: Mapping[str, Any],
-    relations: Sequence[Mapping[str, Any]],
-    held_out: Mapping[str, Any] | None,
-    texts: Texts,
-    labels: Mapping[str, Sequence[str]],
-    rows_are: str,
+    described: Described, relations: Sequence[Mapping[str, Any]], held_out: Mapping[str, Any] | None, rows_are: str
 ) -> list[dict[str, str]]:
     """Sentences, each with its most important number."""
-    found = []
+    segments, texts, found = described.segment_records, described.texts, []
 
     def say(kind: str, share: float, words: str) -> None:
         found.append({"kind": kind, "number": percent(share), "words": words})
@@ -123,7 +108,7 @@ def findings(
     if segments["n"] > 1:
         clear = [each for each in segments["profiles"] if not each["few_answers"]][:_SEGMENTS]
         for each in [*clear, *(each for each in segments["profiles"] if each["few_answers"])]:
-            say("segment", each["share"], sentence(each, rows_are))
+            say("segment", each["share"], cards.sentence(each, rows_are))
     for each in relations[:_RELATIONS]:
         say("relation", each["share"], each["words"])
     if held_out is None:
@@ -154,7 +139,8 @@ def findings(
         say("accuracy", each["accuracy"], f"{percent(each['accuracy'])} {words}")
     for each in held_out.get("surprises", [])[:_SURPRISES]:
         column = each["column"].removesuffix(": favourite")
-        question, answer = quoted(brief_of(texts, column)), quoted(labels[column][each["code"]])
+        label = str(described.schema[column].answer_texts[each["code"]])
+        question, answer = quoted(brief_of(texts, column)), quoted(label)
         words = f"The most surprising answers. {question}: of {each['of']:,} hidden answers {answer}, {each['n']:,} "
         words += "came from people whose other answers made this at most half as likely as usual."
         say("surprise", each["share"], words)
@@ -168,7 +154,7 @@ def relations(dependence: Any, described: Described, most: int = 10) -> list[dic
         if len(found) == most or max(named[one], named[other]) >= _ONE_EACH:
             continue
         shown = _telling(described, one, other)
-        if shown is None:
+        if not shown:
             continue
         named.update((one, other))
         pair = ((one, shown["answer"]), (other, shown["other_answer"]))
@@ -179,11 +165,11 @@ def relations(dependence: Any, described: Described, most: int = 10) -> list[dic
     return found
 
 
-def _telling(described: Described, one: str, other: str) -> dict[str, Any] | None:
-    """The pair of answers with the largest correlation (phi), among rows that answered both; None without any."""
+def _telling(described: Described, one: str, other: str) -> dict[str, Any]:
+    """The pair of answers with the largest correlation (phi), among rows that answered both; empty without any."""
     (words, holds), (other_words, other_holds) = (_statements(described, name) for name in (one, other))
     rows = np.ones(len(holds)) if described.relative_weight is None else described.relative_weight
-    best, found = 0.0, None
+    best, found = 0.0, dict[str, Any]()
     for a, b in np.ndindex(holds.shape[1], other_holds.shape[1]):
         both = ~np.isnan(holds[:, a]) & ~np.isnan(other_holds[:, b])
         x, y, w = holds[both, a], other_holds[both, b], rows[both]
@@ -194,18 +180,12 @@ def _telling(described: Described, one: str, other: str) -> dict[str, Any] | Non
         phi = (share - of_others) * np.sqrt(n_x * (n - n_x) / (n_y * (n - n_y)))
         if phi > best:
             best = phi
-            found = {
-                "answer": words[a],
-                "other_answer": other_words[b],
-                "share": share,
-                "share_of_others": of_others,
-                "n": int(both.sum()),
-                "n_with_answer": float(n_x),
-            }
+            found = {"answer": words[a], "other_answer": other_words[b], "share": share, "share_of_others": of_others}
+            found |= {"n": int(both.sum()), "n_with_answer": n_x}
     return found
 
 
-def _statements(described: Described, name: str) -> tuple[list[str], FloatArray]:
+def _statements(described: Described, name: str) -> tuple[list[str], np.ndarray]:
     """What can be said of an answer, and where it holds [row, statement]: 1, 0 or NaN."""
     column = described.schema[name]
     profile = column.form.profile(column, described.blocks[name])
@@ -232,10 +212,8 @@ def cautions(
     described: Described, data: Mapping[str, Any], fit: Mapping[str, Any], held_out: Mapping[str, Any] | None
 ) -> list[dict[str, str]]:
     """Warnings as records: a title, a sentence, and whether it is something to "check" or a "note"."""
-    found = [
-        {"level": level, "title": title, "words": words}
-        for level, title, words in (*_of_fit(described, fit, held_out), *_of_data(described, data))
-    ]
+    every = [*_of_fit(described, fit, held_out), *_of_data(described, data)]
+    found = [dict(zip(("level", "title", "words"), each, strict=True)) for each in every]
     return sorted(found, key=lambda each: each["level"] != "check")
 
 
@@ -320,11 +298,7 @@ def _counted(n: int, what: str, rest: str = "") -> str:
 
 DRIVERS = 3  # questions on which a question depends most
 # Names of the objectives in the report.
-_OBJECTIVES = {
-    "exact": "exact likelihood",
-    "likelihood": "likelihood (stochastic)",
-    "multi-prediction": "multi-prediction",
-}
+_OBJECTIVES = {"exact": "exact likelihood", "likelihood": "likelihood (stochastic)"}
 
 
 def summary(
@@ -378,12 +352,11 @@ def summary(
         If `colour_by` names an unknown column.
     """
     described, tested = Described(model, X), as_plain(held_out)
-    coloured = None if colour_by is None else named(described.answers, colour_by)  # raises before any work
-    schema, segments, fit, data = model.schema_, described.segment_records, _fit(model), _data(described)
+    coloured = None if colour_by is None else cards.named(described.answers, colour_by)  # raises before any work
+    fit, data = _fit(model), _data(described)
     pairs, dependence = _relations(described)
     for record in data["columns"]:
         record["drivers"] = [] if dependence is None else dependence["drivers"].get(record["name"], [])
-    labels = {name: list(map(str, schema[name].answer_texts)) for name in schema.modelled}
     factors = described.log_odds[:, fit["n_hidden"] :]
     return {
         "title": title,
@@ -391,26 +364,22 @@ def summary(
         "columns_are": columns_are,
         "source": source,
         "thurbo_version": __version__,
-        "findings": findings(segments, pairs, tested, described.texts, labels, rows_are),
+        "findings": findings(described, pairs, tested, rows_are),
         "warnings": cautions(described, data, fit, tested),
-        "segments": segments,
+        "segments": described.segment_records,
         "held_out": tested,
         "data": data,
         "relations": pairs,
         "dependence": dependence,
         "fit": fit,
-        "items": catalogue(model, seed),
+        "items": cards.catalogue(model, seed),
         "units": described.units(),
-        "factors": describe_factors(described.answers, factors, described.relative_weight, described.texts),
+        "factors": cards.describe_factors(described.answers, factors, described.relative_weight, described.texts),
         "map": _map(described, coloured, seed, max_points, rows),
         "what_if": [dict(each) for each in what_if],
         "history": [
-            {
-                "epoch": int(entry["epoch"]),
-                "objective": plain(entry["objective"]),
-                "held_out": plain(entry["held_out"]) if "held_out" in entry else None,
-                "event": entry.get("event"),
-            }
+            {"epoch": int(entry["epoch"]), "event": entry.get("event")}
+            | {key: plain(entry.get(key, np.nan)) for key in ("objective", "held_out")}
             for entry in model.history_
         ],
         "texts": described.texts,
@@ -437,10 +406,10 @@ def _map(
     schema, answers, found = described.schema, described.answers, described.segments
     skipped = not_applicable(schema, schema.skips, described.table)
     out = {each.name: skipped[own.name] for own in answers if own.name in skipped for each in (own, *own.parts)}
-    columns = telling(answers, found) if coloured is None else coloured
-    place = row_map(described.points, found.labels, columns, out, seed, max_points)
+    columns = cards.telling(answers, found) if coloured is None else coloured
+    place = cards.row_map(described.points, found.labels, columns, out, seed, max_points)
     names, which = schema.row_names(described.table), place.pop("rows")
-    return {**place, "people": row_texts(answers, described.texts, names, which) if rows else None}
+    return {**place, "people": cards.row_texts(answers, described.texts, names, which) if rows else None}
 
 
 def _data(described: Described) -> dict[str, Any]:
@@ -448,7 +417,7 @@ def _data(described: Described) -> dict[str, Any]:
     schema, table = described.schema, described.table
     missing = missing_kinds(schema, table)
     columns = [
-        question_record(each, described.relative_weight, missing.get(each.name, {})) for each in described.answers
+        cards.question_record(each, described.relative_weight, missing.get(each.name, {})) for each in described.answers
     ]
     return {
         "n_rows": table.n_rows,
@@ -476,16 +445,13 @@ def _fit(model: Any) -> dict[str, Any]:
     n_sites, n_hidden = np.shape(model.weights_)
     last = model.history_[-1] if model.history_ else {}
     spent = {stage: plain(seconds) for stage, seconds in model.time_spent_.items()}
+    sizes = {"n_hidden": n_hidden, "n_factors": np.shape(model.loadings_)[1], "n_sites": n_sites}
+    about = {"method": str(model.method_), "unobserved": str(model.unobserved), "converged": bool(model.converged_)}
     return {
-        "objective": _OBJECTIVES.get(model.objective_, str(model.objective_)),
-        "method": str(model.method_),
+        **about,
+        **{name: int(size) for name, size in {**sizes, "n_epochs": model.n_epochs_}.items()},
         "n_members": len(model.members_) or 1,
-        "n_hidden": int(n_hidden),
-        "n_sites": int(n_sites),
-        "n_epochs": int(model.n_epochs_),
+        "objective": _OBJECTIVES.get(model.objective_, str(model.objective_)),
         "time": spent,
-        "seconds": spent.get("total", plain(last["seconds"]) if "seconds" in last else None),
-        "converged": bool(model.converged_),
-        "n_factors": int(np.shape(model.loadings_)[1]),
-        "unobserved": str(model.unobserved),
+        "seconds": spent.get("total", plain(last.get("seconds", np.nan))),
     }
