@@ -126,10 +126,7 @@ def _by_order(query: Query, order: Sequence[str], rows: np.ndarray, number: int)
             for each in query.members:
                 first = part if each.blocks[name].family == "levels" else 0
                 slots.append(np.append(each.evidence.shared[each.schema.slices[name]][first:], _slots(each, later)))
-            if has_lists:
-                context = _without_entries(query, slots, _all_entries(query, later))
-            else:
-                context = _without(query, slots, own)
+            context = _without(query, slots, _all_entries(query, later), None if has_lists else own)
             total[own] += context.about(name, lines, own=False).log_prob(block.rows(own), part)
     return total[rows]
 
@@ -139,17 +136,6 @@ def _slots(member: MemberQuery, names: Sequence[str]) -> np.ndarray:
     shared = [name for name in names if not member.schema[name].is_listed]
     every = [member.evidence.shared[member.schema.slices[name]] for name in shared]
     return np.concatenate([np.zeros(0, np.int64), *every]).astype(np.int64)
-
-
-def _without(query: Query, slots: Sequence[np.ndarray], rows: np.ndarray) -> Query:
-    """Some rows without what they say about some slots of each member."""
-    members = []
-    for each, own in zip(query.members, slots, strict=True):
-        row, slot = np.repeat(np.arange(len(rows)), len(own)), np.tile(own, len(rows))
-        rest = each.evidence.rows(rows).hide(row, slot, each.how.unobserved, always=True).on_host()
-        members.append(_same_program(each, replace(each, evidence=rest)))
-    places = rows if query.places is None else query.places[rows]
-    return replace(query, members=tuple(members), informative=query.informative[rows], places=places)
 
 
 def _same_program(old: MemberQuery, new: MemberQuery) -> MemberQuery:
@@ -165,8 +151,7 @@ def _turns(block: Block, number: int) -> np.ndarray:
     """Position of each entry, or of its task, among those of its row: [entry]. Odd orders reverse the ones before."""
     entries = block.entries
     assert entries is not None
-    rank = np.random.default_rng(number // 2).random(len(block.sites))
-    key = rank[entries.site]
+    key = np.random.default_rng(number // 2).random(len(block.sites))[entries.site]
     if block.tasks is not None:
         first = np.arange(len(key)) // block.tasks.size * block.tasks.size
         key = np.random.default_rng(number // 2).random(len(key))[first - entries.start[entries.row]]
@@ -179,14 +164,11 @@ def _turns(block: Block, number: int) -> np.ndarray:
 
 def _add_list(query: Query, name: str, later: Sequence[str], number: int, total: np.ndarray) -> None:
     """Add log P(entry | entries before it) of every entry of a list to the totals of the rows."""
-    block = query.blocks[name]
-    entries = block.entries
+    block, entries = query.blocks[name], query.blocks[name].entries
     assert entries is not None
-    if not len(entries.site):
-        return
     is_order = block.family == "utility" and block.tasks is None
     turn = np.zeros(len(entries.site), np.int64) if is_order else _turns(block, number)
-    for step in range(int(turn.max()) + 1):
+    for step in range(int(turn.max(initial=-1)) + 1):
         context = before_entries(query, name, turn >= step, later)
         own = np.flatnonzero((turn == step) & (block.observed[:, 0] | is_order))
         if not len(own):
@@ -209,7 +191,7 @@ def _add_list(query: Query, name: str, later: Sequence[str], number: int, total:
 def before_entries(query: Query, name: str, hidden: np.ndarray, later: Sequence[str]) -> Query:
     """All rows without some entries of a list, [entry], and without answers to later questions."""
     slots = [_slots(each, later) for each in query.members]
-    return _without_entries(query, slots, {name: hidden, **_all_entries(query, later)})
+    return _without(query, slots, {name: hidden, **_all_entries(query, later)})
 
 
 def _all_entries(query: Query, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -218,23 +200,31 @@ def _all_entries(query: Query, names: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: np.ones(len(own.site), bool) for name, own in entries.items() if own is not None}
 
 
-def _without_entries(query: Query, slots: Sequence[np.ndarray], hidden: Mapping[str, np.ndarray]) -> Query:
-    """All rows without some slots of each member and some entries of lists, [entry] by list.
+def _without(
+    query: Query, slots: Sequence[np.ndarray], hidden: Mapping[str, np.ndarray], rows: np.ndarray | None = None
+) -> Query:
+    """Rows, by default all, without some slots of each member and some entries of lists, [entry] by list.
 
     An entry that is not known is not listed either: which items are rated can be a signal.
     """
     members = []
     for each, shared in zip(query.members, slots, strict=True):
-        n_rows = each.evidence.n_rows
-        row, slot = [np.repeat(np.arange(n_rows), len(shared))], [np.tile(shared, n_rows)]
+        evidence = each.evidence if rows is None else each.evidence.rows(rows)
+        row = [np.repeat(np.arange(evidence.n_rows), len(shared))]
+        slot = [np.tile(shared, evidence.n_rows)]
         for name, gone in hidden.items():
             entries = each.blocks[name].entries
             assert entries is not None
             row.append(entries.row[gone])
-            slot.append(each.evidence.entry_slots(each.schema.slices[name].start)[gone])
-        rest = each.evidence.hide(np.concatenate(row), np.concatenate(slot), "exclude", always=True).on_host()
-        members.append(_same_program(each, replace(each, evidence=rest.replaced(_listed_if_present))))
-    return replace(query, members=tuple(members))
+            slot.append(evidence.entry_slots(each.schema.slices[name].start)[gone])
+        how = "exclude" if rows is None else each.how.unobserved
+        rest = evidence.hide(np.concatenate(row), np.concatenate(slot), how, always=True).on_host()
+        rest = rest if rows is not None else rest.replaced(_listed_if_present)
+        members.append(_same_program(each, replace(each, evidence=rest)))
+    if rows is None:
+        return replace(query, members=tuple(members))
+    places = rows if query.places is None else query.places[rows]
+    return replace(query, members=tuple(members), informative=query.informative[rows], places=places)
 
 
 def _listed_if_present(evidence: Evidence) -> Evidence:

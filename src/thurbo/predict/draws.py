@@ -81,8 +81,8 @@ def sample(
         found = _sample_chain(model, rows, n, items, np.random.default_rng(seed))
     else:
         found = _sample_joint(model, rows, n, method, items, seed)
-    found = predicted.emptied(model.schema, found, list(given))
     schema = model.schema
+    found = predicted.emptied(schema, found, list(given))
     # A list is one cell, also if the table has it in several columns.
     sources = {name: (name,) if schema[name].is_listed else schema.source_columns[name] for name in schema.modelled}
     order = [source for own in sources.values() for source in own]
@@ -199,8 +199,7 @@ def with_free_items(block: Block, row: np.ndarray, site: np.ndarray) -> Block:
     n_old, n_new = len(block.entries.site), len(row)
     nothing = {"lower": -np.inf, "upper": np.inf, "code": -1, "code_high": -1, "tier": -1}
     parts: dict[str, Any] = {}
-    for each in ARRAYS:
-        own = getattr(block, each)
+    for each, own in ((each, getattr(block, each)) for each in ARRAYS):
         more = np.full((n_new, *own.shape[1:]), nothing.get(each, 0), own.dtype)
         parts[each] = np.concatenate([own[:n_old], more])[order]
     start = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.n_rows))])

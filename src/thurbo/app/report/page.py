@@ -94,7 +94,6 @@ def render(summary: Mapping[str, Any]) -> str:
         accuracy={each["column"].removesuffix(": favourite"): each for each in reversed(tested)},
         verdict=verdict(held_out) if held_out else [],
         orders=of_orders(held_out),
-        sections=_sections(summary),
     )
 
 
@@ -111,41 +110,20 @@ def breakable(text: str) -> Any:
     return Markup(str(escape(" ".join(words))).replace("\u200b", "<wbr>"))
 
 
-def _sections(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Anchors and titles of the contents, in the order of the page."""
-    found = [
-        ("findings", "Findings", True),
-        ("warnings", "Warnings", summary["warnings"]),
-        ("segments", "Segments", True),
-        ("items", "Liked together", summary["items"]),
-        ("trust", "How far to trust it", True),
-        ("questions", summary["columns_are"].capitalize(), True),
-        ("relations", "Relations", summary["dependence"]),
-        ("what-if", "Conditions", summary["what_if"]),
-        ("traits", "Traits and factors", summary["units"] or summary["factors"]),
-        ("map", "Map", True),
-    ]
-    return [(anchor, title) for anchor, title, is_there in found if is_there]
-
-
 def _facts(summary: Mapping[str, Any], place: Mapping[str, Any], heat: Mapping[str, Any] | None) -> str:
     """What hover needs, as JSON that cannot end its script element."""
-    layout, texts = summary["map"], summary["texts"]
+    layout, texts, profiles = summary["map"], summary["texts"], summary["segments"]["profiles"]
+    segment_lines = [[line_label(line) for line in each["lines"][:3]] for each in profiles]
+    names = [clipped(texts[name]["short"], 2 * BRIEF) for name in (heat["names"] if heat else ())]
     held = {
         "points": [list(p) for p in place["points"]],
         "segment": layout["segment"],
         "segments": {
-            str(each["segment"]): {
-                "name": each["name"],
-                "share": percent(each["share"]),
-                "lines": [line_label(line) for line in each["lines"][:3]],
-            }
-            for each in summary["segments"]["profiles"]
+            str(each["segment"]): {"name": each["name"], "share": percent(each["share"]), "lines": lines}
+            for each, lines in zip(profiles, segment_lines, strict=True)
         },
         "people": layout["people"],
-        "heat": None
-        if heat is None
-        else {"share": heat["share"], "names": [clipped(texts[name]["short"], 2 * BRIEF) for name in heat["names"]]},
+        "heat": heat and {"share": heat["share"], "names": names},
         "items": [
             {"points": [list(p) for p in pictures.places(each)[0]], "names": each["items"], "n": each["n_ratings"]}
             for each in summary["items"]

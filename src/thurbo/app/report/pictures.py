@@ -130,15 +130,11 @@ def _panels(layout: Mapping[str, Any]) -> list[dict[str, Any]]:
                 best = int(np.argmax(shares))
                 shade = sum(k * share for k, share in enumerate(shares)) if colouring["ordered"] else float(best)
                 square |= {key: _blend([each[key] for each in colours], shade, n_labels) for key in ("light", "dark")}
-                order = sorted(range(n_labels), key=lambda k: -shares[k])[:3]
-                square["words"] = ", ".join(
-                    f"{colouring['labels'][k]} {100 * shares[k]:.0f} %" for k in order if shares[k] > 0
-                )
+                order = [k for k in sorted(range(n_labels), key=lambda k: -shares[k])[:3] if shares[k] > 0]
+                square["words"] = ", ".join(f"{colouring['labels'][k]} {100 * shares[k]:.0f} %" for k in order)
             squares.append(square)
-        legend = [
-            {"label": label, "count": count, **colour}
-            for label, count, colour in zip(colouring["labels"], colouring["counts"], colours, strict=True)
-        ]
+        counted = zip(colouring["labels"], colouring["counts"], colours, strict=True)
+        legend = [{"label": label, "count": count, **colour} for label, count, colour in counted]
         about = {key: colouring[key] for key in ("column", "n_missing", "n_not_asked")}
         panels.append({**about, "number": number, "side": round(side - 1, 1), "squares": squares, "legend": legend})
     return panels

@@ -266,10 +266,9 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
             yield "note", _counted(len(names), "question", "not asked of everyone"), words
     if weight is not None:
         effective = float(weight.sum() ** 2 / (weight**2).sum())
-        words = (
-            f"Shares are weighted by {_names([data['weighted_by']], texts)}. With these weights, {len(weight):,} rows "
-        )
-        words += f"are worth {effective:,.0f} of equal weight; the largest weight is {weight.max():.1f} times the mean."
+        words = f"Shares are weighted by {_names([data['weighted_by']], texts)}. With these weights, "
+        words += f"{len(weight):,} rows are worth {effective:,.0f} of equal weight; the largest weight is "
+        words += f"{weight.max():.1f} times the mean."
         yield "check" if effective < _HEAVY * len(weight) else "note", "Weighted", words
     for why, left in left_out(schema, described.table).items():
         words = f"{_names(left, texts)}: {why}." if why else f"{_names(left, texts)}."

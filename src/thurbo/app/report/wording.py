@@ -34,11 +34,8 @@ def percent(share: float | None) -> str:
     """A share as a percentage without decimals."""
     if share is None:
         return "–"
-    if 0 < share < 0.005:
-        return "<1\u00a0%"
-    if 0.995 <= share < 1:
-        return ">99\u00a0%"
-    return f"{100 * share:.0f}\u00a0%"
+    number = "<1" if 0 < share < 0.005 else ">99" if 0.995 <= share < 1 else f"{100 * share:.0f}"
+    return f"{number}\u00a0%"
 
 
 def listing(names: Sequence[str], last: str = "and") -> str:
@@ -67,13 +64,11 @@ def texts_of(schema: Any, answers: Sequence[Any] = ()) -> dict[str, dict[str, st
     short = asked | briefs({name: text for name, text in full.items() if name not in asked})
     own = {name: {"brief": short[name], "short": text.short, "full": text.full} for name, text in texts.items()}
     parts = dict[str, dict[str, str]]()
-    for column in answers:
-        home = own[column.name]
-        for part in column.parts:
-            label = part.name[len(column.name) + 2 :]
-            is_long = len(home["short"]) > LONG_TEXT
-            parts[part.name] = {key: f"{text}: {label}" for key, text in home.items()}
-            parts[part.name]["short"] = part.name if is_long else f"{home['short']}: {label}"
+    for name, part in ((column.name, part) for column in answers for part in column.parts):
+        home, label = own[name], part.name[len(name) + 2 :]
+        parts[part.name] = {key: f"{text}: {label}" for key, text in home.items()}
+        if len(home["short"]) > LONG_TEXT:
+            parts[part.name]["short"] = part.name
     return own | parts
 
 
@@ -171,9 +166,8 @@ def short_of(texts: Texts, name: str) -> str:
 
 def with_answer(question: str, answer: str) -> str:
     """A question and its answer: "fan: Yes", "Have you seen it? Yes"."""
-    if not answer:
-        return question
-    return f"{question} {answer}" if question.endswith(("?", ".", "!", ":")) else f"{question}: {answer}"
+    mark = "" if question.endswith(("?", ".", "!", ":")) else ":"
+    return f"{question}{mark} {answer}" if answer else question
 
 
 def line_label(line: Mapping[str, Any], most: int | None = None) -> str:
