@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -680,8 +681,7 @@ class Queries(TransformerMixin):
         rows, rng = self._read(X), check_random_state(random_state)
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
         chosen = evaluation.chosen_baselines(logistic, boosting)
-        is_seen = evaluation.are_seen(rows.blocks.values(), self._seen_rows)
-        read = lambda shown: self._query(shown, method=method)  # noqa: E731
+        is_seen, read = evaluation.are_seen(rows.blocks.values(), self._seen_rows), partial(self._query, method=method)
         return evaluation.evaluate(rows, read, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
 
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:

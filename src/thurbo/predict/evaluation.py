@@ -366,8 +366,10 @@ def in_folds(groups: Mapping[str, np.ndarray], n_folds: int, rng: np.random.Rand
     Groups are dealt one by one in random order; the first fold is random, so that short columns do not all fall into
     the first ones.
     """
-    deal = lambda n: (rng.permutation(n) + rng.randint(n_folds)) % n_folds  # noqa: E731
-    folds = {name: _for_lines(group, deal, -1) for name, group in groups.items()}
+    folds = {
+        name: _for_lines(group, lambda n: (rng.permutation(n) + rng.randint(n_folds)) % n_folds, -1)
+        for name, group in groups.items()
+    }
     masks = [{name: fold == number for name, fold in folds.items()} for number in range(n_folds)]
     if not all(any(lines.any() for lines in mask.values()) for mask in masks):
         n_answers = sum(int((group >= 0).sum()) for group in groups.values())

@@ -38,7 +38,7 @@ HEADERS = {
 
 
 class Server(ThreadingHTTPServer):
-    """A server of one session; `address` is what to open in a browser."""
+    """A server of one session; `address` is what to open in a browser once `serve_forever` runs."""
 
     daemon_threads = True
     request_queue_size = 128  # connections that wait to be accepted; by default five, and others are reset
@@ -144,8 +144,3 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception as error:
             status, problem = 500, f"unexpected {type(error).__name__}; the other parts of the page still work"
         return status, json.dumps({"error": problem}).encode()
-
-
-def serve(session: Session, host: str = "127.0.0.1", port: int = 0) -> Server:
-    """A server of this session, not yet running: call `serve_forever`."""
-    return Server(session, host, port)
