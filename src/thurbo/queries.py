@@ -5,8 +5,8 @@ gives the answer in the user's labels and units.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from functools import partial
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np

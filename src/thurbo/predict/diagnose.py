@@ -231,9 +231,8 @@ def chosen_rows(rows: Any, n_rows: int, random: np.random.RandomState) -> np.nda
     named = np.asarray(rows)
     if named.ndim == 1 and named.dtype.kind in "iu" and len(named) and named.min() >= 0 and named.max() < n_rows:
         return named
-    raise ThurboError(
-        f"rows={rows!r} is not valid; give a number of rows, or a list of positions from 0 to {n_rows - 1}"
-    )
+    remedy = f"give a number of rows, or a list of positions from 0 to {n_rows - 1}"
+    raise ThurboError(f"rows={rows!r} is not valid; {remedy}")
 
 
 def warn(found: Diagnostics) -> None:

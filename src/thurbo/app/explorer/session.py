@@ -190,9 +190,8 @@ def recommended(model: Any, nobody: Mapping[str, list[Any]], name: Any, ratings:
         if first in out
     ]
     moved.sort(key=lambda each: -abs(each["with"] - each["without"]))
-    found = [
-        {"item": text[k], "value": float(with_all[k]), "usual": float(usual[k]), "before": before[k]} for k in best
-    ]
+    both = {k: {"value": float(with_all[k]), "usual": float(usual[k])} for k in best}
+    found = [{"item": text[k], **both[k], "before": before[k]} for k in best]
     return {"best": found, "first": None if first is None else text[first], "moved": moved}
 
 

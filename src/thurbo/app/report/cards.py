@@ -69,7 +69,7 @@ class Described:
     @cached_property
     def segment_records(self) -> dict[str, Any]:
         """Plain values of the segments."""
-        return segment_records(self.segments, self.texts, gates_of(self.schema))
+        return segment_records(self.segments, self.texts, self.schema.skips)
 
     def units(self) -> list[dict[str, Any]]:
         """One record per hidden unit: see `describe_units`."""
@@ -183,17 +183,9 @@ _SOLID, _LOOSE = 0.85, 0.6  # stability (Jaccard index)
 _ANSWER = 60  # letters of an answer in a sentence
 
 
-def gates_of(schema: Any) -> set[str]:
-    """Questions that decide which others are asked."""
-    return {skip.asked_if for skip in schema.skips}
-
-
-def segment_records(found: Any, texts: Texts, gates: Collection[str] = ()) -> dict[str, Any]:
-    """Plain values of the segments.
-
-    `gates` decide which questions are asked; they set apart only the rows with few answers, who were not asked.
-    """
-    names, profiles = list[str](), []
+def segment_records(found: Any, texts: Texts, skips: Sequence[Any] = ()) -> dict[str, Any]:
+    """Plain values of the segments; gates of `skips` set apart only the rows with few answers, who were not asked."""
+    names, profiles, gates = list[str](), [], {skip.asked_if for skip in skips}
     for record in found.profiles:
         few, stability = record["segment"] == found.few_answers, record["stability"]
         lines = _lines(record, texts, () if few or found.few_answers is None else gates)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.app.report.cards import Described, answer_groups, gates_of, named, row_map, segment_records
+from thurbo.app.report.cards import Described, answer_groups, named, row_map, segment_records
 from thurbo.app.report.pictures import layers, palette, relative_sizes, segment_colours, strongest, training_course
 from thurbo.app.report.wording import NOTHING, brief_of, briefs, clipped, line_label, missing_kinds, texts_of
 from thurbo.errors import ThurboError
@@ -121,13 +121,9 @@ def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
     -------
     matplotlib axes
     """
-    texts, gates = (
-        {each["column"]: dict.fromkeys(("brief", "short"), each["column"]) for each in found.answers},
-        set[str](),
-    )
-    if schema is not None:
-        texts, gates = texts_of(schema), gates_of(schema)
-    profiles = segment_records(found, texts, gates)["profiles"]
+    texts = {each["column"]: dict.fromkeys(("brief", "short"), each["column"]) for each in found.answers}
+    texts = texts if schema is None else texts_of(schema)
+    profiles = segment_records(found, texts, () if schema is None else schema.skips)["profiles"]
     colours, labels, height = segment_colours(profiles), dict[float, str](), 0.0
     ax = _axes(ax, 7.5, 0.26 * sum(len(p["lines"]) + 2 for p in profiles) + 0.6)
     for p in profiles:
