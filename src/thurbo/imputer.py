@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thurbo.errors import SchemaError, ThurboError, check_choice
 from thurbo.queries import Statistic
-from thurbo.table.io.frames import as_table, library_of
+from thurbo.table.io.frames import as_table, library_of, rows_to_array
 from thurbo.tbm import TBM
 
 STATISTICS = ("auto", "mode", "median", "mean")
@@ -130,9 +130,7 @@ def _with_cells(X: Any) -> Any:
     if not isinstance(X, (list, tuple)):
         return X
     as_table(X)  # refuses rows of several lengths, by name
-    array = np.empty((len(X), len(X[0]) if len(X) else 0), object)
-    for place, row in enumerate(X):
-        array[place, :] = np.fromiter(row, object, len(row))
+    array = rows_to_array(X)
     plain = np.asarray(X) if not any(hasattr(cell, "__len__") for cell in array.ravel()) else array
     return plain if plain.dtype.kind in "biuf" else array
 

@@ -762,7 +762,7 @@ class Queries(TransformerMixin):
         weight = np.asarray(weights(self.schema_, table, None, "ignore"), np.float64)
         told = dependence.told_rows(self.schema_, self.schema_.compile(table), weight, check_random_state(random_state))
         # That other answers are hidden is no evidence.
-        query = self._query(dependence.some_rows(table, told.row), gaps="ignorable")
+        query = self._query(table.take(told.row), gaps="ignorable")
         return dependence.dependence(query, told)
 
     def log_partition(self) -> tuple[float, float]:

@@ -8,8 +8,8 @@ Guarantees one pass over few rows, whatever the size of the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ from thurbo.predict.model import Query
 from thurbo.table.columns import Block
 from thurbo.table.columns.forms import Answers, Ask
 from thurbo.table.io import frames
-from thurbo.table.io.frames import Table
 from thurbo.table.schema.descriptions import question_texts
 from thurbo.table.schema.schema import Schema
 
@@ -142,17 +141,7 @@ def _sampled(answers: Answers, weight: FloatArray, random: np.random.RandomState
     return [(int(row), 1 / len(chosen)) for row in chosen]
 
 
-def some_rows(table: Table, rows: NDArray[Any]) -> Table:
-    """The table with some of its rows, which may repeat; it has no lists."""
-
-    def read(place: int) -> Any:
-        values, missing, levels = table.read(place)
-        return values[rows], missing[rows], levels
-
-    return replace(table, n_rows=len(rows), rows=np.asarray(table.rows)[rows], read=read, native=None)
-
-
-def dependence(query: Query, told: Told, on_column: Callable[[str], None] = lambda name: None) -> Dependence:
+def dependence(query: Query, told: Told) -> Dependence:
     """Predict every question for the rows of `told`, of which `query` has all answers.
 
     That other answers are missing must not be evidence in `query`.
@@ -168,7 +157,6 @@ def dependence(query: Query, told: Told, on_column: Callable[[str], None] = lamb
         chance = predicted(query.schema, name, alone.about(name, own=False))
         nats[place, kept], found[place, kept] = information(chance, share)
         nats[place, place] = found[place, place] = np.nan
-        on_column(name)
     texts = question_texts(query.schema.names, query.schema.titles)
     return Dependence(tuple(names), found, nats, tuple(texts[name].short for name in names))
 
