@@ -138,7 +138,8 @@ def draw_items(
 
     The utilities of an order are drawn at once, by one member of each row.
     """
-    column, block = model.schema[name], rows.blocks[name]
+    column: Any = model.schema[name]
+    block = rows.blocks[name]
     assert block.entries is not None
     n_rows, query = block.n_rows, model.query(rows)
     has = np.zeros((n_rows, len(column.labels)), bool)

@@ -46,13 +46,13 @@ def row_hashes(blocks: Iterable[Block]) -> tuple[np.ndarray, np.ndarray]:
     for place, block in enumerate(blocks):
         # For each site a number of what the row says about it; they are added up.
         sites = np.arange(block.code.shape[1])[None, :] if block.entries is None else block.entries.site[:, None]
-        sites = np.broadcast_to(sites, block.code.shape).astype(np.uint64)
-        number = _mixed(sites + np.uint64(_STEP * (place + 1) % 2**64))
+        shape, step = block.code.shape, np.uint64(_STEP * (place + 1) % 2**64)
+        number = _mixed(np.broadcast_to(sites, shape).astype(np.uint64) + step)
         for values in _ARRAYS[block.family](block):
-            bits = np.ascontiguousarray(np.broadcast_to(values, block.code.shape), np.float64) + 0.0  # −0 equals 0
+            bits = np.ascontiguousarray(np.broadcast_to(values, shape), np.float64) + 0.0  # −0 equals 0
             number = _mixed(number ^ bits.view(np.uint64))
         lines = np.where(block.takes_part, number, np.uint64(0)).sum(axis=1, dtype=np.uint64)
-        np.add.at(total, slice(None) if block.entries is None else block.entries.row, lines)
+        np.add.at(total, np.arange(n_rows) if block.entries is None else block.entries.row, lines)
         answered |= block.answered
     return (_mixed(total) >> np.uint64(32)).astype(np.uint32), answered
 

@@ -26,7 +26,7 @@ from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference.posterior import Belief, summary
 from thurbo.latent.rbm import Params
 from thurbo.predict import moments
-from thurbo.predict.answers import given_items, named_items, sites_of, stated_utilities
+from thurbo.predict.answers import GivenItems, given_items, named_items, sites_of, stated_utilities
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
 from thurbo.predict.moments import Features, How
@@ -133,14 +133,14 @@ def of_column(params: Params, schema: Schema, name: str, found: Features, query:
     bias, weights, loadings, cuts = jax.device_put([np.asarray(leaf)[where] for leaf in every])
     items = params._replace(site_bias=bias, weights=weights, loadings=loadings, presence=None, factor_prior=None)
     zero = jax.device_put(np.asarray(cuts)[:, 0] if has_levels else np.zeros_like(bias))
-    own = known = None
+    own, known = GivenItems(np.zeros(0), np.zeros(0), np.zeros(0)), np.zeros(0)
     if query is not None:
         own = given_items(query.blocks[name])
         known = stated_utilities(query, name) - np.asarray(zero, np.float64)[own.item]
 
     def ask(rows: np.ndarray) -> np.ndarray:
         utility = np.array(utilities(items, found.hidden[rows], found.factors[rows], zero))
-        for place, row in enumerate(rows) if own is not None and known is not None else ():
+        for place, row in enumerate(rows if len(own.start) else ()):
             mine = slice(own.start[row], own.start[row + 1])
             utility[place, own.item[mine]] = known[mine]
         return utility

@@ -72,7 +72,7 @@ def _together(name: str, cells: list[Any]) -> Any:
 
 def _chosen(pin: Any, schema: Mapping[str, Column]) -> tuple[str, Any]:
     """A pin that was made with controls: the question, and the value or statement."""
-    about = pin if isinstance(pin, Mapping) else {}
+    about: Any = pin if isinstance(pin, Mapping) else {}
     name, relation, values = (about.get(key) for key in ("name", "relation", "values"))
     column = _picked(schema, name, "a question; choose one from the list")
     if relation not in relations(column):
@@ -176,7 +176,7 @@ def recommended(model: Any, nobody: Mapping[str, list[Any]], name: Any, ratings:
     by_row = [dict(zip(item[row == each].tolist(), utility[row == each].tolist(), strict=True)) for each in names]
     best = sorted(by_row[0], key=lambda label: -by_row[0][label])[:TOP]
     before = {label: place + 1 for place, label in enumerate(sorted(by_row[1], key=lambda label: -by_row[1][label]))}
-    value: Sequence[Mapping[Any, Any]] = by_row
+    value: Any = by_row
     if not by_order:  # mean predicted scores, if there is anything to recommend
         value = [{}] * len(cells)
         if best:

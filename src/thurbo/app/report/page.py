@@ -52,8 +52,8 @@ def render(summary: Mapping[str, Any]) -> str:
     except ModuleNotFoundError as error:
         raise ThurboError("the report needs jinja2; install it with: pip install 'thurbo[report]'") from error
     loader, texts, held_out = jinja2.PackageLoader("thurbo.app.report"), summary["texts"], summary["held_out"]
-    blocks = {"trim_blocks": True, "lstrip_blocks": True}
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, **blocks)
+    strict = partial(jinja2.Environment, autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = strict(loader=loader, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
         short=lambda name: texts.get(name, {"short": shortened(str(name))})["short"],
         full=lambda name: texts.get(name, {"full": name})["full"],
