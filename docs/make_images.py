@@ -21,7 +21,7 @@ from tests.browser.install import browser
 
 import thurbo as tb
 from thurbo.app import demo
-from thurbo.app.explorer import Session, serve
+from thurbo.app.explorer import Server, Session
 
 IMAGES = Path(__file__).parent / "images"
 # Name, size, colours, and the section at the top of the picture.
@@ -54,7 +54,7 @@ def take(page: Path) -> None:
 def take_explorer(model: tb.TBM) -> None:
     """A group that is selected on the map of the explorer."""
     session = Session(model, tb.datasets.load_starwars(everything=True)[0], title="Star Wars survey")
-    server = serve(session)
+    server = Server(session)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS))

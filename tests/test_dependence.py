@@ -11,7 +11,7 @@ import pytest
 import thurbo as tb
 from tests.known import changed, known_members, known_model
 from thurbo.errors import SchemaError
-from thurbo.predict.dependence import information, some_rows, told_rows
+from thurbo.predict.dependence import information, told_rows
 
 
 def sampled(model: tb.TBM, n: int = 120) -> pd.DataFrame:
@@ -127,7 +127,7 @@ def test_lists_and_single_questions_are_refused() -> None:
 def test_some_rows_may_repeat() -> None:
     from thurbo.table.io.frames import as_table
 
-    part = some_rows(as_table({"a": [1, 2, None], "b": ["x", "y", "z"]}), np.asarray([2, 0, 0]))
+    part = as_table({"a": [1, 2, None], "b": ["x", "y", "z"]}).take(np.asarray([2, 0, 0]))
     assert part.n_rows == 3
     assert part.cells("b").values.tolist() == ["z", "x", "x"]
     assert part.cells("a").missing.tolist() == [True, False, False]

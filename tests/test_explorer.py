@@ -18,7 +18,7 @@ import pytest
 
 import thurbo as tb
 from tests.known import MEDIA, PARTIES, TRUST, known_members, known_model
-from thurbo.app.explorer import Server, Session, serve
+from thurbo.app.explorer import Server, Session
 from thurbo.app.explorer import server as served
 from thurbo.errors import ThurboError
 
@@ -295,7 +295,7 @@ def test_ratings_change_recommendations(by: str) -> None:
 
 @pytest.fixture(scope="module")
 def running(session: Session) -> Iterator[Server]:
-    server = serve(session)
+    server = Server(session)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -386,7 +386,7 @@ def test_an_unexpected_failure_is_a_sentence(running: Server, monkeypatch: pytes
 
 
 def test_many_connections_wait_to_be_accepted(session: Session) -> None:
-    server = serve(session)
+    server = Server(session)
     lines = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=2) for _ in range(40)]
     for line in lines:
         line.connect()  # the server does not accept yet
@@ -403,7 +403,7 @@ def test_many_connections_wait_to_be_accepted(session: Session) -> None:
 
 @pytest.mark.parametrize("part", ["survey", "secret"])
 def test_a_client_that_leaves_is_no_failure(session: Session, capsys: pytest.CaptureFixture[str], part: str) -> None:
-    server = serve(session)
+    server = Server(session)
     line = socket.create_connection(("127.0.0.1", server.port))
     line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # leave at once, with a reset
     head = f"POST /{server.token}/{part} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -416,7 +416,7 @@ def test_a_client_that_leaves_is_no_failure(session: Session, capsys: pytest.Cap
 
 
 def test_a_failure_of_the_server_is_printed(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    server = serve(session)
+    server = Server(session)
     try:
         raise ZeroDivisionError
     except ZeroDivisionError:
@@ -427,5 +427,5 @@ def test_a_failure_of_the_server_is_printed(session: Session, capsys: pytest.Cap
 
 def test_a_port_that_is_taken_is_said(running: Server, session: Session) -> None:
     with pytest.raises(ThurboError, match="another --port"):
-        serve(session, port=running.port)
+        Server(session, port=running.port)
     assert served.MOST_BYTES < 10_000_000

@@ -14,7 +14,7 @@ import thurbo as tb
 from tests.column_cases import cells_of
 from tests.known import PARTIES, SCHEMA, TRUST, Oracle, known_model, known_params, one_member
 from thurbo.app import cli
-from thurbo.app.report.cards import question_records
+from thurbo.app.report.cards import question_record
 from thurbo.app.report.wording import read_answers
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.predict import evaluation as evaluate
@@ -167,7 +167,7 @@ def test_reports_show_the_ends_of_their_bar(model: tb.TBM, frame: pd.DataFrame) 
     found = {each.name: each for each in read_answers(model.schema_, frame)}
     assert found["party"].description == "Blue < Green < Red"
     plain = {each.name: each for each in read_answers(SCHEMA, frame)}
-    records = [question_records([each["party"]], None, {})[0] for each in (found, plain)]
+    records = [question_record(each["party"], None, {}) for each in (found, plain)]
     assert records[0]["counts"] == records[1]["counts"]
     assert [("words" in record) for record in records] == [False, True]
 

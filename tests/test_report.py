@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from thurbo.app.report import maps as embedding_module
+from thurbo.app.report import cards as embedding_module
 from thurbo.app.report import render, summary
-from thurbo.app.report.cards import describe_factors, describe_units
-from thurbo.app.report.maps import embed, row_map
+from thurbo.app.report.cards import describe_factors, describe_units, embed, row_map
 from thurbo.app.report.pictures import palette
 from thurbo.app.report.wording import BRIEF, both_ends, briefs, clipped, percent, read_answers
 from thurbo.errors import SchemaError

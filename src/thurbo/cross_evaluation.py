@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -14,12 +13,10 @@ from thurbo import _runtime
 from thurbo.errors import ThurboError
 from thurbo.fit import course
 from thurbo.predict import baseline, evaluation
-from thurbo.predict.evaluation import Evaluation, chosen_baselines, overall, score_masked
-from thurbo.table.columns.forms.form import Tested, calibration_bins, pooled, surprises
+from thurbo.predict.evaluation import Evaluation
+from thurbo.table.columns.forms.form import Tested, pooled
 from thurbo.table.io.frames import as_table
 from thurbo.tbm import TBM, rows_that_count
-
-_Groups = Mapping[str, np.ndarray]  # answers that are hidden together, by column: see `folding.answers`
 
 
 def evaluate(
@@ -89,37 +86,7 @@ def evaluate(
     evaluation.check(folds, hide, repeats)
     if not isinstance(model, TBM):
         raise ThurboError(f"model={model!r} is not a TBM; give for example tb.TBM(random_state=0)")
-    share, rng = 1.0 if hide is None else float(hide), check_random_state(random_state)
-    chosen = _Chosen(share, chosen_baselines(logistic, boosting), method, verbose)
-    return _evaluate(model, X, sample_weight, lambda groups: _masks(groups, folds, hide, repeats, rng), rng, chosen)
-
-
-class _Chosen(NamedTuple):
-    """How the fits are compared and shown."""
-
-    share: float  # of the answers that each fit hides; 1 for folds, which together hide all
-    baselines: tuple[str, ...]
-    method: str
-    verbose: Any
-
-
-def _masks(
-    groups: _Groups, folds: int, hide: float | None, repeats: int, rng: np.random.RandomState
-) -> evaluation.Masks:
-    if hide is None:
-        return evaluation.in_folds(groups, int(folds), rng)
-    return evaluation.at_random(groups, float(hide), int(repeats), rng)
-
-
-def _evaluate(
-    model: TBM,
-    X: Any,
-    sample_weight: Any,
-    choose: Callable[[_Groups], evaluation.Masks],
-    rng: np.random.RandomState,
-    chosen: _Chosen,
-) -> Evaluation:
-    """Hide, fit and score, for every mask that `choose` gives."""
+    rng, baselines = check_random_state(random_state), evaluation.chosen_baselines(logistic, boosting)
     _runtime.prepare()
     rows = rows_that_count(as_table(X), sample_weight, model)
     weight, own = rows.weight, None if sample_weight is None else np.asarray(sample_weight)[rows.places]
@@ -128,8 +95,12 @@ def _evaluate(
     table = evaluation.with_lists(rows.table, schema)
     blocks = schema.compile(table)
     groups = evaluation.answers(table, schema, blocks, weight > 0, rng)
-    masks, tests, seconds = choose(groups), list[Tested](), list[float]()
-    with course.progress(len(masks), chosen.verbose) as tell:
+    if hide is None:
+        masks = evaluation.in_folds(groups, int(folds), rng)
+    else:
+        masks = evaluation.at_random(groups, float(hide), int(repeats), rng)
+    tests, seconds = list[Tested](), list[float]()
+    with course.progress(len(masks), verbose) as tell:
         for number, mask in enumerate(masks):
             tell(_standing(number, len(masks), tests))
             started = time.perf_counter()
@@ -138,25 +109,14 @@ def _evaluate(
             fitted.fit(shown, sample_weight=own)._finished()
             seconds.append(time.perf_counter() - started)
             # The table without the hidden answers is also what predictions are made from.
-            rest, whole = fitted._query(shown, method=chosen.method), fitted.schema_.compile(table)
-            tests += score_masked(rest, whole, mask, weight, chosen.baselines, baseline.FULL)
+            rest, whole = fitted._query(shown, method=method), fitted.schema_.compile(table)
+            tests += evaluation.score_masked(rest, whole, mask, weight, baselines, baseline.FULL)
         tell(_standing(len(masks), len(masks), tests))
-    return _result(tests, masks, groups, seconds, chosen.share)
+    return evaluation.result(pooled(tests), masks, 1.0 if hide is None else float(hide), fit_seconds=seconds)
 
 
 def _standing(done: int, of: int, tests: list[Tested]) -> dict[str, Any]:
     """A record of progress."""
-    score = overall(tests, 0.0)["log_score"]
+    score = evaluation.overall(tests, 0.0)["log_score"]
     figure = "" if score is None else f"mean log score per answer (nats): {score:.4f}"
     return {"stage": "evaluating", "done": done, "of": of, "figure": figure}
-
-
-def _result(
-    tests: list[Tested], masks: evaluation.Masks, groups: _Groups, seconds: list[float], share: float
-) -> Evaluation:
-    together = pooled(tests)
-    untested = tuple(name for name in groups if not any(mask[name].any() for mask in masks))
-    rows = np.unique(np.concatenate([test.row for test in together]))
-    records, found = [test.record for test in together], overall(together, share)
-    pictures = calibration_bins(together), surprises(together)
-    return Evaluation(records, found, untested, len(rows), 0, tuple(masks), tuple(seconds), *pictures)

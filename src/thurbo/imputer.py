@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thurbo.errors import SchemaError, ThurboError, check_choice
 from thurbo.queries import Statistic
-from thurbo.table.io.frames import as_table, library_of
+from thurbo.table.io.frames import as_table, library_of, rows_to_array
 from thurbo.tbm import TBM
 
 STATISTICS = ("auto", "mode", "median", "mean")
@@ -109,21 +109,16 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []
         return tags
 
 
-def _signature() -> inspect.Signature:
-    """The parameters of TBM, `statistic` and `fill`, which scikit-learn reads to copy and to search."""
-    known = list(inspect.signature(TBM.__init__).parameters.values())
-    own = inspect.signature(TBMImputer.__init__).parameters
-    return inspect.Signature([*known, own["statistic"], own["fill"]])
-
-
-TBMImputer.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
+# The parameters of TBM, `statistic` and `fill`, which scikit-learn reads to copy and to search.
+_OWN = inspect.signature(TBMImputer.__init__).parameters
+TBMImputer.__init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [*inspect.signature(TBM.__init__).parameters.values(), _OWN["statistic"], _OWN["fill"]]
+)
 
 
 def _with_cells(X: Any) -> Any:
@@ -135,9 +130,7 @@ def _with_cells(X: Any) -> Any:
     if not isinstance(X, (list, tuple)):
         return X
     as_table(X)  # refuses rows of several lengths, by name
-    array = np.empty((len(X), len(X[0]) if len(X) else 0), object)
-    for place, row in enumerate(X):
-        array[place, :] = np.fromiter(row, object, len(row))
+    array = rows_to_array(X)
     plain = np.asarray(X) if not any(hasattr(cell, "__len__") for cell in array.ravel()) else array
     return plain if plain.dtype.kind in "biuf" else array
 
@@ -197,8 +190,6 @@ def _model(estimator: Any, X: Any) -> tuple[Any, Any]:
         return _model(estimator.steps[-1][1], X)
     model = estimator if hasattr(estimator, "evaluate") else getattr(estimator, "model_", estimator)
     if not hasattr(model, "evaluate"):
-        name = type(estimator).__name__
-        raise ThurboError(
-            f"{name} does not predict hidden cells; score a TBM, a TBMImputer or a Pipeline ending in one"
-        )
+        remedy = "score a TBM, a TBMImputer or a Pipeline ending in one"
+        raise ThurboError(f"{type(estimator).__name__} does not predict hidden cells; {remedy}")
     return model, X

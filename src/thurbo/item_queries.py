@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from thurbo.latent.inference.posterior import Belief
-from thurbo.latent.rbm import Params
 from thurbo.predict import items as ranking
-from thurbo.predict import profiles as described
 from thurbo.predict.model import Member, Rows
 from thurbo.predict.moments import features
 from thurbo.queries import Queries
@@ -69,8 +68,8 @@ class ItemQueries(Queries):
         """
         rows = self._read(X)
         name = ranking.column(self.schema_, column)
-        if described.are_profiles(items):
-            return self._rank_profiles(rows, name, items, top)
+        if isinstance(items, Mapping) and items and all(isinstance(own, Mapping) for own in items.values()):
+            return self._rank_profiles(rows, name, items, top)  # by attributes: {item: {attribute: value}}
         # By default only items are ranked that a row says nothing about, unless those it does not name are last.
         kind, items = self.schema_[name], ranking.wanted(self.schema_, name, rows, items)
         says_nothing = kind.has_tasks or (exclude_seen and items is None and not kind.is_last)
@@ -80,32 +79,31 @@ class ItemQueries(Queries):
         for each in self.model_.query(rows).members:
             found = each.evidence.by_chunks(lambda own, each=each: features(each.params, own, each.how))
             asks.append(ranking.of_column(each.params, each.schema, name, found, None if says_nothing else each))
-        ask = ranking.together(asks, self.model_.weights_of(name))
+        shares = self.model_.weights_of(name).astype(np.float32)
+
+        def ask(own: np.ndarray) -> np.ndarray:
+            return np.asarray(sum(share * each(own) for share, each in zip(shares, asks, strict=True)))
+
         return ranking.rank(self.schema_, name, rows, ask, top, items, exclude_seen, self.frame_kind_)
 
-    def _beliefs(self, rows: Rows | None) -> list[tuple[Member, Belief]]:
-        """Each member, and the hidden layer given each row; without rows that of an average person."""
+    def _by_member(self, X: Rows | None, name: str, answer: Callable[[Member, Belief], np.ndarray]) -> np.ndarray:
+        """The mean over members of what they answer given the hidden layer of each row; without rows, of its mean."""
         model = self.model_
-        read = [None] * len(model.members) if rows is None else model.encoded(rows)
+        read = [None] * len(model.members) if X is None else model.encoded(X)
         how, found = model.how("mean-field"), []
         for each, own in zip(model.members, read, strict=True):
-            evidence = None if own is None else own.evidence
-            found.append((each, described.beliefs(each.params, evidence, how)))
-        return found
+            found.append(answer(each, ranking.beliefs(each.params, None if own is None else own.evidence, how)))
+        return np.tensordot(model.weights_of(name), np.stack(found), axes=1)
 
-    def _profiles(self, rows: Rows | None, name: str, features: np.ndarray) -> list[tuple[Params, Belief]]:
-        """For each member, the parameters of profiles, and the hidden layer given each row."""
-        return [
-            (described.with_profiles(each.params, each.schema, name, features), belief)
-            for each, belief in self._beliefs(rows)
-        ]
+    def _worths(self, rows: Rows | None, name: str) -> np.ndarray:
+        """Part-worths of each row, [row, feature]; the utility of a profile is their product with its features."""
+        return self._by_member(rows, name, lambda each, own: ranking.worths(each.params, each.schema, name, own))
 
     def _rank_profiles(self, rows: Rows, name: str, items: Any, top: int) -> Any:
         """Items that are known only by their attributes, the best for each row."""
-        described.column(self.schema_, name)  # raises an error if items have no attributes
-        names, features = described.coded(self.schema_, name, items)
-        parts = [described.utilities(params, belief) for params, belief in self._profiles(rows, name, features)]
-        utility = np.tensordot(self.model_.weights_of(name), np.stack(parts), axes=1)
+        ranking.column_with_attributes(self.schema_, name)  # raises an error if items have no attributes
+        names, features = ranking.coded(self.schema_, name, items)
+        utility = self._worths(rows, name) @ features.T
         n_rows, n_best = len(utility), min(int(top), len(names))
         order = np.argsort(-utility, axis=1, kind="stable")[:, :n_best]
         found = {
@@ -192,16 +190,14 @@ class ItemQueries(Queries):
         ['price']
         """
         check_is_fitted(self, "model_")
-        name = described.column(self.schema_, column)
+        name = ranking.column_with_attributes(self.schema_, column)
         rows = None if X is None else self._read(X)
-        parts = [described.worths(each.params, each.schema, name, belief) for each, belief in self._beliefs(rows)]
-        worth = np.tensordot(self.model_.weights_of(name), np.stack(parts), axes=1)
-        groups, errors = described.groups(by, len(worth)), None
+        worth = self._worths(rows, name)
+        groups, errors = ranking.groups(by, len(worth)), None
         if rows is not None and self.schema_[name].has_tasks:
-            errors = described.errors(self.params_, self.schema_, name, rows.blocks[name], worth, groups)
-        found = described.summarised(self.schema_, name, worth, groups, errors)
-        texts = ("group", "attribute", "level")
-        kinds = {key: object if key in texts else np.float64 for key in found}
+            errors = ranking.errors(self.params_, self.schema_, name, rows.blocks[name], worth, groups.values())
+        found = ranking.summarised(self.schema_, name, worth, groups, errors)
+        kinds = {key: object if key in ("group", "attribute", "level") else np.float64 for key in found}
         return frames.frame(self.frame_kind_, {key: np.asarray(values, kinds[key]) for key, values in found.items()})
 
     def simulate_market(self, profiles: Any, X: Any = None, by: Any = None, column: str | None = None) -> Any:
@@ -235,17 +231,19 @@ class ItemQueries(Queries):
         ['cheap', 'dear']
         """
         check_is_fitted(self, "model_")
-        name = described.column(self.schema_, column)
-        names, features = described.coded(self.schema_, name, profiles)
+        name = ranking.column_with_attributes(self.schema_, column)
+        names, features = ranking.coded(self.schema_, name, profiles)
         rows = None if X is None else self._read(X)
         noise = getattr(self.schema_[name], "noise", "normal")
-        parts = [described.chances(params, belief, noise) for params, belief in self._profiles(rows, name, features)]
-        chance = np.tensordot(self.model_.weights_of(name), np.stack(parts), axes=1)
-        groups = described.groups(by, len(chance))
-        shares = [chance[group.rows].mean(axis=0) for group in groups]
+
+        def of_member(each: Member, own: Belief) -> np.ndarray:
+            return ranking.chances(ranking.with_profiles(each.params, each.schema, name, features), own, noise)
+
+        chance = self._by_member(rows, name, of_member)
+        groups = ranking.groups(by, len(chance))
         found = {
-            "group": np.asarray([group.name for group in groups for _ in names], object),
+            "group": np.asarray([group for group in groups for _ in names], object),
             "profile": np.asarray([each for _ in groups for each in names], object),
-            "share": np.concatenate(shares),
+            "share": np.concatenate([chance[own].mean(axis=0) for own in groups.values()]),
         }
         return frames.frame(self.frame_kind_, found)

@@ -5,6 +5,7 @@ gives the answer in the user's labels and units.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
@@ -679,12 +680,9 @@ class Queries(TransformerMixin):
         """
         rows, rng = self._read(X), check_random_state(random_state)
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
-        read = evaluation.Tried(
-            rows.table, self.schema_, rows.blocks, lambda shown: self.model_.query(self._read(shown), method)
-        )
         chosen = evaluation.chosen_baselines(logistic, boosting)
-        is_seen = evaluation.are_seen(rows.blocks.values(), self._seen_rows)
-        return evaluation.evaluate(read, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
+        is_seen, read = evaluation.are_seen(rows.blocks.values(), self._seen_rows), partial(self._query, method=method)
+        return evaluation.evaluate(rows, read, hide=hide, rng=rng, baselines=chosen, weight=weight, seen=is_seen)
 
     def segments(self, X: Any, n: Any = "auto", random_state: Any = None, *, sample_weight: Any = None) -> Segments:
         """Divide the rows into segments, and describe each segment by its most typical answers.
@@ -764,7 +762,7 @@ class Queries(TransformerMixin):
         weight = np.asarray(weights(self.schema_, table, None, "ignore"), np.float64)
         told = dependence.told_rows(self.schema_, self.schema_.compile(table), weight, check_random_state(random_state))
         # That other answers are hidden is no evidence.
-        query = self._query(dependence.some_rows(table, told.row), gaps="ignorable")
+        query = self._query(table.take(told.row), gaps="ignorable")
         return dependence.dependence(query, told)
 
     def log_partition(self) -> tuple[float, float]:

@@ -159,9 +159,9 @@ def explored_kinds() -> Iterator[Any]:
 
 
 def _running(survey: Survey, title: str) -> Iterator[Any]:
-    from thurbo.app.explorer import Session, serve
+    from thurbo.app.explorer import Server, Session
 
-    server = serve(Session(survey.model, survey.frame, title=title))
+    server = Server(Session(survey.model, survey.frame, title=title))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()

@@ -8,7 +8,8 @@ rows, which is drawn with a fixed seed, so that the same cells always give the s
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,10 @@ import numpy as np
 from thurbo._concurrency import one_thread
 from thurbo.table.columns import Block, Column
 from thurbo.table.columns.forms.form import Normal, scaled, shares, spread
+
+Array = np.ndarray
+Weight = np.ndarray | None
+Random = np.random.RandomState
 
 
 class Limits(NamedTuple):
@@ -40,19 +45,19 @@ BOOSTING = {"max_leaf_nodes": 8, "learning_rate": 0.08, "early_stopping": False,
 FEWEST_BOOSTED = 40  # known rows; with fewer, boosting gives the marginal frequencies
 
 
-def features(column: Column, block: Block, shown: np.ndarray) -> np.ndarray:
+def features(column: Column, block: Block, shown: Array) -> Array:
     """A column as features [row, feature] where it is `shown`; the last feature is 1 if the cell is missing."""
     values, says = column.form.features(block, shown)
     return np.concatenate([np.where(says[:, None], values, 0.0), ~says[:, None]], axis=1).astype(np.float64)
 
 
-def some(rows: np.ndarray, n_features: int, rng: np.random.RandomState, limits: Limits = QUICK) -> np.ndarray:
+def some(rows: Array, n_features: int, rng: Random, limits: Limits = QUICK) -> Array:
     """A sample of the rows, so that the regression is fast."""
     most = int(np.clip(limits.numbers // max(n_features, 1), FEWEST_ROWS, limits.rows))
     return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 
 
-def narrowed(inputs: np.ndarray, rng: np.random.RandomState, limits: Limits = QUICK) -> np.ndarray:
+def narrowed(inputs: Array, rng: Random, limits: Limits = QUICK) -> Array:
     """The features, or their main directions if there are very many: [row, feature]."""
     if inputs.shape[1] <= limits.features:
         return inputs
@@ -67,62 +72,52 @@ def narrowed(inputs: np.ndarray, rng: np.random.RandomState, limits: Limits = QU
     return found / np.maximum(found[few].std(axis=0), 1e-9)
 
 
+def _ready(inputs: Array, known: Array, rng: Random, weight: Weight, limits: Limits) -> tuple[Array, Array, Array]:
+    """The features, the rows with a known answer that a regression is fitted to, and the weight of every row."""
+    weight, inputs = np.ones(len(known)) if weight is None else weight, narrowed(inputs, rng, limits)
+    return inputs, some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng, limits), weight
+
+
 def logistic(
-    inputs: np.ndarray,
-    code: np.ndarray,
-    asked: np.ndarray,
-    n_labels: int,
-    rng: np.random.RandomState,
-    weight: np.ndarray | None = None,
-    limits: Limits = QUICK,
-) -> np.ndarray:
+    inputs: Array, code: Array, asked: Array, n_labels: int, rng: Random, weight: Weight = None, limits: Limits = QUICK
+) -> Array:
     """P(label) of the rows `asked`, [asked, label], by multinomial logistic regression on the rows with code ≥ 0.
 
     A small share of the marginal frequencies is mixed in, as if each label had half an answer more.
     """
-    weight, inputs = np.ones(len(code)) if weight is None else weight, narrowed(inputs, rng, limits)
-    rows = some(np.flatnonzero((code >= 0) & (weight > 0)), inputs.shape[1], rng, limits)
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    inputs, rows, weight = _ready(inputs, code >= 0, rng, weight, limits)
     base = shares(code[rows], n_labels, weight[rows])
     if len(np.unique(code[rows])) < 2:
         return np.tile(base, (len(asked), 1))
     inner, outer = _split(rows, rng)
+
+    def predicted(penalty: float, known: Array, asked: Array) -> Array:
+        with warnings.catch_warnings(), one_thread():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline needs few steps
+            model = LogisticRegression(C=penalty, max_iter=ITERATIONS, tol=1e-3)
+            model.fit(inputs[known], code[known], sample_weight=scaled(weight[known]))
+        return _smoothed(model.predict_proba(inputs[asked]), model.classes_, len(known), base)
+
     penalty = PENALTIES[1]
     if len(outer) >= 10 and len(np.unique(code[inner])) > 1:
-        chances = (
-            _fit_logistic(inputs[inner], code[inner], scaled(weight[inner]), candidate, inputs[outer], base)
-            for candidate in PENALTIES
-        )
-        penalty = PENALTIES[_best(chances, _log_loss(code[outer], weight[outer]))]
-    return _fit_logistic(inputs[rows], code[rows], scaled(weight[rows]), penalty, inputs[asked], base)
+        penalty = min(PENALTIES, key=lambda each: _log_loss(predicted(each, inner, outer), code[outer], weight[outer]))
+    return predicted(penalty, rows, asked)
 
 
-def _split(rows: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+def _split(rows: Array, rng: Random) -> tuple[Array, Array]:
     """Three quarters of the rows to fit candidates, and a quarter to choose among them."""
     order = rng.permutation(len(rows))
     return rows[order[len(rows) // 4 :]], rows[order[: len(rows) // 4]]
 
 
-def _log_loss(code: np.ndarray, weight: np.ndarray) -> Callable[[np.ndarray], float]:
-    return lambda chance: -float(np.average(np.log(chance[np.arange(len(code)), code]), weights=scaled(weight)))
+def _log_loss(chance: Array, code: Array, weight: Array) -> float:
+    return -float(np.average(np.log(chance[np.arange(len(code)), code]), weights=scaled(weight)))
 
 
-def _best(candidates: Iterator[Any], loss: Callable[[Any], float]) -> int:
-    return int(np.argmin([loss(candidate) for candidate in candidates]))
-
-
-def _fit_logistic(
-    inputs: np.ndarray, code: np.ndarray, weight: np.ndarray, penalty: float, asked: np.ndarray, base: np.ndarray
-) -> np.ndarray:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    with warnings.catch_warnings(), one_thread():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline needs few steps
-        model = LogisticRegression(C=penalty, max_iter=ITERATIONS, tol=1e-3).fit(inputs, code, sample_weight=weight)
-    return _smoothed(model.predict_proba(asked), model.classes_, len(code), base)
-
-
-def _smoothed(found: np.ndarray, classes: np.ndarray, n_rows: int, base: np.ndarray) -> np.ndarray:
+def _smoothed(found: Array, classes: Array, n_rows: int, base: Array) -> Array:
     """Predicted probabilities of the observed classes with a small share of the marginal frequencies mixed in."""
     chance = np.zeros((len(found), len(base)))
     chance[:, classes] = found
@@ -131,28 +126,21 @@ def _smoothed(found: np.ndarray, classes: np.ndarray, n_rows: int, base: np.ndar
 
 
 def ridge(
-    inputs: np.ndarray,
-    targets: np.ndarray,
-    known: np.ndarray,
-    asked: np.ndarray,
-    rng: np.random.RandomState,
-    weight: np.ndarray | None = None,
-    limits: Limits = QUICK,
+    inputs: Array, target: Array, known: Array, asked: Array, rng: Random, weight: Weight = None, limits: Limits = QUICK
 ) -> Normal:
-    """Targets [row] or [row, target] of the rows `asked` by ridge regression on the rows that are `known`.
+    """The target [row] or [row, target] of the rows `asked` by ridge regression on the rows that are `known`.
 
     The standard deviation is that of leave-one-out residuals.
     """
     from sklearn.linear_model import RidgeCV
 
-    weight, inputs = np.ones(len(known)) if weight is None else weight, narrowed(inputs, rng, limits)
-    rows = some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng, limits)
+    inputs, rows, weight = _ready(inputs, known, rng, weight, limits)
     if len(rows) < 3:
-        mean, deviation = spread(targets[rows])
-        shape = (len(asked), *targets.shape[1:])
+        mean, deviation = spread(target[rows])
+        shape = (len(asked), *target.shape[1:])
         return Normal(np.full(shape, mean), np.full(shape, deviation))
     with one_thread():
-        model = RidgeCV(ALPHAS, store_cv_results=True).fit(inputs[rows], targets[rows], scaled(weight[rows]))
+        model = RidgeCV(ALPHAS, store_cv_results=True).fit(inputs[rows], target[rows], scaled(weight[rows]))
     # These squared residuals are already multiplied by the weights.
     squared = model.cv_results_[..., ALPHAS.index(model.alpha_)]
     deviation = np.maximum(np.sqrt(squared.mean(axis=0)), 1e-3)
@@ -161,72 +149,51 @@ def ridge(
 
 
 def boosting(
-    inputs: np.ndarray,
-    code: np.ndarray,
-    asked: np.ndarray,
-    n_labels: int,
-    rng: np.random.RandomState,
-    weight: np.ndarray | None = None,
-    limits: Limits = QUICK,
-) -> np.ndarray:
+    inputs: Array, code: Array, asked: Array, n_labels: int, rng: Random, weight: Weight = None, limits: Limits = QUICK
+) -> Array:
     """P(label) of the rows `asked`, [asked, label], by gradient boosting of trees with 8 leaves; see `logistic`."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    weight, inputs = np.ones(len(code)) if weight is None else weight, narrowed(inputs, rng, limits)
-    rows = some(np.flatnonzero((code >= 0) & (weight > 0)), inputs.shape[1], rng, limits)
+    inputs, rows, weight = _ready(inputs, code >= 0, rng, weight, limits)
     base = shares(code[rows], n_labels, weight[rows])
     if len(rows) < FEWEST_BOOSTED or len(np.unique(code[rows])) < 2:
         return np.tile(base, (len(asked), 1))
     inner, outer = _split(rows, rng)
-
-    def fitted(where: np.ndarray, n_rounds: int) -> Any:
-        model = HistGradientBoostingClassifier(max_iter=n_rounds, **BOOSTING)
-        return model.fit(inputs[where], code[where], sample_weight=scaled(weight[where]))
-
+    fitted = partial(_boosted, HistGradientBoostingClassifier, inputs, code, weight)
     with one_thread():
         n_rounds = ROUNDS[0]
         if len(np.unique(code[inner])) > 1:
             model = fitted(inner, ROUNDS[-1])
             stages = _at_rounds(model.staged_predict_proba(inputs[outer]))
             chances = (_smoothed(stage, model.classes_, len(inner), base) for stage in stages)
-            n_rounds = ROUNDS[_best(chances, _log_loss(code[outer], weight[outer]))]
+            n_rounds = ROUNDS[int(np.argmin([_log_loss(each, code[outer], weight[outer]) for each in chances]))]
         model = fitted(rows, n_rounds)
         return _smoothed(model.predict_proba(inputs[asked]), model.classes_, len(rows), base)
 
 
-def _at_rounds(stages: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+def _boosted(kind: Any, inputs: Array, target: Array, weight: Array, rows: Array, n_rounds: int) -> Any:
+    return kind(max_iter=n_rounds, **BOOSTING).fit(inputs[rows], target[rows], sample_weight=scaled(weight[rows]))
+
+
+def _at_rounds(stages: Iterator[Array]) -> Iterator[Array]:
     """The predictions after so many rounds as are candidates."""
     return (stage for number, stage in enumerate(stages, 1) if number in ROUNDS)
 
 
 def boosted_numbers(
-    inputs: np.ndarray,
-    target: np.ndarray,
-    known: np.ndarray,
-    asked: np.ndarray,
-    rng: np.random.RandomState,
-    weight: np.ndarray | None = None,
-    limits: Limits = QUICK,
+    inputs: Array, target: Array, known: Array, asked: Array, rng: Random, weight: Weight = None, limits: Limits = QUICK
 ) -> Normal:
     """Numbers [row] of the rows `asked` by gradient boosting; the standard deviation is that of the quarter kept."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    weight, inputs = np.ones(len(known)) if weight is None else weight, narrowed(inputs, rng, limits)
-    rows = some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng, limits)
+    inputs, rows, weight = _ready(inputs, known, rng, weight, limits)
     if len(rows) < FEWEST_BOOSTED:
         mean, deviation = spread(target[rows], weight[rows])
         return Normal(np.full(len(asked), mean), np.full(len(asked), deviation))
     inner, outer = _split(rows, rng)
-    importance = scaled(weight[outer])
-
-    def loss(stage: np.ndarray) -> float:
-        return float(np.average((stage - target[outer]) ** 2, weights=importance))
-
-    def fitted(where: np.ndarray, n_rounds: int) -> Any:
-        model = HistGradientBoostingRegressor(max_iter=n_rounds, **BOOSTING)
-        return model.fit(inputs[where], target[where], sample_weight=scaled(weight[where]))
-
+    fitted = partial(_boosted, HistGradientBoostingRegressor, inputs, target, weight)
     with one_thread():
-        losses = [loss(stage) for stage in _at_rounds(fitted(inner, ROUNDS[-1]).staged_predict(inputs[outer]))]
+        stages = _at_rounds(fitted(inner, ROUNDS[-1]).staged_predict(inputs[outer]))
+        losses = [np.average((stage - target[outer]) ** 2, weights=scaled(weight[outer])) for stage in stages]
         mean = fitted(rows, ROUNDS[int(np.argmin(losses))]).predict(inputs[asked])
     return Normal(mean, np.full(len(asked), max(float(np.sqrt(min(losses))), 1e-3)))

@@ -11,7 +11,7 @@ no evidence; where empty cells of a row are filled in, the row stays the one tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
@@ -86,68 +86,49 @@ def log_prob(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """log P(all answers of each row), in the user's units, and the standard error of the mean over orders."""
     if rows.gaps != "ignorable":  # answers that are not yet known say nothing
         rows = model.read(rows.table, rows.given, "ignorable", "ignore")
-    query = _silent(model.query(rows))
-    n_rows, schema, blocks = rows.evidence.n_rows, model.schema, query.blocks
+    n_rows, schema = rows.evidence.n_rows, model.schema
+    # Empty cells say nothing.
+    query = replace(model.query(rows), informative=np.zeros(n_rows, bool), absent=tuple(schema.modelled))
     value, error = np.zeros(n_rows), np.zeros(n_rows)
-    answered = np.stack([blocks[name].answered for name in schema.modelled], axis=1)
+    answered = np.stack([query.blocks[name].answered for name in schema.modelled], axis=1)
     few = np.zeros(n_rows, bool) if schema.listed else answered.sum(axis=1) <= FEW
-    groups: dict[tuple[bool, ...], list[int]] = {}
-    for row in np.flatnonzero(few):
-        groups.setdefault(tuple(answered[row].tolist()), []).append(int(row))
-    for pattern, own in groups.items():
+    parts = [(np.flatnonzero(~few), orders_of(schema))]
+    for pattern in np.unique(answered[few], axis=0):
         names = [name for name, has in zip(schema.modelled, pattern, strict=True) if has]
-        index = np.asarray(own)
-        logs = np.stack([_by_order(query, order, index, 0) for order in all_orders(names, schema)])
-        value[index] = logsumexp(logs, axis=0) - np.log(len(logs))
-    index = np.flatnonzero(~few)
-    if len(index):
-        orders = orders_of(schema)
-        logs = np.stack([_by_order(query, order, index, number) for number, order in enumerate(orders)])
-        value[index] = logsumexp(logs, axis=0) - np.log(len(logs))
-        ratio = np.exp(logs - value[index])
-        error[index] = ratio.std(axis=0) / np.sqrt(max(len(logs) - 1, 1))
+        parts.append((np.flatnonzero(few & (answered == pattern).all(axis=1)), all_orders(names, schema)))
+    for index, orders in parts:
+        if len(index):
+            logs = np.stack([_by_order(query, order, index, number) for number, order in enumerate(orders)])
+            value[index] = logsumexp(logs, axis=0) - np.log(len(logs))
+            error[index] = np.exp(logs - value[index]).std(axis=0) / np.sqrt(max(len(logs) - 1, 1))
+    error[few] = 0.0  # of all orders
     return value, error
 
 
-def _silent(query: Query) -> Query:
-    """The same rows, of which empty cells say nothing."""
-    nothing = np.zeros(query.evidence.n_rows, bool)
-    return replace(query, informative=nothing, absent=tuple(query.schema.modelled))
-
-
 def _by_order(query: Query, order: Sequence[str], rows: np.ndarray, number: int) -> np.ndarray:
-    """log P(answers) of some rows in one order; items of lists are in an order of their own, by its number."""
-    total = np.zeros(query.evidence.n_rows)
+    """log P(answers) of some rows in one order; items of lists are in an order of their own, by its number.
+
+    Each answer is given the rows without those to later questions, and to parts of the same one from its own on. With
+    lists the context is all rows, since entries are found by their place in the whole table.
+    """
+    total, has_lists = np.zeros(query.evidence.n_rows), bool(query.schema.listed)
     for place, name in enumerate(order):
-        if query.schema[name].is_listed:
-            _add_list(query, name, order[place + 1 :], number, total)
+        column, block, later = query.schema[name], query.blocks[name], order[place + 1 :]
+        if column.is_listed:
+            _add_list(query, name, later, number, total)
             continue
-        column, block = query.schema[name], query.blocks[name]
         own = rows[block.answered[rows]]
         if not len(own):
             continue
-        places = own if query.schema.listed else np.arange(len(own))
+        lines = Lines(own if has_lists else np.arange(len(own)), np.zeros(len(own), np.int64))
         for part in range(column.form.n_parts()):
-            context = _before(query, own, name, part, order[place + 1 :])
-            ask = context.about(name, Lines(places, np.zeros(len(own), np.int64)), own=False)
-            total[own] += ask.log_prob(block.rows(own), part)
+            slots = []
+            for each in query.members:
+                first = part if each.blocks[name].family == "levels" else 0
+                slots.append(np.append(each.evidence.shared[each.schema.slices[name]][first:], _slots(each, later)))
+            context = _without(query, slots, _all_entries(query, later), None if has_lists else own)
+            total[own] += context.about(name, lines, own=False).log_prob(block.rows(own), part)
     return total[rows]
-
-
-def _before(query: Query, rows: np.ndarray, name: str, part: int, later: Sequence[str]) -> Query:
-    """Rows without their answers to later questions, and to parts of this one from `part` on.
-
-    Some rows of a table; with lists all of them, since entries are found by their place in the whole table.
-    """
-    slots = []
-    for each in query.members:
-        own = each.evidence.shared[each.schema.slices[name]][part if each.blocks[name].family == "levels" else 0 :]
-        slots.append(np.concatenate([own, _slots(each, later)]))
-    if query.schema.listed:
-        entries = {other: query.blocks[other].entries for other in later if query.schema[other].is_listed}
-        hidden = {other: np.ones(len(own.site), bool) for other, own in entries.items() if own is not None}
-        return _without_entries(query, slots, hidden)
-    return _without(query, slots, rows)
 
 
 def _slots(member: MemberQuery, names: Sequence[str]) -> np.ndarray:
@@ -155,17 +136,6 @@ def _slots(member: MemberQuery, names: Sequence[str]) -> np.ndarray:
     shared = [name for name in names if not member.schema[name].is_listed]
     every = [member.evidence.shared[member.schema.slices[name]] for name in shared]
     return np.concatenate([np.zeros(0, np.int64), *every]).astype(np.int64)
-
-
-def _without(query: Query, slots: Sequence[np.ndarray], rows: np.ndarray) -> Query:
-    """Some rows without what they say about some slots of each member."""
-    members = []
-    for each, own in zip(query.members, slots, strict=True):
-        row, slot = np.repeat(np.arange(len(rows)), len(own)), np.tile(own, len(rows))
-        rest = each.evidence.rows(rows).hide(row, slot, each.how.unobserved, always=True).on_host()
-        members.append(_same_program(each, replace(each, evidence=rest)))
-    places = rows if query.places is None else query.places[rows]
-    return replace(query, members=tuple(members), informative=query.informative[rows], places=places)
 
 
 def _same_program(old: MemberQuery, new: MemberQuery) -> MemberQuery:
@@ -181,8 +151,7 @@ def _turns(block: Block, number: int) -> np.ndarray:
     """Position of each entry, or of its task, among those of its row: [entry]. Odd orders reverse the ones before."""
     entries = block.entries
     assert entries is not None
-    rank = np.random.default_rng(number // 2).random(len(block.sites))
-    key = rank[entries.site]
+    key = np.random.default_rng(number // 2).random(len(block.sites))[entries.site]
     if block.tasks is not None:
         first = np.arange(len(key)) // block.tasks.size * block.tasks.size
         key = np.random.default_rng(number // 2).random(len(key))[first - entries.start[entries.row]]
@@ -195,70 +164,67 @@ def _turns(block: Block, number: int) -> np.ndarray:
 
 def _add_list(query: Query, name: str, later: Sequence[str], number: int, total: np.ndarray) -> None:
     """Add log P(entry | entries before it) of every entry of a list to the totals of the rows."""
-    block = query.blocks[name]
-    entries = block.entries
+    block, entries = query.blocks[name], query.blocks[name].entries
     assert entries is not None
-    if not len(entries.site):
-        return
     is_order = block.family == "utility" and block.tasks is None
     turn = np.zeros(len(entries.site), np.int64) if is_order else _turns(block, number)
-    for step in range(int(turn.max()) + 1):
+    for step in range(int(turn.max(initial=-1)) + 1):
         context = before_entries(query, name, turn >= step, later)
         own = np.flatnonzero((turn == step) & (block.observed[:, 0] | is_order))
         if not len(own):
             continue
-        if is_order:
-            logs, row = _log_list_orders(context, name, block)
+        if is_order:  # of every row whose list is an order
+            length, place = np.diff(entries.start), np.arange(len(entries.site)) - entries.start[entries.row]
+            row, width = np.flatnonzero(length > 1), 1 << (int(length.max(initial=1)) - 1).bit_length()
+            tier, site = np.full((len(length), width), -1, np.int32), np.zeros((len(length), width), np.int64)
+            tier[entries.row, place], site[entries.row, place] = block.tier[:, 0], entries.site
+            ask = context.about(name, Lines(np.repeat(row, width), site[row].reshape(-1)), own=False)
+            logs = ask.orders(tier[row])
         else:
             ask = context.about(name, Lines(entries.row[own], entries.site[own]), own=False)
-            logs, row = ask.log_prob(replace(block, **_entries(block, own)), 0), entries.row[own]
+            said = replace(block, **{each: getattr(block, each)[own] for each in ARRAYS})
+            logs, row = ask.log_prob(said, 0), entries.row[own]
             row = row if block.tasks is None else row[:: block.tasks.size]
         np.add.at(total, row, logs)
 
 
-def _entries(block: Block, own: np.ndarray) -> dict[str, Any]:
-    return {name: getattr(block, name)[own] for name in ARRAYS}
-
-
-def _log_list_orders(context: Query, name: str, block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """log P(order of its items) of every row whose list is an order, and these rows."""
-    entries = block.entries
-    assert entries is not None
-    rows = np.flatnonzero(np.diff(entries.start) > 1)
-    width = 1 << (int(np.diff(entries.start).max(initial=1)) - 1).bit_length()
-    tier, site = np.full((len(rows), width), -1, np.int32), np.zeros((len(rows), width), np.int64)
-    for place, row in enumerate(rows):
-        mine = slice(entries.start[row], entries.start[row + 1])
-        tier[place, : mine.stop - mine.start] = block.tier[mine, 0]
-        site[place, : mine.stop - mine.start] = entries.site[mine]
-    ask = context.about(name, Lines(np.repeat(rows, width), site.reshape(-1)), own=False)
-    return ask.orders(tier), rows
-
-
 def before_entries(query: Query, name: str, hidden: np.ndarray, later: Sequence[str]) -> Query:
     """All rows without some entries of a list, [entry], and without answers to later questions."""
-    entries = {other: query.blocks[other].entries for other in later if query.schema[other].is_listed}
-    rest = {other: np.ones(len(own.site), bool) for other, own in entries.items() if own is not None}
-    return _without_entries(query, [_slots(each, later) for each in query.members], {name: hidden, **rest})
+    slots = [_slots(each, later) for each in query.members]
+    return _without(query, slots, {name: hidden, **_all_entries(query, later)})
 
 
-def _without_entries(query: Query, slots: Sequence[np.ndarray], hidden: Mapping[str, np.ndarray]) -> Query:
-    """All rows without some slots of each member and some entries of lists, [entry] by list.
+def _all_entries(query: Query, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """All entries of those questions that are lists, [entry] by list."""
+    entries = {name: query.blocks[name].entries for name in names if query.schema[name].is_listed}
+    return {name: np.ones(len(own.site), bool) for name, own in entries.items() if own is not None}
+
+
+def _without(
+    query: Query, slots: Sequence[np.ndarray], hidden: Mapping[str, np.ndarray], rows: np.ndarray | None = None
+) -> Query:
+    """Rows, by default all, without some slots of each member and some entries of lists, [entry] by list.
 
     An entry that is not known is not listed either: which items are rated can be a signal.
     """
     members = []
     for each, shared in zip(query.members, slots, strict=True):
-        n_rows = each.evidence.n_rows
-        row, slot = [np.repeat(np.arange(n_rows), len(shared))], [np.tile(shared, n_rows)]
+        evidence = each.evidence if rows is None else each.evidence.rows(rows)
+        row = [np.repeat(np.arange(evidence.n_rows), len(shared))]
+        slot = [np.tile(shared, evidence.n_rows)]
         for name, gone in hidden.items():
             entries = each.blocks[name].entries
             assert entries is not None
             row.append(entries.row[gone])
-            slot.append(each.evidence.entry_slots(each.schema.slices[name].start)[gone])
-        rest = each.evidence.hide(np.concatenate(row), np.concatenate(slot), "exclude", always=True).on_host()
-        members.append(_same_program(each, replace(each, evidence=rest.replaced(_listed_if_present))))
-    return replace(query, members=tuple(members))
+            slot.append(evidence.entry_slots(each.schema.slices[name].start)[gone])
+        how = "exclude" if rows is None else each.how.unobserved
+        rest = evidence.hide(np.concatenate(row), np.concatenate(slot), how, always=True).on_host()
+        rest = rest if rows is not None else rest.replaced(_listed_if_present)
+        members.append(_same_program(each, replace(each, evidence=rest)))
+    if rows is None:
+        return replace(query, members=tuple(members))
+    places = rows if query.places is None else query.places[rows]
+    return replace(query, members=tuple(members), informative=query.informative[rows], places=places)
 
 
 def _listed_if_present(evidence: Evidence) -> Evidence:
@@ -273,26 +239,12 @@ def _listed_if_present(evidence: Evidence) -> Evidence:
 class Draws:
     """Rows that are being drawn: what is known of them so far, by member and as cells of the table.
 
-    Parameters
-    ----------
-    model : Model
-    rows : Rows
-        What is known at first.
-    index : array of shape (n_draws,)
-        The row of `rows` that each drawn row begins with.
-    missing : dict of arrays
-        Rows of `rows` in which each question is to be drawn, [row].
-    routed : bool
-        Whether questions that a row is not asked, by the gates that are drawn, are left out.
+    Each begins with the row of `rows` in `index`. Drawn is what is `missing`, [row of `rows`] by question; if `routed`,
+    without questions that a row is not asked by the gates that are drawn.
     """
 
     def __init__(
-        self,
-        model: Model,
-        rows: Rows,
-        index: np.ndarray,
-        missing: Mapping[str, np.ndarray],
-        routed: bool = True,
+        self, model: Model, rows: Rows, index: np.ndarray, missing: Mapping[str, np.ndarray], routed: bool = True
     ):
         self.model, self.schema, self.index = model, model.schema, index
         self.base = model.query(rows)
@@ -302,10 +254,8 @@ class Draws:
             if id(each.schema) not in self.known:
                 blocks = {name: block.rows(index) for name, block in own.blocks.items()}
                 self.known[id(each.schema)] = own.schema, blocks
-        answered = {name: rows.blocks[name].answered for name in self.schema.modelled}
-        self.pattern = {name: own[index] for name, own in answered.items()}
-        self.informative = rows.informative[index]
-        self.absent = tuple(rows.absent)
+        self.pattern = {name: rows.blocks[name].answered[index] for name in self.schema.modelled}
+        self.informative, self.absent = rows.informative[index], tuple(rows.absent)
         self.cells: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self.out = {name: np.zeros(len(index), bool) for name in self.schema.modelled}
         self.routed = routed and bool(self.schema.skips)
@@ -318,14 +268,11 @@ class Draws:
 
     def draw(self, rng: np.random.Generator, last: Sequence[str] = ()) -> None:
         """Draw all that is missing; questions in `last` come after all others, and keep what is said about them."""
-        orders = [
-            [*(name for name in order if name in self.missing and name not in last), *last]
-            for order in orders_of(self.schema)
-        ]
+        orders = orders_of(self.schema)
         group = rng.permutation(np.arange(len(self.index)) % len(orders))
         for number, order in enumerate(orders):
             own = np.flatnonzero(group == number)
-            for name in order:
+            for name in [*(name for name in order if name in self.missing and name not in last), *last]:
                 lines = own[self.missing[name][own] & ~self.out[name][own]]
                 if len(lines):
                     self._draw(name, lines, rng, name in last)
@@ -336,12 +283,12 @@ class Draws:
         for key, (schema, blocks) in self.known.items():
             own = {name: block.rows(lines) for name, block in blocks.items()}
             read[key] = own, self.model.packed(schema, own).on_host()
-        members = []
-        for place, (each, old) in enumerate(zip(self.model.members, self.base.members, strict=True)):
+        members: list[MemberQuery] = []
+        for each, old in zip(self.model.members, self.base.members, strict=True):
             blocks, evidence = read[id(each.schema)]
             new = replace(old, blocks=blocks, evidence=evidence)
             kinds = tuple((type(c), c.structure) for bucket in evidence.buckets for c in bucket.constraints)
-            members.append(_same_program(self._programs.setdefault((place, kinds), new), new))
+            members.append(_same_program(self._programs.setdefault((len(members), kinds), new), new))
         pattern = {name: own[lines] for name, own in self.pattern.items()}
         parts = (self.base.weights, self.base.correction, self.informative[lines], self.absent, pattern)
         return Query(tuple(members), *parts)
@@ -350,7 +297,10 @@ class Draws:
         column = self.schema[name]
         n_parts, rows = column.form.n_parts(), Lines(np.arange(len(lines)), np.zeros(len(lines), np.int64))
         codes = np.zeros((len(lines), n_parts), np.int64)
-        within = self._forget(name, lines) if is_stated else None
+        within: Block | None = None
+        if is_stated:  # what the rows say about it is then no longer part of what is known of them
+            within = self.known[id(self.model.members[0].schema)][1][name].rows(lines)
+            self._put(name, lines, lambda schema: schema[name].silent(len(lines)))
         ask: Predictive | None = None
         for part in range(n_parts):
             ask = self._query(lines).about(name, rows, own=False)
@@ -366,40 +316,25 @@ class Draws:
                 for _, blocks in self.known.values():
                     blocks[name].code[lines, part] = blocks[name].code_high[lines, part] = codes[:, part]
         assert ask is not None
-        outcome = codes if n_parts > 1 else codes[:, 0]
-        cells = column.form.drawn(name, ask, outcome, rng, within)
+        cells = column.form.drawn(name, ask, codes if n_parts > 1 else codes[:, 0], rng, within)
         for source, values in cells.items():
             self.cells.setdefault(source, []).append((lines, np.asarray(values)))
-        self._tell(name, lines, cells)
-        if self.routed:
-            self._route(name, lines, cells)
-
-    def _forget(self, name: str, lines: np.ndarray) -> Block:
-        """What some rows say about a question, which is then no longer part of what is known of them."""
-        said = self.known[id(self.model.members[0].schema)][1][name].rows(lines)
-        for schema, blocks in self.known.values():
-            nothing = schema[name].silent(len(lines))
-            for each in ARRAYS:
-                getattr(blocks[name], each)[lines] = getattr(nothing, each)
-        return said
-
-    def _tell(self, name: str, lines: np.ndarray, cells: Mapping[str, np.ndarray]) -> None:
-        """Put the drawn cells into what each member knows."""
         table = as_table(dict(cells))
-        for schema, blocks in self.known.values():
-            said = Schema({name: schema[name]}).compile(table)[name]
-            for each in ARRAYS:
-                getattr(blocks[name], each)[lines] = getattr(said, each)
-
-    def _route(self, name: str, lines: np.ndarray, cells: Mapping[str, np.ndarray]) -> None:
-        """Leave out questions that these rows are not asked after what was drawn for a gate."""
-        for place, skip in enumerate(self.schema.skips):
+        self._put(name, lines, lambda schema: Schema({name: schema[name]}).compile(table)[name])
+        for place, skip in enumerate(self.schema.skips if self.routed else ()):
             if skip.asked_if == name:
-                answers = as_table({name: cells[name]}).cells(name)
-                past = routing.says(self.schema[name], skip, answers) == routing.NOT_ASKED
+                past = routing.says(column, skip, table.cells(name)) == routing.NOT_ASKED
                 self._leave_out(place, lines[past & ~self.led[place][lines]])
 
+    def _put(self, name: str, lines: np.ndarray, said: Callable[[Schema], Block]) -> None:
+        """Replace what each member knows of some rows by what they say under its schema."""
+        for schema, blocks in self.known.values():
+            own = said(schema)
+            for each in ARRAYS:
+                getattr(blocks[name], each)[lines] = getattr(own, each)
+
     def _leave_out(self, place: int, rows: np.ndarray) -> None:
+        """Leave out the questions that rows are not asked after a gate, and those that depend on them."""
         for name in self.schema.skips[place].columns:
             self.out[name][rows] = True
             for other, skip in enumerate(self.schema.skips):

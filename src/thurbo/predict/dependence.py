@@ -8,8 +8,8 @@ Guarantees one pass over few rows, whatever the size of the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ from thurbo.predict.model import Query
 from thurbo.table.columns import Block
 from thurbo.table.columns.forms import Answers, Ask
 from thurbo.table.io import frames
-from thurbo.table.io.frames import Table
 from thurbo.table.schema.descriptions import question_texts
 from thurbo.table.schema.schema import Schema
 
@@ -77,8 +76,8 @@ class Dependence:
         row, column = (each.ravel() for each in np.indices((n, n)))
         kept = row != column
         names = np.asarray(self.names, object)
-        data = {"question": names[row[kept]], "known": names[column[kept]]}
-        return frames.any_frame(data | {"share": self.share.ravel()[kept], "nats": self.nats.ravel()[kept]})
+        data = {"question": names[row], "known": names[column], "share": self.share.ravel(), "nats": self.nats.ravel()}
+        return frames.any_frame({key: values[kept] for key, values in data.items()})
 
     def _lines(self) -> list[list[str]]:
         texts = dict(zip(self.names, self.texts, strict=True))
@@ -88,16 +87,15 @@ class Dependence:
         head = "Strongest relations (share of uncertainty removed, mean of both directions)"
         return "\n".join([head, *(f"  {share:>4}  {one} — {other}" for one, other, share in self._lines())])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in (line[2], *line[:2]))}</tr>" for line in self._lines()
+        lines = ["".join(f"<td>{escape(text)}</td>" for text in (share, *pair)) for *pair, share in self._lines()]
+        caption, body = (
+            "Strongest relations: share of uncertainty removed",
+            "".join(f"<tr>{line}</tr>" for line in lines),
         )
-        return (
-            f"<table><caption>Strongest relations: share of uncertainty removed</caption><tbody>{body}</tbody></table>"
-        )
+        return f"<table><caption>{caption}</caption><tbody>{body}</tbody></table>"
 
 
 class Told(NamedTuple):
@@ -113,7 +111,13 @@ def told_rows(schema: Schema, blocks: Mapping[str, Block], weight: FloatArray, r
     columns, rows, weights = list[str](), list[int](), list[float]()
     for name in shared_questions(schema):
         answers = schema[name].form.answers(name, blocks[name])
-        chosen = _by_label(answers, weight) if _is_one_label(answers) else _sampled(answers, weight, random)
+        n_labels = len(answers.labels) if answers.exclusive and not answers.prefix else 0
+        if 0 < n_labels <= MOST_LABELS:  # the first row with each label, and the share of the label
+            counts = (answers.values == np.arange(n_labels)[:, None]) * weight
+            share = counts.sum(axis=1) / max(counts.sum(), 1e-300)
+            chosen = [(int(own.argmax()), float(part)) for own, part in zip(counts > 0, share, strict=True) if part > 0]
+        else:
+            chosen = _sampled(answers, weight, random)
         columns += [name] * len(chosen)
         rows += [row for row, _ in chosen]
         weights += [share for _, share in chosen]
@@ -123,17 +127,6 @@ def told_rows(schema: Schema, blocks: Mapping[str, Block], weight: FloatArray, r
 def shared_questions(schema: Schema) -> list[str]:
     """Questions with the same sites in every row."""
     return [name for name in schema.modelled if not schema[name].is_listed]
-
-
-def _is_one_label(answers: Answers) -> bool:
-    return bool(answers.labels) and answers.exclusive and not answers.prefix and len(answers.labels) <= MOST_LABELS
-
-
-def _by_label(answers: Answers, weight: FloatArray) -> list[tuple[int, float]]:
-    """The first row with each label, and the share of the label."""
-    counts = (answers.values == np.arange(len(answers.labels))[:, None]) * weight
-    share = counts.sum(axis=1) / max(counts.sum(), 1e-300)
-    return [(int(own.argmax()), float(part)) for own, part in zip(counts > 0, share, strict=True) if part > 0]
 
 
 def _sampled(answers: Answers, weight: FloatArray, random: np.random.RandomState) -> list[tuple[int, float]]:
@@ -148,17 +141,7 @@ def _sampled(answers: Answers, weight: FloatArray, random: np.random.RandomState
     return [(int(row), 1 / len(chosen)) for row in chosen]
 
 
-def some_rows(table: Table, rows: NDArray[Any]) -> Table:
-    """The table with some of its rows, which may repeat; it has no lists."""
-
-    def read(place: int) -> Any:
-        values, missing, levels = table.read(place)
-        return values[rows], missing[rows], levels
-
-    return replace(table, n_rows=len(rows), rows=np.asarray(table.rows)[rows], read=read, native=None)
-
-
-def dependence(query: Query, told: Told, on_column: Callable[[str], None] = lambda name: None) -> Dependence:
+def dependence(query: Query, told: Told) -> Dependence:
     """Predict every question for the rows of `told`, of which `query` has all answers.
 
     That other answers are missing must not be evidence in `query`.
@@ -174,29 +157,24 @@ def dependence(query: Query, told: Told, on_column: Callable[[str], None] = lamb
         chance = predicted(query.schema, name, alone.about(name, own=False))
         nats[place, kept], found[place, kept] = information(chance, share)
         nats[place, place] = found[place, place] = np.nan
-        on_column(name)
     texts = question_texts(query.schema.names, query.schema.titles)
     return Dependence(tuple(names), found, nats, tuple(texts[name].short for name in names))
 
 
 def predicted(schema: Schema, name: str, ask: Ask) -> FloatArray:
-    """Predicted distributions, [row, variable, value]: labels, the two values of each option, or bins of a number."""
+    """Predicted distributions, [row, variable, value]: labels, the two values of each option, or bins of a number.
+
+    The five bins have equal probability over all rows.
+    """
     column = schema[name]
-    if not column.labels:
-        return _binned(ask)[:, None, :]
-    chance = column.form.probabilities(ask)
-    if column.form.has_options:
-        return np.stack([1.0 - chance, chance], axis=2)
-    return chance[:, None, :]
-
-
-def _binned(ask: Ask) -> FloatArray:
-    """P(each of five bins of equal probability over all rows), [row, bin]."""
-    number = ask.number()
-    middle = number.distribution.mean(axis=0)
-    edges = np.interp(np.arange(1, N_BINS) / N_BINS, middle, np.arange(len(middle)))
-    below = np.stack([np.interp(edges, np.arange(len(middle)), row) for row in number.distribution])
-    return np.diff(below, axis=1, prepend=0.0, append=1.0).clip(min=0.0)
+    if column.labels:
+        chance = column.form.probabilities(ask)
+        return np.stack([1.0 - chance, chance], axis=2) if column.form.has_options else chance[:, None, :]
+    distribution = ask.number().distribution
+    middle, places = distribution.mean(axis=0), np.arange(distribution.shape[1])
+    edges = np.interp(np.arange(1, N_BINS) / N_BINS, middle, places)
+    below = np.stack([np.interp(edges, places, row) for row in distribution])
+    return np.diff(below, axis=1, prepend=0.0, append=1.0).clip(min=0.0)[:, None, :]
 
 
 def information(chance: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -209,9 +187,3 @@ def information(chance: FloatArray, share: FloatArray) -> tuple[FloatArray, Floa
     entropy = -(overall * np.log(overall)).sum(axis=1)
     nats = np.maximum(share @ (chance * np.log(chance)).sum(axis=1) + entropy, 0.0)
     return nats, np.where(entropy > 1e-9, np.clip(nats / np.maximum(entropy, 1e-9), 0.0, 1.0), 0.0)
-
-
-def ordered(strength: FloatArray, names: Sequence[str], most: int) -> list[int]:
-    """Positions of the `most` questions with the strongest relations, in questionnaire order."""
-    best = np.nan_to_num(strength).max(axis=1, initial=0.0)
-    return sorted(np.argsort(-best, kind="stable")[: min(most, len(names))].tolist())

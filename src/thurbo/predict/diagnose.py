@@ -103,17 +103,11 @@ class Diagnostics(Printed):
 
     def worst(self) -> str:
         """The hidden unit and row with the worst mixing, as text; empty without hidden units."""
-        if not self.rhat.size:
-            return ""
-        row, unit = np.unravel_index(_badness(self.rhat, self.ess).argmax(), self.rhat.shape)
-        return f"hidden{unit} in row {self.rows[row]}, {_figures(self.rhat[row, unit], self.ess[row, unit])}"
+        return _worst(self.rhat, self.ess, self.rows)
 
     def prior_worst(self) -> str:
         """The hidden unit with the worst mixing of its prior chains, as text; empty without hidden units."""
-        if not self.prior_rhat.size:
-            return ""
-        unit = _badness(self.prior_rhat, self.prior_ess).argmax()
-        return f"hidden{unit}, {_figures(self.prior_rhat[unit], self.prior_ess[unit])}"
+        return _worst(self.prior_rhat[None], self.prior_ess[None])
 
     def _lines(self) -> list[tuple[str, str]]:
         return [
@@ -121,8 +115,8 @@ class Diagnostics(Printed):
             ("chains", f"{self.n_chains} chains of {self.n_draws} draws for each of {len(self.rows)} rows"),
             ("given rows", _verdict(self.mixes, self.worst())),
             ("prior", _verdict(self.prior_mixes, self.prior_worst())),
-            ("stuck units", _units(self.stuck)),
-            ("saturated units", _units(self.saturated)),
+            ("stuck units", ", ".join(f"hidden{unit}" for unit in self.stuck) or "none"),
+            ("saturated units", ", ".join(f"hidden{unit}" for unit in self.saturated) or "none"),
         ]
 
 
@@ -131,25 +125,21 @@ def _good(rhat: np.ndarray, ess: np.ndarray) -> np.ndarray:
     return (rhat <= MOST_RHAT) & (ess >= LEAST_ESS)
 
 
-def _badness(rhat: np.ndarray, ess: np.ndarray) -> np.ndarray:
-    """A score that is above 1 if one of the two limits is violated; infinite for NaN."""
-    with np.errstate(divide="ignore"):
-        value = np.maximum((rhat - 1.0) / (MOST_RHAT - 1.0), LEAST_ESS / ess)
-    return np.where(np.isnan(value), np.inf, value)
-
-
-def _figures(rhat: float, ess: float) -> str:
-    return f"R-hat {rhat:.2f}, effective sample size {ess:.0f}"
+def _worst(rhat: np.ndarray, ess: np.ndarray, rows: np.ndarray | None = None) -> str:
+    """The hidden unit that mixes worst and its row, if rows have names; both figures are [row, hidden]."""
+    if not rhat.size:
+        return ""
+    with np.errstate(divide="ignore"):  # above 1 if one of the two limits is violated
+        badness = np.maximum((rhat - 1.0) / (MOST_RHAT - 1.0), LEAST_ESS / ess)
+    row, unit = np.unravel_index(np.where(np.isnan(badness), np.inf, badness).argmax(), rhat.shape)
+    where = "" if rows is None else f" in row {rows[row]}"
+    return f"hidden{unit}{where}, R-hat {rhat[row, unit]:.2f}, effective sample size {ess[row, unit]:.0f}"
 
 
 def _verdict(mixes: np.ndarray, worst: str) -> str:
     if not len(mixes):
         return "no hidden units"
     return f"{int(mixes.sum())} of {len(mixes)} hidden units mix; worst: {worst}"
-
-
-def _units(units: np.ndarray) -> str:
-    return ", ".join(f"hidden{unit}" for unit in units) or "none"
 
 
 def _starts(n_chains: int, dtype: np.dtype) -> Float[Array, "chain one"]:
@@ -241,30 +231,28 @@ def chosen_rows(rows: Any, n_rows: int, random: np.random.RandomState) -> np.nda
     named = np.asarray(rows)
     if named.ndim == 1 and named.dtype.kind in "iu" and len(named) and named.min() >= 0 and named.max() < n_rows:
         return named
-    raise ThurboError(
-        f"rows={rows!r} is not valid; give a number of rows, or a list of positions from 0 to {n_rows - 1}"
-    )
+    remedy = f"give a number of rows, or a list of positions from 0 to {n_rows - 1}"
+    raise ThurboError(f"rows={rows!r} is not valid; {remedy}")
 
 
 def warn(found: Diagnostics) -> None:
     """Warn about chains that do not mix."""
     limits = f"R-hat should be at most {MOST_RHAT}, the effective sample size at least {LEAST_ESS:.0f}"
+    messages = []
     if not found.mixes.all():
-        warnings.warn(
+        messages.append(
             f"chains of {(~found.mixes).sum()} of {len(found.mixes)} hidden units do not mix for some of the "
             f"{len(found.rows)} rows; worst: {found.worst()} ({limits}); try a larger n_draws, and if that does "
-            'not help, do not use method="gibbs"',
-            ConvergenceWarning,
-            stacklevel=3,
+            'not help, do not use method="gibbs"'
         )
     if not found.prior_mixes.all():
-        warnings.warn(
+        messages.append(
             f"chains of the prior do not mix for {(~found.prior_mixes).sum()} of {len(found.prior_mixes)} hidden "
             f"units; worst: {found.prior_worst()} ({limits}); try a larger n_draws, and if that does not help, "
-            'smaller weights (weight_decay) or objective="exact" or "multi-prediction"',
-            ConvergenceWarning,
-            stacklevel=3,
+            'smaller weights (weight_decay) or objective="exact" or "multi-prediction"'
         )
+    for message in messages:
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 LEVEL = 0.9  # of the intervals
@@ -338,15 +326,30 @@ def check(query: Query, labels: np.ndarray, can_enumerate: bool) -> MethodCheck:
     hows = [replace(query.how, method="exact")]
     if not can_enumerate:
         hows = [replace(query.how, method="gibbs", n_draws=GIBBS_DRAWS, seed=seed) for seed in (0, 1)]
-    better = [query.by(how) for how in hows]
-    found = []
-    for name, ask in _queries(query).items():
-        found.append(_difference(name, ask(query), [ask(each) for each in better]))
-    ends = _intervals(query)
-    contents = [_contents(each, ends) for each in better]
-    if ends:
+    better, schema = [query.by(how) for how in hows], query.schema
+    asks: dict[str, Callable[[Query], np.ndarray]] = {}
+    if query.params.n_hidden:
+        asks["transform: hidden units"] = lambda asked: _features(asked, "hidden")
+    if query.params.n_factors:
+        asks["transform: factors"] = lambda asked: _features(asked, "factors")
+    if any(schema[name].labels and not schema[name].is_listed for name in schema.modelled):
+        asks["predict_proba"] = answers.all_probabilities
+    found = [_difference(name, ask(query), [ask(each) for each in better]) for name, ask in asks.items()]
+    # Both ends of the interval of every row, in standard units, of each column of numbers that all rows have.
+    rows, tail, ends = np.arange(query.evidence.n_rows), 0.5 * (1.0 - LEVEL), {}
+    lines = Lines(rows, np.zeros_like(rows))
+    for name in schema.modelled:
+        if query.blocks[name].family == "measured" and not schema[name].is_listed:
+            answer = query.about(name, lines).number()
+            ends[name] = (answer.quantile(tail), answer.quantile(1.0 - tail))
+    coverage = None
+    if ends:  # the probability of each interval, [column, row]
+        contents = [
+            np.asarray([each.about(name, lines).mass(*both) for name, both in ends.items()], np.float64)
+            for each in better
+        ]
         found.append(_difference("predict_interval", np.full_like(contents[0], LEVEL), contents))
-    coverage = float(np.mean(contents)) if ends else None
+        coverage = float(np.mean(contents))
     return MethodCheck(query.how.method, hows[0].method, labels, tuple(found), coverage)
 
 
@@ -356,40 +359,5 @@ def _difference(query: str, own: np.ndarray, better: list[np.ndarray]) -> Differ
     return Difference(query, distance.size, float(distance.max()), float(distance.mean()), float(error))
 
 
-def _queries(query: Query) -> dict[str, Callable[[Query], np.ndarray]]:
-    """The queries that give an array, by name; those that this model has."""
-    schema, found = query.schema, {}
-    if query.params.n_hidden:
-        found["transform: hidden units"] = lambda asked: _features(asked, "hidden")
-    if query.params.n_factors:
-        found["transform: factors"] = lambda asked: _features(asked, "factors")
-    if any(schema[name].labels and not schema[name].is_listed for name in schema.modelled):
-        found["predict_proba"] = answers.all_probabilities
-    return found
-
-
 def _features(query: Query, which: str) -> np.ndarray:
-    evidence: Buckets = query.evidence
-    how: How = query.how
-    return evidence.by_chunks(lambda rows: getattr(features(query.params, rows, how), which))
-
-
-def _lines(query: Query) -> Lines:
-    n_rows = query.evidence.n_rows
-    return Lines(np.arange(n_rows), np.zeros(n_rows, np.int64))
-
-
-def _intervals(query: Query) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Both ends of the interval of every row, in standard units, for each column of numbers that all rows have."""
-    schema, found, tail = query.schema, {}, 0.5 * (1.0 - LEVEL)
-    for name in schema.modelled:
-        if query.blocks[name].family == "measured" and not schema[name].is_listed:
-            answer = query.about(name, _lines(query)).number()
-            found[name] = (answer.quantile(tail), answer.quantile(1.0 - tail))
-    return found
-
-
-def _contents(query: Query, ends: dict[str, tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """The probability of each interval, [column, row]."""
-    found: list[Any] = [query.about(name, _lines(query)).mass(*both) for name, both in ends.items()]
-    return np.asarray(found, np.float64)
+    return query.evidence.by_chunks(lambda rows: getattr(features(query.params, rows, query.how), which))

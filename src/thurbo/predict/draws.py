@@ -73,17 +73,16 @@ def sample(
     check_choice("method", method, SAMPLING)
     nobody = as_table({" ": [None]})  # one row, without any column of the schema
     rows = model.read(nobody, given, "ignorable", "ignore")
-    by_chain = not (model.is_joint or rows.evidence.spans_cells)
     if method == "auto":
-        method = "sequential" if by_chain else "gibbs"
+        method = "gibbs" if model.is_joint or rows.evidence.spans_cells else "sequential"
     if method == "sequential" and rows.evidence.spans_cells:
         raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
     if method == "sequential":
         found = _sample_chain(model, rows, n, items, np.random.default_rng(seed))
     else:
         found = _sample_joint(model, rows, n, method, items, seed)
-    found = predicted.emptied(model.schema, found, list(given))
     schema = model.schema
+    found = predicted.emptied(schema, found, list(given))
     # A list is one cell, also if the table has it in several columns.
     sources = {name: (name,) if schema[name].is_listed else schema.source_columns[name] for name in schema.modelled}
     order = [source for own in sources.values() for source in own]
@@ -104,19 +103,20 @@ def _sample_chain(model: Model, rows: Rows, n: int, items: Any, rng: np.random.G
                 found.setdefault(source, np.full(len(index), None, object))
     if schema.listed:
         table = as_table(found or {" ": np.full(len(index), None, object)})
-        told = model.read(table, {name: rows.given[name] for name in schema.listed if name in rows.given},
-                          "ignorable", "ignore")  # fmt: skip
+        given = {name: rows.given[name] for name in schema.listed if name in rows.given}
+        told = model.read(table, given, "ignorable", "ignore")
         for name in schema.listed:
             column, sites = schema[name], asked_items(schema, name, items)
-            entries = told.blocks[name].entries
-            assert entries is not None
-            if told.blocks[name].tasks is not None and told.blocks[name].answered.any():
-                problem = "a condition on comparisons is not supported by sample"
-                raise SchemaError(problem, remedy="use predict_proba(given=...), or leave the condition out")
+            _refuse_tasks(told.blocks[name])
             row, site, values = draw_items(model, told, name, sites, rng)
-            values = values if len(row) else np.zeros(0)
-            found[name] = column.list_cells(row, site, values, len(index))
+            found[name] = column.list_cells(row, site, values if len(row) else np.zeros(0), len(index))
     return {name: values[:n] for name, values in found.items()}
+
+
+def _refuse_tasks(block: Block) -> None:
+    if block.tasks is not None and block.answered.any():
+        problem = "a condition on comparisons is not supported by sample"
+        raise SchemaError(problem, remedy="use predict_proba(given=...), or leave the condition out")
 
 
 def asked_items(schema: Schema, name: str, items: Any) -> np.ndarray:
@@ -138,27 +138,28 @@ def draw_items(
 
     The utilities of an order are drawn at once, by one member of each row.
     """
-    column, block = model.schema[name], rows.blocks[name]
+    column: Any = model.schema[name]
+    block = rows.blocks[name]
     assert block.entries is not None
     n_rows, query = block.n_rows, model.query(rows)
     has = np.zeros((n_rows, len(column.labels)), bool)
     has[block.entries.row, block.entries.site] = block.tasks is None
     row, place = np.nonzero(~has[:, sites])
     site = sites[place]
-    if column.family == "utility":
-        return row, site, _draw_utilities(query, name, row, site, rng)
+    if column.family == "utility":  # mean and deviation of a member that is drawn for each row
+        weights = query.correction.weights.get(name, query.weights)
+        member = rng.choice(len(weights), size=query.evidence.n_rows, p=weights / weights.sum())[row]
+        moments = np.stack([each.about(name, Lines(row, site), own=False).utility()[:2] for each in query.members])
+        mean, deviation = np.moveaxis(moments, 1, 0)[:, member, np.arange(len(row))]
+        return row, site, np.asarray(mean + deviation * rng.standard_normal(len(row)))
     longer = with_free_items(block, row, site)
     assert longer.entries is not None
-    is_new, blocks = longer.code[:, 0] < 0, {id(each.schema): dict(own.blocks) for each, own in
-                                            zip(model.members, model.encoded(rows), strict=True)}  # fmt: skip
-    if column.family == "measured":
-        is_new = ~longer.observed[:, 0]
+    blocks = [dict(own.blocks) for own in model.encoded(rows)]
+    is_new = ~longer.observed[:, 0] if column.family == "measured" else longer.code[:, 0] < 0
     entry_row, entry_site = longer.entries.row, longer.entries.site
-    turn = np.full(len(is_new), -1)
-    new = np.flatnonzero(is_new)
+    turn, new = np.full(len(is_new), -1), np.flatnonzero(is_new)
     order = new[np.lexsort((rng.random(len(new)), entry_row[new]))]
-    first = np.searchsorted(entry_row[order], entry_row[order])
-    turn[order] = np.arange(len(order)) - first
+    turn[order] = np.arange(len(order)) - np.searchsorted(entry_row[order], entry_row[order])
     values: np.ndarray = np.full(len(is_new), None, object)
     ask = query.about(name, Lines(entry_row[new], entry_site[new]), own=False)
     bands = ask.bands_at = column.form.draw_bands(ask)
@@ -167,7 +168,11 @@ def draw_items(
     at[new] = np.arange(len(new))
     for step in range(int(turn.max(initial=-1)) + 1):
         own = np.flatnonzero(turn == step)
-        now = _query_of_lists(model, query, blocks, name, longer, turn >= step)
+        members = []
+        for old, known in zip(query.members, blocks, strict=True):
+            known[name] = longer
+            members.append(replace(old, blocks=known, evidence=model.packed(old.schema, known).on_host()))
+        now = chain.before_entries(replace(query, members=tuple(members)), name, turn >= step, ())
         ask = now.about(name, Lines(entry_row[own], entry_site[own]), own=False)
         ask.bands_at = bands
         chance = column.form.outcomes(ask)
@@ -176,42 +181,14 @@ def draw_items(
             chance[same] = chain.with_shares(chance[same], targets[at[own[same]]])
         said = column.form.drawn(name, ask, drawn_codes(chance, rng), rng)[name]
         values[own] = said
-        _tell(longer, own, column, said)
+        if column.family == "levels":
+            codes = {label: code for code, label in enumerate(column.answer_labels)}
+            longer.code[own, 0] = longer.code_high[own, 0] = [codes[each] for each in np.asarray(said).tolist()]
+        else:
+            location, scale = column.standard
+            longer.lower[own, 0] = longer.upper[own, 0] = (np.asarray(said, np.float64) - location) / scale
+            longer.point[own, 0] = True
     return entry_row[new], entry_site[new], np.asarray(values[new].tolist())
-
-
-def _tell(block: Block, own: np.ndarray, column: Any, said: np.ndarray) -> None:
-    """Put drawn scores into the entries of a list."""
-    if column.family == "levels":
-        place = {label: code for code, label in enumerate(column.answer_labels)}
-        block.code[own, 0] = block.code_high[own, 0] = [place[each] for each in np.asarray(said).tolist()]
-        return
-    location, scale = column.standard
-    z = (np.asarray(said, np.float64) - location) / scale
-    block.lower[own, 0] = block.upper[own, 0] = z
-    block.point[own, 0] = True
-
-
-def _query_of_lists(
-    model: Model, query: Query, blocks: Mapping[int, dict[str, Block]], name: str, block: Block, hidden: np.ndarray
-) -> Query:
-    """The rows with more entries in one list, of which some are not yet known."""
-    members = []
-    for each, old in zip(model.members, query.members, strict=True):
-        own = blocks[id(each.schema)]
-        own[name] = block
-        members.append(replace(old, blocks=own, evidence=model.packed(old.schema, own).on_host()))
-    whole = replace(query, members=tuple(members))
-    return chain.before_entries(whole, name, hidden, ())
-
-
-def _draw_utilities(query: Query, name: str, row: np.ndarray, site: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """x of items, [line]: mean and deviation of a member that is drawn for each row."""
-    weights = query.correction.weights.get(name, query.weights)
-    member = rng.choice(len(weights), size=query.evidence.n_rows, p=weights / weights.sum())[row]
-    moments = [each.about(name, Lines(row, site), own=False).utility() for each in query.members]
-    mean, deviation = (np.stack([each[which] for each in moments])[member, np.arange(len(row))] for which in (0, 1))
-    return np.asarray(mean + deviation * rng.standard_normal(len(row)))
 
 
 def with_free_items(block: Block, row: np.ndarray, site: np.ndarray) -> Block:
@@ -223,8 +200,7 @@ def with_free_items(block: Block, row: np.ndarray, site: np.ndarray) -> Block:
     n_old, n_new = len(block.entries.site), len(row)
     nothing = {"lower": -np.inf, "upper": np.inf, "code": -1, "code_high": -1, "tier": -1}
     parts: dict[str, Any] = {}
-    for each in ARRAYS:
-        own = getattr(block, each)
+    for each, own in ((each, getattr(block, each)) for each in ARRAYS):
         more = np.full((n_new, *own.shape[1:]), nothing.get(each, 0), own.dtype)
         parts[each] = np.concatenate([own[:n_old], more])[order]
     start = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.n_rows))])
@@ -234,9 +210,7 @@ def with_free_items(block: Block, row: np.ndarray, site: np.ndarray) -> Block:
 def _sample_joint(model: Model, rows: Rows, n_rows: int, method: str, items: Any, seed: int) -> dict[str, np.ndarray]:
     """Columns of new rows by the joint distribution of the leading member."""
     key, params, schema = jax.random.key(seed % 2**31), model.params, model.schema
-    given: Buckets | None = None
-    if rows.given or schema.listed:
-        given = _one_row(model, rows, items)
+    given = _one_row(model, rows, items) if rows.given or schema.listed else None
     own = None if given is None else given.on_host().buckets[0]
     if method == "modes":
         x = joint.draw_modes(key, params, own, n_rows)
@@ -267,9 +241,7 @@ def _one_row(model: Model, rows: Rows, items: Any) -> Buckets:
         block, sites = blocks[name], asked_items(model.schema, name, items)
         assert block.entries is not None
         if block.tasks is not None:  # one order of all items, in place of tasks with noise of their own
-            if block.answered.any():
-                problem = "a condition on comparisons is not supported by sample"
-                raise SchemaError(problem, remedy="use predict_proba(given=...), or leave the condition out")
+            _refuse_tasks(block)
             entries = Entries(np.asarray([0, len(sites)]), np.asarray(sites, np.int32))
             blocks[name] = Block.orders(np.full((len(sites), 1), -1, np.int32), None, block.sites, entries=entries)
         else:
@@ -283,78 +255,81 @@ def _one_row(model: Model, rows: Rows, items: Any) -> Buckets:
 # ---- completed tables
 
 
+class _Filling(NamedTuple):
+    """What is to be filled in: the gaps of a table, items of its lists, and kinds of missing answers."""
+
+    gaps: Gaps
+    items: Any
+    kinds: frozenset[str]
+    lists: list[str]  # columns whose items are given
+    orders: list[str]  # of these, orders that are kept as a table
+
+    def settled(self, rows: Rows, cells: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The drawn cells of gaps that are left once gates are drawn, by column of the table, and where these are."""
+        left = predicted.settle(rows.schema, rows.table, self.gaps, self.kinds, cells, {})
+        filled = {source: gap for gone in left.values() for source, gap in gone.items()}
+        return {source: cells[source] for source in filled}, filled
+
+
 def complete(
     model: Model, rows: Rows, share: Share, method: str, items_wanted: Any = None, kinds: frozenset[str] = frozenset()
 ) -> list[Any]:
     """`share.n` copies of the table, each with its gaps filled by one joint draw of every row."""
     check_choice("method", method, COMPLETING)
-    schema, table = model.schema, rows.table
-    open_cells = predicted.gaps(schema, table, rows.blocks, kinds)
+    schema = model.schema
+    lists = [name for name in schema.listed if predicted.items_of(name, items_wanted) is not None]
     orders = predicted.orders_as_tables(schema, items_wanted)
+    gaps = predicted.gaps(schema, rows.table, rows.blocks, kinds)
+    wanted = _Filling(gaps, items_wanted, kinds, lists, orders)
     by_chain = method == "sequential" or (method == "auto" and not model.is_joint and not rows.evidence.spans_cells)
     if by_chain and rows.evidence.spans_cells:
         raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
     if method == "sequential" and orders:
-        raise SchemaError(
-            "items are added to an order by Gibbs sampling", column=orders[0], remedy='use method="gibbs"'
-        )
+        raise _by_gibbs("items are added to an order by Gibbs sampling", column=orders[0])
     if by_chain and not orders:
-        return _complete_chain(model, rows, share, open_cells, items_wanted, kinds)
-    return _complete_joint(model, rows, share, method, open_cells, items_wanted, kinds)
+        return _complete_chain(model, rows, share, wanted)
+    return _complete_joint(model, rows, share, method, wanted)
 
 
-def _complete_chain(
-    model: Model, rows: Rows, share: Share, open_cells: Gaps, items_wanted: Any, kinds: frozenset[str]
-) -> list[Any]:
+def _by_gibbs(problem: str, **where: Any) -> SchemaError:
+    return SchemaError(problem, **where, remedy='use method="gibbs"')
+
+
+def _complete_chain(model: Model, rows: Rows, share: Share, wanted: _Filling) -> list[Any]:
     """Gaps filled answer by answer; all draws of all rows together."""
     schema, table, rng = model.schema, rows.table, np.random.default_rng(share.seed)
-    missing = {name: np.any(list(gone.values()), axis=0) for name, gone in open_cells.items()}
+    missing = {name: np.any(list(gone.values()), axis=0) for name, gone in wanted.gaps.items()}
     some = np.flatnonzero(np.any(list(missing.values()), axis=0)) if missing else np.zeros(0, np.int64)
     cells: dict[str, np.ndarray] = {}
     if len(some):
         # All draws of a row are in one order of answers, so that shares are those of its prediction.
-        draws = chain.Draws(model, rows, np.tile(some, share.n), missing, routed=NOT_APPLICABLE not in kinds)
+        draws = chain.Draws(model, rows, np.tile(some, share.n), missing, routed=NOT_APPLICABLE not in wanted.kinds)
         draws.draw(rng)
         cells = draws.table()
     place = np.zeros(table.n_rows, np.intp)
     place[some] = np.arange(len(some))
-    completed = []
+    completed, query = [], model.query(rows) if wanted.lists else None
     for number in range(share.n):
         drawn = {source: own.reshape(share.n, -1)[number][place] for source, own in cells.items()}
-        for gone in open_cells.values():  # questions that no row was asked
+        for gone in wanted.gaps.values():  # questions that no row was asked
             for source in gone:
                 drawn.setdefault(source, np.full(table.n_rows, None, object))
-        left = predicted.settle(schema, table, open_cells, kinds, drawn, {})
-        filled = {source: gap for gone in left.values() for source, gap in gone.items()}
-        drawn = {source: drawn[source] for source in filled}
-        whole = frames.replace_cells(table, drawn, filled)
-        completed.append(_with_lists(model, rows, table, whole, drawn, filled, items_wanted, rng))
+        drawn, filled = wanted.settled(rows, drawn)
+        lists = {}
+        for name in wanted.lists:
+            assert query is not None
+            sites = predicted.sites_of(schema, name, predicted.items_of(name, wanted.items))
+            lists[name] = _longer(query, table, name, *draw_items(model, rows, name, sites, rng))
+        completed.append(frames.replace_cells(table, drawn, filled, lists))
     return completed
 
 
-def _with_lists(
-    model: Model,
-    rows: Rows,
-    table: Table,
-    whole: Any,
-    drawn: dict[str, np.ndarray],
-    filled: dict[str, np.ndarray],
-    items_wanted: Any,
-    rng: np.random.Generator,
-) -> Any:
-    """A completed table with items added to its lists."""
-    names = [name for name in model.schema.listed if predicted.items_of(name, items_wanted) is not None]
-    if not names:
-        return whole
-    query, found = model.query(rows), {}
-    for name in names:
-        column, block = model.schema[name], rows.blocks[name]
-        sites = predicted.sites_of(model.schema, name, predicted.items_of(name, items_wanted))
-        row, site, values = draw_items(model, rows, name, sites, rng)
-        assert block.entries is not None
-        utility = predicted.stated_utilities(query.lead, name)
-        found[name] = column.extended(table.cells(name), row, site, values, block.entries, utility)
-    return frames.replace_cells(table, drawn, filled, found)
+def _longer(query: Query, table: Table, name: str, row: np.ndarray, site: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The cells of a list with items added: (row, site) pairs and their scores."""
+    entries = query.blocks[name].entries
+    assert entries is not None
+    stated = predicted.stated_utilities(query.lead, name)
+    return query.schema[name].extended(table.cells(name), row, site, values, entries, stated)
 
 
 def is_exact(params: Params, method: str) -> bool:
@@ -366,33 +341,21 @@ def is_exact(params: Params, method: str) -> bool:
     return possible and method in ("auto", "exact")
 
 
-def _complete_joint(
-    model: Model,
-    rows: Rows,
-    share: Share,
-    method: str,
-    open_cells: Gaps,
-    items_wanted: Any,
-    kinds: frozenset[str],
-) -> list[Any]:
+def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted: _Filling) -> list[Any]:
     """Gaps filled by draws of (h, x) of the leading member."""
     params, schema, evidence, table = model.params, model.schema, rows.evidence, rows.table
-    exact, orders = is_exact(params, method), predicted.orders_as_tables(schema, items_wanted)
-    if orders and exact:
-        if method == "exact":
-            problem = "items are added to an order by Gibbs sampling"
-            raise SchemaError(problem, column=orders[0], remedy='use method="gibbs"')
-        exact = False
-    confined = _confined(schema, evidence, open_cells) if exact else None
-    if confined is not None:
-        if method == "exact":
-            row, name = table.rows[confined[0]], confined[1]
-            problem = "an inequality constrains this missing answer"
-            raise SchemaError(problem, row=row, column=name, remedy='use method="gibbs"')
-        exact = False
-    lists = [name for name in schema.listed if predicted.items_of(name, items_wanted) is not None]
-    some = np.any([m for gone in open_cells.values() for m in gone.values()], axis=0) if open_cells else None
-    own = np.arange(table.n_rows) if lists or orders else np.flatnonzero(np.zeros(0) if some is None else some)
+    exact, problem = is_exact(params, method), None
+    if wanted.orders:
+        problem = _by_gibbs("items are added to an order by Gibbs sampling", column=wanted.orders[0])
+    elif exact and (confined := _confined(schema, evidence, wanted.gaps)):
+        where = {"row": table.rows[confined[0]], "column": confined[1]}
+        problem = _by_gibbs("an inequality constrains this missing answer", **where)
+    if problem is not None and method == "exact":
+        raise problem
+    exact = exact and problem is None
+    every = [gap for gone in wanted.gaps.values() for gap in gone.values()]
+    own = np.flatnonzero(np.any(every, axis=0)) if every else np.zeros(0, np.int64)
+    own = np.arange(table.n_rows) if wanted.lists or wanted.orders else own
     if not len(own):
         return [frames.replace_cells(table, {}) for _ in range(share.n)]
     rng, tiled, query = np.random.default_rng(share.seed), np.tile(own, share.n), model.query(rows)
@@ -401,49 +364,32 @@ def _complete_joint(
     completed = []
     for number in range(share.n):
         each = Drawn(*(leaf.reshape(share.n, len(own), -1)[number] for leaf in drawn))
-        completed.append(_completed(model, query, table, own, each, open_cells, kinds, lists, items_wanted, rng))
+        completed.append(_completed(params, query, rows, own, each, wanted, rng))
     return completed
 
 
 def _completed(
-    model: Model,
-    query: Query,
-    table: Table,
-    rows: np.ndarray,
-    drawn: Drawn,
-    open_cells: Gaps,
-    kinds: frozenset[str],
-    lists: list[str],
-    items_wanted: Any,
-    rng: np.random.Generator,
+    params: Params, query: Query, rows: Rows, own: np.ndarray, drawn: Drawn, wanted: _Filling, rng: np.random.Generator
 ) -> Any:
-    """The table with one draw of latent variables in its gaps."""
-    schema, params = model.schema, model.params
-    cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
+    """The table with one draw of latent variables in the gaps of some rows."""
+    schema, table = query.schema, rows.table
     place = np.zeros(table.n_rows, np.intp)  # index of each row among those with gaps
-    place[rows] = np.arange(len(rows))
-    cells: dict[str, np.ndarray] = {}
-    for name in open_cells:
-        where = schema.slices[name]
-        x = drawn.x[:, query.evidence.shared[where]]
-        cells |= schema[name].decode_columns(name, x, cuts[where], scale[where])
-    found = {source: cells[source][place] for gone in open_cells.values() for source in gone}
-    left = predicted.settle(schema, table, open_cells, kinds, found, {})
-    filled = {source: missing for gone in left.values() for source, missing in gone.items()}
-    found = {source: found[source] for source in filled}
-    lists_found = predicted.in_orders(query, table, items_wanted, drawn.x)
-    for name in lists:
-        column, lines, where = schema[name], predicted.lines_of(query, name, items_wanted), schema.slices[name]
+    place[own] = np.arange(len(own))
+    cells = predicted.from_latent(schema, params, drawn.x, query.evidence.shared, list(wanted.gaps))
+    cells, filled = wanted.settled(
+        rows, {source: cells[source][place] for gone in wanted.gaps.values() for source in gone}
+    )
+    lists = predicted.in_orders(query, table, wanted.items, drawn.x)
+    cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
+    for name in wanted.lists:
+        column, lines, where = schema[name], predicted.lines_of(query, name, wanted.items), schema.slices[name]
         assert lines is not None
         new = np.flatnonzero(query.about(name, lines).entry < 0)
         row, site = lines.row[new], lines.site[new]
         x = joint.draw_items(params, drawn.h[row], drawn.z[row], where.start + site, rng)
         values = column.form.from_latent(x, site.astype(np.int32), cuts[where], scale[where])
-        entries = query.blocks[name].entries
-        assert entries is not None
-        old = entries, predicted.stated_utilities(query.lead, name)
-        lists_found[name] = column.extended(table.cells(name), row, site, values, *old)
-    return frames.replace_cells(table, found, filled, lists_found)
+        lists[name] = _longer(query, table, name, row, site, values)
+    return frames.replace_cells(table, cells, filled, lists)
 
 
 def _with_choices(rng: np.random.Generator, model: Model, evidence: Buckets, drawn: Drawn) -> Drawn:

@@ -6,11 +6,11 @@ from the rest of its row. Nothing that predictions are made from was derived fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,19 +18,10 @@ from thurbo._concurrency import cached_property
 from thurbo.errors import ThurboError
 from thurbo.predict import baseline
 from thurbo.predict.member import MemberQuery
-from thurbo.predict.model import Query
+from thurbo.predict.model import Query, Rows
 from thurbo.table.columns.cells import Block, Listed
-from thurbo.table.columns.forms import Ask, Lines
-from thurbo.table.columns.forms.form import (
-    MEASURES,
-    RIVALS,
-    Normal,
-    Tested,
-    calibration_bins,
-    gains,
-    line_weight,
-    surprises,
-)
+from thurbo.table.columns.forms import Ask, Lines, form
+from thurbo.table.columns.forms.form import RIVALS, Tested, line_weight
 from thurbo.table.columns.listed import read_lists
 from thurbo.table.columns.values import plain
 from thurbo.table.io import frames
@@ -50,13 +41,20 @@ _ARRAYS: dict[str, Callable[[Block], tuple[np.ndarray, ...]]] = {
 
 def row_hashes(blocks: Iterable[Block]) -> tuple[np.ndarray, np.ndarray]:
     """A number of each row, and whether the row has any answer: [row] each."""
-    total, answered = None, None
+    blocks = list(blocks)
+    n_rows = blocks[0].n_rows if blocks else 0
+    total, answered = np.zeros(n_rows, np.uint64), np.zeros(n_rows, bool)
     for place, block in enumerate(blocks):
-        own, says = _of_block(block, place), block.answered
-        total = own if total is None else total + own
-        answered = says if answered is None else answered | says
-    if total is None or answered is None:
-        return np.zeros(0, np.uint32), np.zeros(0, bool)
+        # For each site a number of what the row says about it; they are added up.
+        sites = np.arange(block.code.shape[1])[None, :] if block.entries is None else block.entries.site[:, None]
+        shape, step = block.code.shape, np.uint64(_STEP * (place + 1) % 2**64)
+        number = _mixed(np.broadcast_to(sites, shape).astype(np.uint64) + step)
+        for values in _ARRAYS[block.family](block):
+            bits = np.ascontiguousarray(np.broadcast_to(values, shape), np.float64) + 0.0  # −0 equals 0
+            number = _mixed(number ^ bits.view(np.uint64))
+        lines = np.where(block.takes_part, number, np.uint64(0)).sum(axis=1, dtype=np.uint64)
+        np.add.at(total, np.arange(n_rows) if block.entries is None else block.entries.row, lines)
+        answered |= block.answered
     return (_mixed(total) >> np.uint64(32)).astype(np.uint32), answered
 
 
@@ -72,24 +70,6 @@ def are_seen(blocks: Iterable[Block], seen: np.ndarray) -> np.ndarray:
     return answered & np.isin(number, seen)
 
 
-def _of_block(block: Block, place: int) -> np.ndarray:
-    """The sum over the sites of a row of a number for what the row says about it, [row]."""
-    n_lines, n_sites = block.code.shape
-    sites = np.arange(n_sites)[None, :] if block.entries is None else block.entries.site[:, None]
-    number = _mixed(
-        np.broadcast_to(sites, (n_lines, n_sites)).astype(np.uint64) + np.uint64(_STEP * (place + 1) % 2**64)
-    )
-    for values in _ARRAYS[block.family](block):
-        bits = np.ascontiguousarray(np.broadcast_to(values, block.code.shape), np.float64) + 0.0  # −0 equals 0
-        number = _mixed(number ^ bits.view(np.uint64))
-    lines = np.where(block.takes_part, number, np.uint64(0)).sum(axis=1, dtype=np.uint64)
-    if block.entries is None:
-        return lines
-    found = np.zeros(block.n_rows, np.uint64)
-    np.add.at(found, block.entries.row, lines)
-    return found
-
-
 def _mixed(number: np.ndarray) -> np.ndarray:
     """The finaliser of splitmix64: every bit of the input changes half of the bits."""
     number = (number ^ (number >> np.uint64(30))) * _ODD[0]
@@ -97,18 +77,16 @@ def _mixed(number: np.ndarray) -> np.ndarray:
     return number ^ (number >> np.uint64(31))
 
 
-_LABELS = ("accuracy", "log_score", "smae", "calibration_error")
-_NUMBERS = ("mae", "rmse", "log_score", "calibration_error")
-_RIVAL_GAINS = {"_marginal": "frequencies", "_logistic": "regression", "_boosting": "boosting"}
 _OF_NUMBERS = ("number", "interval")
 _WORDS = {"log_score": "log score", "mae": "MAE", "smae": "SMAE", "rmse": "RMSE", "calibration_error": "calibration"}
-_RIVAL_PHRASES = {
-    "_marginal": "the marginal frequencies",
-    "_logistic": "logistic regression",
-    "_boosting": "gradient boosting",
-}
-_RIVAL_WORDS = {"": "model", "_marginal": "shares", "_logistic": "logistic", "_boosting": "boosting"}
-_RIVAL_NUMBERS = {"": "model", "_marginal": "normal", "_logistic": "ridge", "_boosting": "boosting"}
+# What tables show of labels and of numbers, and what the baselines are called there.
+_TABLES = (
+    ("Labels", ("accuracy", "log_score", "smae", "calibration_error"), ("shares", "logistic", "boosting")),
+    ("Numbers", ("mae", "rmse", "log_score", "calibration_error"), ("normal", "ridge", "boosting")),
+)
+_RIVAL_GAINS = dict(zip(RIVALS[1:], ("frequencies", "regression", "boosting"), strict=True))
+_PHRASES = ("the marginal frequencies", "logistic regression", "gradient boosting")
+_RIVAL_PHRASES = dict(zip(RIVALS[1:], _PHRASES, strict=True))
 
 
 @dataclass(frozen=True)
@@ -149,23 +127,19 @@ class Evaluation:
     def frame(self) -> Any:
         """The records as a table: pandas if installed, otherwise polars or arrow, otherwise a dict of columns."""
         names = list(dict.fromkeys(name for record in self.columns for name in record))
-        data = {}
-        for name in names:
-            values = [record.get(name) for record in self.columns]
-            is_measure = name.startswith((*MEASURES, "gain"))
-            data[name] = np.asarray(values, np.float64 if is_measure else None)
-        return frames.any_frame(data)
+        kinds = {name: np.float64 if name.startswith((*form.MEASURES, "gain")) else None for name in names}
+        values = {name: [record.get(name) for record in self.columns] for name in names}
+        return frames.any_frame({name: np.asarray(values[name], kinds[name]) for name in names})
 
     @property
     def verdict(self) -> str:
         """One sentence: how many columns the model predicts better than each baseline, by log score."""
-        scored = [record for record in self.columns if record["log_score"] is not None]
         parts = []
         for rival, words in _RIVAL_PHRASES.items():
-            known = [record for record in scored if record[f"log_score{rival}"] is not None]
-            if known:
-                better = sum(record["log_score"] > record[f"log_score{rival}"] for record in known)
-                parts.append(f"{better} of {len(known)} columns better than {words}")
+            scores = [(each["log_score"], each[f"log_score{rival}"]) for each in self.columns]
+            better = [own > other for own, other in scores if own is not None and other is not None]
+            if better:
+                parts.append(f"{sum(better)} of {len(better)} columns better than {words}")
         said = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
         return f"By log score, the model predicts {said}." if parts else "Only orders were tested."
 
@@ -184,39 +158,29 @@ class Evaluation:
 
     def _sections(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """The tables: title, header, rows of text."""
-        labels = [record for record in self.columns if record["answer"] not in _OF_NUMBERS]
-        numbers = [record for record in self.columns if record["answer"] in _OF_NUMBERS]
         sections = []
-        for title, records, measures, words in (
-            ("Labels", labels, _LABELS, _RIVAL_WORDS),
-            ("Numbers", numbers, _NUMBERS, _RIVAL_NUMBERS),
-        ):
-            if not records:
+        for title, measures, names in _TABLES:
+            own = [each for each in self.columns if (each["answer"] in _OF_NUMBERS) == (title == "Numbers")]
+            if not own:
                 continue
-            rivals = [rival for rival in RIVALS if any(r.get(f"log_score{rival}") is not None for r in records)] or [""]
-            wanted = [(m, rival) for m in measures for rival in rivals if _is_shown(m, rival)]
-            wanted = [pair for pair in wanted if pair[0] != "smae" or any(r.get("smae") is not None for r in records)]
-            header = ["column", "n"]
-            for measure, rival in wanted:
-                name = _WORDS.get(measure, measure)
-                header.append(name if rival == "" else words[rival])
-            lines = []
-            for record in records:
-                about = record["column"]
-                numbers_ = [_number(record.get(f"{measure}{rival}"), measure) for measure, rival in wanted]
-                lines.append([about, f"{record['n']:,}", *numbers_])
-            sections.append((title, header, lines))
-        return [*sections, *self._gains()]
-
-    def _gains(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """The table of differences to the baselines, if there are any."""
+            words = dict(zip(RIVALS[1:], names, strict=True))
+            rivals = [rival for rival in RIVALS if any(r.get(f"log_score{rival}") is not None for r in own)] or [""]
+            # Calibration is that of the model only, and the SMAE of "_marginal" is 1.
+            hidden = {("smae", "_marginal"), *(("calibration_error", rival) for rival in RIVALS[1:])}
+            if not any(each.get("smae") is not None for each in own):
+                hidden |= {("smae", rival) for rival in RIVALS}
+            wanted = [(m, rival) for m in measures for rival in rivals if (m, rival) not in hidden]
+            header = [words[rival] if rival else _WORDS.get(measure, measure) for measure, rival in wanted]
+            numbers = [[_number(each.get(f"{m}{rival}"), m) for m, rival in wanted] for each in own]
+            lines = [[each["column"], f"{each['n']:,}", *line] for each, line in zip(own, numbers, strict=True)]
+            sections.append((title, ["column", "n", *header], lines))
         scored = [record for record in self.columns if record["log_score"] is not None]
         rivals = [rival for rival in RIVALS[1:] if any(record[f"gain{rival}"] is not None for record in scored)]
-        if not rivals:
-            return []
-        lines = [[r["column"], f"{r['n']:,}", *(_interval(r, rival) for rival in rivals)] for r in scored]
-        title = "Difference of log scores, model − baseline (95 % interval)"
-        return [(title, ["column", "n", *(_RIVAL_GAINS[rival] for rival in rivals)], lines)]
+        if rivals:
+            lines = [[r["column"], f"{r['n']:,}", *(_interval(r, rival) for rival in rivals)] for r in scored]
+            title = "Difference of log scores, model − baseline (95 % interval)"
+            sections.append((title, ["column", "n", *(_RIVAL_GAINS[rival] for rival in rivals)], lines))
+        return sections
 
     def _heading(self) -> str:
         n, share = self.overall["n_cells"], f"{self.overall['share']:.0%} of all answers"
@@ -232,11 +196,9 @@ class Evaluation:
     def _closing(self) -> list[str]:
         lines = [self.verdict, *self.differences]
         if self.n_seen_rows:
-            lines.append(
-                f"Caution: {self.n_seen_rows:,} of these {self.n_rows:,} rows equal rows that the model was fitted to, "
-                "so the model is likely to have seen their answers and its results are too good; give other rows, or "
-                "use tb.evaluate, which hides answers before fitting."
-            )
+            caution = f"{self.n_seen_rows:,} of these {self.n_rows:,} rows equal rows that the model was fitted to, so"
+            caution += " the model is likely to have seen their answers and its results are too good; give other rows,"
+            lines.append(f"Caution: {caution} or use tb.evaluate, which hides answers before fitting.")
         if self.untested:
             lines.append(f"Not tested, since no answer was masked: {', '.join(self.untested)}.")
         return lines
@@ -244,16 +206,14 @@ class Evaluation:
     def __str__(self) -> str:
         out = [self._heading()]
         for title, header, lines in self._sections():
-            widths = [max(map(len, texts)) for texts in zip(header, *lines, strict=True)]
+            first, *others = [max(map(len, texts)) for texts in zip(header, *lines, strict=True)]
             out += ["", title]
-            for line in (header, *lines):
-                name = line[0].ljust(widths[0])
-                rest = (text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True))
-                out.append("  ".join(["", name, *rest]).rstrip())
+            for name, *line in (header, *lines):
+                rest = (text.rjust(width) for text, width in zip(line, others, strict=True))
+                out.append("  ".join(["", name.ljust(first), *rest]).rstrip())
         return "\n".join([*out, "", *self._closing()])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         parts = [f"<p>{escape(self._heading())}</p>"]
@@ -267,22 +227,13 @@ class Evaluation:
 
 def _interval(record: dict[str, Any], rival: str) -> str:
     gain, low, high = (record[f"gain{rival}{end}"] for end in ("", "_low", "_high"))
-    if gain is None:
-        return ""
-    return f"{gain:+.3f}" if low is None or high is None else f"{gain:+.3f} [{low:+.3f}, {high:+.3f}]"
-
-
-def _is_shown(measure: str, rival: str) -> bool:
-    """Whether tables show a measure: calibration is that of the model only, and the SMAE of "_marginal" is 1."""
-    return rival == "" or (measure != "calibration_error" and (measure, rival) != ("smae", "_marginal"))
+    ends = "" if low is None or high is None else f" [{low:+.3f}, {high:+.3f}]"
+    return "" if gain is None else f"{gain:+.3f}{ends}"
 
 
 def _number(value: float | None, measure: str) -> str:
-    if value is None:
-        return ""
-    if measure == "accuracy":
-        return f"{value:.1%}"
-    return f"{value:.4g}" if measure in {"mae", "rmse"} else f"{value:.3f}"
+    digits = {"accuracy": ".1%", "mae": ".4g", "rmse": ".4g"}.get(measure, ".3f")
+    return "" if value is None else f"{value:{digits}}"
 
 
 def overall(tests: list[Tested], hide: float) -> dict[str, Any]:
@@ -292,11 +243,9 @@ def overall(tests: list[Tested], hide: float) -> dict[str, Any]:
     n_cells, n_labels = (sum(len(test.row) for test in each) for each in (cells, labels))
     found: dict[str, Any] = {"n_cells": n_cells, "n_labels": n_labels, "n_numbers": n_cells - n_labels}
     found["share"] = float(hide)
-    for rival in RIVALS:
-        found[f"accuracy{rival}"] = _mean(labels, "right", rival)
-    for rival in RIVALS:
-        found[f"log_score{rival}"] = _mean(cells, "score", rival)
-    return found | gains(cells)
+    found |= {f"accuracy{rival}": _mean(labels, "right", rival) for rival in RIVALS}
+    found |= {f"log_score{rival}": _mean(cells, "score", rival) for rival in RIVALS}
+    return found | form.gains(cells)
 
 
 def _mean(tests: list[Tested], part: str, rival: str) -> float | None:
@@ -327,11 +276,9 @@ def empty_cells(
     """Which cells of the table to empty, by table column: [row] each."""
     found: dict[str, np.ndarray] = {}
     for name, lines in masked.items():
-        if name in table.lists or in_cells(schema, name) or not lines.any():
-            continue
-        rows = blocks[name].any_in_row(lines)
-        for source in {name, *schema.source_columns[name]} & set(table.names):
-            found[source] = found.get(source, False) | rows
+        if name not in table.lists and not in_cells(schema, name) and lines.any():
+            for source in {name, *schema.source_columns[name]} & set(table.names):
+                found[source] = found.get(source, False) | blocks[name].any_in_row(lines)
     return found
 
 
@@ -370,14 +317,10 @@ def _shorter(held: Listed, labels: tuple[Any, ...], block: Block, masked: np.nda
 
 def hideable(table: Table, schema: Schema, blocks: Mapping[str, Block], there: HiddenLines) -> dict[str, np.ndarray]:
     """Which of the given answers can be hidden: not where an empty cell is itself an answer ("not selected")."""
-    left = schema.compile(without(table, schema, blocks, there))
-    found = {}
-    for name, lines in there.items():
-        if name in table.lists:
-            found[name] = lines
-            continue
+    left, found = schema.compile(without(table, schema, blocks, there)), dict(there)
+    for name in there.keys() - table.lists.keys():
         still, entries = left[name].answered, blocks[name].entries
-        found[name] = lines & ~(still if entries is None else still[entries.row])
+        found[name] = there[name] & ~(still if entries is None else still[entries.row])
     return found
 
 
@@ -389,10 +332,15 @@ def check(folds: Any, hide: Any, repeats: Any) -> None:
     if hide is None:
         if isinstance(folds, bool) or not isinstance(folds, Integral) or int(folds) < 2:
             raise ThurboError(f"folds={folds!r} is not a number of folds; give a whole number of at least 2")
-    elif isinstance(hide, bool) or not isinstance(hide, Real) or not 0 < float(hide) < 1:
-        raise ThurboError(f"hide={hide!r} is not a share of the answers; give a number above 0 and below 1")
+    else:
+        _check_share(hide)
     if isinstance(repeats, bool) or not isinstance(repeats, Integral) or int(repeats) < 1:
         raise ThurboError(f"repeats={repeats!r} is not a number of masks; give a whole number of at least 1")
+
+
+def _check_share(hide: Any) -> None:
+    if isinstance(hide, bool) or not isinstance(hide, Real) or not 0 < float(hide) < 1:
+        raise ThurboError(f"hide={hide!r} is not a share of the answers; give a number above 0 and below 1")
 
 
 def answers(
@@ -403,11 +351,7 @@ def answers(
     The lines of a group are hidden together: one line, or two items of a list whose order is asked about, or the whole
     cell of an order of many items.
     """
-    there = {}
-    for name in schema.modelled:
-        column, block = schema[name], blocks[name]
-        there[name] = column.form.scorable(block) & (line_weight(block, counts.astype(np.float64)) > 0)
-    found = {}
+    there, found = {name: _scorable(schema[name], blocks[name], counts) for name in schema.modelled}, {}
     for name, lines in hideable(table, schema, blocks, there).items():
         block = blocks[name]
         if block.entries is not None and name not in table.lists and not in_cells(schema, name):
@@ -418,8 +362,15 @@ def answers(
 
 
 def in_folds(groups: Mapping[str, np.ndarray], n_folds: int, rng: np.random.RandomState) -> Masks:
-    """Every answer in exactly one fold; the folds of a column are of equal size, up to one."""
-    folds = {name: _dealt(group, n_folds, rng) for name, group in groups.items()}
+    """Every answer in exactly one fold; the folds of a column are of equal size, up to one.
+
+    Groups are dealt one by one in random order; the first fold is random, so that short columns do not all fall into
+    the first ones.
+    """
+    folds = {
+        name: _for_lines(group, lambda n: (rng.permutation(n) + rng.randint(n_folds)) % n_folds, -1)
+        for name, group in groups.items()
+    }
     masks = [{name: fold == number for name, fold in folds.items()} for number in range(n_folds)]
     if not all(any(lines.any() for lines in mask.values()) for mask in masks):
         n_answers = sum(int((group >= 0).sum()) for group in groups.values())
@@ -427,24 +378,11 @@ def in_folds(groups: Mapping[str, np.ndarray], n_folds: int, rng: np.random.Rand
     return masks
 
 
-def _dealt(group: np.ndarray, n_folds: int, rng: np.random.RandomState) -> np.ndarray:
-    """The fold of each line, [line]: groups in random order, dealt one by one."""
-    known, place = np.unique(group[group >= 0], return_inverse=True)
-    fold = np.full(len(group), -1)
-    # A random first fold, so that short columns do not all fall into the first ones.
-    fold[group >= 0] = ((rng.permutation(len(known)) + rng.randint(n_folds)) % n_folds)[place]
-    return fold
-
-
 def at_random(groups: Mapping[str, np.ndarray], hide: float, repeats: int, rng: np.random.RandomState) -> Masks:
     """Masks that each hide every answer with probability `hide`."""
     masks = []
     for _ in range(repeats):
-        mask = {}
-        for name, group in groups.items():
-            known, place = np.unique(group[group >= 0], return_inverse=True)
-            mask[name] = np.zeros(len(group), bool)
-            mask[name][group >= 0] = (rng.random_sample(len(known)) < hide)[place]
+        mask = {name: _for_lines(group, lambda n: rng.random_sample(n) < hide, False) for name, group in groups.items()}
         if not any(lines.any() for lines in mask.values()):
             n_answers = sum(int((group >= 0).sum()) for group in groups.values())
             problem = f"hide={hide:g} hides none of the {n_answers} answers"
@@ -453,16 +391,15 @@ def at_random(groups: Mapping[str, np.ndarray], hide: float, repeats: int, rng: 
     return masks
 
 
+def _for_lines(group: np.ndarray, draw: Callable[[int], np.ndarray], otherwise: Any) -> np.ndarray:
+    """What is drawn for each group, at its lines; other lines have the given value: [line]."""
+    known, place = np.unique(group[group >= 0], return_inverse=True)
+    found = np.full(len(group), otherwise)
+    found[group >= 0] = draw(len(known))[place]
+    return found
+
+
 BASELINES = ("logistic", "boosting")  # beside the marginal frequencies, which are always there
-
-
-class Tried(NamedTuple):
-    """A table whose answers are predicted: what its cells say, and how a table is put to the model."""
-
-    table: Table
-    schema: Schema
-    blocks: Mapping[str, Block]
-    read: Callable[[Table], Query]
 
 
 def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
@@ -471,38 +408,38 @@ def chosen_baselines(logistic: bool, boosting: bool) -> tuple[str, ...]:
 
 
 def evaluate(
-    tried: Tried,
+    rows: Rows,
+    read: Callable[[Table], Query],
     *,
     hide: Any,
     rng: np.random.RandomState,
-    baselines: Collection[str] = ("logistic",),
-    weight: np.ndarray | None = None,
-    seen: np.ndarray | None = None,
+    baselines: Collection[str],
+    weight: np.ndarray,
+    seen: np.ndarray,
 ) -> Evaluation:
     """Mask a share of the answers, predict them, and compare by column and over all; rows are weighted.
 
-    `seen` are the rows that equal a row of the training table, [row].
+    `read` puts a table to the model. `seen` are the rows that equal a row of the training table, [row].
     """
-    schema, blocks = tried.schema, tried.blocks
-    weight = np.ones(tried.table.n_rows) if weight is None else weight
+    schema, blocks, table = rows.schema, rows.blocks, with_lists(rows.table, rows.schema)
     masked = choose(schema, blocks, hide, rng, weight > 0)
-    tests = score_masked(_rest(tried, masked), blocks, masked, weight, baselines)
-    untested = tuple(name for name in schema.modelled if not masked[name].any())
-    rows = np.unique(np.concatenate([each.row for each in tests]))
-    n_seen = 0 if seen is None else int(seen[rows].sum())
-    found, pictures = [each.record for each in tests], (calibration_bins(tests), surprises(tests))
-    return Evaluation(found, overall(tests, hide), untested, len(rows), n_seen, (), (), *pictures)
-
-
-def _rest(tried: Tried, masked: Mapping[str, np.ndarray]) -> Query:
-    """The table without the masked answers, put to the model: nothing in it was derived from them.
-
-    Where an empty cell is an answer, and in cells that hold a list, the evidence of the answer is removed instead.
-    """
-    table, blocks = with_lists(tried.table, tried.schema), tried.blocks
+    # Nothing that predictions are made from was derived from a masked answer. Where an empty cell is an answer, and in
+    # cells that hold a list, the evidence of the answer is removed instead.
     in_cells = {name: lines for name, lines in masked.items() if blocks[name].entries is None or name in table.lists}
-    rest = tried.read(without(table, tried.schema, blocks, in_cells))
-    return rest.hide({name: lines for name, lines in masked.items() if name not in table.lists})
+    rest = read(without(table, schema, blocks, in_cells))
+    rest = rest.hide({name: lines for name, lines in masked.items() if name not in table.lists})
+    return result(score_masked(rest, blocks, masked, weight, baselines), [masked], hide, seen)
+
+
+def result(
+    tests: list[Tested], masks: Masks, hide: float, seen: np.ndarray | None = None, fit_seconds: Sequence[float] = ()
+) -> Evaluation:
+    """Records, means and pictures of tested answers; `masks` are kept where they were hidden before fitting."""
+    untested = tuple(name for name in masks[0] if not any(mask[name].any() for mask in masks))
+    rows = np.unique(np.concatenate([test.row for test in tests]))
+    n_seen, kept = (0, tuple(masks)) if seen is None else (int(seen[rows].sum()), ())
+    records, pictures = [test.record for test in tests], (form.calibration_bins(tests), form.surprises(tests))
+    return Evaluation(records, overall(tests, hide), untested, len(rows), n_seen, kept, tuple(fit_seconds), *pictures)
 
 
 def score_masked(
@@ -528,18 +465,21 @@ def score_masked(
     return tests
 
 
+def _scorable(column: Any, block: Block, counts: np.ndarray | None) -> np.ndarray:
+    """Which lines of a column have an answer that can be scored, in rows that count: [line]."""
+    there = column.form.scorable(block)
+    return there if counts is None else there & (line_weight(block, counts.astype(np.float64)) > 0)
+
+
 def choose(
     schema: Schema, blocks: Mapping[str, Block], hide: Any, rng: np.random.RandomState, counts: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
     """Which answers to mask, by column: each with probability `hide`, in rows with positive weight: [line] each."""
-    if isinstance(hide, bool) or not isinstance(hide, Real) or not 0 < float(hide) < 1:
-        raise ThurboError(f"hide={hide!r} is not a share of the answers; give a number above 0 and below 1")
+    _check_share(hide)
     masked, n_answers = {}, 0
     for name in schema.modelled:
         column, block = schema[name], blocks[name]
-        there = column.form.scorable(block)
-        if counts is not None:
-            there = there & (line_weight(block, counts.astype(np.float64)) > 0)
+        there = _scorable(column, block, counts)
         drawn = there & (rng.random_sample(len(there)) < float(hide))
         masked[name] = column.form.mask(block, drawn, rng)
         n_answers += int(there.sum())
@@ -594,11 +534,11 @@ class ColumnTrial:
     def logistic(self, code: np.ndarray, n_labels: int) -> np.ndarray | None:
         return self._regress("logistic", baseline.logistic, code, self.masked, n_labels)
 
-    def ridge(self, target: np.ndarray, known: np.ndarray) -> Normal | None:
+    def ridge(self, target: np.ndarray, known: np.ndarray) -> form.Normal | None:
         return self._regress("logistic", baseline.ridge, target, known, self.masked)
 
     def boosting(self, code: np.ndarray, n_labels: int) -> np.ndarray | None:
         return self._regress("boosting", baseline.boosting, code, self.masked, n_labels)
 
-    def boosted_numbers(self, target: np.ndarray, known: np.ndarray) -> Normal | None:
+    def boosted_numbers(self, target: np.ndarray, known: np.ndarray) -> form.Normal | None:
         return self._regress("boosting", baseline.boosted_numbers, target, known, self.masked)

@@ -56,9 +56,7 @@ def inequalities(params: Params, schema: Schema, evidence: Buckets, row: int) ->
         own = "" if column is None else column.form.own_units(low, high, scale[slot])
         return f"{own} in its own units" if own else ""
 
-    triples: list[list[np.ndarray]] = []
-    words: list[str] = []
-    masses: list[str] = []
+    triples, words, masses = list[list[np.ndarray]](), list[str](), list[str]()
     for part in region.parts:
         said = part.describe(0, sites, in_units)
         words += said

@@ -1,44 +1,48 @@
-"""§7 Queries about items by name: `rank`, `prefers` and `similar_items`.
+"""§7, §8 Queries about items, by name (`rank`, `prefers`, `similar_items`) and by their attributes.
 
 The utility of an item is the mean of its x given the row, minus the item's first cut if scores are levels, in units of
 the noise. Items that are in no list of the training table stay at the mean of all items. What a row itself says of an
-item is kept.
+item is kept. The parameters of a profile f of attributes are B f, so any profile of known levels has utilities, fitted
+or not: part-worths, importances and shares of choice are given the evidence of each row, by mean-field, and averaged
+over the rows of a group.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from scipy.special import ndtri
 
 from thurbo._typing import Array, Factors, Float, Hidden
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError
+from thurbo.latent.constraints import Gauge
+from thurbo.latent.evidence import Evidence
+from thurbo.latent.inference.posterior import Belief, summary
 from thurbo.latent.rbm import Params
-from thurbo.predict.answers import given_items, named_items, sites_of, stated_utilities
+from thurbo.predict import moments
+from thurbo.predict.answers import GivenItems, given_items, named_items, sites_of, stated_utilities
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
-from thurbo.predict.moments import Features
+from thurbo.predict.moments import Features, How
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.forms import Lines
-from thurbo.table.columns.values import listing, plain, show
+from thurbo.table.columns.listed import Design, as_pairs
+from thurbo.table.columns.values import listing, plain, show, suggestion
 from thurbo.table.io import frames
-from thurbo.table.io.frames import Table, as_table
+from thurbo.table.io.frames import as_table
 from thurbo.table.schema.schema import Schema
 
 ROWS_AT_ONCE = 512
+LEVEL = 0.95  # of intervals of means
 
 
-class Ranked(NamedTuple):
-    """One entry for each row and rank: row numbers, positions of items, utilities, and ranks from 1."""
-
-    row: np.ndarray
-    item: np.ndarray
-    utility: np.ndarray
-    place: np.ndarray
+Ranked = tuple[np.ndarray, ...]  # for each row and rank: row number, position of the item, utility, and rank from 1
 
 
 @jax.jit
@@ -55,24 +59,6 @@ def utilities(
 Ask = Callable[[np.ndarray], np.ndarray]  # row numbers → utilities [row, item]
 
 
-def of_items(params: Params, found: Features, where: slice, has_levels: bool) -> Ask:
-    """A function from row numbers to the utilities of a column's items, given the features of all rows."""
-    every = (params.site_bias, params.weights, params.loadings, params.gauge.cuts)
-    bias, weights, loadings, cuts = jax.device_put([np.asarray(leaf)[where] for leaf in every])
-    own = params._replace(site_bias=bias, weights=weights, loadings=loadings, presence=None, factor_prior=None)
-    zero = jax.device_put(np.asarray(cuts)[:, 0] if has_levels else np.zeros_like(bias))
-
-    def ask(rows: np.ndarray) -> np.ndarray:
-        return np.asarray(utilities(own, found.hidden[rows], found.factors[rows], zero))
-
-    return ask
-
-
-def together(asks: Sequence[Ask], weights: np.ndarray) -> Ask:
-    """Utilities averaged over the members of a model by their weights."""
-    return lambda rows: np.asarray(sum(np.float32(w) * ask(rows) for w, ask in zip(weights, asks, strict=True)))
-
-
 def _portions(n_rows: int) -> Iterator[tuple[int, int, np.ndarray]]:
     """Start, end and row numbers of portions of equal shape; the last is padded with the last row."""
     for begin in range(0, n_rows, ROWS_AT_ONCE):
@@ -80,27 +66,24 @@ def _portions(n_rows: int) -> Iterator[tuple[int, int, np.ndarray]]:
         yield begin, min(begin + ROWS_AT_ONCE, n_rows), rows
 
 
-@partial(jax.jit, static_argnames=("top",))
-def _best(utility: Float[Array, "row item"], top: int) -> tuple[Array, Array]:
-    value, place = jax.lax.top_k(utility, top)
-    return value, place
+_top = jax.jit(jax.lax.top_k, static_argnums=1)
 
 
 def best(ask: Ask, n_rows: int, top: int, allowed: np.ndarray, seen: tuple[np.ndarray, np.ndarray] | None) -> Ranked:
     """The `top` items of every row among those allowed [item], without those in `seen` (start of each row, items)."""
     parts: list[Ranked] = []
     for begin, end, rows in _portions(n_rows):
-        utility = np.array(ask(rows))
+        utility = ask(rows)
         utility[:, ~allowed] = -np.inf
         if seen is not None:
             start, item = seen
             length = start[begin + 1 : end + 1] - start[begin:end]
             utility[np.repeat(np.arange(end - begin), length), item[start[begin] : start[end]]] = -np.inf
-        value, place = map(np.asarray, _best(utility, min(top, utility.shape[1])))
+        value, place = map(np.asarray, _top(utility, min(top, utility.shape[1])))
         value, place = value[: end - begin], place[: end - begin]
         row, order = np.nonzero(np.isfinite(value))
-        parts.append(Ranked(row + begin, place[row, order], value[row, order], order + 1))
-    return Ranked(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        parts.append((row + begin, place[row, order], value[row, order], order + 1))
+    return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
 
 
 def of_pairs(ask: Ask, n_rows: int, row: np.ndarray, item: np.ndarray) -> Ranked:
@@ -112,21 +95,7 @@ def of_pairs(ask: Ask, n_rows: int, row: np.ndarray, item: np.ndarray) -> Ranked
             utility[own] = ask(rows)[row[own] - begin, item[own]]
     order = np.lexsort((-utility, row))
     row, item, utility = row[order], item[order], utility[order]
-    first = np.searchsorted(row, row)
-    return Ranked(row, item, utility, np.arange(len(row)) - first + 1)
-
-
-def similar(params: Params, where: slice, item: int) -> np.ndarray:
-    """Correlation between the utilities of one item and of every other, [item]: cosine of (W √v, V).
-
-    v is the variance of each hidden unit over the data. The common factor of all items (a row's mean) is excluded.
-    """
-    rate = np.asarray(params.hidden_mean, np.float64)
-    weights = np.asarray(params.weights[where], np.float64) * np.sqrt(rate * (1.0 - rate))[None, :]
-    both = np.concatenate([weights, np.asarray(params.loadings[where], np.float64)], axis=1)
-    both = both - both.mean(axis=0, keepdims=True)
-    length = np.linalg.norm(both, axis=1)
-    return both @ both[item] / np.maximum(length * length[item], 1e-12)
+    return row, item, utility, np.arange(len(row)) - np.searchsorted(row, row) + 1
 
 
 # ---- rank and prefers
@@ -138,100 +107,85 @@ NONE_HELD = "fit a Ranking column, or a long table (from_long; on the command li
 def column(schema: Schema, name: Any) -> str:
     """The column with the items: the given one, or the only one there is."""
     held = [each for each, kind in schema.items() if kind.has_items]
+    remedy = f"rankings are {listing(held)}" if held else NONE_HELD
+    found = f"the schema has {len(held)} rankings" if held else "the schema has no ranking"
+    return _only(schema, name, held, ("it has no items to rank", remedy), (found, NONE_HELD))
+
+
+def _only(schema: Schema, name: Any, held: Sequence[str], lacks: tuple[str, str], unclear: tuple[str, str]) -> str:
+    """The given column, or the only one of those `held`; problem and remedy if it `lacks` it, or is none of one."""
     if name is not None:
         if name not in held:
             schema[name]  # raises an error for an unknown column
-            remedy = f"rankings are {listing(held)}" if held else NONE_HELD
-            raise SchemaError("it has no items to rank", column=name, remedy=remedy)
+            raise SchemaError(lacks[0], column=name, remedy=lacks[1])
         return str(name)
     if len(held) != 1:
-        found = f"the schema has {len(held)} rankings" if held else "the schema has no ranking"
-        raise SchemaError(found, remedy=f"name the column: {listing(held)}" if held else NONE_HELD)
+        raise SchemaError(unclear[0], remedy=f"name the column: {listing(held)}" if held else unclear[1])
     return held[0]
 
 
 def of_column(params: Params, schema: Schema, name: str, found: Features, query: MemberQuery | None = None) -> Ask:
-    """Utilities of a column's items under one model; with `query`, also given what a row says of the item itself."""
-    has_levels, where = schema[name].n_cuts > 0, schema.slices[name]
-    ask = of_items(params, found, where, has_levels)
-    if query is None:
-        return ask
-    own = given_items(query.blocks[name])
-    zero = np.asarray(params.gauge.cuts, np.float64)[where, 0] if has_levels else np.zeros(len(schema[name].labels))
-    known = stated_utilities(query, name) - zero[own.item]
+    """Utilities of a column's items under one model, given the features of all rows.
 
-    def with_stated(rows: np.ndarray) -> np.ndarray:
-        utility = np.array(ask(rows))
-        for place, row in enumerate(rows):
+    With `query`, also given what a row says of the item itself.
+    """
+    where, has_levels = schema.slices[name], schema[name].n_cuts > 0
+    every = (params.site_bias, params.weights, params.loadings, params.gauge.cuts)
+    bias, weights, loadings, cuts = jax.device_put([np.asarray(leaf)[where] for leaf in every])
+    items = params._replace(site_bias=bias, weights=weights, loadings=loadings, presence=None, factor_prior=None)
+    zero = jax.device_put(np.asarray(cuts)[:, 0] if has_levels else np.zeros_like(bias))
+    own, known = GivenItems(np.zeros(0), np.zeros(0), np.zeros(0)), np.zeros(0)
+    if query is not None:
+        own = given_items(query.blocks[name])
+        known = stated_utilities(query, name) - np.asarray(zero, np.float64)[own.item]
+
+    def ask(rows: np.ndarray) -> np.ndarray:
+        utility = np.array(utilities(items, found.hidden[rows], found.factors[rows], zero))
+        for place, row in enumerate(rows if len(own.start) else ()):
             mine = slice(own.start[row], own.start[row + 1])
             utility[place, own.item[mine]] = known[mine]
         return utility
 
-    return with_stated
+    return ask
 
 
 def rank(
-    schema: Schema,
-    name: str,
-    asked: Any,
-    ask: Ask,
-    top: int,
-    items: Any,
-    exclude_seen: bool,
-    library: str,
+    schema: Schema, name: str, asked: Any, ask: Ask, top: int, items: Any, exclude_seen: bool, library: str
 ) -> Any:
     """The long table of `TBM.rank`."""
-    if not isinstance(top, (int, np.integer)) or top < 1:
-        raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
+    _check_whole("top", top, "items", 1)
     labels = np.asarray(schema[name].labels, object)
     rows = _plain_array(schema.row_names(asked.table))
     if isinstance(items, AskedPairs):
-        result = of_pairs(ask, len(rows), *items)
+        row, item, utility, place = of_pairs(ask, len(rows), *items)
     else:
         allowed = np.ones(len(labels), bool)
         if items is not None:
             allowed[:] = False
             items = list(items)
-            allowed[sites_of(schema, name, [items[place] for place in _known(schema, name, items, 4)])] = True
+            allowed[sites_of(schema, name, [items[place] for place in _known(schema, name, items)])] = True
         # A comparison is no use of an item: all items can be ranked for a person who has compared them.
         hides = exclude_seen and not schema[name].has_tasks
         seen = named_items(schema[name], asked.blocks[name])[:2] if hides else None
-        result = best(ask, len(rows), int(top), allowed, seen)
-        _warn_of_empty_rows(name, rows, result.row, 4)
-    return frames.frame(
-        library if library in {"pandas", "polars", "pyarrow"} else "dict",
-        {
-            "row": rows[result.row],
-            "item": _plain_array(labels[result.item]),
-            "utility": result.utility.astype(np.float64),
-            "place": result.place,
-        },
-    )
+        row, item, utility, place = best(ask, len(rows), int(top), allowed, seen)
+        none = np.flatnonzero(np.bincount(row, minlength=len(rows)) == 0)
+        if len(none):
+            every = "all rows have" if len(none) == len(rows) else f"{len(none)} of {len(rows)} rows have"
+            problem = f'column "{name}": {every} rated or ranked all items already, and nothing is recommended to them'
+            remedy = "use exclude_seen=False to rank all items"
+            warnings.warn(f"{problem} (first: row {rows[none[0]]}); {remedy}", SchemaWarning, stacklevel=3)
+    found = {
+        "row": rows[row],
+        "item": _plain_array(labels[item]),
+        "utility": utility.astype(np.float64),
+        "place": place,
+    }
+    return frames.frame(library if library in {"pandas", "polars", "pyarrow"} else "dict", found)
 
 
-def _warn_of_empty_rows(name: str, rows: np.ndarray, found: np.ndarray, stacklevel: int) -> None:
-    """Warn of rows that have no item left to rank, since they have rated or ranked all of them."""
-    none = np.flatnonzero(np.bincount(found, minlength=len(rows)) == 0)
-    if len(none):
-        every = "all rows have" if len(none) == len(rows) else f"{len(none)} of {len(rows)} rows have"
-        warnings.warn(
-            f'column "{name}": {every} rated or ranked all items already, and nothing is recommended to them (first: '
-            f"row {rows[none[0]]}); use exclude_seen=False to rank all items",
-            SchemaWarning,
-            stacklevel=stacklevel,
-        )
-
-
-def _choice(name: str, items: Any) -> Any:
-    """The items to rank: a list for all rows (None: every item), or a table of pairs."""
-    if items is None or isinstance(items, (list, tuple, set, frozenset, range)):
-        return items
-    if isinstance(items, str):
-        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
-    if len(getattr(items, "shape", ())) == 1:  # an array or a series
-        return np.asarray(items).tolist()
-    source = as_table(items)
-    return source.cells(source.names[0]).values.tolist() if len(source.names) == 1 else source
+def _check_whole(name: str, value: Any, what: str, least: int) -> None:
+    if not isinstance(value, (int, np.integer)) or value < least:
+        raise ThurboError(f"{name}={value!r} is not a number of {what}; give a whole number of at least {least}")
 
 
 class AskedPairs(NamedTuple):
@@ -252,9 +206,15 @@ def wanted(schema: Schema, name: str, asked: Any, items: Any) -> Any:
 
     Its columns are named like the rows and the items, or are its first two.
     """
-    source = _choice(name, items)
-    if not isinstance(source, Table):
-        return source
+    if items is None or isinstance(items, (list, tuple, set, frozenset, range)):
+        return items
+    if isinstance(items, str):
+        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+    if len(getattr(items, "shape", ())) == 1:  # an array or a series
+        return np.asarray(items).tolist()
+    source = as_table(items)
+    if len(source.names) == 1:
+        return source.cells(source.names[0]).values.tolist()
     rows = _plain_array(schema.row_names(asked.table))
     owner = next((each for each, kind in schema.items() if kind.role == "id"), None)
     item_name = name if name in source else next(each for each in source.names[1:] if each != owner)
@@ -267,12 +227,12 @@ def wanted(schema: Schema, name: str, asked: Any, items: Any) -> Any:
             raise SchemaError(f"there is no row {show(row)}", row=line, column=row_name, remedy=remedy)
         at.append(number[plain(row)])
     every = source.cells(item_name).values.tolist()
-    kept = _known(schema, name, every, 4)
+    kept = _known(schema, name, every)
     item = sites_of(schema, name, [every[place] for place in kept])
     return AskedPairs(np.asarray(at, np.int64)[kept], np.asarray(item, np.int64))
 
 
-def _known(schema: Schema, name: str, items: Sequence[Any], stacklevel: int) -> list[int]:
+def _known(schema: Schema, name: str, items: Sequence[Any]) -> list[int]:
     """Positions of the items that the model knows; warns of the others. If it knows none, all are kept: an error."""
     labels = set(schema[name].labels)
     unknown = {plain(item): None for item in items if plain(item) not in labels}
@@ -280,11 +240,8 @@ def _known(schema: Schema, name: str, items: Sequence[Any], stacklevel: int) -> 
     if not unknown or not kept:
         return list(range(len(items)))
     are = "item is" if len(unknown) == 1 else "items are"
-    warnings.warn(
-        f'column "{name}": {len(unknown)} {are} not in the training table, and left out: {listing(map(show, unknown))}',
-        SchemaWarning,
-        stacklevel=stacklevel,
-    )
+    problem = f"{len(unknown)} {are} not in the training table, and left out: {listing(map(show, unknown))}"
+    warnings.warn(f'column "{name}": {problem}', SchemaWarning, stacklevel=4)
     return kept
 
 
@@ -312,26 +269,210 @@ def prefers(query: Query, name: str, item: Any, other: Any) -> np.ndarray:
 
 def n_ratings(schema: Schema, blocks: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """How many rows rate or rank each item, [item], for each column with items."""
-    found = {}
-    for name in schema.modelled:
-        if schema[name].has_items:
-            items = given_items(blocks[name]).item
-            found[name] = np.bincount(items, minlength=len(schema[name].labels))
-    return found
+    sizes = {name: len(schema[name].labels) for name in schema.modelled if schema[name].has_items}
+    return {name: np.bincount(given_items(blocks[name]).item, minlength=n) for name, n in sizes.items()}
 
 
 def similar_items(
     params: Params, schema: Schema, name: str, item: Any, top: int, min_ratings: int, counts: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-    """The most similar items to one item, and their similarity; only items with enough ratings."""
-    if not isinstance(min_ratings, (int, np.integer)) or min_ratings < 0:
-        raise ThurboError(f"min_ratings={min_ratings!r} is not a number of ratings; give a whole number of at least 0")
-    if not isinstance(top, (int, np.integer)) or top < 1:
-        raise ThurboError(f"top={top!r} is not a number of items; give a whole number of at least 1")
+    """The most similar items to one item, and their similarity; only items with enough ratings.
+
+    The correlation between the utilities of two items is the cosine of (W √v, V), with the variance v of each hidden
+    unit over the data. The common factor of all items (a row's mean) is excluded.
+    """
+    _check_whole("min_ratings", min_ratings, "ratings", 0)
+    _check_whole("top", top, "items", 1)
     own = int(sites_of(schema, name, [item])[0])
-    value = similar(params, schema.slices[name], own)
+    where, rate = schema.slices[name], np.asarray(params.hidden_mean, np.float64)
+    weights = np.asarray(params.weights[where], np.float64) * np.sqrt(rate * (1.0 - rate))[None, :]
+    both = np.concatenate([weights, np.asarray(params.loadings[where], np.float64)], axis=1)
+    both = both - both.mean(axis=0, keepdims=True)
+    length = np.linalg.norm(both, axis=1)
+    value = both @ both[own] / np.maximum(length * length[own], 1e-12)
     allowed = np.ones(len(value), bool) if counts is None else counts >= min_ratings
     allowed[own] = False
     order = [place for place in np.argsort(-value, kind="stable").tolist() if allowed[place]][: int(top)]
     labels = np.asarray(schema[name].labels, object)
     return {"item": _plain_array(labels[order]), "similarity": value[order]}
+
+
+# ---- items by their attributes
+
+
+def column_with_attributes(schema: Schema, name: str | None) -> str:
+    """The column whose items have attributes: the given one, or the only one there is."""
+    held = [each for each, kind in schema.items() if kind.design is not None]
+    found = f"{len(held)} columns have items with attributes" if held else "no column has items with attributes"
+    lacks = ("its items have no attributes", "give attributes= to the column")
+    return _only(schema, name, held, lacks, (found, "use from_choices(attributes=...), or attributes={...}"))
+
+
+def coded(schema: Schema, name: str, given: Any) -> tuple[list[Any], np.ndarray]:
+    """Names and features of profiles: {name: {attribute: value}}, or a list of {attribute: value}."""
+    design = schema[name].design
+    if not isinstance(given, Mapping):
+        given = dict(enumerate(given, 1))
+    pairs, known = as_pairs(given), [each.name for each in design.attributes]
+    for item, attribute in ((item, attribute) for item, own in pairs for attribute, _ in own):
+        if attribute not in known:
+            remedy = f"{suggestion(attribute, known)}the attributes are {listing(known)}"
+            raise SchemaError(f"profile {item} has the attribute {attribute}", column=name, remedy=remedy)
+    return [item for item, _ in pairs], design.coded(pairs)
+
+
+def with_profiles(params: Params, schema: Schema, name: str, features: np.ndarray) -> Params:
+    """The parameters of profiles in the place of sites: B f for each."""
+    assert params.effects is not None
+    own = np.asarray(features, np.float32) @ np.asarray(params.effects)[schema.effect_slices[name]]
+    n, first = len(features), 1 + params.n_hidden
+    scale = np.asarray(params.gauge.scale)[schema.slices[name].start]
+    return params._replace(
+        effects=None,
+        presence=None,
+        site_bias=jnp.asarray(own[:, 0]),
+        weights=jnp.asarray(own[:, 1:first]),
+        loadings=jnp.asarray(own[:, first:]),
+        gauge=Gauge(jnp.zeros((n, 1), jnp.float32), jnp.full(n, scale, jnp.float32)),
+    )
+
+
+@partial(jax.jit, static_argnames=("how",))
+def _beliefs(params: Params, evidence: Evidence, how: How) -> tuple[Array, ...]:
+    found = summary(params, evidence, how.n_steps)
+    return (found.hidden, found.factors, *(() if found.whitener is None else (found.whitener,)))
+
+
+def beliefs(params: Params, evidence: Any, how: How) -> Belief:
+    """The hidden layer given each row; without evidence one row, at the means over the training table."""
+    if evidence is None:
+        hidden, n_factors = np.asarray(params.hidden_mean)[None, :], params.n_factors
+        whitener = np.eye(n_factors, dtype=np.float32)[None] if n_factors else None
+        return Belief(hidden, np.zeros((1, n_factors), np.float32), None, whitener)  # type: ignore[arg-type]
+    hidden, factors, *whitener = evidence.by_chunks(lambda rows: _beliefs(params, rows, how))
+    return Belief(hidden, factors, None, whitener[0] if whitener else None)
+
+
+@jax.jit
+def _moments(params: Params, *belief: Array) -> tuple[Array, Array]:
+    hidden, factors, *whitener = belief
+    sites = jnp.arange(params.site_bias.shape[0])
+    return Belief(hidden, factors, None, whitener[0] if whitener else None).at(params, sites, together=True)
+
+
+def chances(params: Params, belief: Belief, noise: str) -> np.ndarray:
+    """P(profile is chosen from all of them), [row, profile]; `params` are those of `with_profiles`."""
+    leaves = [leaf for leaf in (belief.hidden, belief.factors, belief.whitener) if leaf is not None]
+    mean, deviation = moments.in_portions(partial(_moments, params), *map(np.asarray, leaves))
+    if noise == "gumbel":
+        wide = np.sqrt(1.0 + 6.0 / np.pi**2 * np.maximum(deviation**2 - 1.0, 0.0).mean(axis=1, keepdims=True))
+        chance = np.exp(mean / wide - (mean / wide).max(axis=1, keepdims=True))
+    else:
+        chance = np.asarray(moments.at_moments(moments.largest, (), mean, deviation)[0], np.float64)
+    return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+
+def worths(params: Params, schema: Schema, name: str, belief: Belief) -> np.ndarray:
+    """Part-worths of each row, [row, feature]: B_α + B_W q + B_V z, in units of the noise, per standardised feature."""
+    assert params.effects is not None
+    effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
+    first = 1 + params.n_hidden
+    found = effects[:, 0][None, :] + np.asarray(belief.hidden, np.float64) @ effects[:, 1:first].T
+    return np.asarray(found + np.asarray(belief.factors, np.float64) @ effects[:, first:].T)
+
+
+def _places(design: Design) -> list[tuple[Any, slice]]:
+    """Each attribute, and which features are its own."""
+    found, begin = [], 0
+    for each in design.attributes:
+        found.append((each, slice(begin, begin + len(each.features))))
+        begin += len(each.features)
+    return found
+
+
+def _contrasts(design: Design) -> np.ndarray:
+    """From effects of features to what is shown, [shown, feature]: levels relative to their mean, numbers per unit."""
+    out = np.zeros((design.matrix.shape[1],) * 2)
+    for each, own in _places(design):
+        out[own, own] = np.eye(len(each.features)) - 1.0 / len(each.features) if each.levels else np.eye(1) / each.scale
+    return out
+
+
+def errors(
+    params: Params, schema: Schema, name: str, block: Block, worth: np.ndarray, parts: Iterable[np.ndarray]
+) -> list[np.ndarray]:
+    """Standard errors of mean effects, [shown] for each group: (Σ_r I_r (1 + S I_r)⁻¹)⁻¹, as in a mixed model.
+
+    I_r is the information of a row's tasks, by the logit approximation at the row's own utilities; S is the covariance
+    of the effects over people in the model. Parameters are those of the leading member.
+    """
+    design = schema[name].design
+    assert params.effects is not None
+    assert block.entries is not None
+    assert block.tasks is not None
+    assert design is not None
+    effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
+    first, rate = 1 + params.n_hidden, np.asarray(params.hidden_mean, np.float64)
+    weights, loadings = effects[:, 1:first] * np.sqrt(rate * (1.0 - rate)), effects[:, first:]
+    spread = weights @ weights.T + loadings @ loadings.T
+    size, unit = block.tasks.size, 1.0 if block.tasks.noise == "gumbel" else np.pi / np.sqrt(6.0)
+    tier = block.tier[:, 0].reshape(-1, size)
+    row = block.entries.row.reshape(-1, size)[:, 0]
+    features = design.matrix[block.entries.site].reshape(len(tier), size, -1)
+    utility = np.where(tier >= 0, unit * np.einsum("tsf,tf->ts", features, worth[row]), -np.inf)
+    chance = np.exp(utility - utility.max(axis=1, keepdims=True, initial=-1e300))
+    chance = chance / np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
+    around = features - np.einsum("ts,tsf->tf", chance, features)[:, None, :]
+    n_features, n_rows = features.shape[2], block.n_rows
+    own = np.zeros((n_rows, n_features, n_features))
+    np.add.at(own, row, unit**2 * np.einsum("ts,tsf,tsg->tfg", chance, around, around))
+    weight = own @ np.linalg.inv(np.eye(n_features) + spread @ own)
+    to_shown, found = _contrasts(design), []
+    for rows in parts:
+        covariance = np.linalg.pinv(weight[rows].sum(axis=0), rcond=1e-9)
+        found.append(np.sqrt(np.maximum(np.diag(to_shown @ covariance @ to_shown.T), 0.0)))
+    return found
+
+
+def groups(by: Any, n_rows: int) -> dict[Any, np.ndarray]:
+    """Rows that are averaged together, by label; without labels, all rows."""
+    if by is None:
+        return {"all": np.arange(n_rows)}
+    labels = np.asarray(getattr(by, "labels", by), object)
+    if labels.shape != (n_rows,):
+        raise SchemaError(f"by= has {labels.shape} labels and the table {n_rows} rows", remedy="give one for each row")
+    found = dict.fromkeys(label for label in labels.tolist() if label is not None)
+    return {label: np.flatnonzero(labels == label) for label in found}
+
+
+def summarised(
+    schema: Schema, name: str, worth: np.ndarray, parts: Mapping[Any, np.ndarray], errors: Sequence[np.ndarray] | None
+) -> dict[str, list[Any]]:
+    """The long table of `part_worths`: mean, interval of the mean, spread over rows, importance of each attribute."""
+    design = schema[name].design
+    assert design is not None
+    worth = worth @ _contrasts(design).T
+    out: dict[str, list[Any]] = {
+        each: [] for each in ("group", "attribute", "level", "part_worth", "low", "high", "spread", "importance")
+    }
+    reach = float(ndtri(0.5 + 0.5 * LEVEL))
+    # How far each attribute can move the utility of a profile, [row, attribute].
+    found = []
+    for each, places in _places(design):
+        if each.levels:
+            found.append(np.ptp(worth[:, places], axis=1))
+        else:  # over the range of the training table, in the user's units
+            found.append(np.abs(worth[:, places.start]) * each.scale * np.ptp(design.matrix[:, places.start]))
+    ranges = np.stack(found, axis=1)
+    for number, (label, rows) in enumerate(parts.items()):
+        own = worth[rows]
+        mean, spread = own.mean(axis=0), own.std(axis=0, ddof=1 if len(own) > 1 else 0)
+        reaches = np.full_like(mean, np.nan) if errors is None else reach * errors[number]
+        share = (ranges[rows] / np.maximum(ranges[rows].sum(axis=1, keepdims=True), 1e-12)).mean(axis=0)
+        figures = np.stack([mean, mean - reaches, mean + reaches, spread])
+        for at, (each, places) in enumerate(_places(design)):
+            for place, level in enumerate(each.levels or (None,), places.start):
+                values = (label, each.name, level, *figures[:, place], share[at])
+                for key, value in zip(out, values, strict=True):
+                    out[key].append(value)
+    return out

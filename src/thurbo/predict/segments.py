@@ -21,7 +21,6 @@ from scipy.special import expit
 from thurbo._concurrency import one_thread
 from thurbo.errors import ThurboError
 from thurbo.table.columns import Block
-from thurbo.table.columns.forms import Profile
 from thurbo.table.io import frames
 from thurbo.table.schema.descriptions import question_texts
 from thurbo.table.schema.schema import Schema
@@ -130,12 +129,10 @@ class Segments:
     @property
     def frame(self) -> Any:
         """`answers` as a table: pandas, else polars, else pyarrow, else a dict of columns."""
-        names = ("segment", "column", "answer", "value", "overall", "difference", "lift", "z")
-        held = {name: [record[name] for record in self.answers] for name in names}
-        text = ("column", "answer")
-        whole = {"segment": np.int64}
-        types = {name: object if name in text else whole.get(name, np.float64) for name in names}
-        return frames.any_frame({name: np.asarray(values, types[name]) for name, values in held.items()})
+        types: dict[str, Any] = {"segment": np.int64, "column": object, "answer": object}
+        types |= dict.fromkeys(("value", "overall", "difference", "lift", "z"), np.float64)
+        held = {name: np.asarray([each[name] for each in self.answers], kind) for name, kind in types.items()}
+        return frames.any_frame(held)
 
     @property
     def stand_apart(self) -> bool:
@@ -159,8 +156,8 @@ class Segments:
             if self._n_clusters == 1:
                 return f"{apart}All other rows are in one segment."
         if self.stand_apart:
-            between = "there are few rows between them, and bootstrap samples give the same segments"
-            return f"{apart}{which} stand apart: {between}."
+            why = "there are few rows between them, and bootstrap samples give the same segments"
+            return f"{apart}{which} stand apart: {why}."
         some = np.flatnonzero(self.gaps) + 1
         some = some[some != self.few_answers]
         is_stable, has_groups = self.agreement >= STABLE, len(some) > 0 and self.silhouette > self.reference_silhouette
@@ -172,17 +169,17 @@ class Segments:
             why = f"do not stand apart: bootstrap samples give other segments, {elsewhere}. "
             why += "There may be groups, but not these."
         else:
-            why = (
-                "do not stand apart: the rows form one cloud, and the segments are cuts through it. Bootstrap samples "
-            )
-            why += "are cut at the same places." if is_stable else f"are cut at other places, {elsewhere}."
+            places = "the same places." if is_stable else f"other places, {elsewhere}."
+            why = "do not stand apart: the rows form one cloud, and the segments are cuts through it. Bootstrap "
+            why += f"samples are cut at {places}"
         return f"{apart}{which} {why}"
 
     def _heading(self) -> str:
-        many = "1 segment" if self.n == 1 else f"{self.n} segments"
+        if self.n == 1:
+            return f"1 segment of {len(self.labels):,} rows"
         figures = f"agreement {self.agreement:.2f}, silhouette {self.silhouette:.2f}"
         figures += f" (data without groups: {self.reference_silhouette:.2f})"
-        return f"{many} of {len(self.labels):,} rows" + ("" if self.n == 1 else f": {figures}")
+        return f"{self.n} segments of {len(self.labels):,} rows: {figures}"
 
     def _sections(self) -> Iterator[tuple[str, list[list[str]]]]:
         """Title and lines of text for each segment."""
@@ -198,8 +195,7 @@ class Segments:
             out += ["", title, *(f"  {sign} {words}".rstrip() for sign, words in lines)]
         return "\n".join(out)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         parts = [f"<p>{escape(self._heading())}</p>", f"<p><b>{escape(self.verdict)}</b></p>"]
@@ -223,20 +219,23 @@ def segments(
     kept = np.flatnonzero(~few) if is_few else np.arange(len(points))
     # With few rows, the synchronisation of threads takes a hundred times longer than the work.
     with one_thread() if len(kept) <= _FEW else nullcontext():
-        found, tried = _clusters(points[kept], weight[kept], n, int(is_few))
-    labels, figures, gaps = np.full(len(points), found.n), found.figures, found.gaps
-    labels[kept] = found.labels
-    each = figures.each
+        found, figures, reference, gaps, tried = _clusters(points[kept], weight[kept], n, int(is_few))
+    labels, each = np.full(len(points), len(gaps)), figures.each
+    labels[kept] = found
     if is_few:
         each, gaps = np.append(each, 1.0), np.append(gaps, True)
-    size = np.bincount(labels, weight, minlength=len(each))
-    order = np.argsort(-size, kind="stable")  # the largest first
+    order = np.argsort(-np.bincount(labels, weight, minlength=len(each)), kind="stable")  # the largest first
     labels = np.argsort(order)[labels].astype(np.int64)
     each, gaps = each[order], gaps[order]
     answers = list(_answers(schema, blocks, labels, weight, len(each)))
-    profiles = [_profile(answers, labels, weight, segment, each, answered) for segment in range(len(each))]
-    quality = (each, figures.agreement, figures.silhouette, found.reference, gaps)
-    thin = int(np.flatnonzero(order == found.n)[0]) + 1 if is_few else None
+    profiles = []
+    for k, stability in enumerate(each.tolist()):
+        own = weight[labels == k]
+        record = {"segment": k + 1, "n": len(own), "share": float(own.sum() / weight.sum()), "stability": stability}
+        mean = float(np.average(answered[labels == k], weights=own)) if own.any() else 0.0
+        profiles.append({**record, "answered": mean, **_sides(answers, len(own), k)})
+    thin = int(order.argmax()) + 1 if is_few else None  # the clusters were numbered before it
+    quality = (each, figures.agreement, figures.silhouette, reference, gaps)
     return Segments(labels + 1, *quality, profiles, answers, tried, thin)
 
 
@@ -248,16 +247,13 @@ def _few_answers(answered: FloatArray, weight: FloatArray) -> BoolArray:
     return few if is_group else np.zeros(len(few), bool)
 
 
-class _Clusters(NamedTuple):
-    n: int
-    labels: IntArray
-    figures: _Figures
-    reference: float
-    gaps: BoolArray
+def _clusters(
+    points: FloatArray, weight: FloatArray, n: Any, n_more: int
+) -> tuple[IntArray, _Figures, float, BoolArray, list[dict[str, Any]]]:
+    """Clusters of rows, their figures, those of data without groups, gaps, and the numbers that were tried.
 
-
-def _clusters(points: FloatArray, weight: FloatArray, n: Any, n_more: int) -> tuple[_Clusters, list[dict[str, Any]]]:
-    """Clusters of rows, and the numbers that were tried; `n` counts `n_more` segments that are not clusters."""
+    `n` counts `n_more` segments that are not clusters.
+    """
     counts, random = np.flatnonzero(weight > 0), np.random.RandomState(_SEED)
     study = counts if len(counts) <= _STUDIED else np.sort(random.choice(counts, _STUDIED, replace=False))
     seen, heavy = points[study], weight[study] / weight[study].mean() if len(study) else weight[study]
@@ -267,24 +263,29 @@ def _clusters(points: FloatArray, weight: FloatArray, n: Any, n_more: int) -> tu
         able = [number for number in (each - n_more for each in numbers) if 2 <= number <= _different(seen)]
         tried = [{"n": number + n_more, **_tried(seen, heavy, number)} for number in able]
         n = _best(tried) if tried else min(max(numbers, default=1), _different(seen) + n_more)
-    n = _checked(n, n_more, points[counts])
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise ThurboError(f'n={n!r} is not a number of segments; give a whole number of at least 1, or "auto"')
+    if n > 1 and n > (different := _different(points[counts]) + n_more):
+        problem = f"n={n} segments need at least {n} different rows, but there are {different}"
+        raise ThurboError(f"{problem}; give a smaller n")
+    n = int(n) - n_more
     if n == 1:
         alone = _Figures(1.0, 0.0, 1.0, np.ones(1))
-        return _Clusters(1, np.zeros(len(points), np.int64), alone, 0.0, np.zeros(1, bool)), tried
+        return np.zeros(len(points), np.int64), alone, 0.0, np.zeros(1, bool), tried
     random = np.random.RandomState(_SEED + n)
     # Rows of weight 0 belong to the nearest centre, and do not move it.
-    clusters = _cluster(points[counts], weight[counts], n, random, 10 if len(counts) < _MANY else 3)
-    labels = _nearest(points, clusters.cluster_centers_).astype(np.int64)
-    labels[counts] = clusters.labels_
-    labels = _largest_first(labels, weight)
-    figures, reference = _figures(seen, heavy, labels[study], n, random), _reference(seen, heavy, n)
-    return _Clusters(n, labels, figures, reference, _gaps(seen, heavy, labels[study], n)), tried
+    own, centres = _cluster(points[counts], weight[counts], n, random, 10 if len(counts) < _MANY else 3)
+    labels = _nearest(points, centres).astype(np.int64)
+    labels[counts] = own
+    labels = np.argsort(np.argsort(-np.bincount(labels, weight), kind="stable"))[labels].astype(np.int64)
+    figures = _figures(seen, heavy, labels[study], n, random)
+    return labels, figures, _reference(seen, heavy, n), _gaps(seen, heavy, labels[study], n), tried
 
 
 def _tried(points: FloatArray, weight: FloatArray, n: int) -> dict[str, Any]:
     """Agreement, silhouette and smallest share of `n` clusters, and whether these stand apart."""
     random = np.random.RandomState(_SEED + n)
-    labels = _cluster_labels(points, weight, n, random)
+    labels, _ = _cluster(points, weight, n, random)
     figures = _figures(points, weight, labels, n, random)
     are_groups = figures.agreement >= STABLE and bool(_gaps(points, weight, labels, n).all())
     are_groups = are_groups and figures.silhouette > _reference(points, weight, n)
@@ -303,26 +304,14 @@ def _different(points: FloatArray) -> int:
     return len(np.unique(points, axis=0)) if points.shape[1] else 1
 
 
-def _checked(n: Any, n_more: int, points: FloatArray) -> int:
-    """The number of clusters: `n` without segments that are not clusters."""
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise ThurboError(f'n={n!r} is not a number of segments; give a whole number of at least 1, or "auto"')
-    if n > 1 and n > (different := _different(points) + n_more):
-        raise ThurboError(
-            f"n={n} segments need at least {n} different rows, but there are {different}; give a smaller n"
-        )
-    return int(n) - n_more
-
-
-def _cluster(points: FloatArray, weight: FloatArray, n: int, random: Any, n_init: int = 10) -> Any:
+def _cluster(
+    points: FloatArray, weight: FloatArray, n: int, random: Any, n_init: int = 10
+) -> tuple[IntArray, FloatArray]:
+    """The cluster of each row, and the centres, by k-means."""
     from sklearn.cluster import KMeans
 
-    seed = int(random.randint(2**31 - 1))
-    return KMeans(n, n_init=n_init, random_state=seed).fit(points, sample_weight=weight)
-
-
-def _cluster_labels(points: FloatArray, weight: FloatArray, n: int, random: Any, n_init: int = 10) -> IntArray:
-    return _cluster(points, weight, n, random, n_init).labels_.astype(np.int64)  # scikit-learn gives int32
+    found = KMeans(n, n_init=n_init, random_state=int(random.randint(2**31 - 1))).fit(points, sample_weight=weight)
+    return found.labels_.astype(np.int64), found.cluster_centers_  # scikit-learn gives int32
 
 
 def _figures(points: FloatArray, weight: FloatArray, labels: IntArray, n: int, random: Any) -> _Figures:
@@ -334,7 +323,7 @@ def _figures(points: FloatArray, weight: FloatArray, labels: IntArray, n: int, r
         again = weight * random.multinomial(len(points), np.full(len(points), 1 / len(points)))
         if _different(points[again > 0]) < n:
             continue  # a bootstrap sample of few rows can have fewer than n different ones
-        found = _nearest(points, _cluster(points, again, n, random, n_init=3).cluster_centers_)
+        found = _nearest(points, _cluster(points, again, n, random, n_init=3)[1])
         agreement.append(adjusted_rand_score(labels, found))
         both = np.bincount(labels * n + found, minlength=n * n).reshape(n, n)
         either = both.sum(axis=1)[:, None] + both.sum(axis=0) - both
@@ -361,7 +350,7 @@ def _reference(points: FloatArray, weight: FloatArray, n: int) -> float:
     for _ in range(_REFERENCES):
         drawn = random.multivariate_normal(np.zeros(points.shape[1]), covariance, len(points), check_valid="ignore")
         even = np.ones(len(drawn))
-        found.append(_silhouette(drawn, _cluster_labels(drawn, even, n, random, n_init=3), even))
+        found.append(_silhouette(drawn, _cluster(drawn, even, n, random, n_init=3)[0], even))
     return max(found)
 
 
@@ -410,11 +399,6 @@ def _best(tried: Sequence[Mapping[str, Any]]) -> int:
     return int(max(whole, key=lambda record: record["agreement"])["n"])
 
 
-def _largest_first(labels: IntArray, weight: FloatArray) -> IntArray:
-    place = np.argsort(np.argsort(-np.bincount(labels, weight), kind="stable"))
-    return place[labels].astype(np.int64)
-
-
 def _answers(
     schema: Schema, blocks: Mapping[str, Block], labels: IntArray, weight: FloatArray, n: int
 ) -> Iterator[dict[str, Any]]:
@@ -432,73 +416,38 @@ def _answers(
             # Effective sample sizes (Kish).
             n_all, n_here = total**2 / (weight**2 @ observed), total_here**2 / ((member**2).T @ observed)
             z = (means - mean) / np.sqrt(variance * np.maximum(1 / n_here - 1 / n_all, 0))
-        for segment in range(n):
-            for place, answer in enumerate(lines.answers):
-                if np.isfinite(means[segment, place]):
-                    found = (float(means[segment, place]), float(mean[place]), float(z[segment, place]))
-                    about = {
-                        "segment": segment + 1,
-                        "column": name,
-                        "question": texts[name].short,
-                        "kind": schema[name].kind,
-                        "several": lines.several,
-                        "n": float(n_here[segment, place]),
-                    }
-                    yield about | _record(answer, *found, lines)
+        about = {"column": name, "question": texts[name].short, "kind": schema[name].kind, "several": lines.several}
+        for segment, place in np.ndindex(means.shape):
+            if np.isfinite(means[segment, place]):
+                given = float(means[segment, place]), float(mean[place]), float(z[segment, place])
+                answer = _compared(lines.answers[place], *given, lines.to_user)
+                yield {"segment": segment + 1, **about, "n": float(n_here[segment, place]), **answer}
 
 
-def _record(answer: str, value: float, overall: float, z: float, lines: Profile) -> dict[str, Any]:
-    lift = None
-    if lines.to_user is not None:
-        value, overall = lines.to_user(np.asarray([value, overall])).tolist()
-        words = f"{answer}{': ' * bool(answer)}{_number(value)} (overall {_number(overall)})"
-    else:
-        lift = value / overall if overall > 0 else None
-        words = f"{answer} {value:.0%} (overall {overall:.0%})"
-    return {
-        "answer": answer,
-        "value": value,
-        "overall": overall,
-        "difference": value - overall,
-        "lift": lift,
-        "z": z if np.isfinite(z) else 0.0,
-        "is_share": lines.to_user is None,
-        "words": words,
-    }
+def _compared(answer: str, value: float, overall: float, z: float, to_user: Any) -> dict[str, Any]:
+    """An answer in a segment beside that of all rows: shares, or means in the user's units."""
+    lift = value / overall if to_user is None and overall > 0 else None
+    words = f"{answer} {value:.0%} (overall {overall:.0%})"
+    if to_user is not None:
+        value, overall = to_user(np.asarray([value, overall])).tolist()
+        both = [f"{each:,.0f}" if abs(each) >= 10_000 else f"{each:.4g}" for each in (value, overall)]
+        words = f"{answer}{': ' * bool(answer)}{both[0]} (overall {both[1]})"
+    figures = {"value": value, "overall": overall, "difference": value - overall, "lift": lift}
+    shown = {"answer": answer, "words": words, "is_share": to_user is None}
+    return {**shown, **figures, "z": z if np.isfinite(z) else 0.0}
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
-
-
-def _profile(
-    answers: Sequence[Mapping[str, Any]],
-    labels: IntArray,
-    weight: FloatArray,
-    segment: int,
-    stability: FloatArray,
-    answered: FloatArray,
-) -> dict[str, Any]:
-    """The profile of one segment: the answers that differ most from all rows."""
-    own = [record for record in answers if record["segment"] == segment + 1]
-    inside = labels == segment
+def _sides(answers: Sequence[Mapping[str, Any]], n_rows: int, segment: int) -> dict[str, list[dict[str, Any]]]:
+    """The answers of a segment that differ most from those of all rows, "over"- and "under"-represented."""
+    least = min(_FEWEST_ROWS, 0.5 * n_rows)  # a share of few answers says little about the segment
+    own = [record for record in answers if record["segment"] == segment + 1 and record["n"] >= least]
     sides = {}
     for side, sign in (("over", 1), ("under", -1)):
         kept: dict[tuple[str, str], dict[str, Any]] = {}
         for record in sorted(own, key=lambda each: -sign * each["z"]):
             # One answer per question, unless a respondent can give several answers.
             question = (record["column"], record["answer"] if record["several"] else "")
-            if record["n"] < min(_FEWEST_ROWS, 0.5 * inside.sum()):
-                continue  # a share of few answers says little about the segment
             if sign * record["z"] >= _LEAST_Z and question not in kept and len(kept) < _LINES:
-                words = f"{record['question']}: {record['words']}"
-                kept[question] = {**record, "words": words}
+                kept[question] = {**record, "words": f"{record['question']}: {record['words']}"}
         sides[side] = list(kept.values())
-    return {
-        "segment": segment + 1,
-        "n": int(inside.sum()),
-        "share": float(weight[inside].sum() / weight.sum()),
-        "stability": float(stability[segment]),
-        "answered": float(np.average(answered[inside], weights=weight[inside])) if weight[inside].any() else 0.0,
-        **sides,
-    }
+    return sides

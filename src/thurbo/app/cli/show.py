@@ -88,7 +88,7 @@ def explore(
         say("Drawing the map")
     session = explorer.Session(fitted, frame, title=data.stem, seed=seed, max_points=points)
     session.pinned([])  # compiles what the first question would wait for
-    server = explorer.serve(session, host, port)
+    server = explorer.Server(session, host, port)
     typer.echo(f"Open {server.address}\nEnd with Ctrl+C.")
     if browser:
         import webbrowser

@@ -27,6 +27,7 @@ FILES = {
     "explorer.js": ("explorer.js", "text/javascript; charset=utf-8"),
     "explorer.css": ("explorer.css", "text/css; charset=utf-8"),
 }
+NOTHING_HERE = "there is nothing here; open the address that thurbo explore printed"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -37,7 +38,7 @@ HEADERS = {
 
 
 class Server(ThreadingHTTPServer):
-    """A server of one session; `address` is what to open in a browser."""
+    """A server of one session; `address` is what to open in a browser once `serve_forever` runs."""
 
     daemon_threads = True
     request_queue_size = 128  # connections that wait to be accepted; by default five, and others are reset
@@ -87,11 +88,10 @@ class _Handler(BaseHTTPRequestHandler):
         host = (self.headers.get("Host") or "").rsplit(":", 1)[0].strip("[]").lower()
         if host not in {*LOOPBACK, self.server.host.lower()} and self.server.host not in ("0.0.0.0", "::"):
             return None
-        _, token, *rest = [*self.path.partition("?")[0].split("/"), ""][:3]
         parts = self.path.partition("?")[0].split("/")
-        if len(parts) != 3 or not secrets.compare_digest(token.encode(), self.server.token.encode()):
+        if len(parts) != 3 or not secrets.compare_digest(parts[1].encode(), self.server.token.encode()):
             return None
-        return rest[0]
+        return parts[2]
 
     def _send(self, status: int, body: bytes, kind: str) -> None:
         self.send_response(status)
@@ -104,14 +104,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _say(self, status: int, value: Any) -> None:
-        self._send(status, json.dumps(value, allow_nan=False).encode(), "application/json")
+    def _refuse(self, status: int, problem: str) -> None:
+        self._send(status, json.dumps({"error": problem}).encode(), "application/json")
 
     def do_GET(self) -> None:
         """The page and its two files."""
         part = self._part()
         if part not in FILES:
-            self._say(404, {"error": "there is nothing here; open the address that thurbo explore printed"})
+            self._refuse(404, NOTHING_HERE)
             return
         name, kind = FILES[part or ""]
         self._send(200, files("thurbo.app.explorer").joinpath("assets", name).read_bytes(), kind)
@@ -121,11 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
         part = self._part()
         size = self.headers.get("Content-Length", "")
         if part is None or part not in self.server.questions:
-            self._say(404, {"error": "there is nothing here; open the address that thurbo explore printed"})
+            self._refuse(404, NOTHING_HERE)
         elif not (size.isascii() and size.isdigit()) or int(size) > MOST_BYTES:
-            self._say(413, {"error": "the request is too large"})
+            self._refuse(413, "the request is too large")
         elif self.headers.get_content_type() != "application/json":
-            self._say(415, {"error": "the request is not JSON"})
+            self._refuse(415, "the request is not JSON")
         else:
             self._send(*self._answer(part, self.rfile.read(int(size))), "application/json")
 
@@ -144,8 +144,3 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception as error:
             status, problem = 500, f"unexpected {type(error).__name__}; the other parts of the page still work"
         return status, json.dumps({"error": problem}).encode()
-
-
-def serve(session: Session, host: str = "127.0.0.1", port: int = 0) -> Server:
-    """A server of this session, not yet running: call `serve_forever`."""
-    return Server(session, host, port)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from thurbo.app.report.cards import find_segments, placed, segment_records
-from thurbo.app.report.maps import row_map
-from thurbo.app.report.wording import read_answers, texts_of
+from thurbo.app.report.cards import Described, row_map
+from thurbo.app.report.wording import Texts
 from thurbo.errors import ThurboError
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Ask
@@ -29,6 +28,7 @@ MOST_LETTERS = 500  # of a condition in words
 _EXACTLY, _AMONG = ("exactly",), ("one of", "anything but")
 _ENDS = ("at least", "at most", "between")
 _OPTIONS = ("selected", "not selected")
+_OF_ONE: dict[str, Callable[[Any], Any]] = {"exactly": lambda value: value, "at least": at_least, "at most": at_most}
 
 
 def relations(column: Column) -> tuple[str, ...]:
@@ -52,7 +52,9 @@ def read_pins(pins: Any, schema: Mapping[str, Column]) -> dict[str, Any]:
         raise ThurboError(f"pins are a list of up to {MOST_PINS} conditions, such as “age >= 45”")
     found: dict[str, list[Any]] = {}
     for pin in pins:
-        name, cell = _in_words(pin, schema) if isinstance(pin, str) else _chosen(pin, schema)
+        if isinstance(pin, str) and len(pin) >= MOST_LETTERS:
+            raise ThurboError(f"a condition in words has fewer than {MOST_LETTERS} letters")
+        name, cell = parse_given(pin, schema) if isinstance(pin, str) else _chosen(pin, schema)
         found.setdefault(name, []).append(cell)
     return {name: _together(name, cells) for name, cells in found.items()}
 
@@ -68,39 +70,38 @@ def _together(name: str, cells: list[Any]) -> Any:
     return said
 
 
-def _in_words(text: str, schema: Mapping[str, Column]) -> tuple[str, Any]:
-    if len(text) >= MOST_LETTERS:
-        raise ThurboError(f"a condition in words has fewer than {MOST_LETTERS} letters")
-    return parse_given(text, schema)
-
-
 def _chosen(pin: Any, schema: Mapping[str, Column]) -> tuple[str, Any]:
-    parts = [pin.get(key) for key in ("name", "relation", "values")] if isinstance(pin, Mapping) else [None] * 3
-    name, relation, values = parts
-    if not isinstance(name, str) or name not in schema:
-        raise ThurboError(f"“{str(name)[:80]}” is not a question; choose one from the list")
-    column = schema[name]
+    """A pin that was made with controls: the question, and the value or statement."""
+    about: Any = pin if isinstance(pin, Mapping) else {}
+    name, relation, values = (about.get(key) for key in ("name", "relation", "values"))
+    column = _picked(schema, name, "a question; choose one from the list")
     if relation not in relations(column):
         raise ThurboError(f"“{str(relation)[:80]}” cannot be pinned for “{name}”; choose another relation")
-    wanted = {"between": (2, 2), "above": (2, 2), "one of": (1, None), "anything but": (1, None)}.get(relation, (1, 1))
-    if not isinstance(values, list) or len(values) < wanted[0] or (wanted[1] and len(values) > wanted[1]):
-        raise ThurboError(f"“{name}”: choose {_COUNTS.get(wanted, 'one answer')}")
-    return name, _statement(column, name, relation, [_label(column, name, value) for value in values])
-
-
-_COUNTS = {(2, 2): "two answers", (1, None): "at least one answer"}
-
-
-def _label(column: Column, name: str, value: Any) -> Any:
-    """The label with this text, or a number."""
+    least, most, words = _COUNTS.get(relation, (1, 1, "one answer"))
+    if not isinstance(values, list) or not least <= len(values) <= (most or len(values)):
+        raise ThurboError(f"“{name}”: choose {words}")
     if column.labels:
-        items = column.has_items or column.form.has_options
-        texts, labels = (column.texts, column.labels) if items else (column.answer_texts, column.answer_labels)
-        meaning = dict(zip(map(str, texts), labels, strict=True))
-        if not isinstance(value, str) or value not in meaning:
-            raise ThurboError(f"“{str(value)[:80]}” is not an answer to “{name}”; choose one from the list")
-        return meaning[value]
-    return number(value, name)
+        known, what = _labels(column), f"an answer to “{name}”; choose one from the list"
+        return name, _statement(column, name, relation, [_picked(known, value, what) for value in values])
+    return name, _statement(column, name, relation, [number(value, name) for value in values])
+
+
+_TWO, _SOME = (2, 2, "two answers"), (1, None, "at least one answer")
+_COUNTS = {"between": _TWO, "above": _TWO, "one of": _SOME, "anything but": _SOME}
+
+
+def _picked(known: Mapping[str, Any], text: Any, what: str) -> Any:
+    """What is known by this text; any other is not `what`."""
+    if not isinstance(text, str) or text not in known:
+        raise ThurboError(f"“{str(text)[:80]}” is not {what}")
+    return known[text]
+
+
+def _labels(column: Column) -> dict[str, Any]:
+    """Labels by their text: items, options, or answers."""
+    is_part = column.has_items or (column.form is not None and column.form.has_options)
+    texts, labels = (column.texts, column.labels) if is_part else (column.answer_texts, column.answer_labels)
+    return dict(zip(map(str, texts), labels, strict=True))
 
 
 def number(value: Any, name: str) -> float:
@@ -115,12 +116,8 @@ def number(value: Any, name: str) -> float:
 
 
 def _statement(column: Column, name: str, relation: str, values: Sequence[Any]) -> Any:
-    if relation == "exactly":
-        return values[0]
-    if relation == "at least":
-        return at_least(values[0])
-    if relation == "at most":
-        return at_most(values[0])
+    if relation in _OF_ONE:
+        return _OF_ONE[relation](values[0])
     if relation == "between":
         places = values if not column.labels else [column.answer_labels.index(value) for value in values]
         return between(*(values if places[0] <= places[1] else values[::-1]))
@@ -141,26 +138,21 @@ MOST_RATINGS = 30
 TOP = 10
 
 
-def lists_of(model: Any, texts: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+def lists_of(model: Any, texts: Texts) -> list[dict[str, Any]]:
     """The lists of a model: their items, the most frequent first, and what a rating can be."""
     found = []
-    for name in model.schema_.modelled:
+    for name in model.schema_.listed:
         column = model.schema_[name]
-        if not column.is_listed:
-            continue
-        counts = model.n_ratings_.get(name)
-        order = range(len(column.labels)) if counts is None else np.argsort(-np.asarray(counts), kind="stable")
+        counts = np.asarray(model.n_ratings_.get(name, np.zeros(len(column.labels))))
         levels = list(map(str, column.answer_texts)) if column.has_order else []
-        found.append(
-            {
-                "name": name,
-                "brief": texts[name]["brief"],
-                "items": [str(column.texts[k]) for k in list(order)[:MOST_ITEMS]],
-                "n_items": len(column.labels),
-                "levels": levels,
-                "by": "levels" if levels else "numbers" if column.family == "measured" else "order",
-            }
-        )
+        found.append({
+            "name": name,
+            "brief": texts[name]["brief"],
+            "items": [str(column.texts[k]) for k in np.argsort(-counts, kind="stable")[:MOST_ITEMS]],
+            "n_items": len(column.labels),
+            "levels": levels,
+            "by": "levels" if levels else "numbers" if column.family == "measured" else "order",
+        })  # fmt: skip
     return found
 
 
@@ -176,7 +168,7 @@ def recommended(model: Any, nobody: Mapping[str, list[Any]], name: Any, ratings:
     column, given = schema[name], _read(schema[name], ratings)
     by_order = not column.has_order and column.family != "measured"
     without = [[pair for pair in given if pair is not out] for out in given]
-    cells = [_cell(each, by_order) for each in (given, [], *without)]
+    cells = [[item for item, _ in each] or None if by_order else dict(each) for each in (given, [], *without)]
     table = as_table({other: cells if other == name else value * len(cells) for other, value in nobody.items()})
     ranked = model.rank(table, top=len(column.labels), column=name)
     row, item, utility = (np.asarray(ranked[key], object) for key in ("row", "item", "utility"))
@@ -184,36 +176,23 @@ def recommended(model: Any, nobody: Mapping[str, list[Any]], name: Any, ratings:
     by_row = [dict(zip(item[row == each].tolist(), utility[row == each].tolist(), strict=True)) for each in names]
     best = sorted(by_row[0], key=lambda label: -by_row[0][label])[:TOP]
     before = {label: place + 1 for place, label in enumerate(sorted(by_row[1], key=lambda label: -by_row[1][label]))}
-    value = by_row if by_order else _scores(model, table, name, best, column)
+    value: Any = by_row
+    if not by_order:  # mean predicted scores, if there is anything to recommend
+        value = [{}] * len(cells)
+        if best:
+            value = np.asarray(model.predict(table, name, items=best, statistic="mean")[name], object)
     text = dict(zip(column.labels, map(str, column.texts), strict=True))
     first = best[0] if best else None
-    moved = [
-        {"item": text[pair[0]], "with": value[0][first], "without": value[place + 2][first]}
-        for place, pair in enumerate(given)
-        if first in value[place + 2]
+    with_all, usual, *rest = value
+    moved: list[dict[str, Any]] = [
+        {"item": text[item], "with": float(with_all[first]), "without": float(out[first])}
+        for (item, _), out in zip(given, rest, strict=True)
+        if first in out
     ]
-    return {
-        "best": [
-            {"item": text[k], "value": float(value[0][k]), "usual": float(value[1][k]), "before": before[k]}
-            for k in best
-        ],
-        "first": None if first is None else text[first],
-        "moved": sorted(moved, key=lambda each: -abs(each["with"] - each["without"])),
-    }
-
-
-def _scores(model: Any, table: Any, name: str, items: Sequence[Any], column: Any) -> list[dict[Any, float]]:
-    """Mean predicted scores of these items, by row."""
-    if not items:
-        return [{} for _ in range(table.n_rows)]
-    found = model.predict(table, name, items=list(items), statistic="mean")
-    return [{item: float(score) for item, score in cell.items()} for cell in np.asarray(found[name], object)]
-
-
-def _cell(pairs: Sequence[tuple[Any, Any]], by_order: bool) -> Any:
-    if by_order:
-        return [item for item, _ in pairs] or None
-    return dict(pairs)
+    moved.sort(key=lambda each: -abs(each["with"] - each["without"]))
+    both = {k: {"value": float(with_all[k]), "usual": float(usual[k])} for k in best}
+    found = [{"item": text[k], **both[k], "before": before[k]} for k in best]
+    return {"best": found, "first": None if first is None else text[first], "moved": moved}
 
 
 def _read(column: Any, ratings: Any) -> list[tuple[Any, Any]]:
@@ -221,18 +200,15 @@ def _read(column: Any, ratings: Any) -> list[tuple[Any, Any]]:
     pairs = isinstance(ratings, list) and all(isinstance(each, list) and len(each) == 2 for each in ratings)
     if not pairs or len(ratings) > MOST_RATINGS:
         raise ThurboError(f"ratings are up to {MOST_RATINGS} pairs of item and score")
-    meaning = dict(zip(map(str, column.texts), column.labels, strict=True))
+    items = dict(zip(map(str, column.texts), column.labels, strict=True))
     levels = dict(zip(map(str, column.answer_texts), column.answer_labels, strict=True)) if column.has_order else None
     found: dict[Any, Any] = {}
-    for item, score in ratings:
-        if not isinstance(item, str) or item not in meaning:
-            raise ThurboError(f"“{str(item)[:80]}” is not an item that the model knows; choose one from the list")
+    for text, score in ratings:
+        item = _picked(items, text, "an item that the model knows; choose one from the list")
         if levels is not None:
-            if not isinstance(score, str) or score not in levels:
-                raise ThurboError(f"“{str(score)[:80]}” is not a rating of “{item}”; choose one from the list")
-            found[meaning[item]] = levels[score]
+            found[item] = _picked(levels, score, f"a rating of “{text}”; choose one from the list")
         else:
-            found[meaning[item]] = number(score, item) if column.family == "measured" else None
+            found[item] = number(score, text) if column.family == "measured" else None
     return list(found.items())
 
 
@@ -243,42 +219,26 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Session:
-    """One model and one table, ready to be explored.
-
-    Parameters
-    ----------
-    model : TBM
-        A fitted model.
-    X : table
-        Rows with all columns of the fitted schema.
-    title : str
-        Title of the page.
-    seed : int, default=0
-        Seed of the map.
-    max_points : int, default=10000
-        Most rows on the map, at most 30,000; a random sample if there are more.
-    """
+    """One fitted model and one table, ready to be explored; of more than `max_points` rows the map has a sample."""
 
     def __init__(self, model: Any, X: Any, title: str = "Explorer", seed: int = 0, max_points: int = 10_000):
-        self.model, self.table, self.title = model, as_table(X), title
-        self.schema = model.schema_
-        self.answers: list[Answers] = read_answers(self.schema, self.table)
-        self.texts = texts_of(self.schema, self.answers)
-        where = placed(model, self.table)
-        self.weight = np.ones(self.table.n_rows) if where.weight is None else np.asarray(where.weight, float)
-        found = find_segments(self.schema, where)
-        self._segments = segment_records(found, self.texts, {skip.asked_if for skip in self.schema.skips})
-        self._map = row_map(where.points, found.labels, [], {}, seed, min(max_points, MOST_POINTS))
+        described, self.title = Described(model, X), title
+        self.model, self.table, self.schema = model, described.table, described.schema
+        self.answers, self.texts, weight = described.answers, described.texts, described.weight
+        self.weight = np.ones(self.table.n_rows) if weight is None else np.asarray(weight, float)
+        self._segments, labels = described.segment_records, described.segments.labels
+        self._map = row_map(described.points, labels, [], {}, seed, min(max_points, MOST_POINTS))
         self._rows = np.asarray(self._map["rows"])
         sources = {s for name in self.schema.modelled for s in self.schema.source_columns[name] or (name,)}
         self._nobody: dict[str, list[Any]] = {name: [None] for name in sorted(sources)}
+        self._questions = [self._question(each) for each in self.answers]
 
     def survey(self) -> dict[str, Any]:
         """Questions, places on the map and segments: all that the page needs at the start."""
         return {
             "title": self.title,
             "n_rows": self.table.n_rows,
-            "questions": [self._question(each) for each in self.answers],
+            "questions": self._questions,
             "lists": lists_of(self.model, self.texts),
             **{key: self._map[key] for key in ("x", "y", "segment")},
             "segments": [{"number": p["segment"], "name": p["name"]} for p in self._segments["profiles"]],
@@ -288,11 +248,9 @@ class Session:
     def _question(self, answers: Answers) -> dict[str, Any]:
         column, text = self.schema[answers.name], self.texts[answers.name]
         simple = not answers.parts or column.is_one_label
+        about = {"name": answers.name, "brief": text["brief"], "text": text["short"], "kind": answers.kind}
         return {
-            "name": answers.name,
-            "brief": text["brief"],
-            "text": text["short"],
-            "kind": answers.kind,
+            **about,
             "labels": list(map(str, column.answer_texts))[:MOST_LABELS],
             "relations": list(relations(column)),
             "fillable": bool(simple and not column.is_listed and not column.source_columns(answers.name)[1:]),
@@ -300,42 +258,44 @@ class Session:
 
     def group(self, rows: Sequence[Any]) -> dict[str, Any]:
         """How some points of the map answer compared with all other rows; the largest differences first."""
+        if not isinstance(rows, list) or len(rows) > len(self._rows):
+            raise ThurboError("rows are not a list of points of the map")
+        if not all(type(each) is int and 0 <= each < len(self._rows) for each in rows):
+            raise ThurboError(f"a point is not one of 0 to {len(self._rows) - 1}")
         inside = np.zeros(self.table.n_rows, bool)
-        inside[self._rows[self._places(rows)]] = True
+        inside[self._rows[np.asarray(rows, np.int64)]] = True
         n = int(inside.sum())
         if not 0 < n < self.table.n_rows:
             raise ThurboError("select some of the rows, not none or all of them")
         found = [each for answers in self.answers if (each := self._compared(answers, inside)) is not None]
         return {"n": n, "questions": sorted(found, key=lambda each: -each["distance"])}
 
-    def _places(self, rows: Sequence[Any]) -> np.ndarray:
-        if not isinstance(rows, list) or len(rows) > len(self._rows):
-            raise ThurboError("rows are not a list of points of the map")
-        places = np.asarray([each if type(each) is int else -1 for each in rows], np.int64)
-        if len(places) and (places.min() < 0 or places.max() >= len(self._rows)):
-            raise ThurboError(f"a point is not one of 0 to {len(self._rows) - 1}")
-        return places
-
     def _compared(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
-        """Shares of the answers in the group and in the rest, and the distance between them (total variation)."""
+        """Shares of the answers in the group and in the rest, and the distance between them (total variation).
+
+        Of a number the medians, and the distance of the means in standard deviations.
+        """
         if answers.parts and not answers.exclusive:
             return self._by_part(answers, inside)
         if not answers.labels:
-            return self._numbers(answers, inside)
+            own, rest = (answers.values[answers.observed & where] for where in (inside, ~inside))
+            if not len(own) or not len(rest):
+                return None
+            spread = float(np.std(answers.values[answers.observed])) or 1.0
+            distance = min(abs(float(own.mean() - rest.mean())) / spread / 2, 1.0)
+            medians = {"inside": float(np.median(own)), "rest": float(np.median(rest))}
+            return {"name": answers.name, "distance": distance, **medians}
         shares = []
         for where in (inside, ~inside):
             own = answers.observed & where
             counts = np.bincount(answers.values[own].astype(int), self.weight[own], len(answers.labels))
             shares.append(counts / max(counts.sum(), 1e-300))
         order = range(len(answers.labels)) if len(answers.labels) <= MOST_LABELS else np.argsort(-shares[0])
-        return {
-            "name": answers.name,
-            "distance": float(np.abs(shares[0] - shares[1]).sum() / 2),
-            "bars": [
-                {"label": answers.labels[k], "inside": float(shares[0][k]), "rest": float(shares[1][k])}
-                for k in list(order)[:MOST_LABELS]
-            ],
-        }
+        every = [
+            {"label": answers.labels[k], "inside": float(shares[0][k]), "rest": float(shares[1][k])} for k in order
+        ]
+        distance = float(np.abs(shares[0] - shares[1]).sum() / 2)
+        return {"name": answers.name, "distance": distance, "bars": every[:MOST_LABELS]}
 
     def _by_part(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
         """Shares of options, or mean scores of items with the `scale` that they are on."""
@@ -359,43 +319,32 @@ class Session:
         distance = max(abs(bar["inside"] - bar["rest"]) for bar in bars) / width
         return {"name": answers.name, "distance": distance, "bars": bars, **({} if options else {"scale": seen})}
 
-    def _numbers(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
-        own, rest = (answers.values[answers.observed & where] for where in (inside, ~inside))
-        if not len(own) or not len(rest):
-            return None
-        spread = float(np.std(answers.values[answers.observed])) or 1.0
-        medians = [float(np.median(each)) for each in (own, rest)]
-        distance = min(abs(float(own.mean() - rest.mean())) / spread / 2, 1.0)
-        return {"name": answers.name, "distance": distance, "inside": medians[0], "rest": medians[1]}
-
     def pinned(self, pins: Sequence[Any]) -> dict[str, Any]:
         """Every distribution under some conditions, beside that of somebody about whom nothing is known."""
         given, usual = read_pins(pins, {name: self.schema[name] for name in self.schema.modelled}), self._nothing_known
-        found = self._distributions(given) if given else usual
-        return {
-            "pinned": sorted(given),
-            "questions": [
-                {"name": name, "usual": usual[name], "given": found[name]} for name in found if name not in given
-            ],
-        }
+        found = self._distributions(self.model._query(self._nobody, given), given) if given else usual
+        questions = [{"name": name, "usual": usual[name], "given": each} for name, each in found.items()]
+        return {"pinned": sorted(given), "questions": questions}
 
     @cached_property
     def _nothing_known(self) -> dict[str, dict[str, Any]]:
         """The distributions of somebody about whom nothing is known."""
-        return self._distributions(None)
+        return self._distributions(self.model._query(self._nobody, None))
 
-    def _distributions(self, given: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-        query = self.model._query(self._nobody, given)
-        names = [each.name for each in self.answers if not self.schema[each.name].is_listed]
-        return {name: self._distribution(name, query.about(name)) for name in names}
-
-    def _distribution(self, name: str, ask: Ask, row: int = 0) -> dict[str, Any]:
-        """Probabilities of the labels, or quantiles of a number."""
-        column = self.schema[name]
-        if not column.labels:
-            return {"quantiles": [float(each[row]) for each in _quantiles(column, ask, _QUANTILES)]}
-        chance = column.form.probabilities(ask)[row]
-        return {"chance": [float(each) for each in chance[:MOST_LABELS]]}
+    def _distributions(self, query: Any, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+        """Probabilities of the labels, or quantiles of a number, of each question in the first row."""
+        found: dict[str, dict[str, Any]] = {}
+        for name in self.schema.modelled:
+            column = self.schema[name]
+            if column.is_listed or name in without:
+                continue
+            ask = query.about(name)
+            if column.labels:
+                chance = column.form.probabilities(ask)[0]
+                found[name] = {"chance": [float(each) for each in chance[:MOST_LABELS]]}
+            else:
+                found[name] = {"quantiles": [float(each[0]) for each in _quantiles(column, ask, _QUANTILES)]}
+        return found
 
     def respondent(self, answers: Mapping[str, Any], target: Any) -> dict[str, Any]:
         """Predictions for one respondent with these answers, and how each of them moved the guess of `target`.
@@ -406,11 +355,10 @@ class Session:
             raise ThurboError(f"“{str(target)[:80]}” is not a question; choose one from the list")
         cells = self._cells(answers)
         names = [name for name in cells if name != target]
-        tables = [dict(self._nobody) | {name: [cells[name]] for name in names if name != out} for out in (None, *names)]
-        rows = {name: [table[name][0] for table in tables] for name in self._nobody}
+        rows = {name: [None] * (1 + len(names)) for name in self._nobody}
+        rows |= {name: [cells[name] if name != out else None for out in (None, *names)] for name in names}
         query = self.model._query(rows)
-        known = [name for name in self.schema.modelled if not self.schema[name].is_listed]
-        predicted = {name: self._distribution(name, query.about(name)) for name in known if name not in names}
+        predicted = self._distributions(query, names)
         moved, usual = self._moved(query, str(target), names) if target in predicted else [], self._nothing_known
         found = [{"name": name, "given": each, "usual": usual[name]} for name, each in predicted.items()]
         return {"predicted": found, "moved": moved}
@@ -433,19 +381,16 @@ class Session:
         """Answers by name as cells: the label with this text, or a number."""
         if not isinstance(answers, Mapping) or len(answers) > len(self.answers):
             raise ThurboError("answers are not {question: answer}")
-        fillable = {each["name"] for each in map(self._question, self.answers) if each["fillable"]}
+        fillable = {each["name"]: self.schema[each["name"]] for each in self._questions if each["fillable"]}
         found = {}
         for name, value in answers.items():
-            if name not in fillable:
-                raise ThurboError(f"“{str(name)[:80]}” is not a question that can be filled in here")
-            column = self.schema[name]
+            column = _picked(fillable, name, "a question that can be filled in here")
+            brief = self.texts[name]["brief"]
             if column.labels:
-                meaning = dict(zip(map(str, column.answer_texts), column.answer_labels, strict=True))
-                if not isinstance(value, str) or value not in meaning:
-                    raise ThurboError(f"“{str(value)[:80]}” is not an answer to “{self.texts[name]['brief']}”")
-                found[name] = meaning[value]
+                known = dict(zip(map(str, column.answer_texts), column.answer_labels, strict=True))
+                found[name] = _picked(known, value, f"an answer to “{brief}”")
             else:
-                found[name] = number(value, self.texts[name]["brief"])
+                found[name] = number(value, brief)
         return found
 
     def recommend(self, name: Any, ratings: Any, answers: Any = None) -> dict[str, Any]:

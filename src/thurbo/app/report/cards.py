@@ -1,55 +1,104 @@
-"""Cards of the report: one record per question, per segment and per hidden unit.
+"""What the report is made of, as plain records: questions, segments, hidden units, factors, and maps of rows and items.
 
-Shares, means and histograms are weighted by the Weight column; counts of missing cells are not.
+Shares, means and histograms are weighted by the Weight column; counts of missing cells are not. On the map of rows,
+answers are shown by area, and only where at least five rows are: nothing is said of single people, unless it is asked.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import cached_property
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from thurbo._concurrency import one_thread
-from thurbo.app.report.wording import FloatArray, clipped, listing, percent, with_answer
-from thurbo.predict.segments import scaled, segments
+from thurbo.app.report import wording
+from thurbo.app.report.wording import (
+    FloatArray,
+    Texts,
+    capital,
+    clipped,
+    listing,
+    percent,
+    quoted,
+    short_of,
+    with_answer,
+)
+from thurbo.errors import SchemaError
+from thurbo.predict.segments import BoolArray, IntArray, Segments, scaled, segments
+from thurbo.table.columns import values
 from thurbo.table.columns.forms.form import Answers
+from thurbo.table.io.frames import as_table
 from thurbo.table.schema.routing import NOT_APPLICABLE
 
 MOST_BARS = 12  # labels of a question that have a bar
 N_BINS = 12  # of a histogram
 
 
-def question_records(
-    answers: Sequence[Answers], weight: FloatArray | None, missing: Mapping[str, Mapping[str, float]]
-) -> list[dict[str, Any]]:
-    """Figures of each question; one that was not asked is not missing."""
-    return [_record(column, weight, missing.get(column.name, {})) for column in answers]
+class Described:
+    """A model and a table as report, notebook and explorer show them; what takes long is computed once."""
+
+    def __init__(self, model: Any, X: Any):
+        self.model, self.schema, self.table = model, model.schema_, as_table(X)
+        self.blocks = self.schema.compile(self.table)
+        self.answers: list[Answers] = wording.read_answers(self.schema, self.table, self.blocks)
+        self.texts = wording.texts_of(self.schema, self.answers)
+        self.weight: FloatArray | None = self.schema.weights(self.table, missing_columns="ignore")  # [row]
+        self.relative_weight = None if self.weight is None else self.weight / self.weight.mean()
+
+    @cached_property
+    def log_odds(self) -> FloatArray:
+        """Log-odds of hidden units, then means of factors: [row, feature]."""
+        return np.asarray(self.model.transform(self.table, output="log_odds"), float)
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """Where the model sees the rows, for maps and segments: [row, feature]."""
+        return scaled(self.log_odds, self.model.weights_.shape[1], self.weight)
+
+    @cached_property
+    def segments(self) -> Segments:
+        """The segments that `model.segments` gives: the same number, and the same rows in each."""
+        return segments(self.schema, self.blocks, self.points, self.weight)
+
+    @cached_property
+    def segment_records(self) -> dict[str, Any]:
+        """Plain values of the segments."""
+        return segment_records(self.segments, self.texts, self.schema.skips)
+
+    def units(self) -> list[dict[str, Any]]:
+        """One record per hidden unit: see `describe_units`."""
+        weights, sites = np.asarray(self.model.weights_, float), list(self.model.site_names_)
+        on = expit(self.log_odds[:, : weights.shape[1]])
+        return describe_units(self.answers, on, weights, sites, rows=self.relative_weight, texts=self.texts)
 
 
-def _record(column: Answers, weight: FloatArray | None, missing: Mapping[str, float]) -> dict[str, Any]:
+def question_record(column: Answers, weight: FloatArray | None, missing: Mapping[str, float]) -> dict[str, Any]:
+    """Figures of a question; one that was not asked is not missing."""
     not_asked = min(missing.get(NOT_APPLICABLE, 0.0), column.share_missing)
     seen, many = column.values[column.observed], not column.exclusive and bool(column.labels)
     rows = None if weight is None else weight[column.observed]
     parts = column.parts if column.labels else ()
     labels = [part.name.removeprefix(f"{column.name}: ") for part in parts] or list(column.labels)
     answered = column.observed if column.answered is None else column.answered
+    kept = ("name", "kind", "description", "share_interval", "prefix")
     record: dict[str, Any] = {
-        "name": column.name,
-        "kind": column.kind,
-        "description": column.description,
+        **{name: getattr(column, name) for name in kept},
         "n": int(answered.sum()),
         "share_missing": column.share_missing - not_asked,
         "share_not_applicable": not_asked,
         "labels": labels,
-        "share_interval": column.share_interval,
         "several": bool(many),
         "ordered": bool(column.has_order and not many),
     }
     if many:  # several options per row, so shares do not sum to one
         record["counts"] = [_count(part.values == 1, weight) for part in column.parts]
-        shares = [_share(part, weight) if part.observed.any() else 0.0 for part in column.parts]
+        shares = [_mean(part.values, weight) for part in column.parts]
         record["words"] = shares_in_words(labels, shares, len(labels))
         record["bars"] = _bars(labels, shares, False)
     elif labels:
@@ -62,7 +111,6 @@ def _record(column: Answers, weight: FloatArray | None, missing: Mapping[str, fl
     else:
         record["quantiles"] = [plain(q) for q in _quantiles(seen, rows, (0.05, 0.25, 0.5, 0.75, 0.95))]
         record["histogram"] = _histogram(seen, rows)
-    record["prefix"] = column.prefix
     return record
 
 
@@ -74,16 +122,14 @@ def plain(number: Any) -> float | None:
 
 def _bars(labels: Sequence[str], shares: Sequence[float], ordered: bool) -> list[dict[str, Any]]:
     """Labels and shares to draw: in order, or the largest first; the rest together if there are many."""
-    place = range(len(labels)) if ordered else sorted(range(len(labels)), key=lambda k: -shares[k])
-    bars: list[dict[str, Any]] = [{"label": labels[k], "share": float(shares[k]), "place": k} for k in place]
-    if len(bars) <= MOST_BARS:
-        return bars
-    if ordered:  # the largest, in order
-        kept = sorted(sorted(bars, key=lambda bar: -bar["share"])[: MOST_BARS - 1], key=lambda bar: bar["place"])
-    else:
-        kept = bars[: MOST_BARS - 1]
-    rest = sum(bar["share"] for bar in bars) - sum(bar["share"] for bar in kept)
-    return [*kept, {"label": f"{len(bars) - len(kept)} others", "share": float(max(rest, 0.0)), "place": None}]
+    largest = sorted(range(len(labels)), key=lambda k: -shares[k])
+    kept = largest if len(labels) <= MOST_BARS else largest[: MOST_BARS - 1]
+    kept = sorted(kept) if ordered else kept
+    bars: list[dict[str, Any]] = [{"label": labels[k], "share": float(shares[k]), "place": k} for k in kept]
+    if len(kept) < len(labels):
+        rest = sum(shares if ordered else sorted(shares, reverse=True)) - sum(shares[k] for k in kept)
+        bars.append({"label": f"{len(labels) - len(kept)} others", "share": float(max(rest, 0.0)), "place": None})
+    return bars
 
 
 def _histogram(values: FloatArray, weight: FloatArray | None) -> dict[str, Any] | None:
@@ -103,9 +149,11 @@ def _count(holds: np.ndarray[Any, Any], weight: FloatArray | None) -> float:
     return int(holds.sum()) if weight is None else round(float(weight[holds].sum()), 1)
 
 
-def _share(part: Answers, weight: FloatArray | None) -> float:
-    rows = None if weight is None or not weight[part.observed].any() else weight[part.observed]
-    return float(np.average(part.values[part.observed], weights=rows))
+def _mean(values: FloatArray, weight: FloatArray | None) -> float:
+    """The weighted mean of the known values; 0 without any."""
+    known = ~np.isnan(values)
+    rows = None if weight is None or not weight[known].any() else weight[known]
+    return float(np.average(values[known], weights=rows)) if known.any() else 0.0
 
 
 def _quantiles(values: FloatArray, weight: FloatArray | None, levels: Sequence[float]) -> FloatArray:
@@ -130,96 +178,52 @@ def shares_in_words(labels: Sequence[str], shares: Sequence[float], most: int) -
 
 
 _LINES, _OPTIONS = 6, 2  # answers of a segment, and options of one question among them
-_SIDES = ("over", "under")
+_SIDES = {"over": 1, "under": -1}
 _SOLID, _LOOSE = 0.85, 0.6  # stability (Jaccard index)
 _ANSWER = 60  # letters of an answer in a sentence
 
 
-class Placed(NamedTuple):
-    """The rows of a table in the model: log-odds of units and factors, places for maps and segments, answers."""
-
-    log_odds: FloatArray  # [row, feature]
-    points: FloatArray  # [row, feature]
-    weight: FloatArray | None  # [row]
-    blocks: Mapping[str, Any]
-
-
-def placed(model: Any, table: Any, blocks: Mapping[str, Any] | None = None) -> Placed:
-    """Where the model sees the rows; `blocks` are the answers, if they were read before."""
-    log_odds = np.asarray(model.transform(table, output="log_odds"), float)
-    weight = model.schema_.weights(table, missing_columns="ignore")
-    points = scaled(log_odds, model.weights_.shape[1], weight)
-    return Placed(log_odds, points, weight, model.schema_.compile(table) if blocks is None else blocks)
-
-
-def find_segments(schema: Any, rows: Placed) -> Any:
-    """The segments that `model.segments` gives: the same number, and the same rows in each."""
-    return segments(schema, rows.blocks, rows.points, rows.weight)
-
-
-def segment_records(found: Any, texts: Mapping[str, Mapping[str, str]], gates: Collection[str] = ()) -> dict[str, Any]:
-    """Plain values of the segments.
-
-    `gates` decide which questions are asked; they set apart only the rows with few answers, who were not asked.
-    """
-    names, profiles = list[str](), []
+def segment_records(found: Any, texts: Texts, skips: Sequence[Any] = ()) -> dict[str, Any]:
+    """Plain values of the segments; gates of `skips` set apart only the rows with few answers, who were not asked."""
+    names, profiles, gates = list[str](), [], {skip.asked_if for skip in skips}
     for record in found.profiles:
-        few = record["segment"] == found.few_answers
-        left_out = () if few or found.few_answers is None else gates
-        lines = _lines({side: [e for e in record[side] if e["column"] not in left_out] for side in _SIDES}, texts)
-        name = _different("Few answers" if few else _name(lines), names, record["segment"])
-        names.append(name)
-        keys = ("segment", "n", "share", "stability", "answered")
-        profile = {key: record[key] for key in keys} | {"name": name, "few_answers": few, "lines": lines}
-        profile["steady"] = stability_words(record["stability"])
-        profile |= {side: [{key: each[key] for key in ("column", "words")} for each in record[side]] for side in _SIDES}
-        profiles.append(profile)
+        few, stability = record["segment"] == found.few_answers, record["stability"]
+        lines = _lines(record, texts, () if few or found.few_answers is None else gates)
+        name = "Few answers" if few else _name(lines)
+        names.append(f"{name} ({record['segment']})" if name in names else name)
+        profiles.append({
+            **{key: record[key] for key in ("segment", "n", "share", "stability", "answered")},
+            "name": names[-1],
+            "few_answers": few,
+            "lines": lines,
+            "steady": "stable" if stability >= _SOLID else "fairly stable" if stability >= _LOOSE else "not stable",
+            **{side: [{key: each[key] for key in ("column", "words")} for each in record[side]] for side in _SIDES},
+        })  # fmt: skip
     figures = {name: plain(getattr(found, name)) for name in ("agreement", "silhouette", "reference_silhouette")}
-    about = {"n": found.n, "few_answers": found.few_answers, "stand_apart": found.stand_apart}
-    return {**about, "verdict": found.verdict, **figures, "profiles": profiles}
+    about = {name: getattr(found, name) for name in ("n", "few_answers", "stand_apart", "verdict")}
+    return {**about, **figures, "profiles": profiles}
 
 
-def stability_words(stability: float) -> str:
-    """Whether a segment is found again in other samples."""
-    if stability >= _SOLID:
-        return "stable"
-    return "fairly stable" if stability >= _LOOSE else "not stable"
-
-
-def _lines(record: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+def _lines(record: Mapping[str, Any], texts: Texts, left_out: Collection[str]) -> list[dict[str, Any]]:
     """The answers that differ most from all rows, more common and less common ones, strongest first."""
-    several = [{**each, "sign": sign} for side, sign in (("over", 1), ("under", -1)) for each in record[side]]
+    several = [{**each, "sign": sign} for side, sign in _SIDES.items() for each in record[side]]
     lines, seen = list[dict[str, Any]](), Counter[str]()
     for each in sorted(several, key=lambda one: -abs(one["z"])):
-        if seen[each["column"]] >= (_OPTIONS if each["several"] else 1) or len(lines) >= _LINES:
+        name = each["column"]
+        if name in left_out or seen[name] >= (_OPTIONS if each["several"] else 1) or len(lines) >= _LINES:
             continue
-        seen[each["column"]] += 1
-        text = texts[each["column"]]
-        lines.append({
-            "column": each["column"],
-            "brief": text["brief"],
-            "short": text["short"],
-            "answer": each["answer"],
-            "value": each["value"],
-            "overall": each["overall"],
-            "is_share": each["is_share"],
-            "sign": each["sign"],
-            "z": each["z"],
-            "words": each["words"],
-        })  # fmt: skip
+        seen[name] += 1
+        kept = ("column", "answer", "value", "overall", "is_share", "sign", "z", "words")
+        lines.append({key: texts[name][key] for key in ("brief", "short")} | {key: each[key] for key in kept})
     return lines
 
 
 def _name(lines: Sequence[Mapping[str, Any]]) -> str:
     """The answers that a segment gives most distinctively, two of them from different questions."""
-    chosen: list[str] = []
-    columns = set[str]()
+    first = dict[str, Mapping[str, Any]]()
     for line in lines:
-        if line["column"] not in columns and len(chosen) < 2:
-            columns.add(line["column"])
-            chosen.append(phrase(line))
-    words = "; ".join(chosen) if chosen else "No clear differences"
-    return words[0].upper() + words[1:]
+        first.setdefault(line["column"], line)
+    return capital("; ".join(phrase(line) for line in list(first.values())[:2]) or "No clear differences")
 
 
 def phrase(line: Mapping[str, Any]) -> str:
@@ -232,44 +236,30 @@ def phrase(line: Mapping[str, Any]) -> str:
     return with_answer(question, f"{often}{answer}")
 
 
-def _different(name: str, names: Sequence[str], segment: int) -> str:
-    return f"{name} ({segment})" if name in names else name
-
-
 def sentence(profile: Mapping[str, Any], rows_are: str) -> str:
     """What sets a segment apart, with shares."""
-    shown = [line for line in profile["lines"] if line["is_share"]][:3] or profile["lines"][:2]
-    parts = [_said(line) for line in shown]
+    parts = []
+    for line in [line for line in profile["lines"] if line["is_share"]][:3] or profile["lines"][:2]:
+        answer = quoted(with_answer(line["brief"], clipped(line["answer"], _ANSWER)))
+        if line["is_share"]:
+            parts.append(f"{percent(line['value'])} answered {answer} ({percent(line['overall'])} of all)")
+        else:
+            parts.append(f"{answer} {line['value']:.4g} on average ({line['overall']:.4g} of all)")
+    differ = (
+        f"Of these, {', '.join(parts)}." if parts else "Their answers do not differ clearly from those of the others."
+    )
     size = f"{percent(profile['share'])} of the {rows_are} ({profile['n']:,})"
     if profile["few_answers"]:
         answered = f"{percent(profile['answered'])} of the questions on average"
-        return f"{size} gave few answers (segment {profile['segment']}): {answered}. {_first(parts)}"
-    return f"{size} are segment {profile['segment']}, “{profile['name']}”. {_first(parts)}"
+        return f"{size} gave few answers (segment {profile['segment']}): {answered}. {differ}"
+    return f"{size} are segment {profile['segment']}, {quoted(profile['name'])}. {differ}"
 
 
-def _said(line: Mapping[str, Any]) -> str:
-    answer = f"“{with_answer(line['brief'], clipped(line['answer'], _ANSWER))}”"
-    if line["is_share"]:
-        return f"{percent(line['value'])} answered {answer} ({percent(line['overall'])} of all)"
-    return f"{answer} {line['value']:.4g} on average ({line['overall']:.4g} of all)"
-
-
-def _first(parts: Sequence[str]) -> str:
-    return (
-        "Of these, " + ", ".join(parts) + "."
-        if parts
-        else "Their answers do not differ clearly from those of the others."
-    )
-
-
-# Fewest respondents in each group, by weight, for a difference to be reported.
-_FEWEST = 5.0
-# Smallest reported difference, in standard deviations.
-_SMALLEST_DIFFERENCE = 0.1
-# Smallest correlation of an answer that describes a factor.
-_LEAST_CORRELATION = 0.2
-# Correlation from which two units are said to be alike.
-_ALIKE = 0.8
+_FEWEST = 5.0  # respondents in each group, by weight, for a difference to be reported
+_SMALLEST_DIFFERENCE = 0.1  # that is reported, in standard deviations
+_LEAST_CORRELATION = 0.2  # of an answer that describes a factor
+_TOP = 4  # answers that describe a unit or one end of a factor
+_ALIKE = 0.8  # correlation from which two units are said to be alike
 
 
 class Contrast(NamedTuple):
@@ -289,15 +279,13 @@ def describe_units(
     on: FloatArray,
     weights: FloatArray,
     site_names: Sequence[str],
-    top: int = 4,
     rows: FloatArray | None = None,
-    texts: Mapping[str, Mapping[str, str]] | None = None,
+    texts: Texts | None = None,
 ) -> list[dict[str, Any]]:
     """One record per hidden unit, largest share first: its share, the answers that differ most, its weights.
 
     `rows` are row weights with mean one: [row]; `texts` has the "short" text of each line of answers.
     """
-    texts = {} if texts is None else texts
     rows = np.ones(len(on)) if rows is None else rows
     lines = [line for a in answers for line in a.lines]
     names = {line.site: line.name for line in lines if line.site}
@@ -310,22 +298,24 @@ def describe_units(
     for k in range(on.shape[1]):
         size = np.nan_to_num(standardised[:, k])
         order = [int(i) for i in np.argsort(-np.abs(size), kind="stable") if abs(size[i]) >= _SMALLEST_DIFFERENCE]
-        up = [_effect(contrasts[i], k, weights, place, texts) for i in order if size[i] > 0][:top]
-        down = [_effect(contrasts[i], k, weights, place, texts) for i in order if size[i] < 0][:top]
-        units.append(
-            {
-                "unit": k + 1,
-                "share": float(np.average(on[:, k], weights=rows)) if len(on) else 0.0,
-                "up": up,
-                "down": down,
-                "words": _headline(up, down),
-                "strength": float(abs(size[order[0]])) if order else 0.0,
-                "weights": [
-                    {"site": names.get(str(site), str(site)), "weight": float(w)}
-                    for site, w in zip(site_names, weights[:, k], strict=True)
-                ],
-            }
+        up, down = (
+            [_effect(contrasts[i], k, weights, place, texts or {}) for i in order if sign * size[i] > 0][:_TOP]
+            for sign in (1, -1)
         )
+        sides = (("higher", up), ("lower", down))
+        words = [f"{side} on {listing([_subject(each) for each in own[:3]])}" for side, own in sides if own]
+        units.append({
+            "unit": k + 1,
+            "share": float(np.average(on[:, k], weights=rows)) if len(on) else 0.0,
+            "up": up,
+            "down": down,
+            "words": capital("; ".join(words) or "no clear differences"),
+            "strength": float(abs(size[order[0]])) if order else 0.0,
+            "weights": [
+                {"site": names.get(str(site), str(site)), "weight": float(w)}
+                for site, w in zip(site_names, weights[:, k], strict=True)
+            ],
+        })  # fmt: skip
     for unit, other in zip(units, _alike(on, rows, [unit["strength"] for unit in units]), strict=True):
         unit["like"] = other
     return sorted(units, key=lambda unit: -unit["share"])
@@ -336,10 +326,8 @@ def _alike(on: FloatArray, rows: FloatArray, strength: Sequence[float]) -> list[
     n_units, found = on.shape[1], list[int | None]([None] * on.shape[1])
     if n_units < 2 or len(on) < 2:
         return found
-    spread = np.maximum(
-        np.sqrt(np.average((on - np.average(on, axis=0, weights=rows)) ** 2, axis=0, weights=rows)), 1e-9
-    )
-    centred = (on - np.average(on, axis=0, weights=rows)) / spread
+    centred = on - np.average(on, axis=0, weights=rows)
+    centred = centred / np.maximum(np.sqrt(np.average(centred**2, axis=0, weights=rows)), 1e-9)
     correlation = np.abs((centred * rows[:, None]).T @ centred / rows.sum())
     kept: list[int] = []
     for k in np.argsort(-np.asarray(strength), kind="stable").tolist():
@@ -388,75 +376,52 @@ def _statements(line: Answers, values: FloatArray) -> tuple[tuple[str, ...], Flo
     return words, np.stack([values >= cut for cut in cuts]).astype(float)
 
 
-def _effect(
-    found: Contrast, k: int, weights: FloatArray, place: Mapping[str, int], texts: Mapping[str, Mapping[str, str]]
-) -> dict[str, Any]:
+def _effect(found: Contrast, k: int, weights: FloatArray, place: Mapping[str, int], texts: Texts) -> dict[str, Any]:
     """The difference of one unit and line, at the level where the shares of on and off differ most."""
     line = found.line
     best = int(np.abs(found.share_on[:, k] - found.share_off[:, k]).argmax())
     share_on, share_off = float(found.share_on[best, k]), float(found.share_off[best, k])
     statement, site = found.statements[best], place.get(line.site or line.name)
-    text = texts[line.name]["short"] if line.name in texts else line.name
+    text = short_of(texts, line.name)
+    means = {name: float(getattr(found, name)[k]) for name in ("mean_on", "mean_off", "standardised")}
+    about = {"column": line.name, "text": text, "kind": line.kind, "statement": statement}
     return {
-        "column": line.name,
-        "text": text,
-        "kind": line.kind,
-        "statement": statement,
+        **about,
+        **means,
         "share_on": share_on,
         "share_off": share_off,
-        "mean_on": float(found.mean_on[k]),
-        "mean_off": float(found.mean_off[k]),
-        "difference": float(found.mean_on[k] - found.mean_off[k]),
-        "standardised": float(found.standardised[k]),
+        "difference": means["mean_on"] - means["mean_off"],
         "weight": 0.0 if site is None else float(weights[site, k]),
         "words": f"{text}: {percent(share_on)} {statement}, against {percent(share_off)}",
     }
 
 
-def _headline(up: Sequence[dict[str, Any]], down: Sequence[dict[str, Any]]) -> str:
-    parts = []
-    if up:
-        parts.append("higher on " + listing([_subject(e) for e in up[:3]]))
-    if down:
-        parts.append("lower on " + listing([_subject(e) for e in down[:3]]))
-    words = "; ".join(parts) or "no clear differences"
-    return words[0].upper() + words[1:]
-
-
 def _subject(effect: Mapping[str, Any]) -> str:
     """The text of the question, with its upper value unless that is "yes"."""
     named = effect["kind"] == "binary" and effect["statement"].lower() not in {"yes", "true", "1"}
-    text = f"“{effect['text']}”" if effect["text"].endswith(("?", ".")) else str(effect["text"])
+    text = quoted(effect["text"]) if effect["text"].endswith(("?", ".")) else str(effect["text"])
     return f"{text} ({effect['statement']})" if named else text
 
 
 def describe_factors(
-    answers: Sequence[Answers],
-    factors: FloatArray,
-    rows: FloatArray | None = None,
-    texts: Mapping[str, Mapping[str, str]] | None = None,
-    top: int = 4,
+    answers: Sequence[Answers], factors: FloatArray, rows: FloatArray | None = None, texts: Texts | None = None
 ) -> list[dict[str, Any]]:
     """One record per factor, the best determined first: the answers that correlate most with it, at either end."""
-    texts = {} if texts is None else texts
     rows = np.ones(len(factors)) if rows is None else rows
     lines = [line for each in answers for line in each.lines if line.observed.sum() > 2]
     centred = factors - np.average(factors, axis=0, weights=rows) if len(factors) else factors
     squares = centred**2
     with one_thread():
         found = [_correlations(line, centred, squares, rows) for line in lines]
-    correlation = np.stack(found) if lines else np.zeros((0, 0))
-    records = []
+    correlation, records = np.reshape(found, (len(lines), factors.shape[1])), []
     for k in range(factors.shape[1]):
-        own = correlation[:, k] if len(lines) else np.zeros(0)
-        order = np.argsort(-np.abs(own), kind="stable")
+        own = correlation[:, k]
         ends: dict[str, list[dict[str, Any]]] = {"high": [], "low": []}
-        for i in order:
+        for i in np.argsort(-np.abs(own), kind="stable"):
             side = ends["high" if own[i] > 0 else "low"]
-            if abs(own[i]) >= _LEAST_CORRELATION and len(side) < top:
+            if abs(own[i]) >= _LEAST_CORRELATION and len(side) < _TOP:
                 name = lines[i].name
-                text = texts[name]["short"] if name in texts else name
-                side.append({"column": name, "text": text, "correlation": float(own[i])})
+                side.append({"column": name, "text": short_of(texts or {}, name), "correlation": float(own[i])})
         records.append({"factor": k + 1, "variance": float(np.average(squares[:, k], weights=rows)), **ends})
     return sorted(records, key=lambda each: -each["variance"])
 
@@ -473,3 +438,219 @@ def _correlations(line: Answers, factors: FloatArray, squares: FloatArray, rows:
     variance = np.maximum(weight @ squares - weight.sum() * mean**2, 0.0)
     spread = np.sqrt((weight @ x**2) * variance)
     return np.where(spread > 1e-12, together / np.maximum(spread, 1e-12), 0.0)
+
+
+# ---- maps
+
+# With fewer rows t-SNE has no advantage over principal components.
+_FEW_ROWS = 50
+
+Method = Literal["t-SNE", "principal components"]
+
+
+def embed(points: FloatArray, seed: int = 0) -> tuple[FloatArray, Method]:
+    """Centred coordinates [row, 2], scaled to a longer side of one, and the method."""
+    n_rows, n_features = points.shape
+    method: Method = "principal components"
+    if n_rows >= _FEW_ROWS and n_features > 2 and np.ptp(points) > 0 and find_spec("openTSNE") is not None:
+        plane, method = _tsne(points, seed), "t-SNE"
+    else:
+        plane = _principal(points)
+    if not n_rows:
+        return plane, method
+    low, high = plane.min(axis=0), plane.max(axis=0)
+    return (plane - (low + high) / 2) / (float((high - low).max()) or 1.0), method
+
+
+def _tsne(points: FloatArray, seed: int) -> FloatArray:
+    from openTSNE import TSNE
+
+    n_rows = len(points)
+    layout = TSNE(
+        perplexity=min(30.0, (n_rows - 1) / 3),
+        initialization="pca",
+        # Half the usual number of steps: 99 % of the neighbours are the same, in half the time.
+        early_exaggeration_iter=125,
+        n_iter=250,
+        theta=0.8,
+        # Several threads change the order of summation, and so the map.
+        n_jobs=1,
+        negative_gradient_method="bh" if n_rows < 10_000 else "fft",
+        random_state=seed,
+    )
+    return np.asarray(layout.fit(points), float)
+
+
+def _principal(points: FloatArray) -> FloatArray:
+    if not points.size:
+        return np.zeros((len(points), 2))
+    left, singular, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    plane = left[:, :2] * singular[:2]
+    # The sign of a component is arbitrary: the largest coordinate is made positive, so that runs agree.
+    sign = np.sign(plane[np.abs(plane).argmax(axis=0), range(plane.shape[1])])
+    plane = plane * np.where(sign == 0, 1.0, sign)
+    return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
+
+
+FEWEST = 5  # rows of an area whose answers are shown
+N_ACROSS = 26  # areas along the longer side
+_MOST_COLOURINGS = 8
+
+
+def _by_name(answers: Sequence[Answers]) -> dict[str, Answers]:
+    """Questions and their parts."""
+    return {each.name: each for column in answers for each in (column, *column.parts)}
+
+
+def named(answers: Sequence[Answers], names: Sequence[str]) -> list[Answers]:
+    """The columns that colour the map; raises early for an unknown name."""
+    known = _by_name(answers)
+    for name in names:
+        if name not in known:
+            remedy = f"{values.suggestion(name, known)}choose among {values.listing(column.name for column in answers)}"
+            raise SchemaError("colour_by names it, but the model does not have it", column=name, remedy=remedy)
+    return [known[name] for name in names]
+
+
+def telling(answers: Sequence[Answers], segments: Any) -> list[Answers]:
+    """The questions that differ most between segments, each once; options by the option that differs most."""
+    known, score = _by_name(answers), dict[str, float]()
+    for record in segments.answers:
+        part = f"{record['column']}: {record['answer']}"
+        name = part if record["several"] and part in known else record["column"]
+        if name in known and (known[name].labels or known[name].observed.any()):
+            score[name] = max(score.get(name, 0.0), abs(record["z"]))
+    kept: dict[str, Answers] = {}
+    for name in sorted(score, key=lambda each: -score[each]):
+        kept.setdefault(name.partition(": ")[0], known[name])
+    return list(kept.values())[:_MOST_COLOURINGS]
+
+
+def row_map(
+    points: FloatArray,
+    segment: IntArray,
+    columns: Sequence[Answers],
+    not_asked: Mapping[str, BoolArray],
+    seed: int,
+    max_points: int,
+) -> dict[str, Any]:
+    """Places and segments of the rows, or of a random sample of them, and answers by area; `rows` are positions."""
+    n_rows = len(points)
+    rows = np.arange(n_rows)
+    if n_rows > max_points:
+        rows = np.sort(np.random.default_rng(seed).choice(n_rows, max_points, replace=False))
+    plane, method = embed(points[rows], seed)
+    # The area of each row: squares from (0, 0) at the lower left.
+    cell = np.clip(np.floor((plane + 0.5) * N_ACROSS), 0, N_ACROSS - 1).astype(int)
+    areas, which = np.unique(cell, axis=0, return_inverse=True) if len(cell) else (cell, np.zeros(0, int))
+    which = which.ravel()
+    size = np.bincount(which, minlength=len(areas))
+    return {
+        "method": method,
+        "n_rows": n_rows,
+        "n_points": len(rows),
+        **_places(plane),
+        "segment": np.asarray(segment)[rows].tolist(),
+        "n_across": N_ACROSS,
+        "areas": [[*place, int(n)] for place, n in zip(areas.tolist(), size.tolist(), strict=True)],
+        "colourings": [_colouring(each, rows, which, len(areas), not_asked) for each in columns],
+        "rows": rows.tolist(),
+    }
+
+
+def _places(plane: FloatArray) -> dict[str, list[float]]:
+    return {axis: np.round(plane[:, k], 4).tolist() for k, axis in enumerate("xy")}
+
+
+def _colouring(
+    column: Answers, rows: IntArray, area: IntArray, n_areas: int, not_asked: Mapping[str, BoolArray]
+) -> dict[str, Any]:
+    """Shares of the answers in each area with at least five answers; None elsewhere."""
+    codes, labels = answer_groups(column)
+    own = codes[rows]
+    known = ~np.isnan(own)
+    out = not_asked[column.name][rows][~known] if column.name in not_asked else np.zeros(0)
+    counts = np.zeros((n_areas, len(labels)), int)
+    np.add.at(counts, (area[known], own[known].astype(int)), 1)
+    shares = [None if each.sum() < FEWEST else np.round(each / each.sum(), 3).tolist() for each in counts]
+    about = {"column": column.name, "kind": column.kind, "labels": labels, "ordered": bool(column.has_order)}
+    numbers = {"n_missing": int((~known).sum() - out.sum()), "n_not_asked": int(out.sum())}
+    return {**about, **numbers, "counts": counts.sum(axis=0).tolist(), "shares": shares}
+
+
+def answer_groups(column: Answers) -> tuple[FloatArray, list[str]]:
+    """The group of each row's answer, NaN if it is missing, and the names of groups: labels, or fifths of a number."""
+    if column.labels:
+        return column.values, list(column.labels)
+    seen = column.values[column.observed]
+    edges = np.unique(np.quantile(seen, [0.2, 0.4, 0.6, 0.8])) if len(seen) else np.zeros(0)
+    codes = np.where(column.observed, np.searchsorted(edges, column.values, side="right"), np.nan)
+    words = [f"{edge:.4g}" for edge in edges.tolist()]
+    between = [f"{low} to {high}" for low, high in pairwise(words)]
+    return codes, [f"below {words[0]}", *between, f"{words[-1]} and more"] if words else ["all"]
+
+
+def row_texts(
+    answers: Sequence[Answers], texts: Texts, names: Sequence[Any], rows: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Of each row on the map, its name and its answers: only for pages that were asked for rows."""
+    found = []
+    for row in rows:
+        said = []
+        for column in answers:
+            value = column.values[row]
+            if np.isnan(value):
+                continue
+            chosen = [part.name[len(column.name) + 2 :] for part in column.parts if part.values[row] == 1]
+            answer = f"{value:.4g}" if not column.labels else column.labels[int(value)]
+            said.append([texts[column.name]["brief"], ", ".join(chosen) if chosen else answer])
+        found.append({"name": str(names[row]), "answers": said})
+    return found
+
+
+SHOWN, SIMILAR = 12, 4  # items with the most ratings, and items that are liked by the same rows
+MOST_POINTS = 1500
+LEAST_ITEMS = 15  # of a ranking; of a shorter one, the card of the question says enough
+_FEWEST_RATINGS = 5
+
+
+def catalogue(model: Any, seed: int) -> list[dict[str, Any]]:
+    """For each list or long ranking: the most frequent items, what is liked together, and the map of items."""
+    found = []
+    for name, column in model.schema_.items():
+        if not column.sites or not (column.is_listed or (column.has_items and len(column.sites) >= LEAST_ITEMS)):
+            continue
+        texts = dict(zip(column.labels, map(str, column.texts), strict=True))
+        counts = np.asarray(model.n_ratings_.get(name, np.ones(len(texts), int)))
+        order = np.argsort(-counts, kind="stable")
+        together = []
+        least = _FEWEST_RATINGS if (counts >= _FEWEST_RATINGS).sum() > SIMILAR else 0
+        for k in order[:SHOWN]:
+            alike = model.similar_items(column.labels[k], top=SIMILAR, column=name, min_ratings=least)
+            items, values = (np.asarray(alike[key]).tolist() for key in ("item", "similarity"))
+            near = [
+                {"item": texts[item], "similarity": float(value)}
+                for item, value in zip(items, values, strict=True)
+                if value > 0
+            ]
+            together.append({"item": texts[column.labels[k]], "n": int(counts[k]), "near": near})
+        shown = np.sort(order[counts[order] >= least][:MOST_POINTS])
+        plane, method = embed(_directions(model, name)[shown], seed)
+        found.append({
+            "column": name,
+            "n_items": len(texts),
+            "together": together,
+            "method": method,
+            "items": [texts[column.labels[k]] for k in shown],
+            "n_ratings": counts[shown].tolist(),
+            **_places(plane),
+        })  # fmt: skip
+    return found
+
+
+def _directions(model: Any, name: str) -> FloatArray:
+    """Items as directions of unit length: their weights of hidden units and factors, [item, feature]."""
+    where = model.schema_.slices[name]
+    weights = np.concatenate([np.asarray(each, float)[where] for each in (model.weights_, model.loadings_)], axis=1)
+    weights = weights - weights.mean(axis=0)
+    return weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-9)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
+from functools import partial
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any, Literal
 
 from thurbo.app.report import pictures
 from thurbo.app.report.summary import measured, of_orders, summary, verdict
-from thurbo.app.report.wording import BRIEF, brief_of, clipped, missing_words, percent, time_words, with_answer
+from thurbo.app.report.wording import BRIEF, brief_of, clipped, line_label, missing_words, percent, time_words
 from thurbo.errors import ThurboError
 from thurbo.table.io.files import destination, write_atomically
 from thurbo.table.schema.descriptions import shortened
@@ -45,21 +47,39 @@ def render(summary: Mapping[str, Any]) -> str:
     ThurboError
         If jinja2 is not installed.
     """
-    environment, texts = _environment(), summary["texts"]
+    try:
+        import jinja2
+    except ModuleNotFoundError as error:
+        raise ThurboError("the report needs jinja2; install it with: pip install 'thurbo[report]'") from error
+    loader, texts, held_out = jinja2.PackageLoader("thurbo.app.report"), summary["texts"], summary["held_out"]
+    strict = partial(jinja2.Environment, autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = strict(loader=loader, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
         short=lambda name: texts.get(name, {"short": shortened(str(name))})["short"],
         full=lambda name: texts.get(name, {"full": name})["full"],
         brief=lambda name: brief_of(texts, name),
+        percent=percent,
+        number=number,
+        signed=partial(number, sign="+"),
+        thousands=lambda value: f"{value:,.0f}",
+        missing=missing_words,
+        duration=time_words,
+        breakable=breakable,
     )
     script = files("thurbo.app.report").joinpath("templates/page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # Nothing is loaded or sent; only the page's own script runs.
+    rules = ("default-src 'none'", "style-src 'unsafe-inline'", f"script-src 'sha256-{digest}'")
     heat = pictures.heat_map(summary["dependence"])
     place = pictures.map_picture(summary["map"], summary["segments"])
-    held_out = summary["held_out"]
+    # Units that are not nearly the same as a stronger one, those with the largest differences first.
+    units = [unit for unit in summary["units"] if unit["like"] is None and (unit["up"] or unit["down"])]
+    tested = [] if held_out is None else held_out["columns"]
     return environment.get_template("page.html.j2").render(
         s=summary,
         script=script,
-        policy=_policy(script),
-        units=_strongest(summary["units"]),
+        policy="; ".join([*rules, "base-uri 'none'", "form-action 'none'"]),
+        units=sorted(units, key=lambda unit: -unit["strength"])[:_MOST_UNITS],
         factors=[each for each in summary["factors"] if each["high"] or each["low"]][:_MOST_FACTORS],
         open_cards=summary["data"]["n_columns"] <= MOST_OPEN,
         map=place,
@@ -69,115 +89,41 @@ def render(summary: Mapping[str, Any]) -> str:
         curve=pictures.curve(summary["history"]),
         swatches=pictures.palette,
         colours=pictures.segment_colours(summary["segments"]["profiles"]),
-        facts=_facts(summary, place, heat, texts),
-        accuracy=accuracy_by_column(held_out),
+        facts=_facts(summary, place, heat),
+        # The tested record of each question; of a ranking that of its favourite.
+        accuracy={each["column"].removesuffix(": favourite"): each for each in reversed(tested)},
         verdict=verdict(held_out) if held_out else [],
         orders=of_orders(held_out),
-        sections=_sections(summary),
     )
 
 
-def _environment() -> Any:
-    try:
-        import jinja2
-    except ModuleNotFoundError as error:
-        raise ThurboError("the report needs jinja2; install it with: pip install 'thurbo[report]'") from error
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("thurbo.app.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    plain = {"percent": percent, "number": number, "thousands": thousands, "signed": signed, "missing": missing_words}
-    environment.filters.update(plain, duration=time_words, breakable=breakable)
-    return environment
-
-
-def _policy(script: str) -> str:
-    """Nothing is loaded or sent; only the page's own script runs."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    rules = ("default-src 'none'", "style-src 'unsafe-inline'", f"script-src 'sha256-{digest}'")
-    return "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """A number with fixed decimals and a typographic minus sign."""
-    return "–" if value is None else f"{value:.{digits}f}".replace("-", "\u2212")
-
-
-def signed(value: float | None, digits: int = 2) -> str:
-    """A number that always shows its sign."""
-    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "\u2212")
-
-
-def thousands(value: float) -> str:
-    """A count with a comma between thousands."""
-    return f"{value:,.0f}"
+def number(value: float | None, digits: int = 2, sign: str = "") -> str:
+    """A number with fixed decimals and a typographic minus sign; with sign="+" it always shows its sign."""
+    return "–" if value is None else f"{value:{sign}.{digits}f}".replace("-", "\u2212")
 
 
 def breakable(text: str) -> Any:
     """User text in which a long word without spaces may break after _ / . - and between a small and a large letter."""
     from markupsafe import Markup, escape
 
-    words = []
-    for word in str(text).split(" "):
-        if len(word) > 18:
-            word = "".join(letter + ("\u200b" if letter in "_/.-" else "") for letter in word)
-        words.append(word)
+    words = [re.sub("([_/.-])", "\\1\u200b", word) if len(word) > 18 else word for word in str(text).split(" ")]
     return Markup(str(escape(" ".join(words))).replace("\u200b", "<wbr>"))
 
 
-def _strongest(units: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The units with the largest differences that are not nearly the same as a stronger one."""
-    different = [unit for unit in units if unit["like"] is None and (unit["up"] or unit["down"])]
-    return sorted(different, key=lambda unit: -unit["strength"])[:_MOST_UNITS]
-
-
-def accuracy_by_column(held_out: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
-    """The tested record of each question; of a ranking that of its favourite."""
-    if held_out is None:
-        return {}
-    return {each["column"].removesuffix(": favourite"): each for each in reversed(held_out["columns"])}
-
-
-def _sections(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Anchors and titles of the contents, in the order of the page."""
-    found = [
-        ("findings", "Findings"),
-        ("warnings", "Warnings") if summary["warnings"] else None,
-        ("segments", "Segments"),
-        ("items", "Liked together") if summary["items"] else None,
-        ("trust", "How far to trust it"),
-        ("questions", summary["columns_are"].capitalize()),
-        ("relations", "Relations") if summary["dependence"] else None,
-        ("what-if", "Conditions") if summary["what_if"] else None,
-        ("traits", "Traits and factors") if summary["units"] or summary["factors"] else None,
-        ("map", "Map"),
-    ]
-    return [each for each in found if each is not None]
-
-
-def _facts(
-    summary: Mapping[str, Any], place: Mapping[str, Any], heat: Mapping[str, Any] | None, texts: Mapping[str, Any]
-) -> str:
+def _facts(summary: Mapping[str, Any], place: Mapping[str, Any], heat: Mapping[str, Any] | None) -> str:
     """What hover needs, as JSON that cannot end its script element."""
-    layout = summary["map"]
+    layout, texts, profiles = summary["map"], summary["texts"], summary["segments"]["profiles"]
+    segment_lines = [[line_label(line) for line in each["lines"][:3]] for each in profiles]
+    names = [clipped(texts[name]["short"], 2 * BRIEF) for name in (heat["names"] if heat else ())]
     held = {
         "points": [list(p) for p in place["points"]],
         "segment": layout["segment"],
         "segments": {
-            str(each["segment"]): {
-                "name": each["name"],
-                "share": percent(each["share"]),
-                "lines": [with_answer(line["brief"], line["answer"]) for line in each["lines"][:3]],
-            }
-            for each in summary["segments"]["profiles"]
+            str(each["segment"]): {"name": each["name"], "share": percent(each["share"]), "lines": lines}
+            for each, lines in zip(profiles, segment_lines, strict=True)
         },
         "people": layout["people"],
-        "heat": None
-        if heat is None
-        else {"share": heat["share"], "names": [clipped(texts[name]["short"], 2 * BRIEF) for name in heat["names"]]},
+        "heat": heat and {"share": heat["share"], "names": names},
         "items": [
             {"points": [list(p) for p in pictures.places(each)[0]], "names": each["items"], "n": each["n_ratings"]}
             for each in summary["items"]

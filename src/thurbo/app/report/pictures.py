@@ -6,11 +6,12 @@ Shapes are path data, so that they follow the colours of the page and stay small
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
-from thurbo.predict.dependence import ordered
+from thurbo.app.report.wording import FloatArray
 
 # From the lowest level to the highest, for light and dark pages; distinguishable with colour blindness.
 _LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
@@ -27,6 +28,7 @@ SEGMENT_COLOURS = (
 FEW_COLOUR = ("#7b828c", "#8d95a1")
 MAP_WIDTH = 1000
 _MARGIN = 24
+_LABEL = 44  # least distance of two labels
 HEAT_LEVELS = 8
 MOST_IN_HEAT_MAP = 60
 
@@ -38,17 +40,14 @@ def palette(n: int) -> list[dict[str, str]]:
 
 def segment_colours(profiles: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, str]]:
     """The colour of each segment by its number."""
-    found, place = {}, 0
-    for profile in profiles:
-        light, dark = FEW_COLOUR
-        if not profile["few_answers"]:
-            light, dark = SEGMENT_COLOURS[place % len(SEGMENT_COLOURS)]
-            place += 1
-        found[profile["segment"]] = {"light": light, "dark": dark}
-    return found
+    colours = cycle(SEGMENT_COLOURS)
+    pairs = {each["segment"]: FEW_COLOUR if each["few_answers"] else next(colours) for each in profiles}
+    return {number: {"light": light, "dark": dark} for number, (light, dark) in pairs.items()}
 
 
 def _blend(anchors: Sequence[str], i: float, n: int) -> str:
+    if len(anchors) == 1:
+        return anchors[0]
     place = (len(anchors) - 1) * (i / (n - 1) if n > 1 else 1.0)
     low = min(int(place), len(anchors) - 2)
     share = place - low
@@ -81,40 +80,38 @@ def dots(points: Iterable[tuple[int, int]]) -> str:
     return "".join(f"M{x} {y}h0" for x, y in points)
 
 
+def layers(
+    points: Sequence[tuple[float, float]], segment: Sequence[int], profiles: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """For each segment on a map: its points, its colours, and the place of its label."""
+    colours, found = segment_colours(profiles), []
+    for number in (profile["segment"] for profile in profiles):
+        own = [p for p, each in zip(points, segment, strict=True) if each == number]
+        if own:
+            middle = np.median(np.asarray(own), axis=0)
+            # The point nearest to the middle, so that the label stands where the segment is.
+            x, y = min(own, key=lambda p: (p[0] - middle[0]) ** 2 + (p[1] - middle[1]) ** 2)
+            found.append({"segment": number, "points": own, "x": x, "y": y, **colours[number]})
+    return found
+
+
 def map_picture(layout: Mapping[str, Any], segments: Mapping[str, Any]) -> dict[str, Any]:
     """The map: one layer of dots and one label for each segment, and areas coloured by answers."""
     points, height = places(layout)
-    colours = segment_colours(segments["profiles"])
-    layers = []
-    for profile in segments["profiles"]:
-        number = profile["segment"]
-        own = [p for p, segment in zip(points, layout["segment"], strict=True) if segment == number]
-        if own:
-            x, y = label_place(own)
-            layers.append({"segment": number, "path": dots(own), "x": x, "y": y, **colours[number]})
+    found = layers(points, layout["segment"], segments["profiles"])
+    for place, layer in enumerate(found):
+        layer["path"] = dots(layer["points"])
+        for other in found[:place]:  # labels that do not cover each other
+            if abs(layer["x"] - other["x"]) < _LABEL and abs(layer["y"] - other["y"]) < _LABEL:
+                layer["y"] = other["y"] + _LABEL
     return {
         "width": MAP_WIDTH,
         "height": height,
         "size": round(max(5.0, min(14.0, 320 / max(len(points), 1) ** 0.5)), 1),
         "points": points,
-        "layers": _apart(layers),
+        "layers": found,
         "panels": _panels(layout),
     }
-
-
-def label_place(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The point that is nearest to the middle of a segment, so that its label stands where the segment is."""
-    x, y = np.median(np.asarray(points), axis=0)
-    return min(points, key=lambda p: (p[0] - x) ** 2 + (p[1] - y) ** 2)
-
-
-def _apart(layers: list[dict[str, Any]], least: int = 44) -> list[dict[str, Any]]:
-    """The same with labels that do not cover each other."""
-    for place, layer in enumerate(layers):
-        for other in layers[:place]:
-            if abs(layer["x"] - other["x"]) < least and abs(layer["y"] - other["y"]) < least:
-                layer["y"] = other["y"] + least
-    return layers
 
 
 def _panels(layout: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -132,46 +129,38 @@ def _panels(layout: Mapping[str, Any]) -> list[dict[str, Any]]:
             if shares is not None:
                 best = int(np.argmax(shares))
                 shade = sum(k * share for k, share in enumerate(shares)) if colouring["ordered"] else float(best)
-                square |= _between(colours, shade)
-                order = sorted(range(n_labels), key=lambda k: -shares[k])[:3]
-                square["words"] = ", ".join(
-                    f"{colouring['labels'][k]} {100 * shares[k]:.0f} %" for k in order if shares[k] > 0
-                )
+                square |= {key: _blend([each[key] for each in colours], shade, n_labels) for key in ("light", "dark")}
+                order = [k for k in sorted(range(n_labels), key=lambda k: -shares[k])[:3] if shares[k] > 0]
+                square["words"] = ", ".join(f"{colouring['labels'][k]} {100 * shares[k]:.0f} %" for k in order)
             squares.append(square)
-        legend = [
-            {"label": label, "count": count, **colour}
-            for label, count, colour in zip(colouring["labels"], colouring["counts"], colours, strict=True)
-        ]
+        counted = zip(colouring["labels"], colouring["counts"], colours, strict=True)
+        legend = [{"label": label, "count": count, **colour} for label, count, colour in counted]
         about = {key: colouring[key] for key in ("column", "n_missing", "n_not_asked")}
         panels.append({**about, "number": number, "side": round(side - 1, 1), "squares": squares, "legend": legend})
     return panels
 
 
-def _between(colours: Sequence[Mapping[str, str]], place: float) -> dict[str, str]:
-    """The colour at a place between those of whole numbers."""
-    if len(colours) == 1:
-        return dict(colours[0])
-    return {key: _blend([each[key] for each in colours], place, len(colours)) for key in ("light", "dark")}
+def strongest(names: Sequence[str], share: FloatArray, most: int) -> tuple[list[str], FloatArray]:
+    """The questions with the strongest relations in questionnaire order, and the shares between them."""
+    best = np.nan_to_num((share + share.T) / 2).max(axis=1, initial=0.0)
+    kept = np.sort(np.argsort(-best, kind="stable")[:most])
+    return [names[k] for k in kept], share[np.ix_(kept, kept)]
 
 
-def heat_map(dependence: Mapping[str, Any] | None, most: int = MOST_IN_HEAT_MAP) -> dict[str, Any] | None:
+def heat_map(dependence: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Squares of the shares of uncertainty, in a few shades, for the questions with the strongest relations."""
     if dependence is None:
         return None
-    share = np.asarray([[np.nan if v is None else v for v in row] for row in dependence["share"]], float)
-    kept = ordered((share + share.T) / 2, dependence["names"], most)
-    share = share[np.ix_(kept, kept)]
+    names, share = strongest(dependence["names"], np.asarray(dependence["share"], float), MOST_IN_HEAT_MAP)
     largest = float(np.nanmax(share)) if np.isfinite(share).any() else 0.0
     # Square roots, so that weak relations can be told from none.
     level = np.ceil(HEAT_LEVELS * np.sqrt(np.nan_to_num(share) / (largest or 1.0))).astype(int).clip(0, HEAT_LEVELS)
-    paths = []
-    for own in range(1, HEAT_LEVELS + 1):
-        where = np.argwhere((level == own) & ~np.isnan(share))
-        paths.append("".join(f"M{c}.04 {r}.04h.92v.92h-.92z" for r, c in where.tolist()))
+    levels, level = range(1, HEAT_LEVELS + 1), np.where(np.isnan(share), 0, level)
+    squares = [np.argwhere(level == own).tolist() for own in levels]
     return {
-        "names": [dependence["names"][k] for k in kept],
-        "paths": paths,
-        "opacity": [round(0.1 + 0.9 * own / HEAT_LEVELS, 3) for own in range(1, HEAT_LEVELS + 1)],
+        "names": names,
+        "paths": ["".join(f"M{c}.04 {r}.04h.92v.92h-.92z" for r, c in own) for own in squares],
+        "opacity": [round(0.1 + 0.9 * own / HEAT_LEVELS, 3) for own in levels],
         "largest": largest,
         "n_all": len(dependence["names"]),
         "share": [[None if np.isnan(v) else round(100 * v) for v in row] for row in share],
@@ -180,43 +169,34 @@ def heat_map(dependence: Mapping[str, Any] | None, most: int = MOST_IN_HEAT_MAP)
 
 def calibration_picture(bins: Sequence[Mapping[str, float]], side: int = 300) -> list[dict[str, Any]]:
     """Points of the calibration picture: predicted against observed, with an area in proportion to the answers."""
-    return [
-        {
-            "x": round(side * each["predicted"], 1),
-            "y": round(side * (1 - each["observed"]), 1),
-            "r": round(3 + 9 * size**0.5, 1),
-            **each,
-        }
-        for each, size in zip(bins, relative_sizes(bins), strict=True)
-    ]
+    found = []
+    for each, size in zip(bins, relative_sizes(bins), strict=True):
+        x, y = round(side * each["predicted"], 1), round(side * (1 - each["observed"]), 1)
+        found.append({"x": x, "y": y, "r": round(3 + 9 * size**0.5, 1), **each})
+    return found
 
 
 def item_picture(items: Mapping[str, Any], most_labels: int = 24) -> dict[str, Any]:
     """The map of a catalogue, with the names of the most frequent items where there is room."""
     points, height = places(items)
     order = sorted(range(len(points)), key=lambda k: -items["n_ratings"][k])
-    labels: list[dict[str, Any]] = []
+    labels, taken = list[dict[str, Any]](), list[tuple[int, int, int]]()
     for k in order:
-        x, y = points[k]
-        text = items["items"][k]
+        (x, y), text = points[k], items["items"][k]
         width = 11 * min(len(text), 26)
-        box = (x, y - 14, x + width, y + 14)
-        if x + width < MAP_WIDTH and not any(_overlap(box, other["box"]) for other in labels):
-            labels.append({"x": x + 9, "y": y + 6, "text": text if len(text) <= 26 else text[:24] + "…", "box": box})
-        if len(labels) == most_labels:
-            break
+        # Labels are 28 high, and begin at their point.
+        is_free = not any(x < right and left < x + width and abs(y - at) < 28 for left, right, at in taken)
+        if x + width < MAP_WIDTH and is_free and len(labels) < most_labels:
+            taken.append((x, x + width, y))
+            labels.append({"x": x + 9, "y": y + 6, "text": text if len(text) <= 26 else text[:24] + "…"})
     return {"width": MAP_WIDTH, "height": height, "path": dots(points), "points": points, "labels": labels}
-
-
-def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def training_course(history: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
     """(epoch, value) of the objective, and of held-out rows, where they are known."""
-    known = lambda value: value is not None and np.isfinite(value)  # noqa: E731
     objective, held_out = (
-        [(each["epoch"], each[key]) for each in history if known(each.get(key))] for key in ("objective", "held_out")
+        [(each["epoch"], each[key]) for each in history if each.get(key) is not None and np.isfinite(each[key])]
+        for key in ("objective", "held_out")
     )
     return objective, held_out
 
@@ -236,22 +216,15 @@ def curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 
     values = [value for _, value in (*known, *held_out)]
     low, high = min(values), max(values)
     across, tall = (last - first) or 1, (high - low) or 1.0
-
-    def corners(points: Sequence[tuple[int, float]]) -> str:
-        return " ".join(
-            f"{width * (epoch - first) / across:.1f},{height * (1 - (value - low) / tall):.1f}"
-            for epoch, value in points
-        )
-
+    corners = [
+        [f"{width * (x - first) / across:.1f},{height * (1 - (y - low) / tall):.1f}" for x, y in points]
+        for points in (known, held_out)
+    ]
+    box = {"width": width, "height": height, "low": low, "high": high, "first": first, "last": last}
     return {
-        "points": corners(known),
-        "held_out": corners(held_out) if len(held_out) > 1 else "",
+        **box,
+        "points": " ".join(corners[0]),
+        "held_out": " ".join(corners[1]) if len(held_out) > 1 else "",
         "best": max((value for _, value in held_out), default=None),
-        "width": width,
-        "height": height,
-        "low": low,
-        "high": high,
-        "first": first,
-        "last": last,
         "end": known[-1][1],
     }

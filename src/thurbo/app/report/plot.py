@@ -10,23 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
-from thurbo.app.report.cards import describe_units, find_segments, placed, segment_records
-from thurbo.app.report.maps import answer_groups, named, row_map
-from thurbo.app.report.pictures import label_place, palette, relative_sizes, segment_colours, training_course
-from thurbo.app.report.wording import (
-    NOTHING,
-    brief_of,
-    briefs,
-    clipped,
-    missing_kinds,
-    read_answers,
-    texts_of,
-    with_answer,
-)
+from thurbo.app.report.cards import Described, answer_groups, named, row_map, segment_records
+from thurbo.app.report.pictures import layers, palette, relative_sizes, segment_colours, strongest, training_course
+from thurbo.app.report.wording import NOTHING, brief_of, briefs, clipped, line_label, missing_kinds, texts_of
 from thurbo.errors import ThurboError
-from thurbo.predict.dependence import ordered
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema.routing import NOT_APPLICABLE
 
@@ -46,8 +34,17 @@ def _axes(ax: Any, width: float, height: float) -> Any:
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def _bare(ax: Any, title: str, *sides: str) -> Any:
-    """Axes with a title at the left, and lines at these sides only."""
+def _lines(ax: Any, heights: Sequence[float], labels: Sequence[str]) -> None:
+    """Labels of lines at these heights, and shares below them."""
+    ax.set_yticks(heights, labels, fontsize="small")
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+
+
+def _bare(ax: Any, title: str, *sides: str, grid: str = "") -> Any:
+    """Axes with a title at the left, lines at these sides only, and a grid along "x" or "both"."""
+    if grid:
+        ax.grid(axis=grid, color=_LINE)
+        ax.set_axisbelow(True)
     ax.set_title(title, loc="left", color=_INK, fontweight="bold")
     for side, line in ax.spines.items():
         line.set_visible(side in sides)
@@ -78,38 +75,34 @@ def map(
     -------
     matplotlib axes
     """
-    table = as_table(X)
-    answers = read_answers(model.schema_, table)
-    texts = texts_of(model.schema_, answers)
-    chosen = None if colour_by is None else named(answers, [colour_by])[0]
-    where = placed(model, table)
-    found = find_segments(model.schema_, where)
-    layout = row_map(where.points, found.labels, [], {}, seed, max_points)
-    x, y, rows = (np.asarray(layout[key]) for key in ("x", "y", "rows"))
+    described = Described(model, X)
+    chosen = None if colour_by is None else named(described.answers, [colour_by])[0]
+    layout = row_map(described.points, described.segments.labels, [], {}, seed, max_points)
+    points = np.column_stack([layout["x"], layout["y"]])
     ax = _axes(ax, 7.0, 6.0)
     if chosen is None:
-        profiles = segment_records(found, texts)["profiles"]
-        colours = segment_colours(profiles)
-        groups = [(f"{p['segment']} {clipped(p['name'], 44)}", colours[p["segment"]]["light"]) for p in profiles]
-        code = np.asarray(layout["segment"], float) - 1
-        for p in profiles:
-            own = np.flatnonzero(code == p["segment"] - 1)
-            if len(own):
-                place = label_place([(x[k], y[k]) for k in own])
-                box = {"boxstyle": "circle", "facecolor": "white", "edgecolor": colours[p["segment"]]["light"]}
-                ax.annotate(str(p["segment"]), place, ha="center", va="center", fontweight="bold", bbox=box, zorder=4)
-        title = "Map of the rows"
+        title, profiles = "Map of the rows", described.segment_records["profiles"]
+        for each in layers(points.tolist(), layout["segment"], profiles):
+            box = {"boxstyle": "circle", "facecolor": "white", "edgecolor": each["light"]}
+            place, number = (each["x"], each["y"]), str(each["segment"])
+            ax.annotate(number, place, ha="center", va="center", fontweight="bold", bbox=box, zorder=4)
+        colours, code = segment_colours(profiles), np.asarray(layout["segment"], float)
+        groups = [(p["segment"], _name(p, 44), colours[p["segment"]]) for p in profiles]
     else:
         codes, labels = answer_groups(chosen)
-        code = codes[rows]
-        groups = [(label, each["light"]) for label, each in zip(labels, palette(len(labels)), strict=True)]
-        title = brief_of(texts, chosen.name)
-    ax.scatter(x[np.isnan(code)], y[np.isnan(code)], s=6, color=_LINE, linewidths=0)
-    for k, (label, colour) in enumerate(groups):
-        ax.scatter(x[code == k], y[code == k], s=10, color=colour, linewidths=0, alpha=0.8, label=label)
+        title, code = brief_of(described.texts, chosen.name), codes[layout["rows"]]
+        groups = [(k, *each) for k, each in enumerate(zip(labels, palette(len(labels)), strict=True))]
+    ax.scatter(*points[np.isnan(code)].T, s=6, color=_LINE, linewidths=0)
+    for own, label, colour in groups:
+        ax.scatter(*points[code == own].T, s=10, color=colour["light"], linewidths=0, alpha=0.8, label=label)
     ax.set(xticks=[], yticks=[], aspect="equal")
     ax.legend(loc="upper left", bbox_to_anchor=(0, 0), frameon=False, fontsize="small", markerscale=2)
     return _bare(ax, title)
+
+
+def _name(profile: Mapping[str, Any], most: int) -> str:
+    """Number and name of a segment."""
+    return f"{profile['segment']} {clipped(profile['name'], most)}"
 
 
 def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
@@ -128,38 +121,26 @@ def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
     -------
     matplotlib axes
     """
-    names = list(dict.fromkeys(record["column"] for record in found.answers))
-    texts = texts_of(schema) if schema is not None else {name: {"brief": name, "short": name} for name in names}
-    profiles = segment_records(found, texts)["profiles"]
-    colours, labels, height = segment_colours(profiles), list[tuple[float, str]](), 0.0
-    n_lines = sum(len(p["lines"]) + 2 for p in profiles)
-    ax = _axes(ax, 7.5, 0.26 * n_lines + 0.6)
+    texts = {each["column"]: dict.fromkeys(("brief", "short"), each["column"]) for each in found.answers}
+    texts = texts if schema is None else texts_of(schema)
+    profiles = segment_records(found, texts, () if schema is None else schema.skips)["profiles"]
+    colours, labels, height = segment_colours(profiles), dict[float, str](), 0.0
+    ax = _axes(ax, 7.5, 0.26 * sum(len(p["lines"]) + 2 for p in profiles) + 0.6)
     for p in profiles:
         colour = colours[p["segment"]]["light"]
-        ax.text(
-            0,
-            height,
-            f"{p['segment']} {clipped(p['name'], 46)}, {p['share']:.0%}",
-            color=colour,
-            fontweight="bold",
-            va="center",
-        )
+        ax.text(0, height, f"{_name(p, 46)}, {p['share']:.0%}", color=colour, fontweight="bold", va="center")
         height -= 1
         for line in (each for each in p["lines"] if each["is_share"]):
-            ax.plot(
-                [line["overall"], line["value"]], [height, height], color=colour, linewidth=2, solid_capstyle="butt"
-            )
+            ends = [line["overall"], line["value"]]
+            ax.plot(ends, [height, height], color=colour, linewidth=2, solid_capstyle="butt")
             ax.plot(line["value"], height, "o", color=colour, markersize=6)
             ax.plot(line["overall"], height, "|", color=_INK, markersize=9)
-            labels.append((height, clipped(with_answer(line["brief"], line["answer"]), 60)))
+            labels[height] = line_label(line, 60)
             height -= 1
         height -= 0.6
     ax.set(xlim=(-0.02, 1.02), ylim=(height, 0.8), xlabel="share of the answer; the tick is that of all rows")
-    ax.set_yticks([place for place, _ in labels], [text for _, text in labels], fontsize="small")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    ax.grid(axis="x", color=_LINE)
-    ax.set_axisbelow(True)
-    return _bare(ax, "Segments")
+    _lines(ax, list(labels), list(labels.values()))
+    return _bare(ax, "Segments", grid="x")
 
 
 def units(model: Any, X: Any, unit: int | None = None, *, ax: Any = None) -> Any:
@@ -183,12 +164,8 @@ def units(model: Any, X: Any, unit: int | None = None, *, ax: Any = None) -> Any
     n_hidden = model.weights_.shape[1]
     if unit is not None and not 1 <= unit <= n_hidden:
         raise ThurboError(f"unit={unit!r} is not one of the {n_hidden} hidden units; they are numbered from 1")
-    answers = read_answers(model.schema_, as_table(X))
-    texts = texts_of(model.schema_, answers)
-    weight = model.schema_.weights(as_table(X), missing_columns="ignore")
-    on = expit(np.asarray(model.transform(X, output="log_odds"), float)[:, :n_hidden])
-    rows = None if weight is None else weight / weight.mean()
-    records = describe_units(answers, on, np.asarray(model.weights_, float), model.site_names_, rows=rows, texts=texts)
+    described = Described(model, X)
+    records = described.units()
     if not records:
         raise ThurboError("the model has no hidden units; use plot.map or plot.dependence")
     chosen = max(records, key=lambda each: each["strength"])
@@ -199,10 +176,9 @@ def units(model: Any, X: Any, unit: int | None = None, *, ax: Any = None) -> Any
         ax.plot([line["share_off"], line["share_on"]], [-k, -k], color=_LINE, linewidth=2)
         ax.plot(line["share_off"], -k, "o", markerfacecolor="white", color=_OFF, label="off" if k == 0 else None)
         ax.plot(line["share_on"], -k, "o", color=_ON, label="on" if k == 0 else None)
-    words = [clipped(f"{brief_of(texts, line['column'])}: {line['statement']}", 56) for line in lines]
-    ax.set_yticks([-k for k in range(len(lines))], words, fontsize="small")
+    about = [{"brief": brief_of(described.texts, line["column"]), "answer": line["statement"]} for line in lines]
+    _lines(ax, [-k for k in range(len(lines))], [line_label(each, 56) for each in about])
     ax.set(xlim=(-0.02, 1.02))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     if lines:
         ax.legend(frameon=False, loc="best")
     return _bare(ax, f"Trait {chosen['unit']}, on for {chosen['share']:.0%}", "bottom")
@@ -253,9 +229,7 @@ def calibration(found: Any, *, ax: Any = None) -> Any:
     place = [[each[key] for each in bins] for key in ("predicted", "observed")]
     ax.scatter(*place, s=[20 + 160 * size for size in relative_sizes(bins)], color=_ON, alpha=0.8, zorder=3)
     ax.set(xlim=(0, 1.03), ylim=(0, 1.03), aspect="equal", xlabel="predicted probability", ylabel="share correct")
-    ax.grid(color=_LINE)
-    ax.set_axisbelow(True)
-    return _bare(ax, "Calibration")
+    return _bare(ax, "Calibration", grid="both")
 
 
 def dependence(found: Any, *, most: int = 40, ax: Any = None) -> Any:
@@ -274,13 +248,11 @@ def dependence(found: Any, *, most: int = 40, ax: Any = None) -> Any:
     -------
     matplotlib axes
     """
-    kept = ordered(found.strength, found.names, most)
-    n = len(kept)
+    kept, share = strongest(found.names, found.share, most)
+    n, texts = len(kept), briefs(dict(zip(found.names, found.texts, strict=True)))
     ax = _axes(ax, 0.24 * n + 3.4, 0.24 * n + 1.6)
-    image = ax.imshow(found.share[np.ix_(kept, kept)], cmap="Blues", vmin=0)
-    names = briefs(dict(zip(found.names, found.texts, strict=True)))
-    words = [names[found.names[k]] for k in kept]
-    ax.set_yticks(range(n), [f"{word}  {k + 1}" for k, word in enumerate(words)], fontsize="small")
+    image = ax.imshow(share, cmap="Blues", vmin=0)
+    ax.set_yticks(range(n), [f"{texts[name]}  {k + 1}" for k, name in enumerate(kept)], fontsize="small")
     ax.set_xticks(range(n), [str(k + 1) for k in range(n)], fontsize="x-small")
     ax.xaxis.tick_top()
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.6, format=lambda value, _: f"{value:.0%}")
@@ -304,32 +276,20 @@ def missing(schema: Any, X: Any, *, ax: Any = None) -> Any:
     -------
     matplotlib axes
     """
-    shares: Mapping[str, Mapping[str, float]] = missing_kinds(schema, as_table(X))
+    shares, texts = missing_kinds(schema, as_table(X)), texts_of(schema)
     names = [name for name in schema.modelled if shares.get(name)]
-    kinds: Sequence[str] = sorted({kind for name in names for kind in shares[name]}, key=lambda kind: _place(kind))
-    texts = texts_of(schema)
+    order = {NOTHING: 0, NOT_APPLICABLE: 2}
+    kinds = sorted({kind for name in names for kind in shares[name]}, key=lambda kind: (order.get(kind, 1), kind))
     ax = _axes(ax, 7.0, 0.26 * max(len(names), 2) + 1.0)
     left = np.zeros(len(names))
-    colours = [each["light"] for each in palette(max(len(kinds), 2))]
-    for kind, colour in zip(kinds, colours, strict=False):
+    for kind, colour in zip(kinds, palette(max(len(kinds), 2)), strict=False):
         width = np.asarray([shares[name].get(kind, 0.0) for name in names])
-        ax.barh(
-            range(len(names)),
-            width,
-            left=left,
-            color=_LINE if kind == NOT_APPLICABLE else colour,
-            label=kind,
-            height=0.7,
-        )
+        shade = _LINE if kind == NOT_APPLICABLE else colour["light"]
+        ax.barh(range(len(names)), width, left=left, color=shade, label=kind, height=0.7)
         left += width
-    ax.set_yticks(range(len(names)), [texts[name]["brief"] for name in names], fontsize="small")
+    _lines(ax, range(len(names)), [texts[name]["brief"] for name in names])
     ax.invert_yaxis()
     ax.set(xlim=(0, 1))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     if names:
         ax.legend(frameon=False, fontsize="small")
     return _bare(ax, "Missing answers", "bottom")
-
-
-def _place(kind: str) -> tuple[int, str]:
-    return ({NOTHING: 0, NOT_APPLICABLE: 2}.get(kind, 1), kind)

@@ -8,41 +8,20 @@ Guarantees only Python numbers, strings, lists and dictionaries, so that `json.d
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from thurbo import __version__
-from thurbo.app.report.cards import (
-    Placed,
-    describe_factors,
-    describe_units,
-    find_segments,
-    placed,
-    plain,
-    question_records,
-    segment_records,
-    sentence,
-)
-from thurbo.app.report.maps import catalogue, named, row_map, row_texts, telling
-from thurbo.app.report.wording import (
-    NOTHING,
-    FloatArray,
-    brief_of,
-    listing,
-    missing_kinds,
-    percent,
-    quoted,
-    read_answers,
-    texts_of,
-    with_answer,
-)
+from thurbo.app.report import cards
+from thurbo.app.report.cards import Described, plain
+from thurbo.app.report.wording import NOTHING, Texts, brief_of, listing, missing_kinds, percent, quoted, with_answer
 from thurbo.errors import ConvergenceWarning
 from thurbo.predict.evaluation import are_seen
 from thurbo.table.columns.forms.form import Answers
-from thurbo.table.io.frames import Table, as_table
+from thurbo.table.io.frames import as_table
 from thurbo.table.schema.descriptions import doubts, left_out
 from thurbo.table.schema.routing import NOT_APPLICABLE, not_applicable
 
@@ -88,9 +67,8 @@ def verdict(held_out: Mapping[str, Any]) -> list[str]:
     n = sum(each["n"] for each in bins)
     if n:
         error = sum(each["n"] * abs(each["predicted"] - each["observed"]) for each in bins) / n
-        right = (
-            "can be taken at face value" if error < TRUE_TO_WORD else "are off: read them as an order, not as shares"
-        )
+        right = "can be taken at face value"
+        right = right if error < TRUE_TO_WORD else "are off: read them as an order, not as shares"
         found.append(f"Predicted probabilities {right}: they differ from the observed shares by {percent(error)}.")
     return found
 
@@ -109,13 +87,8 @@ def as_plain(found: Any) -> dict[str, Any] | None:
     if isinstance(found, Mapping):
         return {"calibration": [], "surprises": [], "seen": "", **found}
     caution = f"{found.n_seen_rows:,} of {found.n_rows:,}" if found.n_seen_rows > 0.2 * found.n_rows else ""
-    return {
-        **found.overall,
-        "columns": [dict(each) for each in found.columns],
-        "calibration": [dict(each) for each in found.calibration],
-        "surprises": [dict(each) for each in found.surprises],
-        "seen": caution,
-    }
+    parts = {key: [dict(each) for each in getattr(found, key)] for key in ("columns", "calibration", "surprises")}
+    return {**found.overall, **parts, "seen": caution}
 
 
 _SEGMENTS, _RELATIONS, _SURPRISES = 3, 3, 1  # sentences of each kind
@@ -124,106 +97,79 @@ _ONE_EACH = 2  # relations that may speak of one question
 
 
 def findings(
-    segments: Mapping[str, Any],
-    relations: Sequence[Mapping[str, Any]],
-    held_out: Mapping[str, Any] | None,
-    texts: Mapping[str, Mapping[str, str]],
-    labels: Mapping[str, Sequence[str]],
-    rows_are: str,
+    described: Described, relations: Sequence[Mapping[str, Any]], held_out: Mapping[str, Any] | None, rows_are: str
 ) -> list[dict[str, str]]:
     """Sentences, each with its most important number."""
-    found = []
+    segments, texts, found = described.segment_records, described.texts, []
+
+    def say(kind: str, share: float, words: str) -> None:
+        found.append({"kind": kind, "number": percent(share), "words": words})
+
     if segments["n"] > 1:
-        few = [each for each in segments["profiles"] if each["few_answers"]]
-        clear = [each for each in segments["profiles"] if not each["few_answers"]]
-        shown = clear[:_SEGMENTS] + few
-        found += [_finding("segment", percent(each["share"]), sentence(each, rows_are)) for each in shown]
-    found += [_finding("relation", percent(each["share"]), each["words"]) for each in relations[:_RELATIONS]]
-    if held_out is not None:
-        found += _accuracy(held_out, texts) + _orders(held_out, texts)[:_SURPRISES]
-        for each in held_out.get("surprises", [])[:_SURPRISES]:
-            column = each["column"].removesuffix(": favourite")
-            label = labels[column][each["code"]]
-            words = (
-                f"{quoted(brief_of(texts, column))}: of {each['of']:,} hidden answers {quoted(label)}, {each['n']:,} "
+        clear = [each for each in segments["profiles"] if not each["few_answers"]][:_SEGMENTS]
+        for each in [*clear, *(each for each in segments["profiles"] if each["few_answers"])]:
+            say("segment", each["share"], cards.sentence(each, rows_are))
+    for each in relations[:_RELATIONS]:
+        say("relation", each["share"], each["words"])
+    if held_out is None:
+        return found
+    if held_out.get("accuracy") is not None:
+        words = (
+            f"{percent(held_out['accuracy'])} of {held_out['n_cells']:,} hidden answers are predicted correctly from "
+        )
+        words += "the other answers of the same row; always guessing the most common answer gets "
+        words += f"{percent(held_out['accuracy_marginal'])} right"
+        if held_out.get("accuracy_logistic") is not None:
+            words += f", a regression of each question on all others {percent(held_out['accuracy_logistic'])}"
+        say("accuracy", held_out["accuracy"], f"{words}.")
+        tested = [one for one in held_out["columns"] if one.get("accuracy") is not None and one.get("answer") != "pair"]
+        if len(tested) > 1:
+            most, least = (
+                end(tested, key=lambda one: one["accuracy"] - one["accuracy_marginal"]) for end in (max, min)
             )
-            words += "came from people whose other answers made this at most half as likely as usual."
-            found.append(_finding("surprise", percent(each["share"]), f"The most surprising answers. {words}"))
-    return found
-
-
-def _finding(kind: str, number: str, words: str) -> dict[str, str]:
-    return {"kind": kind, "number": number, "words": words}
-
-
-def _orders(held_out: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
-    """How often the better of two items of a list is predicted higher."""
-    found = []
-    for each in (each for each in of_orders(held_out) if each.get("kind") == "ratings"):
+            said = [
+                f"{quoted(brief_of(texts, each['column']))} ({percent(each['accuracy'])} right, "
+                f"{percent(each['accuracy_marginal'])} by the most common answer)"
+                for each in (most, least)
+            ]
+            say("accuracy", most["accuracy"], f"The other answers tell most about {said[0]} and least about {said[1]}.")
+    for each in [one for one in of_orders(held_out) if one.get("kind") == "ratings"][:_SURPRISES]:
         words = f"of {each['n']:,} pairs of hidden items of {quoted(brief_of(texts, each['column']))} are put in the "
         words += f"right order; by the mean of each item {percent(each['accuracy_marginal'])}."
-        found.append(_finding("accuracy", percent(each["accuracy"]), f"{percent(each['accuracy'])} {words}"))
+        say("accuracy", each["accuracy"], f"{percent(each['accuracy'])} {words}")
+    for each in held_out.get("surprises", [])[:_SURPRISES]:
+        column = each["column"].removesuffix(": favourite")
+        label = str(described.schema[column].answer_texts[each["code"]])
+        question, answer = quoted(brief_of(texts, column)), quoted(label)
+        words = f"The most surprising answers. {question}: of {each['of']:,} hidden answers {answer}, {each['n']:,} "
+        words += "came from people whose other answers made this at most half as likely as usual."
+        say("surprise", each["share"], words)
     return found
 
 
-def _accuracy(held_out: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
-    if held_out.get("accuracy") is None:
-        return []
-    words = f"of {held_out['n_cells']:,} hidden answers are predicted correctly from the other answers of the same row"
-    words += f"; always guessing the most common answer gets {percent(held_out['accuracy_marginal'])} right"
-    if held_out.get("accuracy_logistic") is not None:
-        words += f", a regression of each question on all others {percent(held_out['accuracy_logistic'])}"
-    found = [_finding("accuracy", percent(held_out["accuracy"]), f"{percent(held_out['accuracy'])} {words}.")]
-    gains = [each for each in held_out["columns"] if each.get("accuracy") is not None and each.get("answer") != "pair"]
-    if len(gains) > 1:
-        best = max(gains, key=lambda each: each["accuracy"] - each["accuracy_marginal"])
-        least = min(gains, key=lambda each: each["accuracy"] - each["accuracy_marginal"])
-        said = [_right(each, texts) for each in (best, least)]
-        words = f"The other answers tell most about {said[0]} and least about {said[1]}."
-        found.append(_finding("accuracy", percent(best["accuracy"]), words))
-    return found
-
-
-def _right(tested: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> str:
-    shares = f"{percent(tested['accuracy'])} right, {percent(tested['accuracy_marginal'])} by the most common answer"
-    return f"{quoted(brief_of(texts, tested['column']))} ({shares})"
-
-
-def relations(
-    dependence: Any,
-    schema: Any,
-    blocks: Mapping[str, Any],
-    weight: FloatArray | None,
-    texts: Mapping[str, Mapping[str, str]],
-    most: int = 10,
-) -> list[dict[str, Any]]:
+def relations(dependence: Any, described: Described, most: int = 10) -> list[dict[str, Any]]:
     """The strongest relations under the model, each with the pair of answers in the table that shows it best."""
-    found, named = list[dict[str, Any]](), dict[str, int]()
+    found, named, texts = list[dict[str, Any]](), Counter[str](), described.texts
     for one, other, strength in dependence.strongest(6 * most):
-        if len(found) == most or max(named.get(one, 0), named.get(other, 0)) >= _ONE_EACH:
+        if len(found) == most or max(named[one], named[other]) >= _ONE_EACH:
             continue
-        shown = _telling(schema, blocks, one, other, weight)
-        if shown is None:
+        shown = _telling(described, one, other)
+        if not shown:
             continue
-        named[one], named[other] = named.get(one, 0) + 1, named.get(other, 0) + 1
-        answers = (_said(texts, one, shown["answer"]), _said(texts, other, shown["other_answer"]))
+        named.update((one, other))
+        pair = ((one, shown["answer"]), (other, shown["other_answer"]))
+        answers = [quoted(with_answer(texts[name]["brief"], answer)) for name, answer in pair]
         words = f"Of those who answered {answers[0]}, {percent(shown['share'])} answered {answers[1]}; of the others, "
         words += f"{percent(shown['share_of_others'])}."
         found.append({"columns": [one, other], "strength": strength, **shown, "words": words})
     return found
 
 
-def _said(texts: Mapping[str, Mapping[str, str]], name: str, answer: str) -> str:
-    return quoted(with_answer(texts[name]["brief"], answer))
-
-
-def _telling(
-    schema: Any, blocks: Mapping[str, Any], one: str, other: str, weight: FloatArray | None
-) -> dict[str, Any] | None:
-    """The pair of answers with the largest correlation (phi), among rows that answered both; None without any."""
-    (words, holds), (other_words, other_holds) = (_statements(schema, blocks, name) for name in (one, other))
-    rows = np.ones(len(holds)) if weight is None else weight
-    best, found = 0.0, None
+def _telling(described: Described, one: str, other: str) -> dict[str, Any]:
+    """The pair of answers with the largest correlation (phi), among rows that answered both; empty without any."""
+    (words, holds), (other_words, other_holds) = (_statements(described, name) for name in (one, other))
+    rows = np.ones(len(holds)) if described.relative_weight is None else described.relative_weight
+    best, found = 0.0, dict[str, Any]()
     for a, b in np.ndindex(holds.shape[1], other_holds.shape[1]):
         both = ~np.isnan(holds[:, a]) & ~np.isnan(other_holds[:, b])
         x, y, w = holds[both, a], other_holds[both, b], rows[both]
@@ -234,31 +180,24 @@ def _telling(
         phi = (share - of_others) * np.sqrt(n_x * (n - n_x) / (n_y * (n - n_y)))
         if phi > best:
             best = phi
-            found = {
-                "answer": words[a],
-                "other_answer": other_words[b],
-                "share": share,
-                "share_of_others": of_others,
-                "n": int(both.sum()),
-                "n_with_answer": float(n_x),
-            }
+            found = {"answer": words[a], "other_answer": other_words[b], "share": share, "share_of_others": of_others}
+            found |= {"n": int(both.sum()), "n_with_answer": n_x}
     return found
 
 
-def _statements(schema: Any, blocks: Mapping[str, Any], name: str) -> tuple[list[str], FloatArray]:
+def _statements(described: Described, name: str) -> tuple[list[str], np.ndarray]:
     """What can be said of an answer, and where it holds [row, statement]: 1, 0 or NaN."""
-    profile = schema[name].form.profile(blocks[name])
+    column = described.schema[name]
+    profile = column.form.profile(described.blocks[name])
     if profile.to_user is None:
         words, holds = list(profile.answers), np.asarray(profile.values, np.float64)
         if holds.shape[1] == 1:  # of two labels the profile has one
-            other = [text for text in schema[name].texts if text not in words]
+            other = [text for text in column.texts if text not in words]
             return [*words, *(other or ["not " + words[0]])], np.concatenate([holds, 1 - holds], axis=1)
         return words, holds
     middle = np.nanmedian(profile.values, axis=0)
-    ends = profile.to_user(middle)
-    words = [
-        f"{answer}{' ' if answer else ''}above {end:.4g}" for answer, end in zip(profile.answers, ends, strict=True)
-    ]
+    ends = zip(profile.answers, profile.to_user(middle), strict=True)
+    words = [f"{answer} above {end:.4g}".lstrip() for answer, end in ends]
     holds = np.where(np.isnan(profile.values), np.nan, profile.values > middle)
     low = [word.replace("above", "at most") for word in words]
     return words + low, np.concatenate([holds, 1 - holds], axis=1)
@@ -270,98 +209,76 @@ _HEAVY = 0.8  # share of the effective sample size, below which weights matter
 
 
 def cautions(
-    schema: Any,
-    source: Any,
-    data: Mapping[str, Any],
-    texts: Mapping[str, Mapping[str, str]],
-    weight: FloatArray | None,
-    fit: Mapping[str, Any],
-    held_out: Mapping[str, Any] | None,
+    described: Described, data: Mapping[str, Any], fit: Mapping[str, Any], held_out: Mapping[str, Any] | None
 ) -> list[dict[str, str]]:
     """Warnings as records: a title, a sentence, and whether it is something to "check" or a "note"."""
-    about = _Names(texts)
-    found = [
-        *_of_fit(fit, held_out, about),
-        *_of_guesses(schema, about),
-        *_of_missing(data, about),
-        *_of_kinds(data, schema, about),
-        *_of_skips(schema, data, about),
-        *_of_weights(data, weight, about),
-        *_of_columns(schema, source, about),
-    ]
+    every = [*_of_fit(described, fit, held_out), *_of_data(described, data)]
+    found = [dict(zip(("level", "title", "words"), each, strict=True)) for each in every]
     return sorted(found, key=lambda each: each["level"] != "check")
 
 
-class _Names:
-    """Lists of questions in words, the first few by name."""
-
-    def __init__(self, texts: Mapping[str, Mapping[str, str]]):
-        self.texts = texts
-
-    def one(self, name: str) -> str:
-        return self.texts[name]["brief"] if name in self.texts else name
-
-    def __call__(self, names: Sequence[str], most: int = _NAMES) -> str:
-        shown = [quoted(self.one(name)) for name in names[:most]]
-        return listing([*shown, f"{len(names) - most} more"] if len(names) > most else shown)
-
-
-def _warning(level: str, title: str, words: str) -> dict[str, str]:
-    return {"level": level, "title": title, "words": words}
-
-
-def _of_fit(fit: Mapping[str, Any], held_out: Mapping[str, Any] | None, about: _Names) -> Iterator[dict[str, str]]:
+def _of_fit(
+    described: Described, fit: Mapping[str, Any], held_out: Mapping[str, Any] | None
+) -> Iterator[tuple[str, str, str]]:
+    """Warnings about the training and the accuracy."""
     if not fit["converged"]:
-        yield _warning("check", "Training had not settled", "Results may change with more epochs; fit longer.")
+        yield "check", "Training had not settled", "Results may change with more epochs; fit longer."
     if held_out is None:
         words = "No answers were hidden before fitting, so this page cannot say how well the model predicts new ones."
-        yield _warning("check", "Accuracy was not tested", f"{words} Use thurbo evaluate, or thurbo report --test.")
+        yield "check", "Accuracy was not tested", f"{words} Use thurbo evaluate, or thurbo report --test."
         return
     scored = [each for each in held_out["columns"] if each.get("log_score") is not None]
     worse = [each["column"] for each in scored if each["log_score"] < each["log_score_marginal"]]
     if worse:
-        words = f"{about(worse)}: hidden answers were predicted no better than by the overall shares."
-        yield _warning("check", _counted(len(worse), "question", "cannot be predicted"), words)
+        words = f"{_names(worse, described.texts)}: hidden answers were predicted no better than by the overall shares."
+        yield "check", _counted(len(worse), "question", "cannot be predicted"), words
 
 
-def _of_guesses(schema: Any, about: _Names) -> Iterator[dict[str, str]]:
+def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Warnings about guessed types, missing answers, questions not asked of everyone, weights, and columns left out."""
+    schema, texts, weight = described.schema, described.texts, described.relative_weight
     for each in doubts(schema):
-        title = _counted(len(each.names), "column", "read by a guess")
-        yield _warning("check", title, f"{about(each.names)}, read as {each.kind}: {each.why}.")
-
-
-def _of_missing(data: Mapping[str, Any], about: _Names) -> Iterator[dict[str, str]]:
+        words = f"{_names(each.names, texts)}, read as {each.kind}: {each.why}."
+        yield "check", _counted(len(each.names), "column", "read by a guess"), words
     gone = sorted(data["columns"], key=lambda each: -each["share_missing"])
     gone = [each for each in gone if each["share_missing"] >= _MUCH_MISSING]
     if gone:
-        shown = [f"{quoted(about.one(each['name']))} {percent(each['share_missing'])}" for each in gone[:_NAMES]]
+        shown = [f"{_names([each['name']], texts)} {percent(each['share_missing'])}" for each in gone[:_NAMES]]
         more = f" and {len(gone) - _NAMES} more" if len(gone) > _NAMES else ""
         words = f"{', '.join(shown)}{more} of the answers are missing among those who were asked."
-        yield _warning("check", _counted(len(gone), "question", "with many missing answers"), words)
-
-
-def _of_kinds(data: Mapping[str, Any], schema: Any, about: _Names) -> Iterator[dict[str, str]]:
-    """Refusals and other declared missing values, by name."""
-    kinds: dict[str, list[tuple[str, float]]] = {}
+        yield "check", _counted(len(gone), "question", "with many missing answers"), words
+    kinds: dict[str, list[tuple[str, float]]] = {}  # refusals and other declared missing values, by name
     for name, shares in data["missing"].items():
         if name in schema and schema[name].role == "answer":
             for kind, share in shares.items():
                 if kind not in (NOTHING, NOT_APPLICABLE):
                     kinds.setdefault(kind, []).append((name, share))
-    for kind, each in sorted(kinds.items(), key=lambda item: -max(share for _, share in item[1])):
-        name, most = max(each, key=lambda one: one[1])
-        words = f"{quoted(kind)} in {_counted(len(each), 'question')}, most often in {quoted(about.one(name))}"
-        yield _warning("note", "Counted as missing", f"{words} ({percent(most)}).")
-
-
-def _of_skips(schema: Any, data: Mapping[str, Any], about: _Names) -> Iterator[dict[str, str]]:
+    for kind, places in sorted(kinds.items(), key=lambda item: -max(share for _, share in item[1])):
+        name, most = max(places, key=lambda one: one[1])
+        words = f"{quoted(kind)} in {_counted(len(places), 'question')}, most often in {_names([name], texts)}"
+        yield "note", "Counted as missing", f"{words} ({percent(most)})."
     for skip in schema.skips:
         names = [name for name in skip.columns if name in schema.modelled]
         if names:
             shares = [data["missing"].get(name, {}).get(NOT_APPLICABLE, 0.0) for name in names]
-            words = f"{about(names)}: asked only if {quoted(about.one(skip.asked_if))} is {_when(schema, skip)}. "
+            words = f"{_names(names, texts)}: asked only if {_names([skip.asked_if], texts)} is {_when(schema, skip)}. "
             words += f"{percent(max(shares))} were not asked; this is not counted as missing."
-            yield _warning("note", _counted(len(names), "question", "not asked of everyone"), words)
+            yield "note", _counted(len(names), "question", "not asked of everyone"), words
+    if weight is not None:
+        effective = float(weight.sum() ** 2 / (weight**2).sum())
+        words = f"Shares are weighted by {_names([data['weighted_by']], texts)}. With these weights, "
+        words += f"{len(weight):,} rows are worth {effective:,.0f} of equal weight; the largest weight is "
+        words += f"{weight.max():.1f} times the mean."
+        yield "check" if effective < _HEAVY * len(weight) else "note", "Weighted", words
+    for why, left in left_out(schema, described.table).items():
+        words = f"{_names(left, texts)}: {why}." if why else f"{_names(left, texts)}."
+        yield "note", _counted(len(left), "column", "not part of the model"), words
+
+
+def _names(names: Sequence[str], texts: Texts) -> str:
+    """A list of questions in words, the first few by name."""
+    shown = [quoted(texts[name]["brief"] if name in texts else name) for name in names[:_NAMES]]
+    return listing([*shown, f"{len(names) - _NAMES} more"] if len(names) > _NAMES else shown)
 
 
 def _when(schema: Any, skip: Any) -> str:
@@ -374,54 +291,13 @@ def _when(schema: Any, skip: Any) -> str:
     return listing([str(texts.get(value, value)) for value in skip.values], "or")
 
 
-def _of_weights(data: Mapping[str, Any], weight: FloatArray | None, about: _Names) -> Iterator[dict[str, str]]:
-    if weight is None:
-        return
-    effective = float(weight.sum() ** 2 / (weight**2).sum())
-    level = "check" if effective < _HEAVY * len(weight) else "note"
-    words = (
-        f"Shares are weighted by {quoted(about.one(data['weighted_by']))}. With these weights, {len(weight):,} rows "
-    )
-    words += f"are worth {effective:,.0f} of equal weight; the largest weight is {weight.max():.1f} times the mean."
-    yield _warning(level, "Weighted", words)
-
-
-def _of_columns(schema: Any, source: Any, about: _Names) -> Iterator[dict[str, str]]:
-    for why, names in left_out(schema, source).items():
-        words = f"{about(names)}: {why}." if why else f"{about(names)}."
-        yield _warning("note", _counted(len(names), "column", "not part of the model"), words)
-
-
 def _counted(n: int, what: str, rest: str = "") -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}{' ' if rest else ''}{rest}"
 
 
 DRIVERS = 3  # questions on which a question depends most
 # Names of the objectives in the report.
-_OBJECTIVES = {
-    "exact": "exact likelihood",
-    "likelihood": "likelihood (stochastic)",
-    "multi-prediction": "multi-prediction",
-}
-
-
-class Names(NamedTuple):
-    """How the page is called, and what it calls rows and columns."""
-
-    title: str
-    rows_are: str
-    columns_are: str
-    source: str | None
-
-
-class _Read(NamedTuple):
-    """The table as the page needs it."""
-
-    table: Table
-    blocks: Mapping[str, Any]
-    answers: list[Answers]
-    weight: FloatArray | None  # with mean one
-    texts: dict[str, dict[str, str]]
+_OBJECTIVES = {"exact": "exact likelihood", "likelihood": "likelihood (stochastic)"}
 
 
 def summary(
@@ -474,144 +350,107 @@ def summary(
     SchemaError
         If `colour_by` names an unknown column.
     """
-    read, tested = _reading(model, X), as_plain(held_out)
-    coloured = None if colour_by is None else named(read.answers, colour_by)  # raises before any work
-    where = placed(model, read.table, read.blocks)
-    found = find_segments(model.schema_, where)
-    return {
-        **Names(title, rows_are, columns_are, source)._asdict(),
-        "thurbo_version": __version__,
-        **_contents(model, read, found, tested, rows_are),
-        "items": catalogue(model, seed),
-        **_structure(model, read, where, found, coloured, seed, max_points, rows),
-        "what_if": [dict(each) for each in what_if],
-        "history": _history(model.history_),
-        "texts": read.texts,
-    }
-
-
-def _contents(model: Any, read: _Read, found: Any, tested: dict[str, Any] | None, rows_are: str) -> dict[str, Any]:
-    """Findings, warnings, segments, accuracy, questions and relations."""
-    schema, missing = model.schema_, missing_kinds(model.schema_, read.table)
-    data = _data(read, missing) | _schema(schema, read.table) | {"missing": missing}
-    gates = {skip.asked_if for skip in schema.skips}
-    segments, fit = segment_records(found, read.texts, gates), _fit(model)
-    pairs, dependence = _relations(model, read)
+    described, tested = Described(model, X), as_plain(held_out)
+    coloured = None if colour_by is None else cards.named(described.answers, colour_by)  # raises before any work
+    fit, data = _fit(model), _data(described)
+    pairs, dependence = _relations(described)
     for record in data["columns"]:
         record["drivers"] = [] if dependence is None else dependence["drivers"].get(record["name"], [])
-    labels = {name: list(map(str, schema[name].answer_texts)) for name in schema.modelled}
+    factors = described.log_odds[:, fit["n_hidden"] :]
     return {
-        "findings": findings(segments, pairs, tested, read.texts, labels, rows_are),
-        "warnings": cautions(schema, read.table, data, read.texts, read.weight, fit, tested),
-        "segments": segments,
+        "title": title,
+        "rows_are": rows_are,
+        "columns_are": columns_are,
+        "source": source,
+        "thurbo_version": __version__,
+        "findings": findings(described, pairs, tested, rows_are),
+        "warnings": cautions(described, data, fit, tested),
+        "segments": described.segment_records,
         "held_out": tested,
         "data": data,
         "relations": pairs,
         "dependence": dependence,
         "fit": fit,
+        "items": cards.catalogue(model, seed),
+        "units": described.units(),
+        "factors": cards.describe_factors(described.answers, factors, described.relative_weight, described.texts),
+        "map": _map(described, coloured, seed, max_points, rows),
+        "what_if": [dict(each) for each in what_if],
+        "history": [
+            {"epoch": int(entry["epoch"]), "event": entry.get("event")}
+            | {key: plain(entry.get(key, np.nan)) for key in ("objective", "held_out")}
+            for entry in model.history_
+        ],
+        "texts": described.texts,
     }
 
 
-def _reading(model: Any, X: Any) -> _Read:
-    table = as_table(X)
-    answers = read_answers(model.schema_, table)
-    own = model.schema_.weights(table, missing_columns="ignore")
-    weight = None if own is None else own / own.mean()
-    return _Read(table, model.schema_.compile(table), answers, weight, texts_of(model.schema_, answers))
-
-
-def _relations(model: Any, read: _Read) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _relations(described: Described) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """The strongest relations in words, and the shares of uncertainty that questions remove from each other."""
-    if model.schema_.listed or len(model.schema_.modelled) < 2:
+    if described.schema.listed or len(described.schema.modelled) < 2:
         return [], None
-    found = model.dependence(read.table)
+    found = described.model.dependence(described.table)
     drivers = {
         name: [{"column": other, "share": share} for other, share in found.drivers(name, DRIVERS) if share >= 0.01]
         for name in found.names
     }
     share = [[plain(value) for value in row] for row in np.round(found.share, 4)]
-    pairs = relations(found, model.schema_, read.blocks, read.weight, read.texts)
-    return pairs, {"names": list(found.names), "share": share, "drivers": drivers}
+    return relations(found, described), {"names": list(found.names), "share": share, "drivers": drivers}
 
 
-def _structure(
-    model: Any,
-    read: _Read,
-    where: Placed,
-    found: Any,
-    coloured: list[Answers] | None,
-    seed: int,
-    max_points: int,
-    rows: bool,
+def _map(
+    described: Described, coloured: list[Answers] | None, seed: int, max_points: int, rows: bool
 ) -> dict[str, Any]:
-    """Hidden units, factors and the map."""
-    n_hidden = model.weights_.shape[1]
-    on, factors = expit(where.log_odds[:, :n_hidden]), where.log_odds[:, n_hidden:]
-    weights, sites = np.asarray(model.weights_, float), list(model.site_names_)
-    units = describe_units(read.answers, on, weights, sites, rows=read.weight, texts=read.texts)
-    columns = telling(read.answers, found) if coloured is None else coloured
-    skipped = not_applicable(model.schema_, model.schema_.skips, read.table)
-    out = {each.name: skipped[own.name] for own in read.answers if own.name in skipped for each in (own, *own.parts)}
-    place = row_map(where.points, found.labels, columns, out, seed, max_points)
-    which = place.pop("rows")
-    names = model.schema_.row_names(read.table)
-    place["people"] = row_texts(read.answers, read.texts, names, which) if rows else None
-    return {"units": units, "factors": describe_factors(read.answers, factors, read.weight, read.texts), "map": place}
+    """The map of the rows, coloured by the given questions or by those that differ most between segments."""
+    schema, answers, found = described.schema, described.answers, described.segments
+    skipped = not_applicable(schema, schema.skips, described.table)
+    out = {each.name: skipped[own.name] for own in answers if own.name in skipped for each in (own, *own.parts)}
+    columns = cards.telling(answers, found) if coloured is None else coloured
+    place = cards.row_map(described.points, found.labels, columns, out, seed, max_points)
+    names, which = schema.row_names(described.table), place.pop("rows")
+    return {**place, "people": cards.row_texts(answers, described.texts, names, which) if rows else None}
 
 
-def _data(read: _Read, missing: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    columns = question_records(read.answers, read.weight, missing)
-    means = {
-        key: float(np.mean([column[key] for column in columns])) if columns else 0.0
-        for key in ("share_missing", "share_not_applicable")
-    }
-    return {"n_rows": read.table.n_rows, "n_columns": len(columns), **means, "columns": columns}
-
-
-def _schema(schema: Any, source: Table) -> dict[str, Any]:
-    """Columns outside the model, reasons, titles, and questions that are not asked of everyone."""
-    left_out = [
-        {"name": name, "kind": column.kind, "description": column.describe()}
-        for name, column in schema.items()
-        if not column.sites
+def _data(described: Described) -> dict[str, Any]:
+    """Figures of all questions, columns outside the model, titles, and questions that are not asked of everyone."""
+    schema, table = described.schema, described.table
+    missing = missing_kinds(schema, table)
+    columns = [
+        cards.question_record(each, described.relative_weight, missing.get(each.name, {})) for each in described.answers
     ]
-    reasons = {name: why for name, why in schema.reasons.items() if name in schema.modelled}
-    titles = {name: title for name, title in schema.titles.items() if title != name}
-    weighted_by = next((name for name, column in schema.items() if column.role == "weight" and name in source), None)
-    skips = [{"columns": list(skip.columns), "condition": skip.condition} for skip in schema.skips]
-    return {"left_out": left_out, "reasons": reasons, "titles": titles, "weighted_by": weighted_by, "skips": skips}
+    return {
+        "n_rows": table.n_rows,
+        "n_columns": len(columns),
+        **{
+            key: float(np.mean([column[key] for column in columns])) if columns else 0.0
+            for key in ("share_missing", "share_not_applicable")
+        },
+        "columns": columns,
+        "left_out": [
+            {"name": name, "kind": column.kind, "description": column.describe()}
+            for name, column in schema.items()
+            if not column.sites
+        ],
+        "reasons": {name: why for name, why in schema.reasons.items() if name in schema.modelled},
+        "titles": {name: title for name, title in schema.titles.items() if title != name},
+        "weighted_by": next((name for name, own in schema.items() if own.role == "weight" and name in table), None),
+        "skips": [{"columns": list(skip.columns), "condition": skip.condition} for skip in schema.skips],
+        "missing": missing,
+    }
 
 
 def _fit(model: Any) -> dict[str, Any]:
+    """Sizes, settings and times of the fit; its seconds from the last epoch where the whole time is not known."""
     n_sites, n_hidden = np.shape(model.weights_)
+    last = model.history_[-1] if model.history_ else {}
+    spent = {stage: plain(seconds) for stage, seconds in model.time_spent_.items()}
+    sizes = {"n_hidden": n_hidden, "n_factors": np.shape(model.loadings_)[1], "n_sites": n_sites}
+    about = {"method": str(model.method_), "unobserved": str(model.unobserved), "converged": bool(model.converged_)}
     return {
-        "objective": _OBJECTIVES.get(model.objective_, str(model.objective_)),
-        "method": str(model.method_),
+        **about,
+        **{name: int(size) for name, size in {**sizes, "n_epochs": model.n_epochs_}.items()},
         "n_members": len(model.members_) or 1,
-        "n_hidden": int(n_hidden),
-        "n_sites": int(n_sites),
-        "n_epochs": int(model.n_epochs_),
-        "time": (spent := {stage: plain(seconds) for stage, seconds in model.time_spent_.items()}),
-        "seconds": spent.get("total", _seconds(model.history_)),
-        "converged": bool(model.converged_),
-        "n_factors": int(np.shape(model.loadings_)[1]),
-        "unobserved": str(model.unobserved),
+        "objective": _OBJECTIVES.get(model.objective_, str(model.objective_)),
+        "time": spent,
+        "seconds": spent.get("total", plain(last.get("seconds", np.nan))),
     }
-
-
-def _seconds(history: Sequence[Mapping[str, Any]]) -> float | None:
-    """Duration of training in seconds, from its last record, where the whole time is not known."""
-    return plain(history[-1]["seconds"]) if history and "seconds" in history[-1] else None
-
-
-def _history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each epoch: the objective, the objective on held-out rows if it was computed, and events."""
-    return [
-        {
-            "epoch": int(entry["epoch"]),
-            "objective": plain(entry["objective"]),
-            "held_out": plain(entry["held_out"]) if "held_out" in entry else None,
-            "event": entry.get("event"),
-        }
-        for entry in history
-    ]

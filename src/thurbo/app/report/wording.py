@@ -18,30 +18,24 @@ from thurbo.table.schema.routing import NOT_APPLICABLE, not_asked
 BRIEF = 34  # characters of a name on an axis or in a heading
 LONG_TEXT = 40
 _TAIL = 0.45  # most of a brief name that is taken from the end of the question
-# Words that say little at the start of a question, and sentences that only tell how to answer it.
-_OPENING = frozenset(
-    re.findall(
-        r"\w+",
-        "which of these the following do does did you your typically please is are it what a an in general generally "
-        "speaking would say and",
-    )
-)
-_LINKS = frozenset(
-    re.findall(r"\w+", "to for at on if when who whom how with any by from up should get will have or than as")
-)
+# Words that say little at the start of a question, words that link, and sentences that only tell how to answer.
+_FIRST = """which of these the following do does did you your typically please is are it what a an in general generally
+speaking would say and"""
+_LINKS = "to for at on if when who whom how with any by from up should get will have or than as"
+_OPENING, _DANGLING = frozenset(_FIRST.split()), frozenset(f"{_FIRST} {_LINKS}".split())
 _INSTRUCTION = re.compile(r"\s*\(?\b(please|select|choose|check|tick|mark)\b[^.?!]*[.?!)]*\s*$", re.IGNORECASE)
 _CODE = re.compile(r"[A-Za-z]{0,4}[_.-]?\d+[A-Za-z_.\d]*|[A-Z]{1,3}")  # q12, V201_a, x3
+NOTHING = "no answer"
+FloatArray = NDArray[np.float64]
+Texts = Mapping[str, Mapping[str, str]]  # by name of the column or part: "brief", "short" and "full"
 
 
 def percent(share: float | None) -> str:
     """A share as a percentage without decimals."""
     if share is None:
         return "–"
-    if 0 < share < 0.005:
-        return "<1\u00a0%"
-    if 0.995 <= share < 1:
-        return ">99\u00a0%"
-    return f"{100 * share:.0f}\u00a0%"
+    number = "<1" if 0 < share < 0.005 else ">99" if 0.995 <= share < 1 else f"{100 * share:.0f}"
+    return f"{number}\u00a0%"
 
 
 def listing(names: Sequence[str], last: str = "and") -> str:
@@ -52,6 +46,11 @@ def listing(names: Sequence[str], last: str = "and") -> str:
 def quoted(text: str) -> str:
     """A question in quotation marks."""
     return f"“{text}”"
+
+
+def capital(text: str) -> str:
+    """A text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def texts_of(schema: Any, answers: Sequence[Any] = ()) -> dict[str, dict[str, str]]:
@@ -65,13 +64,11 @@ def texts_of(schema: Any, answers: Sequence[Any] = ()) -> dict[str, dict[str, st
     short = asked | briefs({name: text for name, text in full.items() if name not in asked})
     own = {name: {"brief": short[name], "short": text.short, "full": text.full} for name, text in texts.items()}
     parts = dict[str, dict[str, str]]()
-    for column in answers:
-        home = own[column.name]
-        for part in column.parts:
-            label = part.name[len(column.name) + 2 :]
-            is_long = len(home["short"]) > LONG_TEXT
-            parts[part.name] = {key: f"{text}: {label}" for key, text in home.items()}
-            parts[part.name]["short"] = part.name if is_long else f"{home['short']}: {label}"
+    for name, part in ((column.name, part) for column in answers for part in column.parts):
+        home, label = own[name], part.name[len(name) + 2 :]
+        parts[part.name] = {key: f"{text}: {label}" for key, text in home.items()}
+        if len(home["short"]) > LONG_TEXT:
+            parts[part.name]["short"] = part.name
     return own | parts
 
 
@@ -117,8 +114,7 @@ def _heart(text: str) -> str:
     words = without.split(" ")
     while len(words) > 2 and words[0].strip(",.:").casefold() in _OPENING:
         words = words[1:]
-    heart = " ".join(words)
-    return heart[:1].upper() + heart[1:]
+    return capital(" ".join(words))
 
 
 def clipped(text: str, most: int) -> str:
@@ -129,10 +125,14 @@ def clipped(text: str, most: int) -> str:
     head = flat[: most - 1]
     if " " in head[most // 2 :]:
         head = head.rpartition(" ")[0]
-    words = head.split(" ")
-    while len(words) > 1 and words[-1].strip(",.:").casefold() in _OPENING | _LINKS:  # no dangling words
+    return _without_end(head.split(" ")) + "…"
+
+
+def _without_end(words: Sequence[str]) -> str:
+    """Words without those at the end that would dangle, and without the last punctuation."""
+    while len(words) > 1 and words[-1].strip(",.:").casefold() in _DANGLING:
         words = words[:-1]
-    return " ".join(words).rstrip(" ,;:.-") + "…"
+    return " ".join(words).rstrip(" ,;:.-")
 
 
 def both_ends(text: str, most: int) -> str:
@@ -143,17 +143,15 @@ def both_ends(text: str, most: int) -> str:
     head, tail = list[str](), list[str]()
     while words and len(" ".join([*tail, words[-1]])) <= _TAIL * most:
         tail.insert(0, words.pop())
-    while tail and tail[0].strip(",.:").casefold() in _LINKS:  # no dangling words
+    while tail and tail[0].strip(",.:").casefold() in _LINKS.split():  # no dangling words
         tail.pop(0)
     room = most - len(" ".join(tail)) - 3
     while words and len(" ".join([*head, words[0]])) <= room:
         head.append(words.pop(0))
-    while len(head) > 1 and head[-1].strip(",.:").casefold() in _OPENING | _LINKS:
-        head.pop()
-    return f"{' '.join(head).rstrip(' ,;:.-')} … {' '.join(tail)}" if head and tail else clipped(text, most)
+    return f"{_without_end(head)} … {' '.join(tail)}" if head and tail else clipped(text, most)
 
 
-def brief_of(texts: Mapping[str, Mapping[str, str]], name: str) -> str:
+def brief_of(texts: Texts, name: str) -> str:
     """The brief name of a question or part; a ranking is tested as "name: favourite"."""
     if name in texts:
         return texts[name]["brief"]
@@ -161,11 +159,21 @@ def brief_of(texts: Mapping[str, Mapping[str, str]], name: str) -> str:
     return f"{texts[base]['brief']}: {rest}" if mark and base in texts else clipped(name, BRIEF)
 
 
+def short_of(texts: Texts, name: str) -> str:
+    """The short text of a question or part; its name if it is not known."""
+    return texts[name]["short"] if name in texts else name
+
+
 def with_answer(question: str, answer: str) -> str:
     """A question and its answer: "fan: Yes", "Have you seen it? Yes"."""
-    if not answer:
-        return question
-    return f"{question} {answer}" if question.endswith(("?", ".", "!", ":")) else f"{question}: {answer}"
+    mark = "" if question.endswith(("?", ".", "!", ":")) else ":"
+    return f"{question}{mark} {answer}" if answer else question
+
+
+def line_label(line: Mapping[str, Any], most: int | None = None) -> str:
+    """What a line of a card or of a picture is about: the question with its answer, of at most so many letters."""
+    text = with_answer(line["brief"], line["answer"])
+    return text if most is None else clipped(text, most)
 
 
 def time_words(spent: Mapping[str, float]) -> str:
@@ -174,16 +182,10 @@ def time_words(spent: Mapping[str, float]) -> str:
     return f"{spent['total']:.1f} s ({parts})" if parts else f"{spent['total']:.1f} s"
 
 
-FloatArray = NDArray[np.float64]
-
-
-def read_answers(schema: Any, X: Any) -> list[Answers]:
-    """Read every modelled question of X through its fitted schema."""
-    blocks = schema.compile(X)
+def read_answers(schema: Any, X: Any, blocks: Mapping[str, Any] | None = None) -> list[Answers]:
+    """Every modelled question of X through its fitted schema; `blocks` are the answers, if they were read before."""
+    blocks = schema.compile(X) if blocks is None else blocks
     return [schema[name].form.answers(name, blocks[name]) for name in schema.modelled]
-
-
-NOTHING = "no answer"
 
 
 def missing_kinds(schema: Any, source: Any) -> dict[str, dict[str, float]]:
