@@ -20,7 +20,7 @@ from thurbo.latent.rbm import Params
 from thurbo.predict import answers, chain, dependence, diagnose, draws, evaluation, inequalities, joint
 from thurbo.predict.dependence import Dependence
 from thurbo.predict.evaluation import Evaluation
-from thurbo.predict.model import Gaps, Model, Query, Rows, check_not_given
+from thurbo.predict.model import Gaps, Model, Query, Rows
 from thurbo.predict.segments import Segments, scaled, segments
 from thurbo.table.columns.statements import parse_conditions
 from thurbo.table.io import frames
@@ -86,7 +86,9 @@ class Queries(TransformerMixin):
         conditions = self._conditions(given)
         for name in predicted:
             self.schema_[name]  # raises an error for an unknown column
-        check_not_given(conditions, predicted)
+            if name in conditions:
+                remedy = "leave it out of given, or ask about another column"
+                raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)
         return self.model_.read(table, conditions, gaps)
 
     def _query(

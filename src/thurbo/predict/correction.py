@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -189,21 +189,6 @@ def _gate_label(block: Block) -> np.ndarray | None:
     return np.where(block.code[:, 0] == block.code_high[:, 0], block.code[:, 0], -1)
 
 
-def route_likelihood(
-    routes: Sequence[Route], answered: Mapping[str, np.ndarray], informative: np.ndarray
-) -> np.ndarray:
-    """P(which follow-up questions a row answered | label of their gate): [row, label].
-
-    `answered` says in which rows [row] each question has an answer. That none of them has one counts only in rows whose
-    empty cells are evidence.
-    """
-    found = np.ones((len(informative), len(routes[0].answered)))
-    for route in routes:
-        some = np.any([answered[name] for name in route.columns if name in answered], axis=0)
-        found *= np.where((some | informative)[:, None], route.likelihood(np.atleast_1d(some)), 1.0)
-    return found
-
-
 # ---- shares of labels
 
 
@@ -246,8 +231,3 @@ class Correction:
 def calibration_family(column: Column) -> str:
     """The columns of a schema whose calibration is similar."""
     return "listed" if column.is_listed else column.family
-
-
-def effect_edges(column: Any) -> np.ndarray | None:
-    """Between the bands of a number on which answers have direct effects, in standard units; None for labels."""
-    return column.effect_edges if calibration_family(column) == "measured" else None

@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError, in_toml
@@ -28,32 +29,16 @@ from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema.descriptions import as_html, as_text
 from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips, unanswered
 from thurbo.table.schema.routing import kept as still
-from thurbo.table.schema.sites import MissingColumns, Sites, check_mapping, compile_table, fit_columns, with_row_names
-
-
-def write_toml(state: Mapping[str, Any], path: str | PathLike[str]) -> None:
-    """Write the dictionary of a schema, one TOML table per column."""
-    lines = ["# thurbo schema: one table per column, in order"]
-    if "skips" in state and not state["skips"]:
-        lines += ["skips = []  # no question depends on the answer to another one"]
-    for skip in state.get("skips", ()):
-        lines += ["", "[[skips]]", *(f"{key} = {_value(value)}" for key, value in skip.items())]
-    for name, entry in state["columns"].items():
-        lines += ["", f"[columns.{_value(name)}]"]
-        lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
-    # Without columns the empty table is needed, so that the file can be read as a schema.
-    write_atomically(path, "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n")
-
-
-def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
-    """The dictionary in a TOML file; raises SchemaError if the file cannot be read or is not TOML."""
-    try:
-        return tomllib.loads(Path(path).read_bytes().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SchemaError(f'"{path}" is not TOML: {error}', remedy="correct the file") from None
-    except OSError as error:
-        raise SchemaError(f'cannot read "{path}": {error.strerror or error}', remedy="check the file name") from None
-
+from thurbo.table.schema.sites import (
+    MissingColumns,
+    Sites,
+    cells_of,
+    check_mapping,
+    encoded_condition,
+    in_standard_units,
+    not_too_far,
+    with_row_names,
+)
 
 _ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
 
@@ -140,8 +125,18 @@ class Schema(Sites):
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
         self._titles = {name: title for name, title in (titles or {}).items() if title}
-        _check_sources(self._columns)
-        _check_roles(self._columns)
+        reader: dict[str, str] = {}
+        for name, column in self._columns.items():
+            sources = column.source_columns(name)
+            for source in {*sources, name} if sources else ():
+                if reader.setdefault(source, name) != name:  # its cells would count twice
+                    problem = f'both "{reader[source]}" and "{name}" read it'
+                    raise SchemaError(problem, column=source, remedy="remove one of them from the schema")
+        for role in ("weight", "id"):
+            named = [name for name, column in self._columns.items() if column.role == role]
+            if len(named) > 1:
+                problem = f'"{named[0]}" and "{named[1]}" are both {type(self._columns[named[0]]).__name__}'
+                raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
         self._skips = None if skips is None else checked(skips, self._columns)  # None: not looked for
 
     def __getitem__(self, name: str) -> Column:
@@ -301,7 +296,18 @@ class Schema(Sites):
         >>> tb.Schema({"party": tb.Categorical()}).fit({"party": ["Red", "Blue", "Red"]})["party"].labels
         ('Blue', 'Red')
         """
-        fitted, source = fit_columns(self._columns, as_table(frame), sample_weight)
+        source, weight = with_row_names(self._columns, as_table(frame)), sample_weight
+        if weight is not None:
+            weight = np.asarray(weight, np.float64)
+            if weight.shape != (source.n_rows,) or not np.all(weight >= 0):
+                problem = f"sample_weight of shape {weight.shape} is not one number of at least 0 for each row"
+                raise SchemaError(problem, remedy=f"give {source.n_rows} numbers")
+            if not weight.all():
+                source, weight = source.take(np.flatnonzero(weight)), weight[weight > 0]
+        fitted = {
+            name: column.fit(cells_of(self._columns, source, name), weight) if column.source_columns(name) else column
+            for name, column in self._columns.items()
+        }
         warn_of_many_levels(fitted)
         return self._with(fitted, find_skips(fitted, source) if self._skips is None else None)
 
@@ -410,8 +416,30 @@ class Schema(Sites):
         given = given or {}
         for name in given:
             self[name]  # raises for an unknown column
-        source = with_row_names(self._columns, as_table(frame))
-        return compile_table(self._columns, source, missing_columns, given, least_answers, self.asked_of_all)
+        columns, source = self._columns, with_row_names(self._columns, as_table(frame))
+        blocks, in_table = dict[str, Block](), set[str]()
+        for name, column in columns.items():
+            sources = column.source_columns(name)
+            if any(each in source for each in sources):
+                in_table.add(name)
+            has_cells = sources and (missing_columns == "error" or name in in_table or name in source)
+            if name in given:
+                block = encoded_condition(column, name, given[name], source.n_rows)
+            elif has_cells:
+                block = column.encode(cells_of(columns, source, name, missing_columns))
+            else:
+                block = column.silent(source.n_rows)
+            if block.family == "measured":
+                block = not_too_far(block, name, None if name in given else source.rows)
+            blocks[name] = in_standard_units(columns, block, source.rows, name)
+        patterns = [name for name, column in columns.items() if column.role == "pattern"]
+        if patterns:  # from which questions of the table, or of the conditions, each row answers
+            answered = {name: blocks[name].answered for name in columns if name in given or name in in_table}
+            asked = self.asked_of_all if least_answers > 1 else columns
+            counted = [own for name, own in answered.items() if name in asked and not columns[name].is_listed]
+            some = np.sum([*counted, np.zeros(source.n_rows, bool)], axis=0) >= least_answers
+            blocks |= {name: columns[name].from_answers(answered, some) for name in patterns}
+        return blocks
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON or TOML: {"skips": [...], "columns": {name: {"kind": ..., ..., "why": reason}}}."""
@@ -476,7 +504,16 @@ class Schema(Sites):
         ...     tb.Schema.from_toml(f"{folder}/schema.toml") == schema
         True
         """
-        write_toml(self.to_dict(), path)
+        state, lines = self.to_dict(), ["# thurbo schema: one table per column, in order"]
+        if "skips" in state and not state["skips"]:
+            lines += ["skips = []  # no question depends on the answer to another one"]
+        for skip in state.get("skips", ()):
+            lines += ["", "[[skips]]", *(f"{key} = {_value(value)}" for key, value in skip.items())]
+        for name, entry in state["columns"].items():
+            lines += ["", f"[columns.{_value(name)}]"]
+            lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
+        # Without columns the empty table is needed, so that the file can be read as a schema.
+        write_atomically(path, "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n")
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> Schema:
@@ -496,7 +533,13 @@ class Schema(Sites):
         SchemaError
             If the file cannot be read, is not TOML, or has a column with an unknown kind or setting.
         """
-        return cls.from_dict(read_toml(path))
+        try:
+            return cls.from_dict(tomllib.loads(Path(path).read_bytes().decode("utf-8")))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SchemaError(f'"{path}" is not TOML: {error}', remedy="correct the file") from None
+        except OSError as error:
+            problem = f'cannot read "{path}": {error.strerror or error}'
+            raise SchemaError(problem, remedy="check the file name") from None
 
 
 class _UnknownColumnError(SchemaError, KeyError):
@@ -504,26 +547,6 @@ class _UnknownColumnError(SchemaError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def _check_sources(columns: Mapping[str, Column]) -> None:
-    """Refuse a column of the table that two questions read: its cells would count twice."""
-    reader: dict[str, str] = {}
-    for name, column in columns.items():
-        sources = column.source_columns(name)
-        for source in {*sources, name} if sources else ():
-            if reader.setdefault(source, name) != name:
-                problem = f'both "{reader[source]}" and "{name}" read it'
-                raise SchemaError(problem, column=source, remedy="remove one of them from the schema")
-
-
-def _check_roles(columns: Mapping[str, Column]) -> None:
-    """Refuse two columns of weights, or two row identifiers."""
-    for role in ("weight", "id"):
-        named = [name for name, column in columns.items() if column.role == role]
-        if len(named) > 1:
-            problem = f'"{named[0]}" and "{named[1]}" are both {type(columns[named[0]]).__name__}'
-            raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
 
 
 SAME = 0.5  # least share of rows missing in both among those missing in one; single answers are missing as well

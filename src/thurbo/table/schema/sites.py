@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -148,64 +148,6 @@ def with_row_names(columns: Mapping[str, Column], source: Table) -> Table:
     return source
 
 
-def fit_columns(columns: Mapping[str, Column], source: Table, weight: Any) -> tuple[dict[str, Column], Table]:
-    """The columns fitted to the rows of positive weight, and these rows; None is weight one."""
-    source = with_row_names(columns, source)
-    if weight is not None:
-        weight = np.asarray(weight, np.float64)
-        if weight.shape != (source.n_rows,) or not np.all(weight >= 0):
-            problem = f"sample_weight of shape {weight.shape} is not one number of at least 0 for each row"
-            raise SchemaError(problem, remedy=f"give {source.n_rows} numbers")
-        counts = np.flatnonzero(weight)
-        source, weight = (source, weight) if len(counts) == len(weight) else (source.take(counts), weight[counts])
-    fitted = {
-        name: column.fit(cells_of(columns, source, name), weight) if column.source_columns(name) else column
-        for name, column in columns.items()
-    }
-    return fitted, source
-
-
-def compile_table(
-    columns: Mapping[str, Column],
-    source: Table,
-    missing_columns: MissingColumns,
-    given: Mapping[str, Any],
-    least_answers: int = 1,
-    asked_of_all: Collection[str] = (),
-) -> dict[str, Block]:
-    """The block of each column; a cell in `given` replaces the cells of its column in every row.
-
-    What a row does not answer is evidence if it has at least `least_answers` answers to questions that everybody is
-    asked; if one is enough, to any question.
-    """
-    blocks, homes = {}, _homes(columns)
-    for name, column in columns.items():
-        reads = {name, *column.source_columns(name)} if column.source_columns(name) else set()
-        if name in given:
-            block = _encoded_condition(column, name, given[name], source.n_rows)
-        elif not reads or (missing_columns == "ignore" and not any(each in source for each in reads)):
-            blocks[name] = column.silent(source.n_rows)
-            continue
-        else:
-            block = column.encode(cells_of(columns, source, name, missing_columns))
-        if block.family == "measured":
-            block = _not_too_far(block, name, None if name in given else source.rows)
-        linear = tuple(_standard(columns, row, source.rows[row.row], name, homes) for row in block.linear)
-        blocks[name] = replace(block, linear=linear) if linear else block
-    patterns = [name for name, column in columns.items() if column.role == "pattern"]
-    if patterns:
-        told = [
-            name for name in columns if name in given or any(e in source for e in columns[name].source_columns(name))
-        ]
-        answered = {name: blocks[name].answered for name in told}
-        counted = [name for name in answered if not columns[name].is_listed]
-        if least_answers > 1:
-            counted = [name for name in counted if name in asked_of_all]
-        some = np.sum([*(answered[name] for name in counted), np.zeros(source.n_rows, bool)], axis=0) >= least_answers
-        blocks |= {name: columns[name].from_answers(answered, some) for name in patterns}
-    return blocks
-
-
 def cells_of(
     columns: Mapping[str, Column], source: Table, name: str, missing_columns: MissingColumns = "error"
 ) -> Cells:
@@ -227,7 +169,7 @@ def cells_of(
     return columns[name].answered(replace(own, parts=parts))
 
 
-def _not_too_far(block: Block, name: str, rows: Any) -> Block:
+def not_too_far(block: Block, name: str, rows: Any) -> Block:
     """The block with numbers that overflow single precision, such as 1e20, brought nearer; warns of them."""
     near, changed = block.within(FARTHEST)
     if changed.any():
@@ -246,12 +188,17 @@ def _not_too_far(block: Block, name: str, rows: Any) -> Block:
 
 def warn_of_swamped_columns(source: Table, blocks: Mapping[str, Block], rows: Any) -> None:
     """Warn of columns in which one number, such as 1e20, is so large that all others look equal beside it."""
+
+    def spread(numbers: FloatArray) -> float:
+        """Median distance from the median; one number that is far away does not change it."""
+        return float(np.median(np.abs(numbers - np.median(numbers))))
+
     for name, block in blocks.items():
         if block.family != "measured" or len(block.sites) != 1 or block.entries is not None or name not in source:
             continue
         line = np.flatnonzero(block.point[:, 0])
         z = block.lower[line, 0]
-        if len(line) < 3 or _spread(z) >= SWAMPED or not _spread(as_numbers(source.cells(name))[0][line]) > 0:
+        if len(line) < 3 or spread(z) >= SWAMPED or not spread(as_numbers(source.cells(name))[0][line]) > 0:
             continue
         warnings.warn(
             f'row {rows[line[np.abs(z).argmax()]]}, column "{name}": the number is so far from the others that they '
@@ -261,15 +208,16 @@ def warn_of_swamped_columns(source: Table, blocks: Mapping[str, Block], rows: An
         )
 
 
-def _spread(numbers: FloatArray) -> float:
-    """Median distance from the median; one number that is far away does not change it."""
-    return float(np.median(np.abs(numbers - np.median(numbers))))
+def encoded_condition(column: Column, name: str, value: Any, n_rows: int) -> Block:
+    """A condition of a query as a block: the same cell in every row.
 
-
-def _encoded_condition(column: Column, name: str, value: Any, n_rows: int) -> Block:
-    """A condition of a query as a block; an error says what a condition may be, because there is no cell to correct."""
+    An error is in no row, and says what a condition may be, because there is no cell to correct.
+    """
+    cell = np.full(n_rows, None, object)
+    cell[:] = [value] * n_rows
+    same = Cells(name, cell, np.zeros(n_rows, bool), np.full(n_rows, None))
     try:
-        return column.encode(column.interpreted(column.recoded(_repeated(value, name, n_rows))))
+        return column.encode(column.interpreted(column.recoded(same)))
     except SchemaError as error:
         near, is_cell, _ = (error.remedy or "").partition("correct the cell")
         if not is_cell:
@@ -278,37 +226,28 @@ def _encoded_condition(column: Column, name: str, value: Any, n_rows: int) -> Bl
         raise SchemaError(error.problem, column=name, remedy=f"{near}{known}") from None
 
 
-def _repeated(value: Any, name: str, n_rows: int) -> Cells:
-    """The same cell in every row; without row labels, because an error in a condition is in no row."""
-    cell = np.full(n_rows, None, object)
-    cell[:] = [value] * n_rows
-    return Cells(name, cell, np.zeros(n_rows, bool), np.full(n_rows, None))
-
-
-def _homes(columns: Mapping[str, Column]) -> dict[str, list[str]]:
-    """Columns of each site, by the site's full name; more than one where the name is ambiguous."""
-    homes: dict[str, list[str]] = {}
-    for name, column in columns.items():
+def in_standard_units(columns: Mapping[str, Column], block: Block, rows: Any, name: str) -> Block:
+    """The block with the sites of its linear inequalities checked, and converted from the user's units."""
+    if not block.linear:
+        return block
+    homes: dict[str, list[str]] = {}  # columns of each site, by its full name; several where the name is ambiguous
+    for home, column in columns.items():
         for site in column.sites:
-            homes.setdefault(f"{name}.{site}" if site else name, []).append(name)
-    return homes
-
-
-def _standard(
-    columns: Mapping[str, Column], each: LinearRow, row: Any, name: str, homes: Mapping[str, Sequence[str]]
-) -> LinearRow:
-    """A linear inequality with its sites checked, and converted from the user's units to standard units."""
-    coefficients, shift = {}, 0.0
-    for site, coefficient in each.coefficients.items():
-        if len(homes.get(site, ())) != 1:
-            many = "more than one site" if site in homes else "no site"
-            remedy = f"{suggestion(site, homes)}the sites are {listing(homes)}"
-            raise SchemaError(f"{many} is called {show(site)}", row=row, column=name, remedy=remedy)
-        try:
-            location, scale = columns[homes[site][0]].linear_units()
-        except Refused as refused:
-            problem = f"{show(site)} {refused.problem}"
-            raise SchemaError(problem, row=row, column=name, remedy=refused.remedy) from None
-        shift += coefficient * location
-        coefficients[site] = coefficient * scale
-    return LinearRow(each.row, coefficients, each.lower - shift, each.upper - shift)
+            homes.setdefault(f"{home}.{site}" if site else home, []).append(home)
+    found = []
+    for each in block.linear:
+        coefficients, shift = {}, 0.0
+        for site, coefficient in each.coefficients.items():
+            if len(homes.get(site, ())) != 1:
+                many = "more than one site" if site in homes else "no site"
+                remedy = f"{suggestion(site, homes)}the sites are {listing(homes)}"
+                raise SchemaError(f"{many} is called {show(site)}", row=rows[each.row], column=name, remedy=remedy)
+            try:
+                location, scale = columns[homes[site][0]].linear_units()
+            except Refused as refused:
+                problem = f"{show(site)} {refused.problem}"
+                raise SchemaError(problem, row=rows[each.row], column=name, remedy=refused.remedy) from None
+            shift += coefficient * location
+            coefficients[site] = coefficient * scale
+        found.append(LinearRow(each.row, coefficients, each.lower - shift, each.upper - shift))
+    return replace(block, linear=tuple(found))
