@@ -214,7 +214,7 @@ def test_effects_are_added_to_the_log_probabilities_of_the_mixture() -> None:
     with_them, bare = (
         np.log(np.asarray(each.predict_proba(table, "parent"))) for each in (model, without_effects(model))
     )
-    added = model._query(table).about("parent").tilt[0]  # type: ignore[index]
+    added = model._query(table).about("parent").tilt[0]
     np.testing.assert_allclose(with_them, log_softmax(bare + added, axis=1), atol=1e-6)
     assert np.abs(added).max() > 1
 

@@ -60,7 +60,7 @@ class Predictive:
     ):
         self.column, self.parts, self.weights = column, parts, weights
         self.exponent, self.anchor, self.emptiness = exponent, anchor, emptiness
-        self.tilt, self.edges, self.routing = tilt, edges, routing
+        self.tilt, self.edges, self.routing = tilt or {}, edges, routing
         self.lines = parts[0].lines
         self.bands_at: np.ndarray | None = None  # ends of the bands in which a number is drawn
         self._levels: dict[tuple[int, int], np.ndarray] = {}
@@ -96,7 +96,7 @@ class Predictive:
 
     def _calibrated(self, chance: np.ndarray, site: int = 0) -> np.ndarray:
         """A power of what the evidence adds to the shares of labels; rows without evidence have these shares."""
-        if self.exponent == 1.0 and self.anchor is None and self.tilt is None and self.routing is None:
+        if self.exponent == 1.0 and self.anchor is None and not self.tilt and self.routing is None:
             return chance
         power = self.exponent * (1.0 if self.anchor is None else self.anchor.credibility[site])
         logs = power * np.log(np.maximum(chance, 1e-30))
@@ -107,7 +107,7 @@ class Predictive:
 
     def _tilted(self, logs: np.ndarray, site: int = 0) -> np.ndarray:
         """Probabilities of labels with what direct effects and routing add to their logarithms."""
-        logs = logs + (self.tilt or {}).get(site, 0.0)
+        logs = logs + self.tilt.get(site, 0.0)
         if self.routing is not None and self.routing.shape == logs.shape:
             logs = logs + np.log(np.maximum(self.routing, 1e-30))
         raised = np.exp(logs - logs.max(axis=1, keepdims=True))
