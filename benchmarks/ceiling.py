@@ -71,7 +71,7 @@ def learned(one: defaults.Masked, model: tb.TBM, learner: Learner) -> list[Teste
     for trial in defaults.trials(Learned, rest, blocks, one.hidden, tuple(one.hidden), ("boosting",)):
         trial.learner = learner
         column = rest.schema[trial.name]
-        tests += column.form.test(column, trial)
+        tests += column.form.test(trial)
     return tests
 
 

@@ -153,7 +153,7 @@ def hide(
     blocks = fitted.compile(table)
     hidden = evaluation.choose(fitted, blocks, SHARE, np.random.RandomState(seed))
     if mask is not None:
-        hidden = {each: mask[each] & fitted[each].form.scorable(fitted[each], blocks[each]) for each in hidden}
+        hidden = {each: mask[each] & fitted[each].form.scorable(blocks[each]) for each in hidden}
     hidden = evaluation.hideable(table, fitted, blocks, hidden)
     shown = frame.copy()
     for column, rows in evaluation.empty_cells(table, fitted, blocks, hidden).items():
@@ -212,7 +212,7 @@ def _tests(
     for trial in trials(Kept, rest, blocks, hidden, scored, baselines):
         trial.store = store
         column = rest.schema[trial.name]
-        tests += column.form.test(column, trial)
+        tests += column.form.test(trial)
         if path is not None and len(store) > n_kept:  # after each column: regressions of a large survey take long
             n_kept = len(store)
             save(path, store)

@@ -326,7 +326,7 @@ def test_statements_and_partial_rankings_are_not_hidden() -> None:
         "drinks": ["tea > milk > gin", "tea > milk", "tea = milk > gin", "tea = milk = gin"],
     }
     blocks = schema.fit(table).compile(table)
-    rows = {name: schema[name].form.scorable(schema[name], blocks[name]).tolist() for name in schema}
+    rows = {name: schema[name].form.scorable(blocks[name]).tolist() for name in schema}
     assert rows["trust"] == [True, False, False, True]
     assert rows["party"] == [True, False, False, False]
     assert rows["age"] == [True, True, False, True]

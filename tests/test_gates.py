@@ -138,9 +138,9 @@ def test_rare_labels_are_shrunk_more() -> None:
     schema = tb.Schema({"q": column}).fit(table)
     block = schema.compile(table)["q"]
     assert isinstance(column.form, ChoiceForm)
-    found = column.form.shrinkage(schema["q"], block, np.ones(105))
+    found = schema["q"].form.shrinkage(block, np.ones(105))
     np.testing.assert_allclose(found, [1.0, 0.5 / 0.3, 5.0, 50.0])
     ranked = tb.Schema({"r": tb.Ranking(["a", "b", "c"])}).fit({"r": [["a", "b", "c"]] * 4})
     assert isinstance(ranked["r"].form, OrderForm)
     block = ranked.compile({"r": [["a", "b", "c"]] * 4})["r"]
-    np.testing.assert_array_equal(ranked["r"].form.shrinkage(ranked["r"], block, np.ones(4)), 1.0)
+    np.testing.assert_array_equal(ranked["r"].form.shrinkage(block, np.ones(4)), 1.0)

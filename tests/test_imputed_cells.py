@@ -283,7 +283,7 @@ def test_intervals_stay_within_what_is_declared() -> None:
         (tb.Banded({"young": (18, 30), "old": (30, None)}), ["young", "old", "old"], 18, np.inf),
     ):
         own = fitted(column, values)
-        ends = own.form.interval(own, _Wide(), 0.9)  # type: ignore[arg-type]
+        ends = own.form.interval(_Wide(), 0.9)  # type: ignore[arg-type]
         assert ends.min() >= lowest
         assert ends.max() <= highest
         assert np.isfinite(ends).all()

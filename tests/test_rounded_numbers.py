@@ -303,7 +303,7 @@ def test_extreme_tables(transform: Any) -> None:
             assert (block.lower[:n] < block.upper[:n]).all()
             assert column.is_one_number(block)[:n].all()
             assert np.isfinite(block.log_jacobian).all()
-            middle = RoundedForm()._middle(column, block)[0][:n]
+            middle = RoundedForm(column)._middle(block)[0][:n]
             np.testing.assert_array_equal(column.limited(column.to_user(middle)), numbers)
         silent = fitted([None, None], transform=transform)
         assert not silent.encode(cells_of([None])).observed.any()

@@ -71,7 +71,8 @@ def counted(own: Any, ask: Any, n: int = N) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize(("transform", "decimals"), COLUMNS)
 def test_predictions_are_those_of_the_recorded_numbers(transform: Any, decimals: int) -> None:
-    own, ask, form = column(transform, decimals), asked(N), RoundedForm()
+    own, ask = column(transform, decimals), asked(N)
+    form = RoundedForm(own)
     numbers, chance = counted(own, ask)
     below = chance.cumsum(axis=1)
 
@@ -81,20 +82,20 @@ def test_predictions_are_those_of_the_recorded_numbers(transform: Any, decimals:
 
     median, clear = quantile(0.5)
     assert clear.mean() > 0.8
-    found = form.values(own, ask, "median")
+    found = form.values(ask, "median")
     np.testing.assert_array_equal(found[clear], median[clear])
-    np.testing.assert_array_equal(form.values(own, ask, "auto"), found)
-    np.testing.assert_allclose(form.values(own, ask, "mean"), chance @ numbers, atol=0.01 * own.unit, rtol=1e-3)
+    np.testing.assert_array_equal(form.values(ask, "auto"), found)
+    np.testing.assert_allclose(form.values(ask, "mean"), chance @ numbers, atol=0.01 * own.unit, rtol=1e-3)
     top = np.sort(chance, axis=1)
     sure = top[:, -1] > top[:, -2] + (1e-6 if transform == "rank-normal" else 0.01)
     assert sure.mean() > (0.8 if transform == "rank-normal" else 0.2)
-    np.testing.assert_array_equal(form.values(own, ask, "mode")[sure], numbers[chance.argmax(axis=1)][sure])
-    ends = form.interval(own, ask, 0.8)
+    np.testing.assert_array_equal(form.values(ask, "mode")[sure], numbers[chance.argmax(axis=1)][sure])
+    ends = form.interval(ask, 0.8)
     for side, level in enumerate((0.1, 0.9)):
         expected, clear = quantile(level)
         np.testing.assert_array_equal(ends[clear, side], expected[clear])
     assert np.isin(ends, numbers).all()
-    np.testing.assert_allclose(form.certainty(own, ask, found).values, np.diff(form.interval(own, ask, 0.9))[:, 0] / 2)
+    np.testing.assert_allclose(form.certainty(ask, found).values, np.diff(form.interval(ask, 0.9))[:, 0] / 2)
 
 
 @pytest.mark.parametrize(("transform", "decimals"), COLUMNS)
@@ -107,12 +108,12 @@ def test_scores_are_those_of_the_recorded_numbers(transform: Any, decimals: int)
     block = own.encode(cells_of([*truth.tolist(), *shown.tolist()]))
     guess = Normal(rng.normal(size=N), rng.uniform(0.3, 1.0, N))
     trial = KnownTrial(block, np.arange(2 * N) < N, ask, guess)
-    (found,) = RoundedForm().test(own, trial)
+    (found,) = RoundedForm(own).test(trial)
     assert (found.answer, found.about) == ("number", "q")
     ends = [own.to_standard(truth + side * own.unit / 2) for side in (-1, 1)]
     np.testing.assert_allclose(found.score[""], np.log(ask.mass(*ends)) - np.log(own.unit), atol=2e-3)
     marginal = Normal(*(np.full(N, each) for each in normal(block.lower[N:, 0], block.upper[N:, 0], np.ones(N))))
-    median = RoundedForm().values(own, ask, "median")
+    median = RoundedForm(own).values(ask, "median")
     np.testing.assert_allclose(found.absolute[""], np.abs(median - truth), atol=1e-9)
     np.testing.assert_allclose(found.squared[""], (chance @ numbers - truth) ** 2, rtol=1e-2, atol=0.1 * own.unit)
     for rival, each in (("_logistic", guess), ("_marginal", marginal)):
@@ -140,7 +141,7 @@ def test_places_in_the_right_distribution_are_uniform(transform: Any) -> None:
     truth = np.asarray(wide.limited(wide.to_user(z)), float)
     block = own.encode(cells_of(truth.tolist()))
     guess = Normal(np.full(n, 0.3), np.full(n, 0.8))
-    (found,) = RoundedForm().test(own, KnownTrial(block, np.ones(n, bool), ask, guess))
+    (found,) = RoundedForm(own).test(KnownTrial(block, np.ones(n, bool), ask, guess))
     assert kstest(found.below[""], "uniform").pvalue > 2e-5
     assert kstest(found.below["_logistic"], "uniform").pvalue < 2e-5, "another distribution is not right"
     # Each number against its own probability: none is favoured.
@@ -155,10 +156,10 @@ def test_a_truth_beyond_the_range_of_the_training_table_is_itself() -> None:
     own, ask = column("rank-normal", 0), asked(3)
     block = own.encode(cells_of([60.0, -2.0, 52.0]))
     trial = KnownTrial(block, np.ones(3, bool), ask, Normal(np.zeros(3), np.ones(3)))
-    (found,) = RoundedForm().test(own, trial)
-    median = RoundedForm().values(own, ask, "median")
+    (found,) = RoundedForm(own).test(trial)
+    median = RoundedForm(own).values(ask, "median")
     np.testing.assert_array_equal(found.absolute[""], np.abs(median - [60, -2, 52]))
-    answers = RoundedForm().answers(own, "q", block)
+    answers = RoundedForm(own).answers("q", block)
     np.testing.assert_array_equal(answers.values, [60, -2, 52])
 
 
@@ -168,7 +169,7 @@ def test_numbers_that_are_far_away_are_read_back(transform: Any, decimals: int) 
     own = column(transform, decimals)
     numbers = np.round(np.asarray([1, 3, 53, 54, 61, 77, 90, 101, 500]) * own.unit, decimals)
     numbers = np.unique(np.concatenate([numbers, [] if transform == "log" else -numbers]))
-    found = RoundedForm().answers(own, "q", own.encode(cells_of(numbers.tolist())))
+    found = RoundedForm(own).answers("q", own.encode(cells_of(numbers.tolist())))
     np.testing.assert_array_equal(found.values, numbers)
     assert found.share_interval == 0.0
 
@@ -177,7 +178,7 @@ def test_statements_are_tested_apart() -> None:
     own, ask = column("rank-normal", 0), asked(4)
     block = own.encode(cells_of([at_least(10), 0.0, between(3, 9), 52.0]))
     trial = KnownTrial(block, np.ones(4, bool), ask, Normal(np.zeros(4), np.ones(4)))
-    numbers, intervals = RoundedForm().test(own, trial)
+    numbers, intervals = RoundedForm(own).test(trial)
     np.testing.assert_array_equal(numbers.row, [1, 3])
     np.testing.assert_array_equal(intervals.row, [0, 2])
     ends = own.to_standard(np.asarray([9.5, 0.0, 2.5, 9.5]))
@@ -189,26 +190,26 @@ def test_statements_are_tested_apart() -> None:
 def test_answers_are_numbers_and_not_intervals() -> None:
     own = column("rank-normal", 0)
     block = own.encode(cells_of([0.0, 52.0, 17.0, None, 0.0]))
-    found = RoundedForm().answers(own, "q", block)
+    found = RoundedForm(own).answers("q", block)
     np.testing.assert_array_equal(found.values, [0, 52, 17, np.nan, 0])
     assert found.share_interval == 0.0
     assert found.share_missing == 0.2
-    mixed = RoundedForm().answers(own, "q", own.encode(cells_of([0.0, at_least(30), 17.0, between(3, 9)])))
+    mixed = RoundedForm(own).answers("q", own.encode(cells_of([0.0, at_least(30), 17.0, between(3, 9)])))
     assert mixed.share_interval == 0.5
     np.testing.assert_allclose(mixed.values, [0, 29.5, 17, 6], atol=0.5)
-    assert RoundedForm().answers(own, "q", own.encode(cells_of([None, None]))).share_interval == 0.0
+    assert RoundedForm(own).answers("q", own.encode(cells_of([None, None]))).share_interval == 0.0
 
 
 def test_the_middle_of_a_frequent_number_is_its_mean_score() -> None:
     own = column("rank-normal", 0)
     block = own.encode(cells_of([0.0, 52.0, 17.0, at_least(40), None]))
-    middle, says = RoundedForm()._middle(own, block)
+    middle, says = RoundedForm(own)._middle(block)
     z = np.random.default_rng(0).normal(size=400_000)
     for line in range(3):
         inside = z[(z > block.lower[line, 0]) & (z <= block.upper[line, 0])]
         assert middle[line] == pytest.approx(inside.mean(), abs=5 * inside.std() / np.sqrt(len(inside)))
     assert middle[3] == block.lower[3, 0]
     np.testing.assert_array_equal(says, [True, True, True, True, False])
-    profile = RoundedForm().profile(own, block)
+    profile = RoundedForm(own).profile(block)
     assert profile.to_user is not None
     np.testing.assert_array_equal(profile.to_user(profile.values[:3, 0]), [0, 52, 17])

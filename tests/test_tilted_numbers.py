@@ -121,7 +121,7 @@ def test_named_bands_and_their_number_have_the_same_effects() -> None:
     for transform in (None, "rank-normal"):
         column: Any = tb.Schema({"q": tb.Banded(ends, transform=transform)}).fit({"q": cells})["q"]
         ask = mixed(np.random.default_rng(0).normal(size=(5, 4)), column.effect_edges)
-        chance = column.form.probabilities(column, ask)
+        chance = column.form.probabilities(ask)
         np.testing.assert_allclose(np.diff(ask.below(column.effect_edges), prepend=0, append=1), chance, atol=1e-9)
         lower, upper = column.standard_edges
         for band in range(4):

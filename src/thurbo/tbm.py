@@ -403,7 +403,7 @@ class TBM(ItemQueries, BaseEstimator):
         self.cuts_, self.scales_ = {}, {}
         for name in schema.modelled:
             column, where = schema[name], schema.slices[name]
-            learned = column.form.learned(column, cuts[where], scale[where])
+            learned = column.form.learned(cuts[where], scale[where])
             if "cuts" in learned:
                 self.cuts_[name] = learned["cuts"]
             if "scales" in learned:

@@ -266,7 +266,7 @@ def start(
     """
     schema, lists = data.schema, data.schema.listed
     columns = [(name, schema[name]) for name in schema.with_sites]
-    starts = [column.form.start(column, data.blocks[name], data.weight) for name, column in columns]
+    starts = [column.form.start(data.blocks[name], data.weight) for name, column in columns]
     width = max([each.cuts.shape[1] for each in starts], default=0)
     wide = [np.pad(each.cuts, ((0, 0), (0, width - each.cuts.shape[1])), constant_values=np.inf) for each in starts]
     cuts, bias = np.concatenate(wide), np.concatenate([each.bias for each in starts])

@@ -268,7 +268,7 @@ def shrinkage(data: Data) -> np.ndarray:
     found = np.ones(data.schema.n_sites, np.float32)
     for name in data.schema.with_sites:
         column = data.schema[name]
-        found[data.schema.slices[name]] = column.form.shrinkage(column, data.blocks[name], data.weight)
+        found[data.schema.slices[name]] = column.form.shrinkage(data.blocks[name], data.weight)
     return found
 
 

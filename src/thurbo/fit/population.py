@@ -443,7 +443,7 @@ def _too_short(chosen: FitSettings, data: Data, fitted: course.Fitted) -> str | 
 
 def column_answers(data: Data, name: str) -> np.ndarray:
     column = data.schema[name]
-    return column.form.scorable(column, data.blocks[name])
+    return column.form.scorable(data.blocks[name])
 
 
 def _trials(question: MemberQuery, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, ColumnTrial]:
@@ -462,7 +462,7 @@ def _scores(trials: Mapping[str, ColumnTrial]) -> tuple[np.ndarray, np.ndarray, 
 
     def one(name: str) -> list[Tested]:
         column = trials[name].rest.schema[name]
-        tests = [tested for tested in column.form.test(column, trials[name]) if "" in tested.score]
+        tests = [tested for tested in column.form.test(trials[name]) if "" in tested.score]
         return [tested for tested in tests if tested.answer in SCORED] or tests
 
     for name, tests in zip(trials, members.in_threads(one, trials), strict=True):
@@ -476,7 +476,7 @@ def _scores(trials: Mapping[str, ColumnTrial]) -> tuple[np.ndarray, np.ndarray, 
 def _shares(data: Data, name: str) -> Anchor | None:
     """The shares of a column's labels, without a correction of rows that have no answers."""
     column = data.schema[name]
-    found = column.form.shares(column, data.blocks[name], data.weight)
+    found = column.form.shares(data.blocks[name], data.weight)
     return None if found is None else Anchor(found, np.zeros_like(found), np.ones(len(found)))
 
 
@@ -534,7 +534,7 @@ def _exponents(
         scores = []
         for power in members.POWERS:
             mixed.exponent = float(power)
-            tests = [tested for tested in column.form.test(column, trial) if tested.answer in SCORED]
+            tests = [tested for tested in column.form.test(trial) if tested.answer in SCORED]
             scores.append([tested.score[""] @ tested.weight for tested in tests])
         return np.asarray(scores).sum(axis=1) if scores[0] else np.zeros(0)
 

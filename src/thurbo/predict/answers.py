@@ -147,8 +147,8 @@ def interval(query: Query, name: str, level: Any, items: Any = None) -> np.ndarr
     """The two ends [row, 2] of the central interval of each row, of lists [row, item, 2]: units or labels."""
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ThurboError(f"level={level!r} is not a probability; give a number above 0 and below 1, such as 0.9")
-    form, column = query.schema[name].form, query.schema[name]
-    return _answer(query, name, items, "predict_interval", lambda asked: form.interval(column, asked, float(level)))
+    form = query.schema[name].form
+    return _answer(query, name, items, "predict_interval", lambda asked: form.interval(asked, float(level)))
 
 
 def from_latent(
@@ -226,7 +226,7 @@ def guesses(query: Query, gaps: Gaps, statistic: str, how_sure: bool = False) ->
     """
     found = Guessed({}, {})
     for name, by_column in gaps.items():
-        rows, column = np.flatnonzero(np.any(list(by_column.values()), axis=0)), query.schema[name]
+        rows = np.flatnonzero(np.any(list(by_column.values()), axis=0))
         own = bool(query.blocks[name].answered[rows].any())
         asked = query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own)
         predicted = asked.cells(name, statistic)
@@ -234,7 +234,7 @@ def guesses(query: Query, gaps: Gaps, statistic: str, how_sure: bool = False) ->
         place[rows] = np.arange(len(rows))
         found.cells.update({source: np.asarray(values)[place] for source, values in predicted.items()})
         if how_sure:
-            sure = column.form.certainty(column, asked, next(iter(predicted.values())))
+            sure = query.schema[name].form.certainty(asked, next(iter(predicted.values())))
             for source, missing in by_column.items():
                 found.certainty[source] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
     return found

@@ -42,7 +42,7 @@ FEWEST_BOOSTED = 40  # known rows; with fewer, boosting gives the marginal frequ
 
 def features(column: Column, block: Block, shown: np.ndarray) -> np.ndarray:
     """A column as features [row, feature] where it is `shown`; the last feature is 1 if the cell is missing."""
-    values, says = column.form.features(column, block, shown)
+    values, says = column.form.features(block, shown)
     return np.concatenate([np.where(says[:, None], values, 0.0), ~says[:, None]], axis=1).astype(np.float64)
 
 

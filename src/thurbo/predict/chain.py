@@ -127,7 +127,7 @@ def _by_order(query: Query, order: Sequence[str], rows: np.ndarray, number: int)
         if not len(own):
             continue
         places = own if query.schema.listed else np.arange(len(own))
-        for part in range(column.form.n_parts(column)):
+        for part in range(column.form.n_parts()):
             context = _before(query, own, name, part, order[place + 1 :])
             ask = context.about(name, Lines(places, np.zeros(len(own), np.int64)), own=False)
             total[own] += ask.log_prob(block.rows(own), part)
@@ -348,26 +348,26 @@ class Draws:
 
     def _draw(self, name: str, lines: np.ndarray, rng: np.random.Generator, is_stated: bool) -> None:
         column = self.schema[name]
-        n_parts, rows = column.form.n_parts(column), Lines(np.arange(len(lines)), np.zeros(len(lines), np.int64))
+        n_parts, rows = column.form.n_parts(), Lines(np.arange(len(lines)), np.zeros(len(lines), np.int64))
         codes = np.zeros((len(lines), n_parts), np.int64)
         within = self._forget(name, lines) if is_stated else None
         ask: Predictive | None = None
         for part in range(n_parts):
             ask = self._query(lines).about(name, rows, own=False)
             ask.bands_at = self._start(name).bands_at
-            chance = column.form.outcomes(column, ask, part)
+            chance = column.form.outcomes(ask, part)
             if within is None:
                 target = self._target(name, part, lines)
                 chance = with_shares(sharpened(chance, target, self.model.sharpness), target)
             else:
-                chance = chance * np.maximum(column.form.allowed(column, within, chance, part), 1e-300)
+                chance = chance * np.maximum(column.form.allowed(within, chance, part), 1e-300)
             codes[:, part] = drawn_codes(chance, rng)
             if n_parts > 1:
                 for _, blocks in self.known.values():
                     blocks[name].code[lines, part] = blocks[name].code_high[lines, part] = codes[:, part]
         assert ask is not None
         outcome = codes if n_parts > 1 else codes[:, 0]
-        cells = column.form.drawn(column, name, ask, outcome, rng, within)
+        cells = column.form.drawn(name, ask, outcome, rng, within)
         for source, values in cells.items():
             self.cells.setdefault(source, []).append((lines, np.asarray(values)))
         self._tell(name, lines, cells)
@@ -411,14 +411,14 @@ class Draws:
         if name not in self._starts:
             rows = np.flatnonzero(self.lacking[name])
             ask = self.base.about(name, Lines(rows, np.zeros_like(rows)), own=False)
-            ask.bands_at = self.schema[name].form.draw_bands(self.schema[name], ask)
+            ask.bands_at = self.schema[name].form.draw_bands(ask)
             self._starts[name] = ask
         return self._starts[name]
 
     def _target(self, name: str, part: int, lines: np.ndarray) -> np.ndarray:
         """What was predicted at first for some drawn rows, [draw, outcome]."""
         if (name, part) not in self._targets:
-            self._targets[name, part] = self.schema[name].form.outcomes(self.schema[name], self._start(name), part)
+            self._targets[name, part] = self.schema[name].form.outcomes(self._start(name), part)
         place = np.cumsum(self.lacking[name]) - 1
         return self._targets[name, part][place[self.index[lines]]]
 

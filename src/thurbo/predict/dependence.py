@@ -112,7 +112,7 @@ def told_rows(schema: Schema, blocks: Mapping[str, Block], weight: FloatArray, r
     """One row for each label of a question, by its share; of other questions a sample of the answers."""
     columns, rows, weights = list[str](), list[int](), list[float]()
     for name in shared_questions(schema):
-        answers = schema[name].form.answers(schema[name], name, blocks[name])
+        answers = schema[name].form.answers(name, blocks[name])
         chosen = _by_label(answers, weight) if _is_one_label(answers) else _sampled(answers, weight, random)
         columns += [name] * len(chosen)
         rows += [row for row, _ in chosen]
@@ -184,7 +184,7 @@ def predicted(schema: Schema, name: str, ask: Ask) -> FloatArray:
     column = schema[name]
     if not column.labels:
         return _binned(ask)[:, None, :]
-    chance = column.form.probabilities(column, ask)
+    chance = column.form.probabilities(ask)
     if column.form.has_options:
         return np.stack([1.0 - chance, chance], axis=2)
     return chance[:, None, :]

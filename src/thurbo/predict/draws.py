@@ -161,8 +161,8 @@ def draw_items(
     turn[order] = np.arange(len(order)) - first
     values: np.ndarray = np.full(len(is_new), None, object)
     ask = query.about(name, Lines(entry_row[new], entry_site[new]), own=False)
-    bands = ask.bands_at = column.form.draw_bands(column, ask)
-    targets = column.form.outcomes(column, ask)
+    bands = ask.bands_at = column.form.draw_bands(ask)
+    targets = column.form.outcomes(ask)
     at = np.full(len(is_new), -1)
     at[new] = np.arange(len(new))
     for step in range(int(turn.max(initial=-1)) + 1):
@@ -170,11 +170,11 @@ def draw_items(
         now = _query_of_lists(model, query, blocks, name, longer, turn >= step)
         ask = now.about(name, Lines(entry_row[own], entry_site[own]), own=False)
         ask.bands_at = bands
-        chance = column.form.outcomes(column, ask)
+        chance = column.form.outcomes(ask)
         for each in np.unique(entry_site[own]):
             same = entry_site[own] == each
             chance[same] = chain.with_shares(chance[same], targets[at[own[same]]])
-        said = column.form.drawn(column, name, ask, drawn_codes(chance, rng), rng)[name]
+        said = column.form.drawn(name, ask, drawn_codes(chance, rng), rng)[name]
         values[own] = said
         _tell(longer, own, column, said)
     return entry_row[new], entry_site[new], np.asarray(values[new].tolist())
@@ -253,7 +253,7 @@ def _sample_joint(model: Model, rows: Rows, n_rows: int, method: str, items: Any
         assert own.sites is not None
         sites = np.tile(np.asarray(own.sites)[0, slots] - each.first_site, n_rows)
         lines, values = np.repeat(np.arange(n_rows), len(slots)), x[:, slots].reshape(-1)
-        said = column.form.from_latent(column, values, sites, cuts[where], scale[where])
+        said = column.form.from_latent(values, sites, cuts[where], scale[where])
         found[name] = column.list_cells(lines, sites, said, n_rows)
     return found
 
@@ -438,7 +438,7 @@ def _completed(
         new = np.flatnonzero(query.about(name, lines).entry < 0)
         row, site = lines.row[new], lines.site[new]
         x = joint.draw_items(params, drawn.h[row], drawn.z[row], where.start + site, rng)
-        values = column.form.from_latent(column, x, site.astype(np.int32), cuts[where], scale[where])
+        values = column.form.from_latent(x, site.astype(np.int32), cuts[where], scale[where])
         entries = query.blocks[name].entries
         assert entries is not None
         old = entries, predicted.stated_utilities(query.lead, name)

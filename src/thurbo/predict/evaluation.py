@@ -405,14 +405,14 @@ def answers(
     there = {}
     for name in schema.modelled:
         column, block = schema[name], blocks[name]
-        there[name] = column.form.scorable(column, block) & (line_weight(block, counts.astype(np.float64)) > 0)
+        there[name] = column.form.scorable(block) & (line_weight(block, counts.astype(np.float64)) > 0)
     found = {}
     for name, lines in hideable(table, schema, blocks, there).items():
         block = blocks[name]
         if block.entries is not None and name not in table.lists and not in_cells(schema, name):
             found[name] = np.where(lines, block.entries.row, -1)
         else:
-            found[name] = schema[name].form.together(schema[name], block, lines, rng)
+            found[name] = schema[name].form.together(block, lines, rng)
     return found
 
 
@@ -523,7 +523,7 @@ def score_masked(
         if masked[name].any():
             own = line_weight(blocks[name], weight)
             trial = ColumnTrial(name, rest, blocks[name], masked[name], own, features, tuple(baselines), limits)
-            tests += schema[name].form.test(schema[name], trial)
+            tests += schema[name].form.test(trial)
     return tests
 
 
@@ -536,11 +536,11 @@ def choose(
     masked, n_answers = {}, 0
     for name in schema.modelled:
         column, block = schema[name], blocks[name]
-        there = column.form.scorable(column, block)
+        there = column.form.scorable(block)
         if counts is not None:
             there = there & (line_weight(block, counts.astype(np.float64)) > 0)
         drawn = there & (rng.random_sample(len(there)) < float(hide))
-        masked[name] = column.form.mask(column, block, drawn, rng)
+        masked[name] = column.form.mask(block, drawn, rng)
         n_answers += int(there.sum())
     if not any(where.any() for where in masked.values()):
         raise ThurboError(f"hide={hide:g} masks none of the {n_answers} answers; mask a larger share or give more rows")

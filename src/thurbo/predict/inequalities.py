@@ -53,7 +53,7 @@ def inequalities(params: Params, schema: Schema, evidence: Buckets, row: int) ->
 
     def in_units(slot: int, low: float, high: float) -> str:
         column = schema.column_of(sites[slot])
-        own = "" if column is None else column.form.own_units(column, low, high, scale[slot])
+        own = "" if column is None else column.form.own_units(low, high, scale[slot])
         return f"{own} in its own units" if own else ""
 
     triples: list[list[np.ndarray]] = []

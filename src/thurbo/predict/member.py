@@ -146,8 +146,7 @@ class MemberQuery:
         With `own`, an answer's own cell is in the evidence, and is left out.
         """
         column = self.schema[name]
-        form = column.form  # raises an error for a column that is not part of the model
-        assert form is not None
+        _ = column.form  # raises an error for a column that is not part of the model
         first = self.schema.slices[name].start
         if not column.is_listed:
             rows = np.arange(self.evidence.n_rows) if lines is None else np.asarray(lines.row)

@@ -69,21 +69,21 @@ class Predictive:
 
     def probabilities(self) -> np.ndarray:
         """P(label), [line, label]: see `Form.probabilities`."""
-        return self.column.form.probabilities(self.column, self)
+        return self.column.form.probabilities(self)
 
     def log_prob(self, block: Block, part: int = 0) -> np.ndarray:
         """log P(what each line of `block` says), [line]; numbers by their density in the units of the data."""
-        return self.column.form.log_prob(self.column, self, block, part)
+        return self.column.form.log_prob(self, block, part)
 
     def values(self, statistic: str) -> np.ndarray:
         """Mode, median or mean of each answer, as a cell or item of a list."""
-        return self.column.form.values(self.column, self, statistic)
+        return self.column.form.values(self, statistic)
 
     def cells(self, name: str, statistic: str) -> dict[str, np.ndarray]:
         """The same as cells of the columns of the table that hold the answers, of a column that is no list."""
         lead = self.parts[0]
         cuts = np.asarray(lead.query.params.gauge.cuts, np.float64)[lead.query.schema.slices[lead.name]]
-        return self.column.form.cells(self.column, name, self, statistic, cuts)
+        return self.column.form.cells(name, self, statistic, cuts)
 
     # ---- what forms ask: see `table.columns.forms.Ask`
 

@@ -422,7 +422,7 @@ def _answers(
     member = (labels[:, None] == np.arange(n)) * weight[:, None]
     texts = question_texts(schema.names, schema.titles)
     for name in schema.modelled:
-        lines = schema[name].form.profile(schema[name], blocks[name])
+        lines = schema[name].form.profile(blocks[name])
         observed = ~np.isnan(lines.values)
         value = np.where(observed, lines.values, 0.0)
         total, total_here = weight @ observed, member.T @ observed  # [answer], [segment, answer]

@@ -33,7 +33,7 @@ _OPTIONS = ("selected", "not selected")
 
 def relations(column: Column) -> tuple[str, ...]:
     """What can be pinned about a question with these controls."""
-    if column.is_listed or column.form is None:
+    if column.is_listed:
         return ()
     if column.form.has_options:
         return _OPTIONS
@@ -94,7 +94,7 @@ _COUNTS = {(2, 2): "two answers", (1, None): "at least one answer"}
 def _label(column: Column, name: str, value: Any) -> Any:
     """The label with this text, or a number."""
     if column.labels:
-        items = column.has_items or (column.form is not None and column.form.has_options)
+        items = column.has_items or column.form.has_options
         texts, labels = (column.texts, column.labels) if items else (column.answer_texts, column.answer_labels)
         meaning = dict(zip(map(str, texts), labels, strict=True))
         if not isinstance(value, str) or value not in meaning:
@@ -394,7 +394,7 @@ class Session:
         column = self.schema[name]
         if not column.labels:
             return {"quantiles": [float(each[row]) for each in _quantiles(column, ask, _QUANTILES)]}
-        chance = column.form.probabilities(column, ask)[row]
+        chance = column.form.probabilities(ask)[row]
         return {"chance": [float(each) for each in chance[:MOST_LABELS]]}
 
     def respondent(self, answers: Mapping[str, Any], target: Any) -> dict[str, Any]:
@@ -418,7 +418,7 @@ class Session:
     def _moved(self, query: Any, target: str, names: Sequence[str]) -> list[dict[str, Any]]:
         column, ask = self.schema[target], query.about(target)
         if column.labels:
-            chance = column.form.probabilities(column, ask)
+            chance = column.form.probabilities(ask)
             best = int(chance[0].argmax())
             value, word = chance[:, best], str(column.answer_texts[best])
         else:

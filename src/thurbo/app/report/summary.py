@@ -247,7 +247,7 @@ def _telling(
 
 def _statements(schema: Any, blocks: Mapping[str, Any], name: str) -> tuple[list[str], FloatArray]:
     """What can be said of an answer, and where it holds [row, statement]: 1, 0 or NaN."""
-    profile = schema[name].form.profile(schema[name], blocks[name])
+    profile = schema[name].form.profile(blocks[name])
     if profile.to_user is None:
         words, holds = list(profile.answers), np.asarray(profile.values, np.float64)
         if holds.shape[1] == 1:  # of two labels the profile has one

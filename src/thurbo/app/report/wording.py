@@ -180,7 +180,7 @@ FloatArray = NDArray[np.float64]
 def read_answers(schema: Any, X: Any) -> list[Answers]:
     """Read every modelled question of X through its fitted schema."""
     blocks = schema.compile(X)
-    return [schema[name].form.answers(schema[name], name, blocks[name]) for name in schema.modelled]
+    return [schema[name].form.answers(name, blocks[name]) for name in schema.modelled]
 
 
 NOTHING = "no answer"

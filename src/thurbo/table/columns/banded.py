@@ -28,7 +28,6 @@ from thurbo.table.columns.cells import (
     suggestion,
 )
 from thurbo.table.columns.continuous import NARROWEST, MeasuredColumn
-from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.number import BandForm
 from thurbo.table.columns.labels import LabelledColumn, check_labels
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement
@@ -79,15 +78,12 @@ class Banded(LabelledColumn, MeasuredColumn):
     """
 
     kind: ClassVar[str] = "banded"
+    form_type = BandForm
     is_one_label: ClassVar[bool] = True
     mappings: ClassVar[tuple[str, ...]] = ("bands",)
     bands: Mapping[Any, tuple[float | None, float | None]] | None = (
         None  # stored as pairs, so that the column is immutable
     )
-
-    @property
-    def form(self) -> Form:
-        return BandForm()
 
     def _check_own(self) -> None:
         stored: Any = self.bands

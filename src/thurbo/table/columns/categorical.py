@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray, Refused, is_label, listing, natural, show
 from thurbo.table.columns.column import Column, Measure
-from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.utilities import ChoiceForm
 from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, fitted_labels, levels_inside, mentioned
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, TopSet
@@ -66,6 +65,7 @@ class Categorical(UtilityColumn):
     """
 
     kind: ClassVar[str] = "categorical"
+    form_type = ChoiceForm
     is_one_label: ClassVar[bool] = True
     one: ClassVar[str] = "category"
     many: ClassVar[str] = "categories"
@@ -94,10 +94,6 @@ class Categorical(UtilityColumn):
         values = np.full(len(distinct) + 1, None, object)
         values[:-1] = [self.other if is_label(value) and value not in places else value for value in distinct]
         return replace(cells, values=values[which])
-
-    @property
-    def form(self) -> Form:
-        return ChoiceForm()
 
     @property
     def labels(self) -> tuple[Any, ...]:

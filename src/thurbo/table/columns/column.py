@@ -54,6 +54,7 @@ class Column(ABC):
     kind: ClassVar[str]
     patterned: ClassVar[Any] = ()  # the questions of a column that says whether they were answered
     family: ClassVar[Family]
+    form_type: ClassVar[type[Form] | None] = None  # what a cell says; None outside of the model
     role: ClassVar[Role] = "answer"
     is_ranking: ClassVar[bool] = False
     is_one_label: ClassVar[bool] = False  # whether an answer is one of `labels`, and can decide what is asked next
@@ -127,7 +128,9 @@ class Column(ABC):
 
     @property
     def form(self) -> Form:
-        """The form of answer; it implements what queries, evaluation and reports need."""
+        """The form of its answers, which implements what queries, evaluation and reports need."""
+        if self.form_type is not None:
+            return self.form_type(self)
         problem = f"a column of kind {self.kind} is not part of the model ({self.describe()})"
         raise SchemaError(problem, remedy="use another column")
 

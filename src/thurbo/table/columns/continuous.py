@@ -51,6 +51,7 @@ class MeasuredColumn(Column):
     """
 
     family: ClassVar[Family] = "measured"
+    form_type = NumberForm
     transform: Transform = field(default=None, kw_only=True)
     parse: Notation | None = field(default=None, kw_only=True)
     location: float | None = field(default=None, kw_only=True)
@@ -60,10 +61,6 @@ class MeasuredColumn(Column):
     decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: set by fit,
     lowest: float | None = field(default=None, kw_only=True)  # which widens a given range to what was observed
     highest: float | None = field(default=None, kw_only=True)
-
-    @property
-    def form(self) -> Form:
-        return NumberForm()
 
     def _check(self) -> None:
         if self.transform not in TRANSFORMS:
@@ -407,7 +404,7 @@ class Continuous(MeasuredColumn):
 
     @property
     def form(self) -> Form:
-        return RoundedForm() if self.unit else NumberForm()
+        return (RoundedForm if self.unit else NumberForm)(self)
 
     @property
     def unit(self) -> float:

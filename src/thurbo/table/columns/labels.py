@@ -35,7 +35,6 @@ from thurbo.table.columns.cells import (
     suggestion,
 )
 from thurbo.table.columns.column import Column
-from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.levels import LevelForm
 from thurbo.table.columns.statements import Interval, OneOfStatement, OrderStatement, Statement, TopSet
 
@@ -90,11 +89,8 @@ class LevelColumn(LabelledColumn):
     """A cell that is one of a few labels: label l means that x is between cuts l − 1 and l, Eq. (7)."""
 
     family: ClassVar[Family] = "levels"
+    form_type = LevelForm
     is_one_label: ClassVar[bool] = True
-
-    @property
-    def form(self) -> Form:
-        return LevelForm()
 
     @abstractmethod
     def _unknown(self, cells: Cells, position: int, value: Any) -> SchemaError:

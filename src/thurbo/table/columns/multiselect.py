@@ -28,7 +28,6 @@ from thurbo.table.columns.cells import (
     show,
     suggestion,
 )
-from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.levels import OptionForm
 from thurbo.table.columns.labels import LabelledColumn, check_labels, check_names, check_pairs, in_order
 from thurbo.table.columns.ordinal import false_and_true, is_word
@@ -81,6 +80,7 @@ class MultiSelect(LabelledColumn):
     """
 
     kind: ClassVar[str] = "multiselect"
+    form_type = OptionForm
     family: ClassVar[Family] = "levels"
     mappings: ClassVar[tuple[str, ...]] = ("columns",)
     options: tuple[Any, ...] | None = None
@@ -116,10 +116,6 @@ class MultiSelect(LabelledColumn):
             raise SchemaError(f"ticked={self.ticked!r} needs columns", remedy=remedy)
         if self.options is not None:
             _check_options(self.options)
-
-    @property
-    def form(self) -> Form:
-        return OptionForm()
 
     @property
     def _pairs(self) -> tuple[tuple[Any, str], ...]:

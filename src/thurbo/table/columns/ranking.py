@@ -27,7 +27,6 @@ from thurbo.table.columns.cells import (
     listing,
     show,
 )
-from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.utilities import OrderForm
 from thurbo.table.columns.labels import (
     LabelTiers,
@@ -100,6 +99,7 @@ class Ranking(UtilityColumn):
     """
 
     kind: ClassVar[str] = "ranking"
+    form_type = OrderForm
     one: ClassVar[str] = "item"
     many: ClassVar[str] = "items"
     is_ranking: ClassVar[bool] = True
@@ -139,10 +139,6 @@ class Ranking(UtilityColumn):
                 raise SchemaError(problem, remedy=f"omit items: {given[0]} gives them")
         if self.items is not None:
             check_labels(self.items, self.many, self.one, "Ranking")
-
-    @property
-    def form(self) -> Form:
-        return OrderForm()
 
     @property
     def learning_settings(self) -> dict[str, Any]:

@@ -158,7 +158,7 @@ class Ratings(Column):
 
     @property
     def form(self) -> Form:
-        return {"levels": LevelForm, "numbers": NumberForm}.get(self.by, OrderForm)()
+        return {"levels": LevelForm, "numbers": NumberForm}.get(self.by, OrderForm)(self)
 
     @property
     def has_items(self) -> bool:
@@ -387,7 +387,7 @@ class Ratings(Column):
         """Latent values of all items [row, item] as cells; NaN if an item is not in a row's list."""
         x = np.asarray(x, np.float64)
         row, site = np.nonzero(~np.isnan(x))
-        values = self.form.from_latent(self, x[row, site], site.astype(np.int32), cuts, scale)
+        values = self.form.from_latent(x[row, site], site.astype(np.int32), cuts, scale)
         cells = self.list_cells(row, site, values, len(x))
         cells[np.isnan(x).all(axis=1)] = None
         return cells

@@ -33,7 +33,6 @@ from thurbo.table.columns.cells import (
     show,
 )
 from thurbo.table.columns.cells import suggestion as near
-from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.utilities import TaskForm
 from thurbo.table.columns.labels import LabelledColumn, check_labels, check_names, in_order
 from thurbo.table.columns.listed import Design, ListSettings, as_orders, with_settings
@@ -56,6 +55,7 @@ class TaskColumn(LabelledColumn):
     """A column whose cells are lists of tasks."""
 
     family: ClassVar[Family] = "utility"
+    form_type = TaskForm
     items: tuple[Any, ...] | None = None
     noise: Literal["normal", "gumbel"] = field(default="normal", kw_only=True)
     attributes: Any = field(default=None, kw_only=True)  # {item: {attribute: value}}, stored as pairs
@@ -85,10 +85,6 @@ class TaskColumn(LabelledColumn):
         """Further checks of a subclass."""
 
     # ---- what other parts of the library ask
-
-    @property
-    def form(self) -> Form:
-        return TaskForm()
 
     @property
     def labels(self) -> tuple[Any, ...]:

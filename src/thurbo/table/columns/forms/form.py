@@ -175,63 +175,65 @@ def check_statistic(statistic: str) -> None:
 
 
 class Form(ABC):
-    """A type of answer. Methods take the column, which has the labels, the units and the format of cells."""
+    """A type of answer of one column, which has the labels, the units and the format of cells."""
 
     asks_rows: bool = False  # whether `Ask` predicts whole cells with all their sites, not single sites
     has_options: bool = False  # whether `probabilities` are those of separate yes-no answers
 
-    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+    def __init__(self, column: Column):
+        self.column = column
+
+    def probabilities(self, ask: Ask) -> FloatArray:
         """P(label | all other evidence in the row), [answer, label]."""
-        raise ThurboError(f"a column of kind {column.kind} has no labels; use predict for its mean or median")
+        raise ThurboError(f"a column of kind {self.column.kind} has no labels; use predict for its mean or median")
 
     @abstractmethod
-    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         """One value per answer: a label, or a number in the user's units."""
 
-    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         """Values as the columns of the table that hold the answers, in the shared layout."""
-        return {name: self.values(column, ask, statistic)}
+        return {name: self.values(ask, statistic)}
 
-    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+    def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
         """How sure the given predicted values are: the probability of each label, [answer]."""
-        chance, place = self.probabilities(column, ask), {label: at for at, label in enumerate(column.answer_labels)}
+        chance, place = self.probabilities(ask), {label: at for at, label in enumerate(self.column.answer_labels)}
         code = np.asarray([place.get(plain(value), -1) for value in np.asarray(values).tolist()], np.int64)
         own = np.take_along_axis(chance, np.maximum(code, 0)[:, None], axis=1)[:, 0]
         return Certainty("probability", np.where(code >= 0, own, np.nan))
 
-    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
         """Both ends of the central interval of each answer, [answer, 2]."""
         raise ThurboError(
-            f"a column of kind {column.kind} has no order, so it has no intervals; "
-            "use a number or an ordinal column, or use predict_proba"
+            f"a column of kind {self.column.kind} has no order, so it has no intervals; "
+            "use a number or an ordinal self.column, or use predict_proba"
         )
 
     # ---- the chain rule: answers of a row are scored and drawn one after another
 
-    def n_parts(self, column: Column) -> int:
+    def n_parts(self) -> int:
         """Number of answers in a cell that are scored and drawn one after another."""
         return 1
 
     @abstractmethod
-    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+    def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log P(what each line says), [line], in the user's units; the lines of `block` are those of `ask`."""
 
     @abstractmethod
-    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+    def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
         """P(outcome) of each answer, [answer, outcome]: a few exclusive outcomes, of which one is drawn first."""
 
-    def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
+    def draw_bands(self, ask: Ask) -> FloatArray | None:
         """Ends of the bands of a number, in standard units, which `outcomes` are; None if outcomes are labels."""
         return None
 
-    def allowed(self, column: Column, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
+    def allowed(self, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
         """Outcomes that agree with what each line says, [line, outcome]."""
         return np.ones(outcomes.shape, bool)
 
     @abstractmethod
     def drawn(
         self,
-        column: Column,
         name: str,
         ask: Ask,
         outcome: NDArray[Any],
@@ -240,60 +242,58 @@ class Form(ABC):
     ) -> dict[str, NDArray[Any]]:
         """One draw of each answer given its outcome, as cells by column of the table; it agrees with `within`."""
 
-    def from_latent(
-        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
-    ) -> NDArray[Any]:
+    def from_latent(self, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """Values of latent x [answer] at sites of a listed column; `cuts` and `scale` are those of all its sites."""
-        raise ThurboError(f"a column of kind {column.kind} has no lists")
+        raise ThurboError(f"a column of kind {self.column.kind} has no lists")
 
     @abstractmethod
-    def scorable(self, column: Column, block: Block) -> BoolArray:
+    def scorable(self, block: Block) -> BoolArray:
         """Lines whose answer is known exactly enough to score a prediction, [line]."""
 
-    def mask(self, column: Column, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
+    def mask(self, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
         """The lines to mask, given lines that were drawn at random, [line]."""
         return masked
 
-    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+    def together(self, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
         """Groups of lines that have to be masked together: [line] the number of its group, −1 if not in `lines`."""
         return np.where(lines, np.arange(len(lines)), -1)
 
     @abstractmethod
-    def test(self, column: Column, trial: Trial) -> list[Tested]:
+    def test(self, trial: Trial) -> list[Tested]:
         """Scores of the masked answers under the model and the baselines."""
 
     @abstractmethod
-    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+    def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         """Features for a regression from the `shown` lines: [row, feature], and which rows have any, [row]."""
 
     @abstractmethod
-    def answers(self, column: Column, name: str, block: Block) -> Answers:
+    def answers(self, name: str, block: Block) -> Answers:
         """The answers for a report."""
 
     @abstractmethod
-    def profile(self, column: Column, block: Block) -> Profile:
+    def profile(self, block: Block) -> Profile:
         """The answers as numbers that can be averaged over the rows of a segment."""
 
     @abstractmethod
-    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+    def start(self, block: Block, weight: FloatArray) -> Start:
         """Parameters of the independent model, from the observed frequencies; `weight` is [row]."""
 
-    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+    def shares(self, block: Block, weight: FloatArray) -> FloatArray | None:
         """Shares of the labels in a table, [site, label], one line for all sites of a choice; None without labels.
 
         Every label has half an answer more than observed; `weight` is [row].
         """
         return None
 
-    def shrinkage(self, column: Column, block: Block, weight: FloatArray) -> FloatArray:
+    def shrinkage(self, block: Block, weight: FloatArray) -> FloatArray:
         """How much stronger the weight decay of each site is than that of the model, [site]; `weight` is [row]."""
         return np.ones(len(block.sites))
 
-    def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
+    def learned(self, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
         """Parameters of this column that are shown to the user: "cuts", or "scales"."""
         return {}
 
-    def own_units(self, column: Column, low: float, high: float, scale: float) -> str:
+    def own_units(self, low: float, high: float, scale: float) -> str:
         """The ends of an interval of x in the user's units, as text; empty if there are none."""
         return ""
 

@@ -5,7 +5,7 @@ Used for one question of a table, and for lists of items that are rated by the s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,103 +35,101 @@ from thurbo.table.columns.forms.form import (
     word,
 )
 
-if TYPE_CHECKING:
-    from thurbo.table.columns.column import Column
-
 WIDER = 1.2  # approximate latent standard deviation of a list's items, in units of the noise
 
 
 class LevelForm(Form):
     """One of a few labels."""
 
-    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
-        return ask.levels(len(column.answer_labels))
+    def probabilities(self, ask: Ask) -> FloatArray:
+        return ask.levels(len(self.column.answer_labels))
 
-    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         """The most probable label, the median, or the mean of labels that are numbers (otherwise the median)."""
         check_statistic(statistic)
-        return label_values(column, self.probabilities(column, ask), statistic)
+        return label_values(self.column, self.probabilities(ask), statistic)
 
-    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
-        if not column.has_order:
-            return super().interval(column, ask, level)
-        low, high = central_levels(self.probabilities(column, ask), level)
-        return np.stack([column.answers_of(low), column.answers_of(high)], axis=1)
+    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
+        if not self.column.has_order:
+            return super().interval(ask, level)
+        low, high = central_levels(self.probabilities(ask), level)
+        return np.stack([self.column.answers_of(low), self.column.answers_of(high)], axis=1)
 
-    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+    def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log of the sum over the levels that each line allows."""
-        chance = self.outcomes(column, ask, part)
+        chance = self.outcomes(ask, part)
         return log_of((chance * self._levels_of(block, part, chance.shape[1])).sum(axis=1))
 
     def _levels_of(self, block: Block, part: int, n_levels: int) -> BoolArray:
         low, high = block.code[:, part, None], block.code_high[:, part, None]
         return (low <= np.arange(n_levels)) & (np.arange(n_levels) <= high) | (low < 0)
 
-    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
-        return self.probabilities(column, ask)
+    def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
+        return self.probabilities(ask)
 
-    def allowed(self, column: Column, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
+    def allowed(self, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
         return self._levels_of(block, part, outcomes.shape[1])
 
     def drawn(
         self,
-        column: Column,
         name: str,
         ask: Ask,
         outcome: NDArray[Any],
         rng: np.random.Generator,
         within: Block | None = None,
     ) -> dict[str, NDArray[Any]]:
-        return {name: column.answers_of(outcome)}
+        return {name: self.column.answers_of(outcome)}
 
-    def from_latent(
-        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
-    ) -> NDArray[Any]:
-        own = cuts[site][:, : column.n_cuts]
-        return column.answers_of((x[:, None] > own).sum(axis=1))
+    def from_latent(self, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        own = cuts[site][:, : self.column.n_cuts]
+        return self.column.answers_of((x[:, None] > own).sum(axis=1))
 
-    def scorable(self, column: Column, block: Block) -> BoolArray:
+    def scorable(self, block: Block) -> BoolArray:
         return block.label >= 0
 
-    def test(self, column: Column, trial: Trial) -> list[Tested]:
+    def test(self, trial: Trial) -> list[Tested]:
         code = trial.block.label
-        rivals = label_rivals(trial, code, self.probabilities(column, trial.ask))
+        rivals = label_rivals(trial, code, self.probabilities(trial.ask))
         rows = trial.masked
-        found = tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows], trial.row)
+        found = tested_labels(trial.name, self.column, "label", code[rows], rivals, trial.weight[rows], trial.row)
         if trial.block.entries is None:
             return [found]
         expected = {rival: chance @ np.arange(chance.shape[1]) for rival, chance in rivals.items()}
-        return [found, *form.test_order(column, trial, code[rows], expected)]
+        return [found, *form.test_order(self.column, trial, code[rows], expected)]
 
-    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+    def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         if block.entries is not None:
             code = block.label
             return form.features(block, np.where(code >= 0, code, np.nan).astype(float), shown)
-        levels = np.arange(len(column.answer_labels))
+        levels = np.arange(len(self.column.answer_labels))
         low, high = block.code[:, :1], block.code_high[:, :1]
         values = ((low <= levels) & (levels <= high)) / np.maximum(high - low + 1, 1)
         return values, (low[:, 0] >= 0) & shown
 
-    def answers(self, column: Column, name: str, block: Block) -> Answers:
+    def answers(self, name: str, block: Block) -> Answers:
         code = block.label
         values = np.where(code >= 0, code, np.nan).astype(float)
-        labels = tuple(map(word, column.answer_texts))
+        labels = tuple(map(word, self.column.answer_texts))
         if block.entries is None:
             answered = block.observed[:, 0]
-            order = column.has_order or len(labels) == 2
-            return Answers(name, column.kind, labels, values, column.describe(), answered=answered, has_order=order)
-        return item_answers(column, name, block, values, labels)
+            order = self.column.has_order or len(labels) == 2
+            return Answers(
+                name, self.column.kind, labels, values, self.column.describe(), answered=answered, has_order=order
+            )
+        return item_answers(self.column, name, block, values, labels)
 
-    def profile(self, column: Column, block: Block) -> Profile:
+    def profile(self, block: Block) -> Profile:
         code = block.label
         if block.entries is not None:
-            return item_profile(column, block, np.where(code >= 0, code, np.nan).astype(float), column.level_numbers)
-        values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(column.answer_labels)), np.nan)
-        texts = column.answer_texts
+            return item_profile(
+                self.column, block, np.where(code >= 0, code, np.nan).astype(float), self.column.level_numbers
+            )
+        values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(self.column.answer_labels)), np.nan)
+        texts = self.column.answer_texts
         # With two labels, one indicator is enough.
         return Profile(texts[1:], values[:, 1:]) if len(texts) == 2 else Profile(texts, values)
 
-    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+    def shares(self, block: Block, weight: FloatArray) -> FloatArray | None:
         if block.entries is not None:
             return None
         known = (block.code >= 0) & (block.code == block.code_high)
@@ -139,7 +137,7 @@ class LevelForm(Form):
         counts = np.stack(each) + 0.5
         return counts / counts.sum(axis=1, keepdims=True)
 
-    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+    def start(self, block: Block, weight: FloatArray) -> Start:
         if block.entries is None:
             return Start(starting_cuts(block.code, block.n_cuts, weight), np.zeros(len(block.sites)))
         own = line_weight(block, weight)
@@ -150,9 +148,9 @@ class LevelForm(Form):
         shift = form.shifts(block, code.astype(np.float64), own * known)
         return Start(WIDER * (cuts[None, :] - shift[:, None]), np.zeros(len(block.sites)))
 
-    def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
-        own = cuts[:, : column.n_cuts]
-        return {"cuts": own if column.is_listed else own[0]}
+    def learned(self, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
+        own = cuts[:, : self.column.n_cuts]
+        return {"cuts": own if self.column.is_listed else own[0]}
 
 
 class OptionForm(LevelForm):
@@ -161,33 +159,32 @@ class OptionForm(LevelForm):
     asks_rows = True
     has_options = True
 
-    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+    def probabilities(self, ask: Ask) -> FloatArray:
         """P(selected) of each option, [row, option]."""
-        return np.stack([ask.levels(2, site)[:, 1] for site in range(len(column.sites))], axis=1)
+        return np.stack([ask.levels(2, site)[:, 1] for site in range(len(self.column.sites))], axis=1)
 
-    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
-        ticked = self.probabilities(column, ask) > 0.5
-        cuts = np.zeros((len(column.sites), 1))
-        return column.decode(np.where(ticked, 1.0, -1.0), cuts, np.ones(len(column.sites)))
+    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
+        ticked = self.probabilities(ask) > 0.5
+        cuts = np.zeros((len(self.column.sites), 1))
+        return self.column.decode(np.where(ticked, 1.0, -1.0), cuts, np.ones(len(self.column.sites)))
 
-    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         """Each option is selected if that is more probable."""
         check_statistic(statistic)
-        chance = self.probabilities(column, ask)
+        chance = self.probabilities(ask)
         # Distance from the cut orders the options if the table has columns for only some of the selected ones.
         x = cuts[:, 0] + np.where(chance > 0.5, 1.0, -1.0) * (1.0 + np.abs(chance - 0.5))
-        return column.decode_columns(name, x, cuts, np.ones(len(column.sites)))
+        return self.column.decode_columns(name, x, cuts, np.ones(len(self.column.sites)))
 
-    def n_parts(self, column: Column) -> int:
-        return len(column.sites)
+    def n_parts(self) -> int:
+        return len(self.column.sites)
 
-    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+    def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
         """P(not selected) and P(selected) of one option."""
         return ask.levels(2, part)
 
     def drawn(
         self,
-        column: Column,
         name: str,
         ask: Ask,
         outcome: NDArray[Any],
@@ -195,26 +192,26 @@ class OptionForm(LevelForm):
         within: Block | None = None,
     ) -> dict[str, NDArray[Any]]:
         """`outcome` says of all options whether they are selected, [row, option]."""
-        cuts = np.zeros((len(column.sites), 1))
+        cuts = np.zeros((len(self.column.sites), 1))
         x = np.where(outcome > 0, 1.0, -1.0) * (1.0 + 0.1 * rng.random(outcome.shape))
-        return column.decode_columns(name, x, cuts, np.ones(len(column.sites)))
+        return self.column.decode_columns(name, x, cuts, np.ones(len(self.column.sites)))
 
-    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+    def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
         """The probability of the least certain option."""
-        chance = self.probabilities(column, ask)
+        chance = self.probabilities(ask)
         return Certainty("probability", np.maximum(chance, 1.0 - chance).min(axis=1))
 
-    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
-        return Form.interval(self, column, ask, level)
+    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
+        return Form.interval(self, ask, level)
 
-    def scorable(self, column: Column, block: Block) -> BoolArray:
+    def scorable(self, block: Block) -> BoolArray:
         return np.asarray((block.code >= 0).any(axis=1))
 
-    def test(self, column: Column, trial: Trial) -> list[Tested]:
+    def test(self, trial: Trial) -> list[Tested]:
         """Each option of a masked row is an answer."""
-        code, chance = trial.block.code, self.probabilities(column, trial.ask)
+        code, chance = trial.block.code, self.probabilities(trial.ask)
         rows, parts, true, weight, row = trial.masked, [], [], [], []
-        for site in range(len(column.sites)):
+        for site in range(len(self.column.sites)):
             known = code[rows, site] >= 0
             both = np.stack([1.0 - chance[:, site], chance[:, site]], axis=1)
             rivals = label_rivals(trial, code[:, site], both)
@@ -224,31 +221,31 @@ class OptionForm(LevelForm):
             row.append(trial.row[known])
         rivals = {rival: np.concatenate([part[rival] for part in parts]) for rival in parts[0]}
         flat = (np.concatenate(each) for each in (weight, row))
-        return [tested_labels(trial.name, column, "option", np.concatenate(true), rivals, *flat)]
+        return [tested_labels(trial.name, self.column, "option", np.concatenate(true), rivals, *flat)]
 
-    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+    def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         return np.where(block.code < 0, 0.5, block.code) - 0.5, (block.code >= 0).any(axis=1) & shown
 
-    def answers(self, column: Column, name: str, block: Block) -> Answers:
+    def answers(self, name: str, block: Block) -> Answers:
         """As a whole the number of selected options, and a yes or no for each option."""
         said = np.where(block.code >= 0, block.code, np.nan).astype(float)
-        whole = tuple(f"{n} selected" for n in range(len(column.labels) + 1))
-        parts = parts_of(column, name, block, said, ("not selected", "selected"))
+        whole = tuple(f"{n} selected" for n in range(len(self.column.labels) + 1))
+        parts = parts_of(self.column, name, block, said, ("not selected", "selected"))
         return Answers(
             name,
-            column.kind,
+            self.column.kind,
             whole,
             said.sum(axis=1),
-            column.describe(),
+            self.column.describe(),
             parts=parts,
             answered=block.answered,
             exclusive=False,
         )
 
-    def profile(self, column: Column, block: Block) -> Profile:
-        return Profile(column.texts, np.where(block.code >= 0, block.code, np.nan), several=True)
+    def profile(self, block: Block) -> Profile:
+        return Profile(self.column.texts, np.where(block.code >= 0, block.code, np.nan), several=True)
 
-    def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
+    def learned(self, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
         return {"cuts": cuts[:, :1]}
 
 

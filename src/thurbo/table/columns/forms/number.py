@@ -95,28 +95,30 @@ class Predicted(NamedTuple):
 class NumberForm(Form):
     """A number, exactly or within an interval."""
 
-    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+    column: Column
+
+    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         """Median, mode or mean in the user's units; "auto" is the median. A mean is not rounded."""
         check_statistic(statistic)
         found = ask.number()
         if statistic == "mean":
-            return found.average(column.to_user)
-        return column.limited(column.to_user(found.mode() if statistic == "mode" else found.quantile(0.5)))
+            return found.average(self.column.to_user)
+        return self.column.limited(self.column.to_user(found.mode() if statistic == "mode" else found.quantile(0.5)))
 
-    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
-        return column.as_columns(name, self.values(column, ask, statistic))
+    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+        return self.column.as_columns(name, self.values(ask, statistic))
 
-    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
         found, tail = ask.number(), 0.5 * (1.0 - level)
-        ends = np.stack([column.to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
-        return np.clip(ends, *column.declared_range)
+        ends = np.stack([self.column.to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
+        return np.clip(ends, *self.column.declared_range)
 
-    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+    def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
         """Half of the width of the 90 % interval, in the user's units."""
-        ends = self.interval(column, ask, MARGIN_LEVEL)
+        ends = self.interval(ask, MARGIN_LEVEL)
         return Certainty("margin", 0.5 * (ends[:, 1] - ends[:, 0]))
 
-    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+    def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """The log density of a number, or the log-probability of an interval."""
         lower, upper, point = block.lower[:, 0], block.upper[:, 0], block.point[:, 0]
         found = np.zeros(len(lower))
@@ -127,15 +129,15 @@ class NumberForm(Form):
             found = np.where(point, found, log_of(ask.mass(*ends)))
         return found + block.log_jacobian
 
-    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+    def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
         """P(number is in each of some bands), which have equal shares over all answers."""
-        found = self._spread(column, ask)
+        found = self._spread(ask)
         return np.diff(self._below(found, self._edges(found, ask)), axis=1)
 
-    def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
-        return self._edges(self._spread(column, ask), ask)
+    def draw_bands(self, ask: Ask) -> FloatArray | None:
+        return self._edges(self._spread(ask), ask)
 
-    def _spread(self, column: Column, ask: Ask) -> Distribution:
+    def _spread(self, ask: Ask) -> Distribution:
         return ask.number()
 
     def _edges(self, found: Distribution, ask: Ask) -> FloatArray:
@@ -154,7 +156,6 @@ class NumberForm(Form):
 
     def drawn(
         self,
-        column: Column,
         name: str,
         ask: Ask,
         outcome: NDArray[Any],
@@ -162,7 +163,7 @@ class NumberForm(Form):
         within: Block | None = None,
     ) -> dict[str, NDArray[Any]]:
         """By the inverse of the distribution inside the band, or inside the interval that `within` says."""
-        found, rows = self._spread(column, ask), np.arange(len(outcome))
+        found, rows = self._spread(ask), np.arange(len(outcome))
         below = self._below(found, self._edges(found, ask))
         low, high = below[rows, outcome], below[rows, outcome + 1]
         if within is not None:
@@ -175,32 +176,30 @@ class NumberForm(Form):
         z = np.asarray([np.interp(at, own, found.grid) for at, own in zip(level, found.distribution, strict=True)])
         if within is not None:
             z = np.clip(z, within.lower[:, 0], within.upper[:, 0])
-        numbers = column.limited(column.to_user(z))
-        return {name: numbers} if column.is_listed else column.as_columns(name, numbers)
+        numbers = self.column.limited(self.column.to_user(z))
+        return {name: numbers} if self.column.is_listed else self.column.as_columns(name, numbers)
 
-    def from_latent(
-        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
-    ) -> NDArray[Any]:
-        return column.limited(column.to_user(x * scale[site]))
+    def from_latent(self, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
+        return self.column.limited(self.column.to_user(x * scale[site]))
 
-    def scorable(self, column: Column, block: Block) -> BoolArray:
+    def scorable(self, block: Block) -> BoolArray:
         return block.observed[:, 0]
 
-    def test(self, column: Column, trial: Trial) -> list[Tested]:
+    def test(self, trial: Trial) -> list[Tested]:
         """The scores of masked numbers and of masked intervals, if there are any."""
-        guesses, is_point = self._baselines(column, trial), trial.block.point[trial.masked, 0]
+        guesses, is_point = self._baselines(trial), trial.block.point[trial.masked, 0]
         points, intervals = is_point.any(), not is_point.all()
         found = []
         if points:
-            found.append(self._of_points(column, trial, np.flatnonzero(is_point), guesses))
+            found.append(self._of_points(trial, np.flatnonzero(is_point), guesses))
         if intervals:
-            found.append(self._of_intervals(column, trial, np.flatnonzero(~is_point), guesses))
+            found.append(self._of_intervals(trial, np.flatnonzero(~is_point), guesses))
         if trial.block.entries is not None and not intervals:
             expected = {"": trial.ask.utility()[0], "_marginal": guesses["_marginal"].mean}
-            found += form.test_order(column, trial, trial.block.lower[trial.masked, 0], expected)
+            found += form.test_order(self.column, trial, trial.block.lower[trial.masked, 0], expected)
         return found
 
-    def _baselines(self, column: Column, trial: Trial) -> Guesses:
+    def _baselines(self, trial: Trial) -> Guesses:
         block, rows = trial.block, trial.masked
         lower, upper = block.lower[:, 0], block.upper[:, 0]
         shown = block.observed[:, 0] & ~trial.is_masked
@@ -212,30 +211,32 @@ class NumberForm(Form):
         found = {"_marginal": Normal(centre, np.full(len(rows), deviation))}
         known = shown & np.isfinite(lower) & np.isfinite(upper)
         target = np.zeros(len(known))
-        target[known] = self._middle(column, block)[0][known]
+        target[known] = self._middle(block)[0][known]
         regressions = {"_logistic": trial.ridge(target, known), "_boosting": trial.boosted_numbers(target, known)}
         return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
 
-    def _of_points(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+    def _of_points(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         block, rows = trial.block, trial.masked[which]
         z = block.lower[trial.masked, 0]
         finite = np.where(np.isfinite(z), z, 0.0)
         log_density, below = trial.ask.density(finite)
         spread = trial.ask.number()
-        model = Predicted(column.to_user(spread.quantile(0.5)), spread.average(column.to_user), log_density, below)
+        model = Predicted(
+            self.column.to_user(spread.quantile(0.5)), spread.average(self.column.to_user), log_density, below
+        )
         found = {"": Predicted(*(each[which] for each in model))}
         for rival, guess in guesses.items():
-            found[rival] = _by_normal(column, Normal(*(each[which] for each in guess)), z[which])
-        truth = column.to_user(z[which])
+            found[rival] = _by_normal(self.column, Normal(*(each[which] for each in guess)), z[which])
+        truth = self.column.to_user(z[which])
         parts: dict[str, ByRival] = {
             "score": {rival: each.log_density + block.log_jacobian[rows] for rival, each in found.items()},
             "absolute": {rival: np.abs(each.median - truth) for rival, each in found.items()},
             "squared": {rival: (each.mean - truth) ** 2 for rival, each in found.items()},
             "below": {rival: each.below for rival, each in found.items()},
         }
-        return Tested.of(trial.name, column, "number", trial.row[which], trial.weight[rows], **parts)
+        return Tested.of(trial.name, self.column, "number", trial.row[which], trial.weight[rows], **parts)
 
-    def _of_intervals(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+    def _of_intervals(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         """log P(lower ≤ number ≤ upper), either of which may be infinite."""
         block, rows = trial.block, trial.masked[which]
         lower, upper = block.lower[trial.masked, 0], block.upper[trial.masked, 0]
@@ -248,126 +249,131 @@ class NumberForm(Form):
             rival: np.log(np.maximum(each, LEAST_CHANCE)) + block.log_jacobian[rows] for rival, each in chances.items()
         }
         about, row, weight = f"{trial.name}: intervals", trial.row[which], trial.weight[rows]
-        return Tested.of(about, column, "interval", row, weight, score=scores)
+        return Tested.of(about, self.column, "interval", row, weight, score=scores)
 
-    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
-        middle, says = self._middle(column, block)
+    def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+        middle, says = self._middle(block)
         if block.entries is not None:
             return form.features(block, np.where(says, middle, np.nan), shown)
         return middle[:, None], says & shown
 
-    def answers(self, column: Column, name: str, block: Block) -> Answers:
+    def answers(self, name: str, block: Block) -> Answers:
         """A number in the user's units; the middle of an interval, or its known end."""
         low, high = block.lower[:, 0], block.upper[:, 0]
         answered = np.isfinite(low) | np.isfinite(high)
 
         def user(z: FloatArray) -> FloatArray:
             # Standard units at scale one decode to the user's own.
-            return np.asarray(column.to_user(np.where(np.isfinite(z), z, 0.0)), float)
+            return np.asarray(self.column.to_user(np.where(np.isfinite(z), z, 0.0)), float)
 
         lower, upper = user(low), user(high)
         values = np.select([np.isinf(low), np.isinf(high)], [upper, lower], (lower + upper) / 2)
         values = np.where(answered, values, np.nan)
         if block.entries is not None:
-            return item_answers(column, name, block, values, ())
+            return item_answers(self.column, name, block, values, ())
         n_answered = int(answered.sum())
         share = 1 - float(block.point[:, 0].sum()) / n_answered if n_answered else 0.0
-        return Answers(name, column.kind, (), values, column.describe(), answered=answered, share_interval=share)
+        return Answers(
+            name, self.column.kind, (), values, self.column.describe(), answered=answered, share_interval=share
+        )
 
-    def profile(self, column: Column, block: Block) -> Profile:
-        middle, says = self._middle(column, block)
+    def profile(self, block: Block) -> Profile:
+        middle, says = self._middle(block)
         values = np.where(says, middle, np.nan)
         if block.entries is not None:
-            return item_profile(column, block, values, None)
-        return Profile(("",), values[:, None], column.to_user)
+            return item_profile(self.column, block, values, None)
+        return Profile(("",), values[:, None], self.column.to_user)
 
-    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+    def start(self, block: Block, weight: FloatArray) -> Start:
         n_sites = len(block.sites)
         if block.entries is None:
             return Start(np.zeros((n_sites, 0)), np.zeros(n_sites))
-        middle, says = self._middle(column, block)
+        middle, says = self._middle(block)
         shift = form.shifts(block, np.where(says, middle, 0.0), line_weight(block, weight) * says)
         return Start(np.zeros((n_sites, 0)), shift)
 
-    def _middle(self, column: Column, block: Block) -> tuple[FloatArray, BoolArray]:
+    def _middle(self, block: Block) -> tuple[FloatArray, BoolArray]:
         """Middle of each line's interval, or its one known end, and whether there is any: [line] each."""
         ends = np.stack([block.lower[:, 0], block.upper[:, 0]])
         finite = np.isfinite(ends)
         middle = np.where(finite, ends, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
         return middle, np.asarray(finite.any(axis=0))
 
-    def learned(self, column: Column, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
-        location, unit = column.standard
+    def learned(self, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
+        location, unit = self.column.standard
         return {"scales": (location, unit * float(scale[0]))}
 
-    def own_units(self, column: Column, low: float, high: float, scale: float) -> str:
-        ends = column.to_user(np.array([low, high]) * scale)
+    def own_units(self, low: float, high: float, scale: float) -> str:
+        ends = self.column.to_user(np.array([low, high]) * scale)
         return f"{ends[0]:.6g}" if low == high else f"{ends[0]:.6g} to {ends[1]:.6g}"
 
 
 class BandForm(NumberForm):
     """A number that is known by its band: predicted and scored as one of the bands."""
 
-    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
-        return ask.bands(*column.standard_edges)
+    def probabilities(self, ask: Ask) -> FloatArray:
+        return ask.bands(*self.column.standard_edges)
 
-    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+    def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """The log-probability of a band; of a number or an interval, that of a number."""
-        code = column.codes(block)
+        code = self.column.codes(block)
         if (code >= 0).all():
-            return log_of(np.take_along_axis(self.probabilities(column, ask), code[:, None], axis=1)[:, 0])
-        chance = self.probabilities(column, ask)[np.arange(len(code)), np.maximum(code, 0)]
-        return np.where(code >= 0, log_of(chance), super().log_prob(column, ask, block, part))
+            return log_of(np.take_along_axis(self.probabilities(ask), code[:, None], axis=1)[:, 0])
+        chance = self.probabilities(ask)[np.arange(len(code)), np.maximum(code, 0)]
+        return np.where(code >= 0, log_of(chance), super().log_prob(ask, block, part))
 
-    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
-        return self.probabilities(column, ask)
+    def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
+        return self.probabilities(ask)
 
-    def draw_bands(self, column: Column, ask: Ask) -> FloatArray | None:
+    def draw_bands(self, ask: Ask) -> FloatArray | None:
         return None
 
-    def allowed(self, column: Column, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
-        lower, upper = column.standard_edges
+    def allowed(self, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
+        lower, upper = self.column.standard_edges
         inside = (np.asarray(upper) > block.lower[:, :1]) & (np.asarray(lower) < block.upper[:, :1])
         return inside | ~inside.any(axis=1, keepdims=True)
 
     def drawn(
         self,
-        column: Column,
         name: str,
         ask: Ask,
         outcome: NDArray[Any],
         rng: np.random.Generator,
         within: Block | None = None,
     ) -> dict[str, NDArray[Any]]:
-        return {name: column.answers_of(outcome)}
+        return {name: self.column.answers_of(outcome)}
 
-    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         if statistic in {"auto", "mode"}:
-            return {name: label_values(column, self.probabilities(column, ask), statistic)}
-        return super().cells(column, name, ask, statistic, cuts)
+            return {name: label_values(self.column, self.probabilities(ask), statistic)}
+        return super().cells(name, ask, statistic, cuts)
 
-    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
-        return Form.certainty(self, column, ask, values)
+    def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
+        return Form.certainty(self, ask, values)
 
-    def scorable(self, column: Column, block: Block) -> BoolArray:
+    def scorable(self, block: Block) -> BoolArray:
         """Cells with a single band, or with a number inside it."""
-        return column.codes(block) >= 0
+        return self.column.codes(block) >= 0
 
-    def test(self, column: Column, trial: Trial) -> list[Tested]:
-        code, rows = column.codes(trial.block), trial.masked
-        rivals = label_rivals(trial, code, self.probabilities(column, trial.ask))
-        return [tested_labels(trial.name, column, "label", code[rows], rivals, trial.weight[rows], trial.row)]
+    def test(self, trial: Trial) -> list[Tested]:
+        code, rows = self.column.codes(trial.block), trial.masked
+        rivals = label_rivals(trial, code, self.probabilities(trial.ask))
+        return [tested_labels(trial.name, self.column, "label", code[rows], rivals, trial.weight[rows], trial.row)]
 
-    def answers(self, column: Column, name: str, block: Block) -> Answers:
+    def answers(self, name: str, block: Block) -> Answers:
         """Bands by name, which is more informative than a middle."""
-        code, labels = column.codes(block), tuple(map(word, column.texts))
+        code, labels = self.column.codes(block), tuple(map(word, self.column.texts))
         values = np.where(code >= 0, code, np.nan).astype(float)
-        return Answers(name, column.kind, labels, values, column.describe(), answered=block.observed[:, 0])
+        return Answers(name, self.column.kind, labels, values, self.column.describe(), answered=block.observed[:, 0])
 
-    def profile(self, column: Column, block: Block) -> Profile:
-        code = column.codes(block)
-        values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(column.labels)), np.nan)
-        return Profile(column.texts[1:], values[:, 1:]) if len(column.labels) == 2 else Profile(column.texts, values)
+    def profile(self, block: Block) -> Profile:
+        code = self.column.codes(block)
+        values = np.where(code[:, None] >= 0, code[:, None] == np.arange(len(self.column.labels)), np.nan)
+        return (
+            Profile(self.column.texts[1:], values[:, 1:])
+            if len(self.column.labels) == 2
+            else Profile(self.column.texts, values)
+        )
 
 
 def _by_normal(column: Column, guess: Normal, z: FloatArray) -> Predicted:
@@ -391,44 +397,44 @@ REACH, GRID_POINTS = 5.0, 401  # deviations, and points of a grid for the baseli
 class RoundedForm(NumberForm):
     """A number that stands for all numbers that are rounded to it."""
 
-    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         check_statistic(statistic)
-        found, recorded = _spread(column, ask), _recorded(column)
+        found, recorded = _spread(self.column, ask), _recorded(self.column)
         if statistic == "mean":
             return found.average(recorded)
         if statistic == "mode":
-            return column.limited(_most_probable(found, recorded))
-        return column.limited(column.to_user(found.quantile(0.5)))
+            return self.column.limited(_most_probable(found, recorded))
+        return self.column.limited(self.column.to_user(found.quantile(0.5)))
 
-    def _spread(self, column: Column, ask: Ask) -> Distribution:
-        return _spread(column, ask)
+    def _spread(self, ask: Ask) -> Distribution:
+        return _spread(self.column, ask)
 
-    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
-        found, tail, recorded = _spread(column, ask), 0.5 * (1.0 - level), _recorded(column)
+    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
+        found, tail, recorded = _spread(self.column, ask), 0.5 * (1.0 - level), _recorded(self.column)
         return np.stack([recorded(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
 
-    def test(self, column: Column, trial: Trial) -> list[Tested]:
+    def test(self, trial: Trial) -> list[Tested]:
         """The scores of masked numbers, and of masked statements such as `at_least`, if there are any."""
-        guesses, is_number = self._baselines(column, trial), column.is_one_number(trial.block)[trial.masked]
+        guesses, is_number = self._baselines(trial), self.column.is_one_number(trial.block)[trial.masked]
         found = []
         if is_number.any():
-            found.append(self._of_numbers(column, trial, np.flatnonzero(is_number), guesses))
+            found.append(self._of_numbers(trial, np.flatnonzero(is_number), guesses))
         if not is_number.all():
-            found.append(self._of_intervals(column, trial, np.flatnonzero(~is_number), guesses))
+            found.append(self._of_intervals(trial, np.flatnonzero(~is_number), guesses))
         return found
 
-    def _of_numbers(self, column: Column, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
-        block, rows, recorded = trial.block, trial.masked[which], _recorded(column)
+    def _of_numbers(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
+        block, rows, recorded = trial.block, trial.masked[which], _recorded(self.column)
         lower, upper = (np.where(np.isfinite(end), end, 0.0) for end in _ends(block, trial.masked))
-        spread, chance = _spread(column, trial.ask), trial.ask.mass(lower, upper)
+        spread, chance = _spread(self.column, trial.ask), trial.ask.mass(lower, upper)
         below = {"": trial.ask.density(lower)[1]}
         log_p = {"": np.log(np.maximum(chance, np.exp(LOG_LEAST_DENSITY)))}
         median, mean = {"": spread.quantile(0.5)}, {"": spread.average(recorded)}
         for rival, guess in guesses.items():
             low, high = ((end - guess.mean) / guess.deviation for end in (lower, upper))
             below[rival], log_p[rival] = np.exp(log_ndtr(low)), np.maximum(log_between(low, high), LOG_LEAST_DENSITY)
-            median[rival], mean[rival] = guess.mean, _normal(column, guess).average(recorded)
-        truth = _as_written(column, self._middle(column, block)[0][rows])
+            median[rival], mean[rival] = guess.mean, _normal(self.column, guess).average(recorded)
+        truth = _as_written(self.column, self._middle(block)[0][rows])
         # A uniform number inside the jump of the distribution, so that a right model has uniform values.
         inside = np.random.RandomState(0).random_sample(len(lower))
         parts: dict[str, ByRival] = {
@@ -437,12 +443,12 @@ class RoundedForm(NumberForm):
             "squared": {rival: (each[which] - truth) ** 2 for rival, each in mean.items()},
             "below": {rival: (each + inside * np.exp(log_p[rival]))[which] for rival, each in below.items()},
         }
-        return Tested.of(trial.name, column, "number", trial.row[which], trial.weight[rows], **parts)
+        return Tested.of(trial.name, self.column, "number", trial.row[which], trial.weight[rows], **parts)
 
-    def _middle(self, column: Column, block: Block) -> tuple[FloatArray, BoolArray]:
+    def _middle(self, block: Block) -> tuple[FloatArray, BoolArray]:
         """Mean of the normal scores inside each interval, since one end of a frequent number can be far off."""
-        middle, says = super()._middle(column, block)
-        if column.transform != "rank-normal":
+        middle, says = super()._middle(block)
+        if self.column.transform != "rank-normal":
             return middle, says
         lower, upper = _ends(block, np.arange(len(middle)))
         both = np.isfinite(lower) & np.isfinite(upper) & (upper > lower)
@@ -451,16 +457,16 @@ class RoundedForm(NumberForm):
         margin = SMALL * (high - low)  # not an end, which belongs to a neighbour too
         return np.where(both & (upper - lower > SMALL), inside.clip(low + margin, high - margin), middle), says
 
-    def answers(self, column: Column, name: str, block: Block) -> Answers:
-        found = super().answers(column, name, block)
-        is_number, answered = column.is_one_number(block), found.answered
+    def answers(self, name: str, block: Block) -> Answers:
+        found = super().answers(name, block)
+        is_number, answered = self.column.is_one_number(block), found.answered
         n_answered = int(np.asarray(answered).sum())
-        numbers = _as_written(column, np.where(is_number, self._middle(column, block)[0], 0.0))
+        numbers = _as_written(self.column, np.where(is_number, self._middle(block)[0], 0.0))
         share = 1 - float(is_number.sum()) / n_answered if n_answered else 0.0
         return found._replace(values=np.where(is_number, numbers, found.values), share_interval=share)
 
-    def profile(self, column: Column, block: Block) -> Profile:
-        return super().profile(column, block)._replace(to_user=_recorded(column))
+    def profile(self, block: Block) -> Profile:
+        return super().profile(block)._replace(to_user=_recorded(self.column))
 
 
 def _ends(block: Block, lines: NDArray[Any]) -> tuple[FloatArray, FloatArray]:

@@ -55,28 +55,28 @@ class ChoiceForm(Form):
     part_labels = ("not chosen", "chosen")
     prefix = ""
 
-    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+    def probabilities(self, ask: Ask) -> FloatArray:
         """P(label is preferred to all others), [row, label]."""
         return ask.largest()[0]
 
-    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         check_statistic(statistic)
-        return label_values(column, self.probabilities(column, ask) * column.is_named, statistic)
+        return label_values(self.column, self.probabilities(ask) * self.column.is_named, statistic)
 
-    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         check_statistic(statistic)
-        chance = self.probabilities(column, ask)
-        if column.has_order:
-            return {name: label_values(column, chance * column.is_named, statistic)}
-        return column.decode_columns(name, chance, cuts, np.ones(len(column.sites)))
+        chance = self.probabilities(ask)
+        if self.column.has_order:
+            return {name: label_values(self.column, chance * self.column.is_named, statistic)}
+        return self.column.decode_columns(name, chance, cuts, np.ones(len(self.column.sites)))
 
-    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
-        if not column.has_order:
-            return super().interval(column, ask, level)
-        low, high = central_levels(self.probabilities(column, ask), level)
-        return np.stack([column.answers_of(low), column.answers_of(high)], axis=1)
+    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
+        if not self.column.has_order:
+            return super().interval(ask, level)
+        low, high = central_levels(self.probabilities(ask), level)
+        return np.stack([self.column.answers_of(low), self.column.answers_of(high)], axis=1)
 
-    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+    def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log P(the label), of one of several their sum; of other orders the log-probability of the order."""
         chance, which = ask.largest()[0], block.label
         own = np.where(block.one_of[:, None], block.tier == 1, which[:, None] == np.arange(chance.shape[1]))
@@ -84,66 +84,67 @@ class ChoiceForm(Form):
         other = ~block.one_of & (which < 0)
         return np.where(other, ask.orders(block.tier), found) if other.any() else found
 
-    def outcomes(self, column: Column, ask: Ask, part: int = 0) -> FloatArray:
+    def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
         """P(label), without categories that join several answers: no cell is filled with these."""
-        chance = ask.largest()[0] * column.is_named
+        chance = ask.largest()[0] * self.column.is_named
         return chance / chance.sum(axis=1, keepdims=True)
 
-    def allowed(self, column: Column, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
+    def allowed(self, block: Block, outcomes: FloatArray, part: int = 0) -> BoolArray:
         """Labels that no other one is stated to be above."""
         return (block.tier < 0) | (block.tier == block.tier.max(axis=1, keepdims=True))
 
     def drawn(
         self,
-        column: Column,
         name: str,
         ask: Ask,
         outcome: NDArray[Any],
         rng: np.random.Generator,
         within: Block | None = None,
     ) -> dict[str, NDArray[Any]]:
-        if column.has_order:
-            return {name: column.answers_of(outcome)}
-        chosen = (outcome[:, None] == np.arange(len(column.sites))).astype(np.float64)
-        return column.decode_columns(name, chosen, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
+        if self.column.has_order:
+            return {name: self.column.answers_of(outcome)}
+        chosen = (outcome[:, None] == np.arange(len(self.column.sites))).astype(np.float64)
+        return self.column.decode_columns(
+            name, chosen, np.zeros((len(self.column.sites), 0)), np.ones(len(self.column.sites))
+        )
 
-    def scorable(self, column: Column, block: Block) -> BoolArray:
+    def scorable(self, block: Block) -> BoolArray:
         return block.label >= 0
 
-    def test(self, column: Column, trial: Trial) -> list[Tested]:
-        return _test_favourite(column, trial, trial.name, "label", trial.ask.largest()[0])
+    def test(self, trial: Trial) -> list[Tested]:
+        return _test_favourite(self.column, trial, trial.name, "label", trial.ask.largest()[0])
 
-    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+    def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         return standing(block), block.takes_part.any(axis=1) & shown
 
-    def answers(self, column: Column, name: str, block: Block) -> Answers:
+    def answers(self, name: str, block: Block) -> Answers:
         """As a whole the preferred label, and a yes or no for each label."""
         is_best = best(block)
         which = np.where((is_best == 1).any(axis=1), (is_best == 1).argmax(axis=1), np.nan).astype(float)
         return Answers(
             name,
-            column.kind,
-            tuple(map(word, column.texts)),
+            self.column.kind,
+            tuple(map(word, self.column.texts)),
             which,
-            column.describe(),
-            parts=parts_of(column, name, block, is_best, self.part_labels),
+            self.column.describe(),
+            parts=parts_of(self.column, name, block, is_best, self.part_labels),
             answered=block.answered,
-            has_order=column.has_order,
+            has_order=self.column.has_order,
             prefix=self.prefix,
         )
 
-    def profile(self, column: Column, block: Block) -> Profile:
-        return Profile(column.texts, best(block))
+    def profile(self, block: Block) -> Profile:
+        return Profile(self.column.texts, best(block))
 
-    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+    def start(self, block: Block, weight: FloatArray) -> Start:
         return Start(np.zeros((len(block.sites), 0)), starting_utilities(block.tier, weight))
 
-    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+    def shares(self, block: Block, weight: FloatArray) -> FloatArray | None:
         which = block.label
         counts = np.bincount(which[which >= 0], weight[which >= 0], len(block.sites)) + 0.5
         return counts[None, :] / counts.sum()
 
-    def shrinkage(self, column: Column, block: Block, weight: FloatArray) -> FloatArray:
+    def shrinkage(self, block: Block, weight: FloatArray) -> FloatArray:
         """In inverse proportion to the share of a label, if that is below a half: few answers are about a rare one."""
         known = weight * (block.tier >= 0).any(axis=1)
         share = known @ (block.tier > 0) / max(float(known.sum()), 1e-12)
@@ -156,27 +157,26 @@ class OrderForm(ChoiceForm):
     part_labels = ("not first", "first")
     prefix = "first: "
 
-    def probabilities(self, column: Column, ask: Ask) -> FloatArray:
+    def probabilities(self, ask: Ask) -> FloatArray:
         """P(item is the best of all), [row, item]."""
         return ask.largest()[0]
 
-    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         """Utilities of items in the listed layout; the order of all items otherwise."""
-        if column.is_listed:
+        if self.column.is_listed:
             return ask.utility()[0]
         mean = ask.largest()[1]
-        return column.decode(mean, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
+        return self.column.decode(mean, np.zeros((len(self.column.sites), 0)), np.ones(len(self.column.sites)))
 
-    def cells(self, column: Column, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
+    def cells(self, name: str, ask: Ask, statistic: str, cuts: FloatArray) -> dict[str, NDArray[Any]]:
         check_statistic(statistic)
-        return column.decode_columns(name, ask.largest()[1], cuts, np.ones(len(column.sites)))
+        return self.column.decode_columns(name, ask.largest()[1], cuts, np.ones(len(self.column.sites)))
 
-    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+    def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         return ask.orders(block.tier)
 
     def drawn(
         self,
-        column: Column,
         name: str,
         ask: Ask,
         outcome: NDArray[Any],
@@ -193,32 +193,32 @@ class OrderForm(ChoiceForm):
             x = np.where(wrong[:, None], ask.draw_orders(outcome, rng), x)
         if within is not None:
             x = np.where(_agrees(x, within.tier)[:, None], x, _reordered(x, within.tier))
-        return column.decode_columns(name, x, np.zeros((len(column.sites), 0)), np.ones(len(column.sites)))
+        return self.column.decode_columns(
+            name, x, np.zeros((len(self.column.sites), 0)), np.ones(len(self.column.sites))
+        )
 
-    def certainty(self, column: Column, ask: Ask, values: NDArray[Any]) -> Certainty:
+    def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
         """The probability that the first item is the best."""
         chance, mean = ask.largest()
         return Certainty("probability", np.take_along_axis(chance, mean.argmax(axis=1)[:, None], axis=1)[:, 0])
 
-    def interval(self, column: Column, ask: Ask, level: float) -> NDArray[Any]:
+    def interval(self, ask: Ask, level: float) -> NDArray[Any]:
         """In the listed layout, an interval of the utility of each item: mean ± z standard deviations."""
-        if not column.is_listed:
-            return Form.interval(self, column, ask, level)
+        if not self.column.is_listed:
+            return Form.interval(self, ask, level)
         mean, deviation = ask.utility()
         reach = ndtri(0.5 + 0.5 * level) * deviation
         return np.stack([mean - reach, mean + reach], axis=1)
 
-    def from_latent(
-        self, column: Column, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray
-    ) -> NDArray[Any]:
+    def from_latent(self, x: FloatArray, site: IntArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         return x
 
-    def scorable(self, column: Column, block: Block) -> BoolArray:
+    def scorable(self, block: Block) -> BoolArray:
         if block.entries is None:
             return ((block.tier > 0).any(axis=1)) & ~block.one_of
         return block.observed[:, 0]
 
-    def mask(self, column: Column, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
+    def mask(self, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
         """In a list, at least two entries of a row or none: a single entry has no pair."""
         if block.entries is None or not masked.any():
             return masked
@@ -233,10 +233,10 @@ class OrderForm(ChoiceForm):
                 masked[own] = False
         return masked
 
-    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+    def together(self, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
         """In a list, random pairs of a row's entries, the last three together if their number is odd."""
         if block.entries is None:
-            return super().together(column, block, lines, rng)
+            return super().together(block, lines, rng)
         chosen = np.flatnonzero(lines)
         order = chosen[np.lexsort((rng.random_sample(len(chosen)), block.entries.row[chosen]))]
         row = block.entries.row[order]
@@ -247,40 +247,40 @@ class OrderForm(ChoiceForm):
         group[order] = np.where(count[row] > 1, row * (int(count.max(initial=0)) // 2 + 1) + pair, -1)
         return group
 
-    def test(self, column: Column, trial: Trial) -> list[Tested]:
+    def test(self, trial: Trial) -> list[Tested]:
         """The favourite, and every pair of ranked items; of lists, pairs of masked items."""
         if trial.block.entries is not None:
-            return _test_listed_pairs(column, trial)
+            return _test_listed_pairs(self.column, trial)
         chance, mean = trial.ask.largest()
-        found = _test_favourite(column, trial, f"{trial.name}: favourite", "favourite", chance)
-        return [*found, _test_pairs(column, trial, mean)]
+        found = _test_favourite(self.column, trial, f"{trial.name}: favourite", "favourite", chance)
+        return [*found, _test_pairs(self.column, trial, mean)]
 
-    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+    def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         if block.entries is None:
-            return super().features(column, block, shown)
+            return super().features(block, shown)
         return form.features(block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), shown)
 
-    def answers(self, column: Column, name: str, block: Block) -> Answers:
+    def answers(self, name: str, block: Block) -> Answers:
         if block.entries is None:
-            return super().answers(column, name, block)
+            return super().answers(name, block)
         place = np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan)
-        return item_answers(column, name, block, place, ())
+        return item_answers(self.column, name, block, place, ())
 
-    def profile(self, column: Column, block: Block) -> Profile:
+    def profile(self, block: Block) -> Profile:
         if block.entries is None:
-            return Profile(tuple(f"{text} first" for text in column.texts), best(block))
-        found = item_profile(column, block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), None)
+            return Profile(tuple(f"{text} first" for text in self.column.texts), best(block))
+        found = item_profile(self.column, block, np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan), None)
         return found._replace(to_user=lambda place: place)
 
-    def shares(self, column: Column, block: Block, weight: FloatArray) -> FloatArray | None:
+    def shares(self, block: Block, weight: FloatArray) -> FloatArray | None:
         return None
 
-    def shrinkage(self, column: Column, block: Block, weight: FloatArray) -> FloatArray:
+    def shrinkage(self, block: Block, weight: FloatArray) -> FloatArray:
         return np.ones(len(block.sites))
 
-    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+    def start(self, block: Block, weight: FloatArray) -> Start:
         if block.entries is None:
-            return super().start(column, block, weight)
+            return super().start(block, weight)
         shift = form.shifts(block, block.tier[:, 0].astype(np.float64), line_weight(block, weight))
         return Start(np.zeros((len(block.sites), 0)), shift)
 
@@ -411,26 +411,26 @@ N_STEPS = 50
 class TaskForm(OrderForm):
     """Comparisons of shown items. A predicted cell orders the items that its row compares."""
 
-    def values(self, column: Column, ask: Ask, statistic: str) -> NDArray[Any]:
+    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
         return ask.utility()[0]
 
-    def log_prob(self, column: Column, ask: Ask, block: Block, part: int = 0) -> FloatArray:
+    def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log P(order) of each task, [task]; the lines are those of whole tasks."""
         return ask.orders(block.tier[:, 0].reshape(-1, _size(block)))
 
-    def scorable(self, column: Column, block: Block) -> BoolArray:
+    def scorable(self, block: Block) -> BoolArray:
         return block.observed[:, 0]
 
-    def mask(self, column: Column, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
+    def mask(self, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
         """Whole tasks: those whose first line was drawn."""
         return np.repeat(_by_task(block, masked)[:, 0], _size(block))
 
-    def together(self, column: Column, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
+    def together(self, block: Block, lines: BoolArray, rng: np.random.RandomState) -> NDArray[Any]:
         """The lines of a task are masked together."""
         some = np.repeat(_by_task(block, lines).any(axis=1), _size(block))
         return np.where(some, block.task, -1)
 
-    def test(self, column: Column, trial: Trial) -> list[Tested]:
+    def test(self, trial: Trial) -> list[Tested]:
         """The probability of each masked task; the baseline has one utility for each item, the same for all rows."""
         block, lines = trial.block, trial.masked
         assert block.entries is not None
@@ -447,21 +447,21 @@ class TaskForm(OrderForm):
         mean = trial.ask.utility()[0].reshape(-1, size)
         right = {"": _is_right(mean, tier), "_marginal": _is_right(usual[site], tier)}
         weight, row = trial.weight[lines].reshape(-1, size)[:, 0], trial.row.reshape(-1, size)[:, 0]
-        return [Tested.of(trial.name, column, "task", row, weight, score=scores, right=right)]
+        return [Tested.of(trial.name, self.column, "task", row, weight, score=scores, right=right)]
 
-    def features(self, column: Column, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
+    def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         once, place = _averaged(block, shown)
         return form.features(once, place, np.ones(len(place), bool))
 
-    def answers(self, column: Column, name: str, block: Block) -> Answers:
+    def answers(self, name: str, block: Block) -> Answers:
         once, place = _averaged(block)
-        return item_answers(column, name, once, place, ())
+        return item_answers(self.column, name, once, place, ())
 
-    def profile(self, column: Column, block: Block) -> Profile:
+    def profile(self, block: Block) -> Profile:
         once, place = _averaged(block)
-        return item_profile(column, once, place, None)._replace(to_user=lambda place: place)
+        return item_profile(self.column, once, place, None)._replace(to_user=lambda place: place)
 
-    def start(self, column: Column, block: Block, weight: FloatArray) -> Start:
+    def start(self, block: Block, weight: FloatArray) -> Start:
         """The utilities of a model without differences between rows, and the threshold of ties at their share."""
         assert block.tasks is not None
         lines = line_weight(block, weight)
