@@ -63,10 +63,8 @@ class Line(NamedTuple):
     column: str
 
 
-def merge(
-    blocks: Sequence[Block], reading: MergeLabels, dtype: Any
-) -> tuple[Linear, dict[tuple[int, int], np.ndarray]]:
-    """All lines of all rows as one constraint, and which orders they include: {(row, first slot): their slots}."""
+def merge(blocks: Sequence[Block], reading: MergeLabels, dtype: Any) -> tuple[Linear, list[Block]]:
+    """All lines of all rows as one constraint, and the blocks without the orders that these include."""
     place = {site: slot for slot, site in enumerate(reading.sites)}
     first = np.cumsum([0, *(len(block.sites) for block in blocks)])
     lines: dict[int, list[Line]] = {}
@@ -74,7 +72,7 @@ def merge(
         for each in block.linear:
             coefficients = {place[site]: value for site, value in each.coefficients.items()}
             lines.setdefault(each.row, []).append(Line(coefficients, each.lower, each.upper, str(each), column))
-    taken: dict[tuple[int, int], np.ndarray] = {}
+    tiers = [block.tier.copy() if block.has_tiers else block.tier for block in blocks]
     systems: list[System | None] = [None] * (len(blocks[0].code) if blocks else 0)
     known: dict[tuple, np.ndarray | None] = {}
     for row, said in lines.items():
@@ -90,12 +88,13 @@ def merge(
                         remedy="use top_set(...), or remove one of the two",
                     )
                 said += _pairs(block.tier[row], own, reading.sites, reading.columns[number])
-                taken[row, int(first[number])] = own
+                tiers[number][row] = -1
         slots = sorted({slot for line in said for slot in line.coefficients})
         boxes = _boxes(row, slots, blocks, first, reading)
         systems[row] = _checked(row, said, boxes, reading, known)
     # A row's constraint holds its lines; the boxes are those of its cells, for any learned cuts.
-    return Linear.of(systems, len(reading.sites), dtype), taken
+    rest = [replace(block, tier=tier) for block, tier in zip(blocks, tiers, strict=True)]
+    return Linear.of(systems, len(reading.sites), dtype), rest
 
 
 def _pairs(tier: np.ndarray, own: np.ndarray, sites: Sequence[str], column: str) -> list[Line]:
@@ -186,20 +185,30 @@ class _Shared(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """One column of lists in one bucket: its block, first site, first slot and width."""
+    """One column of lists in one bucket, padded: which slots [row, slot] are entries, and the numbers of these."""
 
     block: Block
     first_site: int
     first_slot: int
-    width: int
+    real: np.ndarray
+    entry: np.ndarray
 
-    def grid(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of the padded slots [row, slot] are entries, and the numbers of the entries."""
-        assert self.block.entries is not None
-        start = self.block.entries.start
-        length = start[rows + 1] - start[rows]
-        real = np.arange(self.width)[None, :] < length[:, None]
-        return real, (start[rows][:, None] + np.arange(self.width)[None, :])[real]
+    @classmethod
+    def of(cls, block: Block, first_site: int, first_slot: int, width: int, rows: np.ndarray) -> _Listed:
+        assert block.entries is not None
+        start, slot = block.entries.start, np.arange(width)[None, :]
+        real = slot < (start[rows + 1] - start[rows])[:, None]
+        return cls(block, first_site, first_slot, real, (start[rows][:, None] + slot)[real])
+
+    @property
+    def width(self) -> int:
+        return self.real.shape[1]
+
+    def padded(self, values: np.ndarray, nothing: Any, kind: Any) -> Any:
+        """Values by entry as [row, slot]."""
+        found = np.full(self.real.shape, nothing, kind)
+        found[self.real] = values[self.entry]
+        return found
 
 
 def pack(
@@ -232,7 +241,7 @@ def pack(
     for rows, sizes in _by_width([block for block, _ in lists], n_rows, most_widths):
         at, own = len(shared.sites), []
         for (block, site), size in zip(lists, sizes, strict=True):
-            own.append(_Listed(block, site, at, size))
+            own.append(_Listed.of(block, site, at, size, rows))
             at += size
         buckets.append(_evidence(shared.rows(rows), own, rows, unobserved, dtype, free_lists))
         places.append(rows)
@@ -257,8 +266,7 @@ def _shared(every: list[Block], first: np.ndarray, reading: MergeLabels | None, 
         columns = [reading.columns[place] for place in kept]
         _refuse(blocks, columns, names, reading)
         cuts = None if reading.cuts is None else reading.cuts[sites]
-        linear, taken = merge(blocks, MergeLabels(columns, names, reading.rows, cuts), dtype)
-        blocks = _without(blocks, taken)
+        linear, blocks = merge(blocks, MergeLabels(columns, names, reading.rows, cuts), dtype)
     return _Shared([block for block in blocks if block.sites], sites, linear)
 
 
@@ -313,11 +321,7 @@ def _evidence(
     def beside(name: str, nothing: Any, kind: Any) -> Any:
         """One array of all columns over the slots of these rows."""
         parts = [np.zeros((len(rows), 0), kind), *(getattr(block, name).astype(kind) for block in blocks)]
-        for each in lists:
-            real, entry = each.grid(rows)
-            part = np.full(real.shape, nothing, kind)
-            part[real] = getattr(each.block, name)[entry, 0]
-            parts.append(part)
+        parts += [each.padded(getattr(each.block, name)[:, 0], nothing, kind) for each in lists]
         return np.concatenate(parts, axis=1)
 
     constraints: list[Constraint] = []
@@ -331,26 +335,14 @@ def _evidence(
         code, high = beside("code", -1, small), beside("code_high", -1, small)
         constraints.append(Levels(code, None if np.array_equal(code, high) else high))
     constraints += _orders(blocks, n_slots)
-    for each in lists:
-        if each.block.family == "utility":
-            constraints.append((_listed_order if each.block.tasks is None else _tasks)(each, rows, n_slots))
+    constraints += [_listed_order(each, n_slots) for each in lists if each.block.family == "utility"]
     present: Any = None
     if unobserved == "exclude" or lists:
         takes = [block.takes_part | free_lists for block in blocks]
         present = np.concatenate([np.zeros((len(rows), 0), bool), *takes], axis=1)
-    site = np.broadcast_to(shared.sites, (len(rows), len(shared.sites)))
-    sites, listed = [site], [np.zeros(site.shape, bool)]
-    for each in lists:
-        real, entry = each.grid(rows)
-        assert each.block.entries is not None
-        own = np.zeros(real.shape, np.int64)
-        own[real] = each.first_site + each.block.entries.site[entry]
-        sites.append(own)
-        listed.append(real if each.block.tasks is None else np.zeros_like(real))  # what was shown is no signal
-        takes_part = real.copy()
-        if each.block.tasks is not None:
-            takes_part[real] = each.block.tier[entry, 0] >= 0
-        present = np.concatenate([present, takes_part], axis=1)
+        for each in lists:
+            tasks = each.padded(each.block.tier[:, 0] >= 0, False, bool)
+            present = np.concatenate([present, each.real if each.block.tasks is None else tasks], axis=1)
     if shared.linear is not None:
         linear = shared.linear.embed(np.arange(len(shared.sites)), n_slots) if lists else shared.linear
         linear = jax.tree.map(np.asarray, linear)
@@ -361,23 +353,15 @@ def _evidence(
     cells = _cells(blocks, lists, n_slots)
     if not lists:
         return Evidence(tuple(constraints), None, present, cells)
+    sites = [np.broadcast_to(shared.sites, (len(rows), len(shared.sites)))]
+    listed = [np.zeros(sites[0].shape, bool)]
+    for each in lists:
+        assert each.block.entries is not None
+        sites.append(each.padded(each.first_site + each.block.entries.site, 0, np.int64))
+        listed.append(each.real & (each.block.tasks is None))  # what was shown is no signal
     slots: Any = np.concatenate(sites, axis=1).astype(np.int32)
     marked: Any = np.concatenate(listed, axis=1)
     return Evidence(tuple(constraints), slots, present, cells, marked)
-
-
-def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> list[Block]:
-    """The blocks without the orders that lines include."""
-    out, first = [], 0
-    for block in blocks:
-        rows = [row for row, start in taken if start == first] if block.sites else []
-        if rows:
-            tier = block.tier.copy()
-            tier[rows] = -1
-            block = replace(block, tier=tier)
-        out.append(block)
-        first += len(block.sites)
-    return out
 
 
 def _cells(blocks: list[Block], lists: list[_Listed], n_slots: int) -> Any:
@@ -396,29 +380,21 @@ def _cells(blocks: list[Block], lists: list[_Listed], n_slots: int) -> Any:
     return cells.astype(np.int32)
 
 
-def _listed_order(each: _Listed, rows: np.ndarray, n_slots: int) -> Order:
-    """The orders of a listed column: one for each row, over the slots of its list."""
-    real, entry = each.grid(rows)
-    tier: Any = np.full((len(rows), 1, each.width), -1, np.int32)
-    tier[:, 0][real] = each.block.tier[entry, 0]
+def _listed_order(each: _Listed, n_slots: int) -> Order | Pairwise:
+    """The orders of a listed column, one for each row over the slots of its list; or its tasks, each a comparison with
+    noise of its own over consecutive slots."""
+    tier, about = each.padded(each.block.tier[:, 0], -1, np.int32), each.block.tasks
+    slots = np.arange(each.first_slot, each.first_slot + each.width)
+    if about is not None:
+        end = max(each.width // about.size, 1) * about.size
+        groups = tuple(map(tuple, slots[:end].reshape(-1, about.size).tolist()))
+        return comparisons(tier[:, :end].reshape(len(tier), -1, about.size), groups, n_slots, about)
+    tier = tier[:, None, :]
     depth, breadth = shape_of(tier)
     depth = 1 << (max(depth, 2) - 1).bit_length()  # few shapes
-    slots = (tuple(range(each.first_slot, each.first_slot + each.width)),)
-    return Order(tier, slots, n_slots, depth, breadth, None, mass="gumbel", gumbel_scale=CLOSER_SCALE)
-
-
-def _tasks(each: _Listed, rows: np.ndarray, n_slots: int) -> Order | Pairwise:
-    """The tasks of a listed column: consecutive groups of slots, each a comparison with noise of its own."""
-    about = each.block.tasks
-    assert about is not None
-    real, entry = each.grid(rows)
-    n_tasks = max(each.width // about.size, 1)
-    flat = np.full((len(rows), each.width), -1, np.int32)
-    flat[real] = each.block.tier[entry, 0]
-    tier: Any = flat[:, : n_tasks * about.size].reshape(len(rows), n_tasks, about.size)
-    first = each.first_slot + about.size * np.arange(n_tasks)
-    slots = tuple(tuple(range(begin, begin + about.size)) for begin in first.tolist())
-    return comparisons(tier, slots, n_slots, about)
+    return Order(
+        tier, (tuple(slots.tolist()),), n_slots, depth, breadth, None, mass="gumbel", gumbel_scale=CLOSER_SCALE
+    )
 
 
 def comparisons(tier: Any, slots: Any, n_slots: int, about: Tasks) -> Order | Pairwise:

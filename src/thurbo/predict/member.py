@@ -101,12 +101,15 @@ class MemberQuery:
         if padding is not None:
             sites = np.arange(padding.n_slots, dtype=np.int32)
 
-        def chunk(rows: Evidence) -> Any:
-            rest = moments.without_slots(rows, hidden, self.how)
-            rest = rest if padding is None else padding.evidence(rest)
-            return moments.all_moments(params, rest, sites, self.how, keep)
+        def rest(bucket: Evidence) -> Evidence:
+            bucket = moments.without_slots(bucket, hidden, self.how)
+            return bucket if padding is None else padding.evidence(bucket)
 
-        found = evidence.by_chunks(chunk, rows=self._rows_at_once)
+        found = (
+            evidence.on_host()
+            .replaced(rest)
+            .by_chunks(partial(moments.all_moments, params, sites, self.how, keep), rows=self._rows_at_once)
+        )
         return Known(*(found if padding is None else (each[:, padding.place] for each in found)))
 
     @property
@@ -238,7 +241,7 @@ class MemberAnswers(Ask):
     @property
     def is_utility(self) -> bool:
         """Whether the column's sites are utilities of its labels."""
-        return self.query.schema[self.name].family == "utility"
+        return self._column.family == "utility"
 
     @cached_property
     def _scale(self) -> float:

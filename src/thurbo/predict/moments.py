@@ -320,7 +320,7 @@ def without_slots(evidence: Evidence, slots: np.ndarray, how: How) -> Evidence:
     return evidence.hide(own, how.unobserved) if evidence.is_on_host else _hide(evidence, own, how.unobserved)
 
 
-def all_moments(params: Params, evidence: Evidence, sites: Any, how: How, keep: bool) -> Any:
+def all_moments(params: Params, sites: Any, how: How, keep: bool, evidence: Evidence) -> Any:
     """One program for all columns of a table; `keep` adds the posterior of the hidden layer."""
     return _all_moments.for_work(work(params))(params, evidence, sites, how, keep)
 

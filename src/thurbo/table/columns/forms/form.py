@@ -206,7 +206,7 @@ class Form(ABC):
         """Both ends of the central interval of each answer, [answer, 2]."""
         raise ThurboError(
             f"a column of kind {self.column.kind} has no order, so it has no intervals; "
-            "use a number or an ordinal self.column, or use predict_proba"
+            "use a number or an ordinal column, or use predict_proba"
         )
 
     # ---- the chain rule: answers of a row are scored and drawn one after another
