@@ -33,8 +33,7 @@ from thurbo.queries import weights
 from thurbo.table.columns import Column
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.io.long import looks_long
-from thurbo.table.schema.schema import Schema, with_answered
-from thurbo.table.schema.sites import warn_of_swamped_columns
+from thurbo.table.schema.schema import Schema, warn_of_swamped_columns, with_answered
 
 
 class TBM(ItemQueries, BaseEstimator):

@@ -108,7 +108,7 @@ def asked_ahead(
 
     def ask(reading: Reading) -> None:
         question = MemberQuery(members.independent(chosen, data[reading], largest_size(wanted)), *read[reading], how)
-        question.known_about(question.evidence.rows(np.zeros(1, np.int64)))
+        question.moments(question.evidence.rows(np.zeros(1, np.int64)))
 
     if data["given"].schema.listed or members.at_once(len(wanted)) >= members.n_cores():
         yield on_epoch
@@ -511,7 +511,8 @@ def _empty_row(question: MemberQuery) -> MemberQuery:
     evidence = question.evidence.rows(np.zeros(1, np.int64))
     slot = np.arange(len(evidence.shared))
     found = replace(question, evidence=evidence.hide(np.zeros_like(slot), slot, question.how.unobserved).on_host())
-    found.__dict__["known"] = question.known_about(found.evidence)
+    if not evidence.spans_cells:
+        found.__dict__["known"] = question.moments(found.evidence)  # by the same program
     return found
 
 

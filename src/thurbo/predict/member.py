@@ -65,12 +65,8 @@ class MemberQuery:
     @cached_property
     def known(self) -> Known | None:
         """The posterior of each row; None if inequalities may constrain a missing cell, or if states are averaged."""
-        return self.known_about(self.evidence)
-
-    def known_about(self, evidence: Buckets) -> Known | None:
-        """The posterior of each of some other rows, by the same program as that of the table's own."""
-        is_whole = self.how.method == "mean-field" and not evidence.spans_cells
-        return self.moments(evidence, np.zeros(0, np.int64)) if is_whole else None
+        is_whole = self.how.method == "mean-field" and not self.evidence.spans_cells
+        return self.moments(self.evidence) if is_whole else None
 
     @cached_property
     def _is_independent(self) -> bool:
@@ -88,10 +84,10 @@ class MemberQuery:
         params = self.params if padding is None else padding.params(self.params)
         return padding, jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), params)
 
-    def moments(self, evidence: Buckets, hidden: np.ndarray) -> Known:
-        """Moments at all shared slots by mean-field given what rows say, except for the slots `hidden`.
+    def moments(self, evidence: Buckets, hidden: Any = ()) -> Known:
+        """Moments at all shared slots by mean-field given what some rows say, except for the slots `hidden`.
 
-        These are hidden on the host, so that all columns share one program.
+        These are hidden on the host, so that all columns share one program, and so do other rows than the table's own.
         """
         if self._is_independent and evidence.n_rows > 1:
             one = self.moments(evidence.rows(np.zeros(1, np.int64)), hidden)
@@ -105,11 +101,9 @@ class MemberQuery:
             bucket = moments.without_slots(bucket, hidden, self.how)
             return bucket if padding is None else padding.evidence(bucket)
 
-        found = (
-            evidence.on_host()
-            .replaced(rest)
-            .by_chunks(partial(moments.all_moments, params, sites, self.how, keep), rows=self._rows_at_once)
-        )
+        chunks = evidence.on_host().replaced(rest)
+        ask = lambda rows: moments.all_moments(params, rows, sites, self.how, keep)  # noqa: E731
+        found = chunks.by_chunks(ask, rows=self._rows_at_once)
         return Known(*(found if padding is None else (each[:, padding.place] for each in found)))
 
     @property

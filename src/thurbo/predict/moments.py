@@ -59,16 +59,21 @@ class Features(NamedTuple):
     factors: Factors
 
 
-def work(params: Params) -> float:
-    """How long a query runs: it must not depend on the number of rows, or more rows would be another program."""
-    return _runtime.LITTLE_WORK if params.site_bias.shape[0] <= FEW_SITES else _runtime.MUCH_WORK
+class QueryProgram(Program):
+    """A program of a query, compiled by how long it runs: this must not depend on the number of rows, or more rows
+    would be another program."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        params = next(each for each in arguments if isinstance(each, Params))
+        is_small = params.site_bias.shape[0] <= FEW_SITES
+        return self.for_work(_runtime.LITTLE_WORK if is_small else _runtime.MUCH_WORK)(*arguments)
 
 
 def features(params: Params, evidence: Evidence, how: How) -> Features:
     """The posterior of the hidden layer given each row."""
     if how.method == "gibbs":
         return _gibbs_features(params, evidence, replace(how, seed=0), how.key())
-    found: Features = _features.for_work(work(params))(params, evidence, how)
+    found: Features = _features(params, evidence, how)
     return found
 
 
@@ -94,7 +99,7 @@ def _expected_features(params: Params, evidence: Evidence, how: How, key: PRNGKe
     return Features(hidden, jnp.log(clipped) - jnp.log1p(-clipped), factors)
 
 
-_features = Program(hidden_layer, outputs=lambda *_: Features(*[0] * 3), static_argnames=("how",))  # type: ignore[arg-type]
+_features = QueryProgram(hidden_layer, outputs=lambda *_: Features(*[0] * 3), static_argnames=("how",))  # type: ignore[arg-type]
 _gibbs_features = jax.jit(_expected_features, static_argnames=("how",))  # the key is an argument: all seeds share it
 
 
@@ -313,20 +318,16 @@ def observed(evidence: Evidence) -> np.ndarray:
     return np.asarray(evidence.observed if evidence.is_on_host else _observed(evidence))
 
 
-def without_slots(evidence: Evidence, slots: np.ndarray, how: How) -> Evidence:
+def without_slots(evidence: Evidence, slots: Any, how: How) -> Evidence:
     """Rows on the host without what they say about some slots."""
     own: Any = np.zeros((evidence.n_rows, evidence.constraints[0].n_slots), bool)
-    own[:, slots] = True
+    own[:, np.asarray(slots, np.int64)] = True
     return evidence.hide(own, how.unobserved) if evidence.is_on_host else _hide(evidence, own, how.unobserved)
 
 
-def all_moments(params: Params, sites: Any, how: How, keep: bool, evidence: Evidence) -> Any:
+@partial(QueryProgram, outputs=lambda *_: None, static_argnames=("how", "keep"))
+def all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
     """One program for all columns of a table; `keep` adds the posterior of the hidden layer."""
-    return _all_moments.for_work(work(params))(params, evidence, sites, how, keep)
-
-
-@partial(Program, outputs=lambda *_: None, static_argnames=("how", "keep"))
-def _all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
     belief = summary(params, evidence, how.n_steps)
     moments = belief.at(params, sites)
     if not keep:
@@ -351,28 +352,17 @@ def of_moments(function: Function, shared: tuple, mean: Array, deviation: Array,
     return function(mean, deviation, *shared, *rowwise)
 
 
-def state_weights(params: Params, evidence: Evidence, own: Any, how: How) -> Array:
+@partial(QueryProgram, static_argnames=("how",))
+def state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
     """P(state of the hidden units | evidence about other slots), [state, row]."""
-    found: Array = _state_weights.for_work(work(params))(params, evidence, own, how)
-    return found
-
-
-@partial(Program, static_argnames=("how",))
-def _state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
     return weights_of_states(params, _rest(evidence, own, how))
 
 
+@partial(QueryProgram, static_argnums=0)
 def of_states(
-    function: Function, params: Params, evidence: Evidence, weights: Any, sites: Any, shared: tuple, rowwise: tuple
-) -> Any:
-    """The expectation of a function of moments over the states of the hidden units."""
-    return _of_states.for_work(work(params))(function, params, evidence, weights, sites, shared, rowwise)
-
-
-@partial(Program, static_argnums=0)
-def _of_states(
     function: Function, params: Params, evidence: Evidence, weights: Array, sites: Array, shared: tuple, rowwise: tuple
 ) -> Any:
+    """The expectation of a function of moments over the states of the hidden units."""
     ask = lambda belief, *own: function(*belief.at(params, sites), *shared, *own)  # noqa: E731
     return expectation(ask, params, evidence, "exact", weights=weights, rowwise=rowwise)
 

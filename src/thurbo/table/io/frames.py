@@ -11,17 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import BoolArray, Cells, Listed, suggestion
+from thurbo.table.columns.cells import BoolArray, Cells, Listed, listing, suggestion
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import Interval
 from thurbo.table.io.codebook import Codebook
 
+MissingColumns = Literal["error", "ignore"]
 # One column as read: values, missing mask, and the ordered categories of its dtype, if any.
 _Column = tuple[NDArray[Any], BoolArray, tuple[Any, ...] | None]
 
@@ -65,6 +66,23 @@ class Table:
             raise SchemaError("the table has no such column", column=name, remedy=remedy)
         values, missing, ordered_levels = self.read(self.places[name])
         return Cells(name, values, missing, self.rows, ordered_levels, listed=self.lists.get(name))
+
+    def answers(self, columns: Mapping[str, Column], name: str, missing_columns: MissingColumns = "error") -> Cells:
+        """The cells of a question and of the table columns it consists of; declared missing values count as missing."""
+        wanted = columns[name].source_columns(name)
+        absent = [each for each in wanted if each not in self]
+        has_own_cells = name in self and name not in wanted
+        if absent and missing_columns == "error" and not has_own_cells:
+            left = [other for other in self.names if other not in columns]
+            remedy = f"{suggestion(absent[0], left or self.names)}add it, with empty cells if its answers are not known"
+            remedy += f"; the table has {listing(self.names)}"
+            needs = "the schema has this column" if wanted == (name,) else f'"{name}" needs this column'
+            raise SchemaError(f"{needs}, but the table does not have it", column=absent[0], remedy=remedy)
+        if wanted == (name,):
+            return columns[name].answered(self.cells(name))
+        nothing = Cells(name, np.full(self.n_rows, None, object), np.ones(self.n_rows, bool), self.rows)
+        parts = {each: self.cells(each) for each in wanted if each in self}
+        return columns[name].answered(replace(self.cells(name) if name in self else nothing, parts=parts))
 
     def take(self, rows: NDArray[Any]) -> Table:
         """Some rows of the table, in this order; they may repeat, and keep their labels.

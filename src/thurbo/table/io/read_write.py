@@ -163,23 +163,6 @@ MOST_SPELLINGS = 1000  # values of a column whose text in the file is looked up
 STACKED = (".imp", ".id")  # columns of multiple imputations
 
 
-def like_file(frame: Any, before: Any, like: Path, suffix: str) -> Any:
-    """What to write for a table that was made from a file: bytes of text, or a table; `before` is the file as read."""
-    old, new, kind = as_table(before), as_table(frame), like.suffix.lower()
-    parts = _parts(old, new)
-    if kind in COLUMNAR:
-        return _replaced_in_arrow(read_arrow(like), old, parts, new)
-    if kind not in TEXT:
-        return frame
-    source = verbatim(like, old)
-    draws = [_new_texts(source, old, part) for part in parts]
-    if suffix != kind:
-        return _texts_as_table(source, old, parts, draws, frame)
-    if len(draws) > 1:
-        return source.stacked(draws[1:])
-    return source.replaced(draws[0], {name: _marks(new.cells(name)) for name in new.names if name not in old})
-
-
 def verbatim(like: Path, old: Table) -> Verbatim:
     """The text of a file that was read as this table."""
     separator = "\t" if like.suffix.lower() == ".tsv" else None
@@ -365,7 +348,22 @@ def write_frame(
     suffix = known(path, WRITTEN)
     final = destination(path)
     need("pandas", "pyarrow" if suffix in COLUMNAR + TEXT else "pyreadstat")
-    own = frame if like is None else like_file(frame, read_frame(like), Path(like), suffix)
+    own = frame
+    if like is not None:
+        old, new, kind = as_table(read_frame(like)), as_table(frame), Path(like).suffix.lower()
+        parts = _parts(old, new)
+        if kind in COLUMNAR:
+            own = _replaced_in_arrow(read_arrow(Path(like)), old, parts, new)
+        elif kind in TEXT:
+            source = verbatim(Path(like), old)
+            draws = [_new_texts(source, old, part) for part in parts]
+            if suffix != kind:
+                own = _texts_as_table(source, old, parts, draws, frame)
+            elif len(draws) > 1:
+                own = source.stacked(draws[1:])
+            else:
+                added = {name: _marks(new.cells(name)) for name in new.names if name not in old}
+                own = source.replaced(draws[0], added)
     try:
         with replacing(final) as temporary:
             if isinstance(own, bytes):
