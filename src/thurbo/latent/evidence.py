@@ -108,29 +108,25 @@ class Evidence(NamedTuple):
         """
         own = [slot for c in self._coupled for slot in c.structure.own_slots]
         if own and not self.spans_cells and (self.sites is None or self._boxes):
-            return self._region_without(own, gauge)
+            n_slots = gauge.scale.shape[-1]
+            slots = np.setdiff1d(np.arange(n_slots), own)
+            box = self._box([c.at(slots) for c in self._boxes], gauge.at(slots))
+            some = SomeBoxes(box, tuple(slots.tolist()), n_slots)
+            return JointRegion((some, *(c.region(gauge) for c in self._coupled)))
         box, coupled = self._composed(gauge)
         return JointRegion((box, *coupled)) if coupled else box
 
     def _composed(self, gauge: Gauge) -> tuple[BoxRegion, list[Region]]:
         """The boxes of all slots that are not in a coupled region, and the coupled regions."""
-        boxes, coupled = [c.region(gauge) for c in self._boxes], [c.region(gauge) for c in self._coupled]
-        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(gauge)
+        box, coupled = self._box(self._boxes, gauge), [c.region(gauge) for c in self._coupled]
         for place, region in enumerate(coupled):
             coupled[place], box = region.take_boxes(box)
         return box, coupled
 
-    def _region_without(self, named: list[int], gauge: Gauge) -> Region:
-        """The same without boxes on the slots in `named`."""
-        n_slots = gauge.scale.shape[-1]
-        slots = np.setdiff1d(np.arange(n_slots), named)
-        own = gauge.at(slots)
-        boxes = [c.at(slots).region(own) for c in self._boxes]
-        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(own)
-        coupled = [c.region(gauge) for c in self._coupled]
-        return JointRegion((SomeBoxes(box, tuple(slots.tolist()), n_slots), *coupled))
-
-    def _open_box(self, gauge: Gauge) -> BoxRegion:
+    def _box(self, boxes: list[BoxConstraint], gauge: Gauge) -> BoxRegion:
+        """The intersection of some boxes; open if there are none."""
+        if boxes:
+            return reduce(BoxRegion.intersect, [each.region(gauge) for each in boxes])
         free = jnp.full((self.n_rows, gauge.scale.shape[-1]), jnp.inf, gauge.scale.dtype)
         return BoxRegion(-free, free, jnp.zeros(free.shape, bool), jnp.zeros_like(free))
 

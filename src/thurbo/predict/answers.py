@@ -438,19 +438,20 @@ def in_orders(query: Query, table: Table, items: Any, x: np.ndarray | None = Non
         row, site = np.nonzero(asked & (block.tier < 0))
         entries, _ = from_table(block.tier)
         old = own[entries.row, entries.site]
-        cells = table.cells(name)
-        found[name] = column.extended(cells, row, site, own[row, site], entries, old)
-        keep_given(found[name], cells, row)
+        found[name] = _extended(column, table.cells(name), row, site, own[row, site], entries, old)
     return found
 
 
-def keep_given(found: np.ndarray, cells: Cells, row: np.ndarray) -> None:
-    """Put the given cells back into rows without a new item; `row` are the rows with new items."""
-    if cells.listed is not None:
-        return
-    for place in np.flatnonzero((np.bincount(row, minlength=len(found)) == 0) & ~cells.missing):
-        if type(found[place]) is type(cells.values[place]):  # libraries have several types for lists
-            found[place] = cells.values[place]
+def _extended(
+    column: Column, cells: Cells, row: np.ndarray, site: np.ndarray, values: Any, entries: Any, utility: np.ndarray
+) -> np.ndarray:
+    """Cells with predicted items added; the given cells in rows without a new item."""
+    found = column.extended(cells, row, site, values, entries, utility)
+    if cells.listed is None:
+        for place in np.flatnonzero((np.bincount(row, minlength=len(found)) == 0) & ~cells.missing):
+            if type(found[place]) is type(cells.values[place]):  # libraries have several types for lists
+                found[place] = cells.values[place]
+    return found
 
 
 def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[str, np.ndarray]:
@@ -466,8 +467,7 @@ def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[s
         asked = query.about(name, lines)
         new = np.flatnonzero(asked.entry < 0)
         values = query.about(name, Lines(lines.row[new], lines.site[new])).values(statistic)
+        place = lines.row[new], lines.site[new]
         old = entries, stated_utilities(query.lead, name)
-        cells = table.cells(name)
-        found[name] = column.extended(cells, lines.row[new], lines.site[new], values, *old)
-        keep_given(found[name], cells, lines.row[new])
+        found[name] = _extended(column, table.cells(name), *place, values, *old)
     return found

@@ -23,7 +23,7 @@ from thurbo.latent.rbm import Params
 from thurbo.predict import joint
 from thurbo.predict.correction import ANSWERED, Correction, answer_values, calibration_family, effect_tilt
 from thurbo.predict.member import MemberQuery
-from thurbo.predict.moments import Features, How, features
+from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.column import Column
@@ -337,11 +337,6 @@ class Model:
 
         members = tuple(each._replace(schema=declared(each.schema)) for each in self.members)
         return replace(self, schema=declared(self.schema), members=members)
-
-    def features(self, evidence: Buckets) -> Features:
-        """The hidden units and factors of the leading member."""
-        how = self.how("auto")
-        return evidence.by_chunks(lambda rows: features(self.params, rows, how))
 
 
 @dataclass(frozen=True)

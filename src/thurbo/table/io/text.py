@@ -32,10 +32,10 @@ _MOST_TOLD = 3  # changed names in one warning
 _MOST_BYTES = 2**31 - 1  # limit of pyarrow for one block of text
 _ANSWER = re.compile(r"(open.ended )?(response|answer)s?", re.IGNORECASE)
 _MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
 
@@ -49,7 +49,7 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
     import pyarrow.compute as pc
     from pyarrow import csv as arrow
 
-    text = decode(data, path, encoding).lstrip("\r\n")
+    text = decode(data, path, encoding)[0].lstrip("\r\n")
     if not text.strip():
         raise ThurboError(f'cannot read "{path}": it is empty; give a file with a row of column names')
     if "\0" in text[:10_000]:
@@ -113,30 +113,29 @@ def _unique(names: list[str], header: list[str], path: str) -> list[str]:
     return found
 
 
-def decode(data: bytes, path: str, encoding: str | None = None) -> str:
-    """The text of a file in the given encoding, or by its byte-order mark, or UTF-8, Windows-1252 or Latin-1."""
+def decode(data: bytes, path: str, encoding: str | None = None) -> tuple[str, bytes, str]:
+    """The text of a file, its byte-order mark and its encoding: the given one, or by the mark, or UTF-8, Windows-1252
+    or Latin-1."""
     if encoding is not None:
         try:
-            return data.decode(encoding)
+            return data.decode(encoding), b"", encoding
         except LookupError:
             remedy = 'use for example encoding="utf-8" or encoding="cp1252"'
             raise ThurboError(f'cannot read "{path}": unknown encoding "{encoding}"; {remedy}') from None
         except UnicodeDecodeError as error:
             problem = f'byte {error.start} of "{path}" is not valid {encoding}'
             raise ThurboError(f"{problem}; omit encoding to detect it") from None
-    marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
+    mark, marked = next((each for each in _MARKS if data.startswith(each[0])), (b"", ""))
     sample = data[:4096]
-    if marked is None and sample.count(0) > len(sample) // 4:
+    if not marked and sample.count(0) > len(sample) // 4:
         marked = "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
     for name in (marked,) if marked else ("utf-8", "cp1252", "latin-1"):
         try:
-            return data.decode(name)
+            return data[len(mark) :].decode(name), mark, name
         except UnicodeDecodeError:
             continue
-    remedy = "save it again as UTF-8, or give encoding=..."
-    raise ThurboError(
-        f'cannot read "{path}": its byte-order mark says {marked}, but the content is not valid; {remedy}'
-    )
+    problem = f'cannot read "{path}": its byte-order mark says {marked}, but the content is not valid'
+    raise ThurboError(f"{problem}; save it again as UTF-8, or give encoding=...")
 
 
 def find_separator(text: str) -> str:
@@ -237,17 +236,6 @@ def _has_decimal_commas(text: str, separator: str) -> bool:
 
 NewTexts = Mapping[int, Mapping[int, tuple[str, bool]]]  # by row and column: a text, and whether it may replace another
 
-_ENCODINGS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-    (b"", "utf-8"),
-    (b"", "utf-16-le"),
-    (b"", "utf-16-be"),
-    (b"", "cp1252"),
-    (b"", "latin-1"),
-)
 # Texts that say only that there is no answer; "n/a" is not one of them, because a person wrote that it does not apply.
 EMPTY = frozenset(_NULLS) - {"n/a", "N/A"}
 NOT_APPLICABLE = re.compile(r"\s*n/a\s*", re.IGNORECASE)
@@ -361,22 +349,14 @@ def open_verbatim(data: bytes, path: str, n_rows: int, n_columns: int, separator
 
     Records before the last `n_rows` are its header.
     """
-    text = decode(data, path)
-
-    def is_same(mark: bytes, encoding: str) -> bool:
-        try:
-            return data.startswith(mark) and mark + text.encode(encoding) == data
-        except UnicodeEncodeError:
-            return False
-
-    found = next((each for each in _ENCODINGS if is_same(*each)), None)
+    text, *found = decode(data, path)
     separator = separator or find_separator(text.lstrip("\r\n"))
     # Records: text up to a line end; a quote at the start of a cell opens a text that may hold line ends.
     start = rf"(?<![^{re.escape(separator)}\r\n])"
     record = re.compile(rf'(?:[^"\r\n]++|{start}"(?:[^"]++|"")*+(?:"|\Z)|")*+')
     records = tuple(match.span() for match in record.finditer(text) if match.end() > match.start())
     n_header = len(records) - n_rows
-    if found is None or n_header < 1:
+    if found[0] + text.encode(found[1]) != data or n_header < 1:
         raise ThurboError(f'cannot write back "{path}" without changing it; write .parquet')
     source = Verbatim(text, separator, *found, records, n_header)
     if any(len(source.raw(record)) != n_columns for record in (n_header, len(records) - 1)[: n_rows and 2]):
