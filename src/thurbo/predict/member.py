@@ -301,6 +301,11 @@ class MemberAnswers(Ask):
         mean, second = self._expect(moments.two_moments, self._sites())
         return mean, np.sqrt(np.maximum(second - mean**2, 1e-12))
 
+    @cached_property
+    def utilities(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation of x at all sites of a column that is no list, by mean-field: [row, site] each."""
+        raise NotImplementedError
+
     def draw_orders(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         raise NotImplementedError("orders are drawn from a `Predictive`")
 
@@ -328,7 +333,6 @@ class SharedAnswers(MemberAnswers):
 
     @cached_property
     def utilities(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation of x at all sites of the column, by mean-field: [row, site] each."""
         slots, rows = self.query.evidence.shared[self._where], np.asarray(self.lines.row)
         if not self.own and self.query.known is not None and not self.query.seen[np.ix_(rows, self._hidden)].any():
             known, place = self.query.known, np.ix_(rows, slots)

@@ -21,7 +21,7 @@ from thurbo.latent.evidence import Buckets
 from thurbo.latent.inference.meanfield import CONVERGED_STEPS, PREDICTION_STEPS
 from thurbo.latent.rbm import Params
 from thurbo.predict import joint
-from thurbo.predict.correction import ANSWERED, Correction, answer_values, calibration_family, effect_tilt
+from thurbo.predict.correction import ANSWERED, Correction, answer_values, effect_tilt
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
@@ -404,7 +404,7 @@ class Query:
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Predictive:
         """The answers to one question: of all rows, or of some lines. With `own`, an answer's own cell is in the
         evidence, and is left out."""
-        column, learned = self.schema[name], self.correction
+        learned, column = self.correction, self.schema[name]
         parts = [each.about(name, lines, own) for each in self.members]
         weights, row = learned.weights.get(name, self.weights), np.asarray(parts[0].lines.row)
         options: dict[str, Any] = {"exponent": learned.exponent(column), "anchor": learned.anchors.get(name)}
@@ -412,8 +412,7 @@ class Query:
             options["emptiness"] = 1.0 / (1.0 + (self._known_answers - (self._is_known(name) if own else 0))[row])
         if effects := learned.effects.get(name):
             tilt = {site: effect_tilt(each, self._value)[row] for site, each in effects.items() if each}
-            edges = column.effect_edges if calibration_family(column) == "measured" else None
-            options |= {"tilt": tilt, "edges": edges}
+            options |= {"tilt": tilt, "edges": getattr(column, "effect_edges", None)}  # None for labels
         return Predictive(column, parts, weights, routing=self.routing(name, row), **options)
 
     def routing(self, name: str, rows: np.ndarray) -> np.ndarray | None:

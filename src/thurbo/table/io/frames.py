@@ -161,25 +161,21 @@ def _checked(names: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _from_dict(X: Mapping[Any, Any]) -> Table:
-    names = _checked(list(X))
-    columns = [_as_column(values, name) for name, values in zip(names, X.values(), strict=True)]
-    n_rows = len(columns[0]) if columns else 0
-    for name, column in zip(names, columns, strict=True):
-        if len(column) != n_rows:
-            problem = f'it has {len(column)} cells and "{names[0]}" has {n_rows}'
+    names, columns = _checked(list(X)), list[NDArray[Any]]()
+    for name, values in zip(names, X.values(), strict=True):
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise SchemaError("it is a single value, not a list of cells", column=name, remedy="give one cell per row")
+        array = values.to_numpy() if hasattr(values, "to_numpy") else values
+        if not isinstance(array, np.ndarray):
+            array = np.fromiter(values, object, len(values))  # cell by cell: a cell may be a list
+        if array.ndim != 1:
+            raise SchemaError(f"it has {array.ndim} dimensions", column=name, remedy="give one cell per row")
+        columns.append(array)
+        if len(array) != len(columns[0]):
+            problem = f'it has {len(array)} cells and "{names[0]}" has {len(columns[0])}'
             raise SchemaError(problem, column=name, remedy="give all columns the same length")
+    n_rows = len(columns[0]) if columns else 0
     return Table(names, n_rows, np.arange(n_rows), "dict", X, lambda j: read_array(columns[j]))
-
-
-def _as_column(values: Any, name: str) -> NDArray[Any]:
-    if isinstance(values, str) or not hasattr(values, "__len__"):
-        raise SchemaError("it is a single value, not a list of cells", column=name, remedy="give one cell per row")
-    array = values.to_numpy() if hasattr(values, "to_numpy") else values
-    if not isinstance(array, np.ndarray):
-        array = np.fromiter(values, object, len(values))  # cell by cell: a cell may be a list
-    if array.ndim != 1:
-        raise SchemaError(f"it has {array.ndim} dimensions", column=name, remedy="give one cell per row")
-    return array
 
 
 def _from_array(X: Any, names: Sequence[str] | None) -> Table:
@@ -379,7 +375,7 @@ def replace_cells(
         mask = where[name] if where is not None and name in where else source.cells(name).missing
         if np.any(mask):
             fresh[name] = (np.asarray(mask, bool), np.asarray(values))
-    native = source.native
+    native, filled = source.native, source.native
     if source.kind == "dict":
         filled = {**native, **{k: _fill_cells(native[k], *fresh[str(k)]) for k in native if str(k) in fresh}}
     elif source.kind == "numpy":

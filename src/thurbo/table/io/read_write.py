@@ -19,10 +19,19 @@ import numpy as np
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.table.columns.cells import Cells, frozen
 from thurbo.table.io import frames
-from thurbo.table.io.codebook import KEY, Codebook
+from thurbo.table.io.codebook import KEY, Codebook, read_statistical, statistical_error, write_error, write_statistical
 from thurbo.table.io.files import destination, replacing
 from thurbo.table.io.frames import Table, as_table, library_of
-from thurbo.table.io.text import EMPTY, NOT_APPLICABLE, Verbatim, as_text, is_plain_number, open_verbatim, spelled
+from thurbo.table.io.text import (
+    EMPTY,
+    NOT_APPLICABLE,
+    Verbatim,
+    as_text,
+    is_plain_number,
+    open_verbatim,
+    read_text,
+    spelled,
+)
 
 STATISTICAL = (".sav", ".zsav", ".por", ".dta")
 TEXT = (".csv", ".tsv")
@@ -47,25 +56,20 @@ def read_frame(path: str | os.PathLike[str], *, separator: str | None = None, en
     where, suffix = _checked(path)
     if suffix in TEXT:
         need("pandas", "pyarrow")
-        from thurbo.table.io.text import read_text
-
-        data = read_bytes(where)
-        frame, book = read_text(data, str(path), separator or ("\t" if suffix == ".tsv" else None), encoding)
+        separator = separator or ("\t" if suffix == ".tsv" else None)
+        frame, book = read_text(read_bytes(where), str(path), separator, encoding)
     elif suffix in COLUMNAR:
         need("pandas", "pyarrow")
         frame, book = _read_columnar(where, str(path))
     else:
         need("pandas", "pyreadstat")
-        from thurbo.table.io.codebook import read_statistical, statistical_error
-
         try:
             frame, book = read_statistical(str(where), suffix, encoding)
         except ThurboError:
             raise
         except MemoryError:
-            raise ThurboError(
-                f'cannot read "{path}": it does not fit in memory; use a machine with more memory'
-            ) from None
+            problem = f'cannot read "{path}": it does not fit in memory'
+            raise ThurboError(f"{problem}; use a machine with more memory") from None
         except Exception as error:  # pyreadstat raises many kinds of errors
             raise statistical_error(error, str(path)) from None
     if book:
@@ -191,8 +195,8 @@ def with_texts(
             if name not in old:
                 continue
             cells = old.cells(name)
-            texts = {row: source.value(row, old.places[name]) for row in np.flatnonzero(cells.missing).tolist()}
-            said = {row: text.strip() for row, text in texts.items() if NOT_APPLICABLE.fullmatch(text)}
+            empty = {row: source.value(row, old.places[name]) for row in np.flatnonzero(cells.missing).tolist()}
+            said = {row: text.strip() for row, text in empty.items() if NOT_APPLICABLE.fullmatch(text)}
             if said:
                 columns[name] = cells.values.astype(object)
                 columns[name][cells.missing] = None
@@ -373,8 +377,6 @@ def write_frame(
             elif suffix in COLUMNAR:
                 _write_columnar(own, temporary, suffix, book)
             else:
-                from thurbo.table.io.codebook import write_error, write_statistical
-
                 try:
                     write_statistical(_pandas(own), str(temporary), suffix, book)
                 except (ThurboError, OSError):

@@ -63,9 +63,12 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
     reading = arrow.ReadOptions(
         use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows_after_names=skip
     )
-    parsing = arrow.ParseOptions(
-        delimiter=separator, newlines_in_values=True, invalid_row_handler=lambda row: bad.append(row) or "skip"
-    )
+
+    def refuse(row: Any) -> str:
+        bad.append(row)
+        return "skip"
+
+    parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse)
     point = "," if _has_decimal_commas(text, separator) else "."
     converting = arrow.ConvertOptions(null_values=_NULLS, strings_can_be_null=True, decimal_point=point)
     try:
@@ -349,16 +352,16 @@ def open_verbatim(data: bytes, path: str, n_rows: int, n_columns: int, separator
 
     Records before the last `n_rows` are its header.
     """
-    text, *found = decode(data, path)
+    text, mark, encoding = decode(data, path)
     separator = separator or find_separator(text.lstrip("\r\n"))
     # Records: text up to a line end; a quote at the start of a cell opens a text that may hold line ends.
     start = rf"(?<![^{re.escape(separator)}\r\n])"
     record = re.compile(rf'(?:[^"\r\n]++|{start}"(?:[^"]++|"")*+(?:"|\Z)|")*+')
     records = tuple(match.span() for match in record.finditer(text) if match.end() > match.start())
     n_header = len(records) - n_rows
-    if found[0] + text.encode(found[1]) != data or n_header < 1:
+    if mark + text.encode(encoding) != data or n_header < 1:
         raise ThurboError(f'cannot write back "{path}" without changing it; write .parquet')
-    source = Verbatim(text, separator, *found, records, n_header)
+    source = Verbatim(text, separator, mark, encoding, records, n_header)
     if any(len(source.raw(record)) != n_columns for record in (n_header, len(records) - 1)[: n_rows and 2]):
         raise ThurboError(f'cannot write back "{path}": its cells are not those of the table; write .parquet')
     return source

@@ -231,7 +231,15 @@ def write_preferences(
     kind_of(path)  # raises early for a wrong extension
     source = as_table(frame)
     given = schema if isinstance(schema, Schema) else Schema(schema)
-    name = _ranking(given, column)
+    held = [each for each, kind in given.items() if kind.is_ranking]
+    if column is None and len(held) != 1:
+        problem = f"the schema has {len(held)} Ranking columns" if held else "the schema has no Ranking column"
+        remedy = f"give column=, one of {', '.join(held)}" if held else 'use schema={"...": Ranking()}'
+        raise SchemaError(problem, remedy=remedy)
+    name = held[0] if column is None else column
+    if not given[name].is_ranking:
+        remedy = f"use one of {', '.join(held)}" if held else 'use schema={"...": Ranking()}'
+        raise SchemaError(f"its type is {type(given[name]).__name__}, not Ranking", column=name, remedy=remedy)
     only = Schema({each: kind for each, kind in given.items() if each == name or not kind.sites}).fit(source)
     block, rows = only.compile(source)[name], only.row_names(source)
     stated = {each.row for each in block.linear} | set(np.flatnonzero(block.one_of).tolist())
@@ -255,18 +263,3 @@ def write_preferences(
         orders.append(tuple(tuple(labels[place] for place in np.flatnonzero(tiers == height)) for height in heights))
     found = Preferences(tuple(labels), tuple(orders), tuple(counts[kept].tolist()), given.titles.get(name, ""))
     return write_orders(path, found, rows[kept].tolist())
-
-
-def _ranking(schema: Schema, column: str | None) -> str:
-    """The column to write: the requested one, or the only Ranking of the schema."""
-    if column is not None and schema[column].is_ranking:
-        return column
-    held = [name for name, kind in schema.items() if kind.is_ranking]
-    if column is not None:
-        remedy = f"use one of {', '.join(held)}" if held else 'use schema={"...": Ranking()}'
-        raise SchemaError(f"its type is {type(schema[column]).__name__}, not Ranking", column=column, remedy=remedy)
-    if len(held) != 1:
-        found = f"the schema has {len(held)} Ranking columns" if held else "the schema has no Ranking column"
-        remedy = f"give column=, one of {', '.join(held)}" if held else 'use schema={"...": Ranking()}'
-        raise SchemaError(found, remedy=remedy)
-    return held[0]
