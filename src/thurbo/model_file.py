@@ -15,7 +15,7 @@ from thurbo.fit.settings import OBJECTIVE_OF
 from thurbo.latent.constraints import Context, Gauge
 from thurbo.latent.rbm import Params
 from thurbo.predict.correction import Anchor, Correction, Effect, Effects, Route, Routes, Source
-from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair, encoding
+from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair
 from thurbo.table.columns.cells import plain
 from thurbo.table.io import files
 from thurbo.table.schema.schema import Schema
@@ -196,8 +196,8 @@ def _members(
         return (Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params),), Correction()
     found = []
     informed = schema if description["informed"] is None else Schema.from_dict(description["informed"])
-    every = {"given": schema, "utilities": encoding(schema, "utilities", {}), "given, missing": informed}
-    every["utilities, missing"] = encoding(informed, "utilities", {})
+    every = {"given": schema, "utilities": schema.read_ordinals("utilities"), "given, missing": informed}
+    every["utilities, missing"] = informed.read_ordinals("utilities")
     for number, state in enumerate(description["members"]):
         own, weight, held_out = dict(state), float(state["weight"]), float(state["held_out"])
         member = MemberSettings(

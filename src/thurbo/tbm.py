@@ -370,7 +370,8 @@ class TBM(ItemQueries, BaseEstimator):
                 every = self.transform(table)[:, : self.params_.n_hidden]
                 every[learned_from] = posteriors
                 posteriors = every
-            self.posteriors_ = rows.in_whole(posteriors, whole.n_rows)
+            self.posteriors_ = np.full((whole.n_rows, posteriors.shape[1]), np.nan, posteriors.dtype)
+            self.posteriors_[rows.places] = posteriors
         return self
 
     def _adopt(self, model: Model, history: list[dict[str, Any]], converged: bool) -> None:
@@ -571,12 +572,6 @@ class Weighted(NamedTuple):
     schema: Schema  # not fitted
     weight: np.ndarray  # [row] how many rows each row stands for
     places: np.ndarray  # [row] in the whole table
-
-    def in_whole(self, values: np.ndarray, n_rows: int) -> np.ndarray:
-        """Values [row, ...] for the rows of the whole table; NaN in rows that do not count."""
-        found = np.full((n_rows, *values.shape[1:]), np.nan, values.dtype)
-        found[self.places] = values
-        return found
 
 
 def rows_that_count(table: Table, sample_weight: Any, estimator: Any, *, drop: bool = True) -> Weighted:

@@ -446,7 +446,13 @@ def _one_order(members: list[tuple[Block, int]], size: int, is_choice: bool, n_s
         slots[place, :n_labels] = np.arange(begin, begin + n_labels)
     where = tuple(map(tuple, slots.tolist()))
     plain: Any = np.where(one_of[:, :, None], -1, tier)
-    depth, breadth, form = _shape(plain, where, [block for block, _ in members])
+    (depth, breadth), form = shape_of(plain), form_of(plain, where)
+    # The shape of the training table if it has room for these orders, so that they share a program.
+    shapes: list[Any] = [block.order_shape for block, _ in members if block.order_shape is not None]
+    if shapes:
+        forms = [each[2] for each in shapes] + [form] * int(plain.max(initial=-1) > 0)  # else they say nothing
+        form = max(("places" if each == "choice" else each for each in forms), key=_FORMS.index)
+        depth, breadth = (max(own, *(each[at] for each in shapes)) for at, own in enumerate((depth, breadth)))
     yield Order(plain, where, n_slots, depth, breadth, (size, 1) if is_choice else None, alone=True, form=form)
     if one_of.any():
         sets: Any = np.where(one_of[:, :, None], tier, -1)
@@ -465,19 +471,6 @@ def order_shapes(blocks: Mapping[str, Block]) -> dict[str, tuple[int, int, str]]
 
 def _are_choices(block: Block) -> bool:
     return bool(((block.tier > 0).sum(axis=1) <= 1).all())
-
-
-def _shape(tier: np.ndarray, slots: Any, members: list[Block]) -> tuple[int, int, Form]:
-    """The shape of these orders; that of the training table if it has room for them, so that they share a program."""
-    depth, width = shape_of(tier)
-    form, known = form_of(tier, slots), [block.order_shape for block in members if block.order_shape is not None]
-    if not known:
-        return depth, width, form
-    forms: list[Any] = [each[2] for each in known]
-    if tier.max(initial=-1) > 0:  # otherwise they say nothing, and have any form
-        forms.append(form)
-    form = max(("places" if each == "choice" else each for each in forms), key=_FORMS.index)
-    return max(depth, *(each[0] for each in known)), max(width, *(each[1] for each in known)), form
 
 
 # Sizes to fill up to. Time grows with the number of sites: by an eighth at most on six surveys.

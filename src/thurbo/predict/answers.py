@@ -151,15 +151,13 @@ def interval(query: Query, name: str, level: Any, items: Any = None) -> np.ndarr
     return _answer(query, name, items, "predict_interval", lambda asked: form.interval(asked, float(level)))
 
 
-def from_latent(
-    schema: Schema, params: Params, x: np.ndarray, shared: np.ndarray, names: Sequence[str] | None = None
-) -> dict[str, np.ndarray]:
+def from_latent(schema: Schema, params: Params, x: np.ndarray, shared: np.ndarray) -> dict[str, np.ndarray]:
     """Cells of shared columns, decoded from latent values [row, slot]; `shared` is the slot of each site."""
     cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
     found: dict[str, np.ndarray] = {}
     for name, where in schema.slices.items():
         column = schema[name]
-        if column.sites and not column.is_listed and (names is None or name in names):
+        if column.sites and not column.is_listed:
             found |= column.decode_columns(name, x[:, shared[where]], cuts[where], scale[where])
     return found
 

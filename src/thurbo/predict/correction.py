@@ -16,7 +16,6 @@ from thurbo.table.columns.cells import Block, FloatArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import NARROWEST
 from thurbo.table.columns.forms.utilities import favourite
-from thurbo.table.schema.routing import Skip
 from thurbo.table.schema.schema import Schema
 
 # ---- direct effects
@@ -154,10 +153,15 @@ def learn_routes(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray
     """The routes of every gate with labels, from the rows of a training table."""
     found: dict[str, tuple[Route, ...]] = {}
     for skip in schema.skips:
-        gate, columns = schema[skip.asked_if], tuple(_followed(schema, skip))
-        label = _gate_label(blocks[skip.asked_if]) if skip.asked_if in blocks else None
-        if label is None or not columns or not gate.is_one_label:
+        gate, block, followed = schema[skip.asked_if], blocks.get(skip.asked_if), list(skip.columns)
+        for name in followed:  # grows by the questions that depend on those of the skip
+            followed += [each for other in schema.skips if other.asked_if == name for each in other.columns]
+        kept = (name for name in dict.fromkeys(followed) if schema[name].sites and not schema[name].is_listed)
+        columns, is_label = tuple(kept), gate.is_one_label and block is not None and block.family != "measured"
+        values = answer_values(block) if is_label and block is not None else np.zeros((0, 0))
+        if not columns or values.shape[1] != 1:
             continue
+        label = np.nan_to_num(values[:, 0], nan=-1).astype(np.int64)
         leads = np.asarray([each in skip.values for each in gate.labels])
         answered = np.any([blocks[name].answered for name in columns], axis=0)
         chance = np.zeros(len(leads))
@@ -167,26 +171,6 @@ def learn_routes(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray
             chance[leads == side] = share
         found[skip.asked_if] = (*found.get(skip.asked_if, ()), Route(columns, tuple(chance.tolist())))
     return found
-
-
-def _followed(schema: Schema, skip: Skip) -> list[str]:
-    """The questions of a skip, and those that depend on them."""
-    found = list(skip.columns)
-    for name in found:  # grows
-        found += [each for other in schema.skips if other.asked_if == name for each in other.columns]
-    kept = dict.fromkeys(found)
-    return [name for name in kept if schema[name].sites and not schema[name].is_listed]
-
-
-def _gate_label(block: Block) -> np.ndarray | None:
-    """The label of each row, −1 if it is not known; None if the block is about a number or has several answers."""
-    if block.entries is not None:
-        return None
-    if block.family == "utility":
-        return favourite(block)
-    if block.family != "levels" or len(block.sites) != 1:
-        return None
-    return np.where(block.code[:, 0] == block.code_high[:, 0], block.code[:, 0], -1)
 
 
 # ---- shares of labels

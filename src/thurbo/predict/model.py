@@ -26,7 +26,6 @@ from thurbo.predict.member import MemberQuery
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
 from thurbo.table.columns.cells import Block
-from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema.schema import Schema
@@ -67,7 +66,8 @@ class Rows:
     def absent(self) -> list[str]:
         """Questions that the table has no column of: that they have no answers says nothing."""
         names = [name for name in self.schema.modelled if name not in self.given]
-        return [name for name in names if not {*self.schema[name].source_columns(name)} & {*self.table.names}]
+        held = self.table.places.keys()
+        return [name for name in names if held.isdisjoint(self.schema[name].source_columns(name))]
 
 
 class MemberSettings(NamedTuple):
@@ -108,13 +108,6 @@ class Member(NamedTuple):
     params: Params
     weight: float = 1.0
     held_out: float = float("nan")  # log-likelihood per held-out answer
-
-
-def encoding(schema: Schema, reading: str, patterns: Mapping[str, Column]) -> Schema:
-    """The schema as a member reads it: levels by cuts or by utilities, what was answered as evidence or not."""
-    if "missing" in reading and patterns:
-        schema = schema | dict(patterns)
-    return schema.read_ordinals("utilities") if reading.startswith("utilities") else schema
 
 
 def n_answers(schema: Schema, blocks: Mapping[str, Block], names: Sequence[str] | None = None) -> np.ndarray:

@@ -254,7 +254,10 @@ def _new_texts(source: Verbatim, old: Table, part: Part) -> dict[int, dict[int, 
     found: dict[int, dict[int, tuple[str, bool]]] = {}
     for name, (differs, cells) in part.items():
         place, rows, before = old.places[name], np.flatnonzero(differs & ~cells.missing), old.cells(name)
-        texts = spelled(cells.values[rows].tolist(), _spellings(source, before, place))
+        distinct, which = before.hashable().factorise()  # the file's text of the first cell of each value
+        firsts = zip(*(each.tolist() for each in np.unique(which, return_index=True)), strict=True)
+        known = [(distinct[code], row) for code, row in firsts if code >= 0][:MOST_SPELLINGS]
+        texts = spelled(cells.values[rows].tolist(), {value: source.value(row, place) for value, row in known})
         for row, text in zip(rows.tolist(), texts, strict=True):
             # Texts that were read otherwise, such as the identifier 007 and "n/a", are the same in the file.
             observed = not before.missing[row]
@@ -262,14 +265,6 @@ def _new_texts(source: Verbatim, old: Table, part: Part) -> dict[int, dict[int, 
             if not may_be_same or source.value(row, place).strip() != text.strip():
                 found.setdefault(row, {})[place] = text, observed
     return found
-
-
-def _spellings(source: Verbatim, cells: Cells, place: int) -> dict[Any, str]:
-    """How the file writes the values of a column: the text of the first cell of each."""
-    distinct, which = cells.hashable().factorise()
-    codes, first = np.unique(which, return_index=True)
-    pairs = [(code, row) for code, row in zip(codes.tolist(), first.tolist(), strict=True) if code >= 0]
-    return {distinct[code]: source.value(row, place) for code, row in pairs[:MOST_SPELLINGS]}
 
 
 def _marks(cells: Cells) -> list[str]:

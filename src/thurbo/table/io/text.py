@@ -69,7 +69,11 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
         return "skip"
 
     parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse)
-    point = "," if _has_decimal_commas(text, separator) else "."
+    # Numbers may have a decimal comma, as in 1,5, if the separator is not a comma.
+    sample = "" if separator == "," else _lines(text, 100)
+    number = rf'(?:^|["{re.escape(separator)}])\s*-?\d+%s\d+\s*(?=["{re.escape(separator)}]|$)'
+    commas, points = (len(re.findall(number % mark, sample, re.MULTILINE)) for mark in (",", r"\."))
+    point = "," if commas > points else "."
     converting = arrow.ConvertOptions(null_values=_NULLS, strings_can_be_null=True, decimal_point=point)
     try:
         table = arrow.read_csv(io.BytesIO(data), reading, parsing, converting)
@@ -227,14 +231,6 @@ def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], int, Code
             notes[names[-1]] = Note(title=question)
     groups = tuple(ColumnGroup(name, "grid", tuple(members)) for name, members in grids.items() if len(members) > 1)
     return names, 2, Codebook(notes, groups)
-
-
-def _has_decimal_commas(text: str, separator: str) -> bool:
-    """Whether numbers have a decimal comma, as in 1,5; only if the separator is not a comma."""
-    sample = "" if separator == "," else _lines(text, 100)
-    cell = rf'(?:^|["{re.escape(separator)}])\s*-?\d+%s\d+\s*(?=["{re.escape(separator)}]|$)'
-    commas, points = (len(re.findall(cell % mark, sample, re.MULTILINE)) for mark in (",", r"\."))
-    return commas > points
 
 
 NewTexts = Mapping[int, Mapping[int, tuple[str, bool]]]  # by row and column: a text, and whether it may replace another

@@ -533,11 +533,6 @@ class Schema(Mapping[str, Column]):
         """Names of the columns of which each row has few of many sites: lists of items."""
         return tuple(name for name, column in self.items() if column.is_listed)
 
-    def column_of(self, site: str) -> Column | None:
-        """The column of a site, by the site's full name."""
-        name = dict(zip(self.site_names, self.site_columns, strict=True)).get(site)
-        return None if name is None else self[name]
-
     @property
     def source_columns(self) -> dict[str, tuple[str, ...]]:
         """Columns of the table that hold the answers to each question; empty for columns outside the model."""
