@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.stats import norm
 
@@ -11,6 +13,8 @@ from thurbo.table.columns.forms.number import Distribution
 
 class KnownAsk(Asked):
     """Mixtures of normal distributions in standard units, [answer, part] each."""
+
+    lines: Any = None
 
     def __init__(self, weight: np.ndarray, mean: np.ndarray, deviation: np.ndarray):
         self.weight, self.mean, self.deviation = weight, mean, deviation

@@ -76,6 +76,7 @@ class Told(Asked):
     """What one member says about some lines: probabilities of labels, [line, label], for each site."""
 
     is_utility = False
+    lines: Any = None
 
     def __init__(self, *chance: Any):  # without a model
         self.chance = [np.asarray(each, float) for each in chance]

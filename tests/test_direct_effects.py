@@ -214,8 +214,7 @@ def test_effects_are_added_to_the_log_probabilities_of_the_mixture() -> None:
     with_them, bare = (
         np.log(np.asarray(each.predict_proba(table, "parent"))) for each in (model, without_effects(model))
     )
-    added = model._query(table)._tilt("parent", np.arange(N), 0)
-    assert added is not None
+    added = model._query(table).about("parent").tilt[0]
     np.testing.assert_allclose(with_them, log_softmax(bare + added, axis=1), atol=1e-6)
     assert np.abs(added).max() > 1
 
@@ -286,7 +285,7 @@ def test_columns_that_a_table_does_not_have_say_nothing() -> None:
     heard, silent = (with_effects(query, {"parent": {0: (gap,)}}, absent=absent) for absent in ((), ("q0",)))
     rows, some = np.arange(N), (table.notna().sum(axis=1) >= least).to_numpy()
     assert 0 < some.sum() < N
-    tilts = [each._tilt("parent", rows, 0) for each in (heard, silent)]
+    tilts = [each.about("parent").tilt[0][rows] for each in (heard, silent)]
     np.testing.assert_allclose(tilts[0], np.where(some[:, None], [[-4.5, 4.5]], 0.0))  # type: ignore[arg-type]
     np.testing.assert_array_equal(tilts[1], 0.0)  # type: ignore[arg-type]
 
@@ -298,10 +297,10 @@ def test_a_condition_is_no_respondent() -> None:
     gap = Effect(Source("q0", ANSWERED, 0.5, 1.5, 0.9), (5.0, -5.0))
     told = Effect(Source("q1", 0, 0.5, 1.5, 0.4), (1.0, -1.0))
     for query in (model._query(empty, {"q1": "low"}), model._query(empty.assign(q1="low"))):
-        tilt = with_effects(query, {"parent": {0: (gap, told)}})._tilt("parent", np.arange(1), 0)
+        tilt = with_effects(query, {"parent": {0: (gap, told)}}).about("parent").tilt[0]
         np.testing.assert_allclose(tilt, [[0.6, -0.6]])  # type: ignore[arg-type]
     respondent = model._query(empty.assign(q1="low"), gaps="informative")
-    tilt = with_effects(respondent, {"parent": {0: (gap, told)}})._tilt("parent", np.arange(1), 0)
+    tilt = with_effects(respondent, {"parent": {0: (gap, told)}}).about("parent").tilt[0]
     np.testing.assert_allclose(tilt, [[0.6 - 4.5, -0.6 + 4.5]])  # type: ignore[arg-type]
 
 

@@ -918,13 +918,13 @@ def test_tables_of_a_bucket_share_a_program(model: tb.TBM, frame: pd.DataFrame) 
     model.transform(frame.iloc[:16])
     model.predict_proba(frame.iloc[:16], "trust")
     model.score_samples(frame.iloc[:16])
-    programs = _features.n_compiled, distributions._state_weights.n_compiled, distributions._of_states.n_compiled
+    programs = _features.n_compiled, distributions.state_weights.n_compiled, distributions.of_states.n_compiled
     other = fitted(random_state=2)
     for own, n in itertools.product((model, other), (3, 10, 16)):
         own.transform(frame.iloc[:n])
         own.predict_proba(frame.iloc[:n], "kids")
         own.score_samples(frame.iloc[:n])
-    again = _features.n_compiled, distributions._state_weights.n_compiled, distributions._of_states.n_compiled
+    again = _features.n_compiled, distributions.state_weights.n_compiled, distributions.of_states.n_compiled
     assert again == programs
 
 

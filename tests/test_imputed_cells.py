@@ -18,7 +18,6 @@ from thurbo.table.columns import column_from_dict
 from thurbo.table.columns.forms.number import Distribution
 from thurbo.table.columns.numbers import Precision
 from thurbo.table.io.frames import as_table
-from thurbo.table.schema.sites import cells_of
 
 N_ROWS = 30
 TINY = {"n_hidden": 2, "n_factors": 0, "max_epochs": 2, "random_state": 0, "verbose": False}
@@ -323,4 +322,4 @@ def test_a_column_that_is_not_there_has_a_remedy() -> None:
     schema = tb.Schema({"age": tb.Continuous(), "fan": tb.Binary(true="yes")})
     words = r'column "fan": the schema has this column.*add it, with empty cells if its answers are not known'
     with pytest.raises(tb.SchemaError, match=words):
-        cells_of(schema, as_table({"age": [1]}), "fan")
+        as_table({"age": [1]}).answers(schema, "fan")

@@ -19,7 +19,7 @@ import thurbo as tb
 from tests.small import make_params, order_of
 from thurbo.latent.constraints import Gauge, Levels, Linear
 from thurbo.latent.constraints.order import CLOSER_SCALE
-from thurbo.latent.evidence import LADDER, Buckets, Evidence, n_slots, widths
+from thurbo.latent.evidence import LADDER, Buckets, Evidence, list_widths, n_slots
 from thurbo.latent.inference.likelihood import log_evidence_exact
 from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.packing import pack
@@ -123,7 +123,7 @@ def test_padding_and_the_order_of_rows_change_nothing(params, seed, most):
 @settings(max_examples=50, deadline=None)
 @given(lengths=st.lists(st.integers(0, 5000), min_size=1, max_size=60), most=st.integers(1, 6))
 def test_widths_hold_every_list_and_are_few(lengths, most):
-    found = widths(np.asarray(lengths), most)
+    found = list_widths(np.asarray(lengths), most)
     assert len(found) <= most
     assert found[-1] >= max(lengths)
     assert set(found.tolist()) <= set(LADDER)

@@ -133,9 +133,7 @@ def test_probabilities_are_weighted_means_of_the_members(whole: bool) -> None:
         raised = np.tensordot(weights, parts, 1) ** power * shares ** (1 - power)
         raised *= np.exp(tilt / (1 + n_others[:, None]))
         if name in correction.effects:
-            effects = model._query(few)._tilt(name, np.arange(len(few)), 0)
-            assert effects is not None
-            raised *= np.exp(effects)
+            raised *= np.exp(model._query(few).about(name).tilt[0])
         expected = raised / raised.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(model.predict_proba(few, name), expected, atol=1e-6)
     readings = {each.settings.reading for each in model.model_.members}

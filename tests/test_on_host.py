@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from thurbo.predict import moments as distributions
-from thurbo.predict import on_host
 
 
 def _moments(n_rows: int, n_sites: int, spread: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
@@ -41,7 +40,7 @@ def test_numpy_and_compiled_functions_agree(name):
 @pytest.mark.parametrize(("n_labels", "spread"), [(2, 1.0), (2, 20.0), (9, 2.0), (40, 1.0)])
 def test_one_of_the_labels_is_the_largest(n_labels, spread):
     moments = _moments(16, n_labels, spread)  # as many as one portion has
-    chance, mean = on_host.largest(*moments)
+    chance, mean = distributions.largest_by_quadrature(*moments)
     np.testing.assert_allclose(chance.sum(axis=1), 1.0, atol=1e-8)
     assert mean is moments[0]
     compiled, _ = distributions.in_portions(partial(distributions.of_moments, distributions.largest, ()), *moments)
@@ -53,16 +52,16 @@ def test_two_labels_have_a_closed_form():
     from scipy.special import ndtr
 
     mean, deviation = _moments(50, 2, 5.0)
-    found = on_host.largest(mean, deviation)[0][:, 0]
+    found = distributions.largest_by_quadrature(mean, deviation)[0][:, 0]
     exact = ndtr((mean[:, 0] - mean[:, 1]) / np.hypot(*deviation.T))
     np.testing.assert_allclose(found, exact, rtol=1e-9)
 
 
 def test_large_questions_are_compiled(monkeypatch):
     moments = _moments(30, 3)
-    assert on_host.suits(*moments)
-    assert on_host.suits(*(each[:0] for each in moments))
+    assert distributions.quadrature_suits(*moments)
+    assert distributions.quadrature_suits(*(each[:0] for each in moments))
     before = distributions.at_moments(distributions.largest, (), *moments)[0]
-    monkeypatch.setattr(on_host, "MOST_VALUES", 100)
-    assert not on_host.suits(*moments)
+    monkeypatch.setattr(distributions, "MOST_VALUES", 100)
+    assert not distributions.quadrature_suits(*moments)
     np.testing.assert_allclose(distributions.at_moments(distributions.largest, (), *moments)[0], before, rtol=1e-6)

@@ -82,10 +82,10 @@ def test_conditions_on_a_ranking_use_the_program_of_the_training_table() -> None
         return np.asarray(model.predict_proba(rows, "fan", given=given, method="mean-field"))
 
     ask(frame)
-    n_compiled = moments._all_moments.n_compiled
+    n_compiled = moments.all_moments.n_compiled
     questions = [(frame[:1], None), (nothing, None), (nothing, "drinks: tea > milk"), (frame[:9], "drinks: milk > tea")]
     shared = [ask(*each) for each in questions]
-    assert moments._all_moments.n_compiled == n_compiled
+    assert moments.all_moments.n_compiled == n_compiled
     wider = frame[:3].assign(
         drinks=["tea = coffee = milk > water", "tea > coffee", None]
     )  # the training table has no ties
@@ -94,7 +94,7 @@ def test_conditions_on_a_ranking_use_the_program_of_the_training_table() -> None
     own = [ask(*each) for each in (*questions, (wider,))]
     for one, other in zip(shared, own, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
-    assert moments._all_moments.n_compiled > n_compiled
+    assert moments.all_moments.n_compiled > n_compiled
 
 
 def test_only_numbers_without_intervals_are_known_to_be_exact() -> None:

@@ -93,20 +93,20 @@ def test_idle_cores_compile_what_members_are_asked(monkeypatch: pytest.MonkeyPat
     """All programs of the questions are there when the members are weighed; without idle cores none are."""
     counts: dict[bool, list[int]] = {}
     weigh = population._weigh
-    monkeypatch.setattr(distributions._all_moments, "_is_kept", False)  # traces on disk, again when the test is over
+    monkeypatch.setattr(distributions.all_moments, "_is_kept", False)  # traces on disk, again when the test is over
     for is_idle in (False, True):
-        distributions._all_moments.clear_cache()
+        distributions.all_moments.clear_cache()
         monkeypatch.setattr(members, "n_cores", lambda is_idle=is_idle: 8 if is_idle else 2)
         monkeypatch.setattr(members, "at_once", lambda n: 2)
         own = counts[is_idle] = []
 
         def counted(*given: Any, own: list[int] = own) -> Any:
-            own.append(distributions._all_moments.n_compiled)
+            own.append(distributions.all_moments.n_compiled)
             return weigh(*given)
 
         monkeypatch.setattr(population, "_weigh", counted)
         tb.TBM(members=2, max_epochs=2, random_state=0, verbose=False).fit(frame())
-        own.append(distributions._all_moments.n_compiled)
+        own.append(distributions.all_moments.n_compiled)
     assert counts[False][0] == 0
     assert counts[True][0] == counts[True][1] == counts[False][1] > 0
     assert population.largest_size([model.MemberSettings(3, 0, 0.0), model.MemberSettings(0, 4, 0.0)]) == (3, 4)

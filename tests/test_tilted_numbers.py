@@ -22,7 +22,7 @@ def mixed(tilt: np.ndarray | None, edges: np.ndarray = EDGES) -> Predictive:
     """Two members with known distributions of five numbers, and what is added to the log-probabilities of bands."""
     found = Predictive(tb.Continuous(), [asked(5, 1), asked(5, 2)], np.asarray([0.3, 0.7]))
     if tilt is not None:
-        found.edges, found.tilt = edges, lambda site: tilt if site == 0 else None
+        found.edges, found.tilt = edges, {0: tilt}
     return found
 
 

@@ -214,17 +214,17 @@ def test_odd_files_are_reproduced() -> None:
         data = mark + 'a;b\n\n"ü;";“x”\n'.encode(encoding)
         source = open_verbatim(data, "f", 1, 2)
         assert source.replaced({}, {}) == data
-        assert source.replaced({1: {0: "p;q"}}, {"c": ["1"]}, {(0, 1)}) == mark + 'a;b;c\n\n"ü;";"p;q";1\n'.encode(
+        assert source.replaced({0: {1: ("p;q", True)}}, {"c": ["1"]}) == mark + 'a;b;c\n\n"ü;";"p;q";1\n'.encode(
             encoding
         )
     two = open_verbatim(b"question,\none,two\n1,2\n", "f", 1, 2)
     assert (two.n_header, two.line_end) == (2, "\n")
-    assert two.replaced({0: {0: "3"}}, {"new": ["4"]}, {(0, 0)}) == b"question,,new\none,two,\n3,2,4\n"
+    assert two.replaced({0: {0: ("3", True)}}, {"new": ["4"]}) == b"question,,new\none,two,\n3,2,4\n"
     with pytest.raises(tb.ThurboError, match='cp1252, which has no "ł"; save it as UTF-8'):
-        open_verbatim("a;b\né;\n".encode("cp1252"), "f", 1, 2).replaced({1: {0: "ł"}}, {}, {(0, 1)})
+        open_verbatim("a;b\né;\n".encode("cp1252"), "f", 1, 2).replaced({0: {1: ("ł", True)}}, {})
     with pytest.raises(tb.ThurboError, match='row 0, column 1: the file has "2" in a cell that was read as empty'):
-        open_verbatim(b"a,b\n1,2\n", "f", 1, 2).replaced({1: {0: "3"}}, {})
-    assert open_verbatim(b"a,b\n1,2\n", "f", 1, 2).replaced({1: {0: "3"}}, {}, {(0, 1)}) == b"a,b\n1,3\n"
+        open_verbatim(b"a,b\n1,2\n", "f", 1, 2).replaced({0: {1: ("3", False)}}, {})
+    assert open_verbatim(b"a,b\n1,2\n", "f", 1, 2).replaced({0: {1: ("3", True)}}, {}) == b"a,b\n1,3\n"
     with pytest.raises(tb.ThurboError, match="are not those of the table"):
         open_verbatim(b"a,b\n1,2\n", "f", 1, 3)
     with pytest.raises(tb.ThurboError, match="without changing it"):
@@ -527,9 +527,9 @@ def test_a_large_file_takes_seconds(tmp_path: Path) -> None:
     data = "\n".join(",".join(row) for row in [names, *cells.tolist()]).encode()
     begin = time.process_time()
     source = open_verbatim(data, "f", 30_000, 300)
-    gaps: dict[int, dict[int, str]] = {}
+    gaps: dict[int, dict[int, tuple[str, bool]]] = {}
     for row, column in np.argwhere(cells == "").tolist():
-        gaps.setdefault(column, {})[row] = "5"
+        gaps.setdefault(row, {})[column] = "5", False
     out = source.replaced(gaps, {})
     assert time.process_time() - begin < 30
     assert isinstance(source, Verbatim)

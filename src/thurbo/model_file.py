@@ -15,7 +15,7 @@ from thurbo.fit.settings import OBJECTIVE_OF
 from thurbo.latent.constraints import Context, Gauge
 from thurbo.latent.rbm import Params
 from thurbo.predict.correction import Anchor, Correction, Effect, Effects, Route, Routes, Source
-from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair, encoding
+from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair
 from thurbo.table.columns.values import plain
 from thurbo.table.io import files
 from thurbo.table.schema.schema import Schema
@@ -195,8 +195,8 @@ def _members(
         return (Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params),), Correction()
     found = []
     informed = schema if description["informed"] is None else Schema.from_dict(description["informed"])
-    every = {"given": schema, "given, missing": informed}
-    every |= {name.replace("given", "utilities"): encoding(own, "utilities", {}) for name, own in every.items()}
+    every = {"given": schema, "utilities": schema.read_ordinals("utilities"), "given, missing": informed}
+    every["utilities, missing"] = informed.read_ordinals("utilities")
     for number, state in enumerate(description["members"]):
         known = (each for each in MemberSettings._fields if each in state or each not in NEWER)
         member, prefix = MemberSettings(**{each: state[each] for each in known}), f"member{number}."

@@ -21,7 +21,8 @@ from thurbo.latent.rbm import Params
 from thurbo.predict import answers, chain, dependence, diagnose, draws, evaluation, inequalities, joint
 from thurbo.predict.dependence import Dependence
 from thurbo.predict.evaluation import Evaluation
-from thurbo.predict.model import Gaps, Model, Query, Rows, check_not_given
+from thurbo.predict.model import Gaps, Model, Query, Rows
+from thurbo.predict.moments import features
 from thurbo.predict.segments import Segments, scaled, segments
 from thurbo.table.columns.statements import parse_conditions
 from thurbo.table.io import frames
@@ -67,10 +68,6 @@ class Queries(TransformerMixin):
         check_is_fitted(self, "model_")
         return self.model_
 
-    def _conditions(self, given: Given) -> Mapping[str, Any]:
-        """Conditions by column; texts such as "age >= 45" are read by the schema."""
-        return parse_conditions(given, self.schema_)
-
     def _read(self, X: Any, given: Given = None, gaps: str = "auto", predicted: Sequence[str] = ()) -> Rows:
         """A table as the model reads it, with `given` in the place of some columns' cells; not of those predicted."""
         check_is_fitted(self, "model_")
@@ -84,10 +81,12 @@ class Queries(TransformerMixin):
             table = as_table(X, names=getattr(self, "feature_names_in_", None))
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
-        conditions = self._conditions(given)
+        conditions = parse_conditions(given, self.schema_)
         for name in predicted:
             self.schema_[name]  # raises an error for an unknown column
-        check_not_given(conditions, predicted)
+            if name in conditions:
+                remedy = "leave it out of given, or ask about another column"
+                raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)
         return self.model_.read(table, conditions, gaps)
 
     def _query(
@@ -122,7 +121,8 @@ class Queries(TransformerMixin):
         (6, 2)
         """
         check_choice("output", output, ("probability", "log_odds"))
-        found = self._fitted().features(self._read(X).evidence)
+        evidence, how = self._read(X).evidence, self.model_.how("auto")
+        found = evidence.by_chunks(lambda rows: features(self.params_, rows, how))
         hidden = found.hidden if output == "probability" else found.log_odds
         return np.concatenate([hidden, found.factors], axis=1)
 
@@ -523,7 +523,7 @@ class Queries(TransformerMixin):
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         answers.check_items(self.schema_, items)
-        conditions = routing.implied(self.schema_, self.schema_.skips, self._conditions(given))
+        conditions = routing.implied(self.schema_, self.schema_.skips, parse_conditions(given, self.schema_))
         found, method = draws.sample(self.model_, int(n), conditions, method, items, seed)
         return frames.with_method(frames.frame(self.frame_kind_, found), method)
 

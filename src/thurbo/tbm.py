@@ -33,8 +33,7 @@ from thurbo.queries import weights
 from thurbo.table.columns import Column
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.io.long import looks_long
-from thurbo.table.schema.schema import Schema, with_answered
-from thurbo.table.schema.sites import warn_of_swamped_columns
+from thurbo.table.schema.schema import Schema, warn_of_swamped_columns, with_answered
 
 
 class TBM(ItemQueries, BaseEstimator):
@@ -319,74 +318,61 @@ class TBM(ItemQueries, BaseEstimator):
         _runtime.prepare()
         rows = rows_that_count(whole := as_table(X), sample_weight, self, drop=drop)
         table, weight = rows.table, rows.weight
-        schema = self._fitted_schema(rows.schema, table, weight)
-        blocks = schema.compile(table)
-        warn_of_swamped_columns(table, blocks, schema.row_names(table))
-        reading = packing.MergeLabels(schema.names, schema.site_names, schema.row_names(table))
+        schema = rows.schema.fit(table, sample_weight=weight)
+        if schema.n_sites == 0:
+            raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
+        schema = with_answered(schema, table) if self.missing == "informative" else schema
+        blocks, row_names = schema.compile(table), schema.row_names(table)
+        warn_of_swamped_columns(table, blocks, row_names)
+        reading = packing.MergeLabels(schema.names, schema.site_names, row_names)
         chosen = self._settings(schema)
         evidence = packing.pack(blocks.values(), chosen.unobserved, reading=reading, most_widths=0)
         data = fitting.Data(schema, blocks, evidence, weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._training = None
         _, max_epochs = fitting.lengths(chosen, data)
         counts = data.n_counted, population.n_tasks(blocks, weight), population.can_draw(chosen, data)
         n_members = population.count(self.get_params(deep=False), chosen, schema, *counts)
+        self._training, plan, learned_from = None, None, np.zeros(0, np.int64)
         with course.progress(max_epochs, self.verbose) as on_epoch:
             if n_members > 1:
-                return self._fit_population(chosen, table, data, n_members, seed, on_epoch, timer)
-            fitted, plan, learned_from, self._unfinished = fitting.fit(chosen, data, seed, timer.watch(on_epoch))
+                found = population.fit(chosen, table, data, n_members, seed, timer.watch(on_epoch))
+                fitted, members, params, self._unfinished = found.fitted, found.members, found.leader, found.unfinished
+                pairs = dependent_pairs(schema, blocks, weight) if len(members) > 1 else ()
+                about: dict[str, Any] = {"correction": found.correction, "pairs": pairs}
+            else:
+                fitted, plan, learned_from, self._unfinished = fitting.fit(chosen, data, seed, timer.watch(on_epoch))
+                params = fitted.params
+                members = (Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params),)
+                about = {"objective": plan.objective}
         course.warn(fitted)
-        single = Member(MemberSettings(fitted.params.n_hidden, fitted.params.n_factors, 0.0), schema, fitted.params)
-        self._adopt(self._model(data, (single,), fitted.params, plan.objective), fitted.history, fitted.converged)
-        self._training, self.time_spent_ = (fitted.state, plan, seed), timer.spent()
-        self._keep_table(table, data)
-        if plan.posterior_smoothing:
-            self.posteriors_ = rows.in_whole(self._smoothed(table, fitted.state.posteriors, learned_from), whole.n_rows)
-        return self
-
-    def _fit_population(
-        self,
-        chosen: planning.FitSettings,
-        table: Table,
-        data: fitting.Data,
-        n: int,
-        seed: int,
-        on_epoch: course.Told,
-        timer: course.Clock,
-    ) -> Self:
-        found = population.fit(chosen, table, data, n, seed, timer.watch(on_epoch))
-        course.warn(found.fitted)
-        model = self._model(data, found.members, found.leader, "multi-prediction")
-        self._adopt(replace(model, correction=found.correction), found.fitted.history, found.fitted.converged)
-        self._unfinished, self.time_spent_ = found.unfinished, timer.spent()
-        self._keep_table(table, data)
-        return self
-
-    def _keep_table(self, table: Table, data: fitting.Data) -> None:
-        """What later tables are compared with."""
-        self._seen_rows = evaluation.of_training(data.blocks.values(), data.weight)
-        self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
-        self.n_ratings_ = n_ratings(data.schema, data.blocks)
-        if table.kind != "numpy":
-            self.feature_names_in_ = np.asarray(table.names, object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.__dict__.pop("posteriors_", None)
-
-    def _model(self, data: fitting.Data, members: tuple[Member, ...], params: Any, objective: str) -> Model:
-        """A model of the table that it was fitted to."""
-        least = least_answers(data.schema, data.blocks, data.weight)
-        shapes = packing.order_shapes(data.blocks)
-        return Model(
-            data.schema,
+        model = Model(
+            schema,
             members,
             params,
-            objective=objective,
             unobserved=self.unobserved,
-            least_answers=least,
-            order_shapes=shapes,
-            pairs=() if len(members) == 1 else dependent_pairs(data.schema, data.blocks, data.weight),
+            least_answers=least_answers(schema, blocks, weight),
+            order_shapes=packing.order_shapes(blocks),
+            **about,
         )
+        self._adopt(model, fitted.history, fitted.converged)
+        self._training, self.time_spent_ = plan and (fitted.state, plan, seed), timer.spent()
+        # What later tables are compared with.
+        self._seen_rows = evaluation.of_training(blocks.values(), weight)
+        self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
+        self.n_ratings_ = n_ratings(schema, blocks)
+        self.__dict__.pop("feature_names_in_", None)
+        if table.kind != "numpy":
+            self.feature_names_in_ = np.asarray(table.names, object)
+        self.__dict__.pop("posteriors_", None)
+        if plan is not None and plan.posterior_smoothing:
+            posteriors = np.asarray(fitted.state.posteriors)
+            if len(learned_from) < table.n_rows:  # held-out rows have none, so theirs are inferred
+                every = self.transform(table)[:, : self.params_.n_hidden]
+                every[learned_from] = posteriors
+                posteriors = every
+            self.posteriors_ = np.full((whole.n_rows, posteriors.shape[1]), np.nan, posteriors.dtype)
+            self.posteriors_[rows.places] = posteriors
+        return self
 
     def _adopt(self, model: Model, history: list[dict[str, Any]], converged: bool) -> None:
         """Take over a fitted model: after training, or from a file."""
@@ -424,10 +410,6 @@ class TBM(ItemQueries, BaseEstimator):
         if self._unfinished is not None:
             raise KeyboardInterrupt
         return self
-
-    def _declare_missing(self, missing: Mapping[str, Any]) -> None:
-        """Count these values as missing, by column, in the schema of the model and in those of all members."""
-        self.model_ = self.model_.with_missing(missing)
 
     def _repr_html_(self) -> str:
         """What was fitted, for notebooks; before a fit, the parameters as scikit-learn shows them."""
@@ -505,21 +487,6 @@ class TBM(ItemQueries, BaseEstimator):
         self._training = (fitted.state, plan, seed)
         self._seen_rows = np.union1d(self._seen_rows, evaluation.of_training(rows.blocks.values(), weight))
         return self
-
-    def _fitted_schema(self, schema: Schema, table: Table, weight: np.ndarray) -> Schema:
-        """The schema fitted to a table; refuses one without any column to model."""
-        schema = schema.fit(table, sample_weight=weight)
-        if schema.n_sites == 0:
-            raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
-        return with_answered(schema, table) if self.missing == "informative" else schema
-
-    def _smoothed(self, table: Table, posteriors: Any, learned_from: np.ndarray) -> np.ndarray:
-        """Smoothed posteriors of all rows; held-out rows have none, so theirs are inferred."""
-        if len(learned_from) == table.n_rows:
-            return np.asarray(posteriors)
-        every = self.transform(table)[:, : self.params_.n_hidden]
-        every[learned_from] = posteriors
-        return every
 
     def _settings(self, schema: Schema) -> planning.FitSettings:
         """All settings of a fit by name: the parameters, those of `learning`, and those that columns bring."""
@@ -605,12 +572,6 @@ class Weighted(NamedTuple):
     schema: Schema  # not fitted
     weight: np.ndarray  # [row] how many rows each row stands for
     places: np.ndarray  # [row] in the whole table
-
-    def in_whole(self, values: np.ndarray, n_rows: int) -> np.ndarray:
-        """Values [row, ...] for the rows of the whole table; NaN in rows that do not count."""
-        found = np.full((n_rows, *values.shape[1:]), np.nan, values.dtype)
-        found[self.places] = values
-        return found
 
 
 def rows_that_count(table: Table, sample_weight: Any, estimator: Any, *, drop: bool = True) -> Weighted:

@@ -32,7 +32,7 @@ from thurbo.predict import model as models
 from thurbo.predict.correction import Anchor, Correction, Effects, Routes, calibration_family, learn_routes
 from thurbo.predict.evaluation import ColumnTrial
 from thurbo.predict.member import MemberAnswers, MemberQuery, without
-from thurbo.predict.model import MemberSettings, Query, Reading, encoding
+from thurbo.predict.model import MemberSettings, Query, Reading
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
 from thurbo.table.columns import Block
@@ -61,7 +61,8 @@ def read_encodings(
 ) -> dict[Reading, EncodedTable]:
     """The table as each member reads it; `data` is as it is given, and `informed` the schema with what was answered."""
     every: set[Reading] = {"given", *(each.reading for each in wanted)}
-    schemas = {reading: encoding(informed if "missing" in reading else data.schema, reading, {}) for reading in every}
+    schemas = {reading: informed if "missing" in reading else data.schema for reading in every}
+    schemas |= {each: own.read_ordinals("utilities") for each, own in schemas.items() if each.startswith("utilities")}
     schemas["given"] = data.schema
 
     def one(schema: Schema) -> EncodedTable:
@@ -108,7 +109,7 @@ def asked_ahead(
 
     def ask(reading: Reading) -> None:
         question = MemberQuery(members.independent(chosen, data[reading], largest_size(wanted)), *read[reading], how)
-        question.known_about(question.evidence.rows(np.zeros(1, np.int64)))
+        question.moments(question.evidence.rows(np.zeros(1, np.int64)))
 
     if data["given"].schema.listed or members.at_once(len(wanted)) >= members.n_cores():
         yield on_epoch
@@ -511,7 +512,8 @@ def _empty_row(question: MemberQuery) -> MemberQuery:
     evidence = question.evidence.rows(np.zeros(1, np.int64))
     slot = np.arange(len(evidence.shared))
     found = replace(question, evidence=evidence.hide(np.zeros_like(slot), slot, question.how.unobserved).on_host())
-    found.__dict__["known"] = question.known_about(found.evidence)
+    if not evidence.spans_cells:
+        found.__dict__["known"] = question.moments(found.evidence)  # by the same program
     return found
 
 

@@ -7,7 +7,8 @@ without lists is one bucket whose slots are its sites.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import or_
@@ -107,29 +108,25 @@ class Evidence(NamedTuple):
         """
         own = [slot for c in self._coupled for slot in c.structure.own_slots]
         if own and not self.spans_cells and (self.sites is None or self._boxes):
-            return self._region_without(own, gauge)
+            n_slots = gauge.scale.shape[-1]
+            slots = np.setdiff1d(np.arange(n_slots), own)
+            box = self._box([c.at(slots) for c in self._boxes], gauge.at(slots))
+            some = SomeBoxes(box, tuple(slots.tolist()), n_slots)
+            return JointRegion((some, *(c.region(gauge) for c in self._coupled)))
         box, coupled = self._composed(gauge)
         return JointRegion((box, *coupled)) if coupled else box
 
     def _composed(self, gauge: Gauge) -> tuple[BoxRegion, list[Region]]:
         """The boxes of all slots that are not in a coupled region, and the coupled regions."""
-        boxes, coupled = [c.region(gauge) for c in self._boxes], [c.region(gauge) for c in self._coupled]
-        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(gauge)
+        box, coupled = self._box(self._boxes, gauge), [c.region(gauge) for c in self._coupled]
         for place, region in enumerate(coupled):
             coupled[place], box = region.take_boxes(box)
         return box, coupled
 
-    def _region_without(self, named: list[int], gauge: Gauge) -> Region:
-        """The same without boxes on the slots in `named`."""
-        n_slots = gauge.scale.shape[-1]
-        slots = np.setdiff1d(np.arange(n_slots), named)
-        own = gauge.at(slots)
-        boxes = [c.at(slots).region(own) for c in self._boxes]
-        box = reduce(BoxRegion.intersect, boxes) if boxes else self._open_box(own)
-        coupled = [c.region(gauge) for c in self._coupled]
-        return JointRegion((SomeBoxes(box, tuple(slots.tolist()), n_slots), *coupled))
-
-    def _open_box(self, gauge: Gauge) -> BoxRegion:
+    def _box(self, boxes: list[BoxConstraint], gauge: Gauge) -> BoxRegion:
+        """The intersection of some boxes; open if there are none."""
+        if boxes:
+            return reduce(BoxRegion.intersect, [each.region(gauge) for each in boxes])
         free = jnp.full((self.n_rows, gauge.scale.shape[-1]), jnp.inf, gauge.scale.dtype)
         return BoxRegion(-free, free, jnp.zeros(free.shape, bool), jnp.zeros_like(free))
 
@@ -170,37 +167,24 @@ class Evidence(NamedTuple):
         """The evidence without these cells, for either value of `unobserved`."""
         return self.drop(slots) if unobserved == "exclude" else self.release(slots)
 
+    def map_rows(self, change: Callable[[Any], Any], sites_shared: bool) -> Evidence:
+        """The same with a function applied to every array that has a row axis."""
+        sites = None if sites_shared else self.sites
+        constraints, own, *rest = jax.tree.map(change, (self.constraints, sites, self.present, self.listed))
+        return Evidence(constraints, self.sites if sites_shared else own, rest[0], self.cells, rest[1])
+
     def row_axes(self) -> Evidence:
         """Which leaves have a row axis, in the form `jax.vmap` takes."""
-        return Evidence(
-            jax.tree.map(lambda _: 0, self.constraints),
-            None if self.sites_shared else 0,  # type: ignore[arg-type]
-            None if self.present is None else 0,  # type: ignore[arg-type]
-            None,
-            None if self.listed is None else 0,  # type: ignore[arg-type]
-        )
+        found = self.map_rows(lambda _: 0, self.sites_shared)
+        return found._replace(sites=None if self.sites_shared else found.sites, cells=None)
 
     def lift(self, sites_shared: bool) -> Evidence:
         """A batch of one row from the evidence of that row alone, as seen inside `jax.vmap` over rows."""
-        add = lambda leaf: leaf[None]  # noqa: E731
-        return Evidence(
-            jax.tree.map(add, self.constraints),
-            self.sites if self.sites is None or sites_shared else add(self.sites),
-            None if self.present is None else add(self.present),
-            self.cells,
-            None if self.listed is None else add(self.listed),
-        )
+        return self.map_rows(lambda leaf: leaf[None], sites_shared)
 
     def rows(self, index: Int[Array, " batch"] | np.ndarray | slice) -> Evidence:
-        """The evidence of some rows, in that order."""
-        take = lambda leaf: leaf[index]  # noqa: E731  (on the host or on the device)
-        return Evidence(
-            jax.tree.map(take, self.constraints),
-            self.sites if self.sites_shared else take(self.sites),
-            None if self.present is None else take(self.present),
-            self.cells,
-            None if self.listed is None else take(self.listed),
-        )
+        """The evidence of some rows, in that order, on the host or on the device."""
+        return self.map_rows(lambda leaf: leaf[index], self.sites_shared)
 
 
 LADDER = tuple(sorted({8 << k for k in range(14)} | {12 << k for k in range(13)}))  # widths: 8, 12, 16, 24, 32, 48, …
@@ -362,7 +346,13 @@ class Buckets:
         rowwise = jax.tree.map(np.asarray, rowwise)
         parts, places = [], []
         for bucket, place in zip(self.on_host().buckets, self.places, strict=True):
-            for begin, count, size in _chunks(bucket, len(place), rows):
+            largest = ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket))
+            if rows is not None and bucket.sites_shared:
+                largest = rows
+            for begin in range(0, len(place), largest):
+                count = min(largest, len(place) - begin)
+                size = next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
+                size = max(size, rows or 0) if bucket.sites_shared else size
                 index = np.r_[begin : begin + count, np.full(size - count, begin)]
                 own = (leaf[place[index]] for leaf in rowwise)
                 chunk = function(bucket.rows(index), *own)
@@ -375,17 +365,6 @@ class Buckets:
 
 
 _hide = jax.jit(Evidence.hide, static_argnames=("unobserved",))
-
-
-def _chunks(bucket: Evidence, n_rows: int, rows: int | None) -> Iterator[tuple[int, int, int]]:
-    """Start, number of rows and padded number of rows of every chunk."""
-    largest = ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket))
-    if rows is not None and bucket.sites_shared:
-        largest = rows
-    for begin in range(0, n_rows, largest):
-        count = min(largest, n_rows - begin)
-        size = next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
-        yield begin, count, max(size, rows or 0) if bucket.sites_shared else size
 
 
 def one_table(evidence: Evidence) -> Buckets:
@@ -403,25 +382,29 @@ def batch_rows(bucket: Evidence, cells: int, n_rows: int) -> int:
     return int(np.clip(cells // n_slots(bucket), 1, max(n_rows, 1)))
 
 
-def widths(lengths: np.ndarray, most: int) -> np.ndarray:
-    """A limited number of widths from the ladder with the least padding, by dynamic programming."""
-    longest = int(lengths.max(initial=1))
-    steps = [step for step in LADDER if step < longest] + [next((s for s in LADDER if s >= longest), longest)]
-    counts = np.bincount(np.searchsorted(steps, lengths), minlength=len(steps))
-    below = np.concatenate([[0], np.cumsum(counts)])
-    best: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {
-        (0, 0): (0.0, ())
-    }  # (steps covered, widths used) → (slots, widths)
-    for end in range(1, len(steps) + 1):
-        for used in range(1, min(most, end) + 1):
+def widths(lengths: Iterable[int], price: int = 0, most: int | None = None) -> list[int]:
+    """Widths to pad lengths to: least padding, by dynamic programming; each costs `price`, and there are `most`."""
+    counts = Counter(lengths)
+    sizes = sorted(counts)
+    best: dict[tuple[int, int], tuple[int, list[int]]] = {(0, 0): (0, [])}  # (sizes covered, widths used)
+    for end in range(1, len(sizes) + 1):
+        for used in range(1, min(most or end, end) + 1):
             options = [
-                (slots + (below[end] - below[begin]) * steps[end - 1], (*chosen, steps[end - 1]))
-                for (begin, count), (slots, chosen) in best.items()
+                (cost + price + sizes[end - 1] * sum(counts[size] for size in sizes[begin:end]), [*own, sizes[end - 1]])
+                for (begin, count), (cost, own) in best.items()
                 if count == used - 1 and begin < end
             ]
             if options:
                 best[end, used] = min(options)
-    return np.asarray(min(value for (end, _), value in best.items() if end == len(steps))[1])
+    return min(value for (end, _), value in best.items() if end == len(sizes))[1]
+
+
+def list_widths(lengths: np.ndarray, most: int) -> np.ndarray:
+    """A limited number of widths from the ladder with the least padding."""
+    longest = int(lengths.max(initial=1))
+    last = next((step for step in LADDER if step >= longest), longest)
+    steps = np.asarray([*(step for step in LADDER if step < longest), last])
+    return np.asarray(widths(steps[np.searchsorted(steps, lengths)].tolist() or [last], most=most))
 
 
 def widths_to_fit(n_entries: int) -> int:

@@ -8,7 +8,6 @@ programs.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -24,8 +23,17 @@ from thurbo.latent.constraints.linear import Linear
 from thurbo.latent.constraints.order import CLOSER_SCALE, OneOf, Order
 from thurbo.latent.constraints.pairwise import Pairwise
 from thurbo.latent.constraints.repeated_choice import RepeatedChoice
-from thurbo.latent.evidence import WIDTHS_TO_ASK, Buckets, Evidence, ListSlots, Unobserved, n_slots, widths_to_fit
-from thurbo.latent.evidence import widths as list_widths
+from thurbo.latent.evidence import (
+    WIDTHS_TO_ASK,
+    Buckets,
+    Evidence,
+    ListSlots,
+    Unobserved,
+    list_widths,
+    n_slots,
+    widths,
+    widths_to_fit,
+)
 from thurbo.latent.masses.separation import System, conflict, interior
 from thurbo.latent.rbm import Params
 
@@ -55,10 +63,8 @@ class Line(NamedTuple):
     column: str
 
 
-def merge(
-    blocks: Sequence[Block], reading: MergeLabels, dtype: Any
-) -> tuple[Linear, dict[tuple[int, int], np.ndarray]]:
-    """All lines of all rows as one constraint, and which orders they include: {(row, first slot): their slots}."""
+def merge(blocks: Sequence[Block], reading: MergeLabels, dtype: Any) -> tuple[Linear, list[Block]]:
+    """All lines of all rows as one constraint, and the blocks without the orders that these include."""
     place = {site: slot for slot, site in enumerate(reading.sites)}
     first = np.cumsum([0, *(len(block.sites) for block in blocks)])
     lines: dict[int, list[Line]] = {}
@@ -66,7 +72,7 @@ def merge(
         for each in block.linear:
             coefficients = {place[site]: value for site, value in each.coefficients.items()}
             lines.setdefault(each.row, []).append(Line(coefficients, each.lower, each.upper, str(each), column))
-    taken: dict[tuple[int, int], np.ndarray] = {}
+    tiers = [block.tier.copy() if block.has_tiers else block.tier for block in blocks]
     systems: list[System | None] = [None] * (len(blocks[0].code) if blocks else 0)
     known: dict[tuple, np.ndarray | None] = {}
     for row, said in lines.items():
@@ -82,12 +88,13 @@ def merge(
                         remedy="use top_set(...), or remove one of the two",
                     )
                 said += _pairs(block.tier[row], own, reading.sites, reading.columns[number])
-                taken[row, int(first[number])] = own
+                tiers[number][row] = -1
         slots = sorted({slot for line in said for slot in line.coefficients})
         boxes = _boxes(row, slots, blocks, first, reading)
         systems[row] = _checked(row, said, boxes, reading, known)
     # A row's constraint holds its lines; the boxes are those of its cells, for any learned cuts.
-    return Linear.of(systems, len(reading.sites), dtype), taken
+    rest = [replace(block, tier=tier) for block, tier in zip(blocks, tiers, strict=True)]
+    return Linear.of(systems, len(reading.sites), dtype), rest
 
 
 def _pairs(tier: np.ndarray, own: np.ndarray, sites: Sequence[str], column: str) -> list[Line]:
@@ -123,13 +130,18 @@ def _checked(
     row: int, lines: list[Line], boxes: list[Line], reading: MergeLabels, known: dict[tuple, np.ndarray | None]
 ) -> System:
     """The lines of a row and a point that satisfies them and the boxes; raises an error if there is none."""
-    every = lines + boxes
-    system = _system(every, len(reading.sites))
-    key = (system.matrix.tobytes(), system.lower.tobytes(), system.upper.tobytes())
+    every, n = lines + boxes, len(lines)
+    matrix = np.zeros((len(every), len(reading.sites)))
+    for number, line in enumerate(every):
+        matrix[number, list(line.coefficients)] = list(line.coefficients.values())
+    lower, upper = np.array([line.lower for line in every]), np.array([line.upper for line in every])
+    key = (matrix.tobytes(), lower.tobytes(), upper.tobytes())
     if key not in known:
-        known[key] = _inside(system)
+        known[key] = _inside(System(matrix, lower, upper))
     if known[key] is None:
-        clash = [every[number] for number in conflict(_loosened(system))]
+        # A point as a narrow box, so that a linear program can have a margin.
+        width = np.where(lower == upper, 1e-4 * np.maximum(1.0, np.abs(lower)), 0.0)
+        clash = [every[number] for number in conflict(System(matrix, lower - width, upper + width))]
         columns = dict.fromkeys(line.column for line in clash)
         raise InfeasibleEvidence(
             f"no value satisfies all of: {'; '.join(line.words for line in clash)}",
@@ -137,16 +149,7 @@ def _checked(
             column='", "'.join(columns),
             remedy="remove one of them",
         )
-    n = len(lines)
-    return System(system.matrix[:n], system.lower[:n], system.upper[:n], known[key])
-
-
-def _system(lines: Sequence[Line], n_slots: int) -> System:
-    matrix = np.zeros((len(lines), n_slots))
-    for number, line in enumerate(lines):
-        for slot, value in line.coefficients.items():
-            matrix[number, slot] = value
-    return System(matrix, np.array([line.lower for line in lines]), np.array([line.upper for line in lines]))
+    return System(matrix[:n], lower[:n], upper[:n], known[key])
 
 
 def _inside(system: System) -> np.ndarray | None:
@@ -162,12 +165,6 @@ def _inside(system: System) -> np.ndarray | None:
     return None if point is None else point + value
 
 
-def _loosened(system: System) -> System:
-    """A point as a narrow box, so that a linear program can have a margin."""
-    width = np.where(system.lower == system.upper, 1e-4 * np.maximum(1.0, np.abs(system.lower)), 0.0)
-    return System(system.matrix, system.lower - width, system.upper + width)
-
-
 _FORMS: tuple[Form, ...] = ("permutation", "ranking", "places", "any")  # of orders: each one includes those before it
 LABELS_OF_A_PROGRAM = 128  # additional padded labels that one compiled program less is worth
 
@@ -179,33 +176,39 @@ class _Shared(NamedTuple):
     sites: np.ndarray  # their sites in the model
     linear: Any  # a Linear, or None
 
-    def array(self, name: str) -> np.ndarray:
-        """One array of all blocks, concatenated."""
-        return np.concatenate([getattr(block, name) for block in self.blocks], axis=1)
+    def rows(self, index: np.ndarray) -> _Shared:
+        """Some rows, which are in order."""
+        if not self.blocks or len(index) == self.blocks[0].n_rows:
+            return self
+        linear = jax.tree.map(lambda leaf: leaf[index], self.linear)
+        return _Shared([block.rows(index) for block in self.blocks], self.sites, linear)
 
 
 class _Listed(NamedTuple):
-    """One column of lists in one bucket: its block, first site, first slot and width."""
+    """One column of lists in one bucket, padded: which slots [row, slot] are entries, and the numbers of these."""
 
     block: Block
     first_site: int
     first_slot: int
-    width: int
+    real: np.ndarray
+    entry: np.ndarray
 
-    def grid(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of the padded slots [row, slot] are entries, and the numbers of the entries."""
-        assert self.block.entries is not None
-        start = self.block.entries.start
-        length = start[rows + 1] - start[rows]
-        real = np.arange(self.width)[None, :] < length[:, None]
-        return real, (start[rows][:, None] + np.arange(self.width)[None, :])[real]
+    @classmethod
+    def of(cls, block: Block, first_site: int, first_slot: int, width: int, rows: np.ndarray) -> _Listed:
+        assert block.entries is not None
+        start, slot = block.entries.start, np.arange(width)[None, :]
+        real = slot < (start[rows + 1] - start[rows])[:, None]
+        return cls(block, first_site, first_slot, real, (start[rows][:, None] + slot)[real])
 
-    def present(self, rows: np.ndarray) -> np.ndarray:
-        """Which of the padded slots belong to the models of their rows, [row, slot]."""
-        real, entry = self.grid(rows)
-        if self.block.tasks is not None:
-            real[real] = self.block.tier[entry, 0] >= 0
-        return real
+    @property
+    def width(self) -> int:
+        return self.real.shape[1]
+
+    def padded(self, values: np.ndarray, nothing: Any, kind: Any) -> Any:
+        """Values by entry as [row, slot]."""
+        found = np.full(self.real.shape, nothing, kind)
+        found[self.real] = values[self.entry]
+        return found
 
 
 def pack(
@@ -238,10 +241,9 @@ def pack(
     for rows, sizes in _by_width([block for block, _ in lists], n_rows, most_widths):
         at, own = len(shared.sites), []
         for (block, site), size in zip(lists, sizes, strict=True):
-            own.append(_Listed(block, site, at, size))
+            own.append(_Listed.of(block, site, at, size, rows))
             at += size
-        evidence = _evidence(shared, own, rows, unobserved, dtype, free_lists)
-        buckets.append(evidence)
+        buckets.append(_evidence(shared.rows(rows), own, rows, unobserved, dtype, free_lists))
         places.append(rows)
         firsts.append([each.first_slot for each in own])
     where = tuple(
@@ -262,34 +264,27 @@ def _shared(every: list[Block], first: np.ndarray, reading: MergeLabels | None, 
             raise ThurboError("inequalities between sites need the names of the sites: give a reading")
         names = [reading.sites[int(site)] for site in sites]
         columns = [reading.columns[place] for place in kept]
-        _refuse_listed(blocks, columns, set(names), reading)
-        _refuse_repeated(blocks, columns, names, reading)
+        _refuse(blocks, columns, names, reading)
         cuts = None if reading.cuts is None else reading.cuts[sites]
-        linear, taken = merge(blocks, MergeLabels(columns, names, reading.rows, cuts), dtype)
-        blocks = _without(blocks, taken)
+        linear, blocks = merge(blocks, MergeLabels(columns, names, reading.rows, cuts), dtype)
     return _Shared([block for block in blocks if block.sites], sites, linear)
 
 
-def _refuse_listed(blocks: list[Block], columns: list[str], known: set[str], reading: MergeLabels) -> None:
-    """Raise an error for an inequality on an item of a list: it is not a variable of rows that do not list it."""
+def _refuse(blocks: list[Block], columns: list[str], names: list[str], reading: MergeLabels) -> None:
+    """Raise an error for an inequality on an item of a list, which is not a variable of rows that do not list it, or
+    on one whose ranking is choices with noise of their own."""
+    is_repeated = dict(zip(names, (block.is_repeated for block in blocks for _ in block.sites), strict=True))
     for block, column in zip(blocks, columns, strict=True):
         for line in block.linear:
-            strange = [site for site in line.coefficients if site not in known]
-            if strange:
-                problem = f'"{strange[0]}" is an item of a list; inequalities on such items are not supported'
-                remedy = "compare items within the list, by scores or by an order"
-                raise SchemaError(problem, row=reading.rows[line.row], column=column, remedy=remedy)
-
-
-def _refuse_repeated(blocks: list[Block], columns: list[str], names: list[str], reading: MergeLabels) -> None:
-    """Raise an error for an inequality on an item whose ranking is choices with noise of their own."""
-    repeated = [block.is_repeated for block in blocks for _ in block.sites]
-    taken = {name for name, is_repeated in zip(names, repeated, strict=True) if is_repeated}
-    for block, column in zip(blocks, columns, strict=True):
-        for line in block.linear:
-            for site in taken.intersection(line.coefficients):
-                problem = f'"{site}" is an item of a ranking with context, which has no utility to compare'
-                remedy = "use Ranking(context=False)"
+            for site in line.coefficients:
+                if site not in is_repeated:
+                    problem = f'"{site}" is an item of a list; inequalities on such items are not supported'
+                    remedy = "compare items within the list, by scores or by an order"
+                elif is_repeated[site]:
+                    problem = f'"{site}" is an item of a ranking with context, which has no utility to compare'
+                    remedy = "use Ranking(context=False)"
+                else:
+                    continue
                 raise SchemaError(problem, row=reading.rows[line.row], column=column, remedy=remedy)
 
 
@@ -320,21 +315,14 @@ def _evidence(
     free_lists: bool = False,
 ) -> Evidence:
     """The evidence of some rows, whose lists are padded to the same widths."""
-    n_slots = len(shared.sites) + sum(each.width for each in lists)
-    families = {block.family for block in shared.blocks} | {each.block.family for each in lists}
-    every = len(rows) == (shared.blocks[0].n_rows if shared.blocks else -1)
+    n_slots, blocks = len(shared.sites) + sum(each.width for each in lists), shared.blocks
+    families = {block.family for block in blocks} | {each.block.family for each in lists}
 
     def beside(name: str, nothing: Any, kind: Any) -> Any:
         """One array of all columns over the slots of these rows."""
-        own = shared.array(name) if shared.blocks else np.zeros((len(rows), 0))
-        own = own if every or not shared.blocks else own[rows]
-        parts = [own.astype(kind)]
-        for each in lists:
-            real, entry = each.grid(rows)
-            part = np.full(real.shape, nothing, kind)
-            part[real] = getattr(each.block, name)[entry, 0]
-            parts.append(part)
-        return np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+        parts = [np.zeros((len(rows), 0), kind), *(getattr(block, name).astype(kind) for block in blocks)]
+        parts += [each.padded(getattr(each.block, name)[:, 0], nothing, kind) for each in lists]
+        return np.concatenate(parts, axis=1)
 
     constraints: list[Constraint] = []
     if "measured" in families:
@@ -342,59 +330,38 @@ def _evidence(
         box = Box(*ends, beside("point", False, bool))
         constraints.append(replace(box, exact=() if np.array_equal(box.observed, box.point) else None))
     if "levels" in families:
-        most = max([block.n_cuts for block in shared.blocks] + [each.block.n_cuts for each in lists])
+        most = max([block.n_cuts for block in blocks] + [each.block.n_cuts for each in lists])
         small = np.int8 if most < 127 else np.int32
         code, high = beside("code", -1, small), beside("code_high", -1, small)
         constraints.append(Levels(code, None if np.array_equal(code, high) else high))
-    constraints += _orders(shared.blocks, None if every else rows, n_slots)
-    for each in lists:
-        if each.block.family == "utility":
-            constraints.append((_listed_order if each.block.tasks is None else _tasks)(each, rows, n_slots))
+    constraints += _orders(blocks, n_slots)
+    constraints += [_listed_order(each, n_slots) for each in lists if each.block.family == "utility"]
     present: Any = None
     if unobserved == "exclude" or lists:
-        takes = shared.array("takes_part") if shared.blocks else np.zeros((len(rows), 0), bool)
-        takes = takes if every or not shared.blocks else takes[rows]
-        if free_lists:
-            takes = np.ones_like(takes)
-        present = np.concatenate([takes, *(each.present(rows) for each in lists)], axis=1)
+        takes = [block.takes_part | free_lists for block in blocks]
+        present = np.concatenate([np.zeros((len(rows), 0), bool), *takes], axis=1)
+        for each in lists:
+            tasks = each.padded(each.block.tier[:, 0] >= 0, False, bool)
+            present = np.concatenate([present, each.real if each.block.tasks is None else tasks], axis=1)
     if shared.linear is not None:
-        linear = shared.linear if every else jax.tree.map(lambda leaf: leaf[rows], shared.linear)
-        if lists:
-            linear = linear.embed(np.arange(len(shared.sites)), n_slots)
+        linear = shared.linear.embed(np.arange(len(shared.sites)), n_slots) if lists else shared.linear
         linear = jax.tree.map(np.asarray, linear)
         constraints.append(linear)
         if present is not None:
             row, member = np.nonzero(linear.slots >= 0)
             present[row, linear.slots[row, member]] = True
-    cells = _cells(shared.blocks, lists, n_slots)
+    cells = _cells(blocks, lists, n_slots)
     if not lists:
         return Evidence(tuple(constraints), None, present, cells)
-    site = np.broadcast_to(shared.sites, (len(rows), len(shared.sites)))
-    sites, listed = [site], [np.zeros(site.shape, bool)]
+    sites = [np.broadcast_to(shared.sites, (len(rows), len(shared.sites)))]
+    listed = [np.zeros(sites[0].shape, bool)]
     for each in lists:
-        real, entry = each.grid(rows)
         assert each.block.entries is not None
-        own = np.zeros(real.shape, np.int64)
-        own[real] = each.first_site + each.block.entries.site[entry]
-        sites.append(own)
-        listed.append(real if each.block.tasks is None else np.zeros_like(real))  # what was shown is no signal
+        sites.append(each.padded(each.first_site + each.block.entries.site, 0, np.int64))
+        listed.append(each.real & (each.block.tasks is None))  # what was shown is no signal
     slots: Any = np.concatenate(sites, axis=1).astype(np.int32)
     marked: Any = np.concatenate(listed, axis=1)
     return Evidence(tuple(constraints), slots, present, cells, marked)
-
-
-def _without(blocks: list[Block], taken: dict[tuple[int, int], np.ndarray]) -> list[Block]:
-    """The blocks without the orders that lines include."""
-    out, first = [], 0
-    for block in blocks:
-        rows = [row for row, start in taken if start == first] if block.sites else []
-        if rows:
-            tier = block.tier.copy()
-            tier[rows] = -1
-            block = replace(block, tier=tier)
-        out.append(block)
-        first += len(block.sites)
-    return out
 
 
 def _cells(blocks: list[Block], lists: list[_Listed], n_slots: int) -> Any:
@@ -413,29 +380,20 @@ def _cells(blocks: list[Block], lists: list[_Listed], n_slots: int) -> Any:
     return cells.astype(np.int32)
 
 
-def _listed_order(each: _Listed, rows: np.ndarray, n_slots: int) -> Order:
-    """The orders of a listed column: one for each row, over the slots of its list."""
-    real, entry = each.grid(rows)
-    tier: Any = np.full((len(rows), 1, each.width), -1, np.int32)
-    tier[:, 0][real] = each.block.tier[entry, 0]
+def _listed_order(each: _Listed, n_slots: int) -> Order | Pairwise:
+    """The orders of a listed column, one for each row over the slots of its list; or its tasks, each a comparison with
+    noise of its own over consecutive slots."""
+    tier, about = each.padded(each.block.tier[:, 0], -1, np.int32), each.block.tasks
+    slots = np.arange(each.first_slot, each.first_slot + each.width)
+    if about is not None:
+        end = max(each.width // about.size, 1) * about.size
+        groups = tuple(map(tuple, slots[:end].reshape(-1, about.size).tolist()))
+        return comparisons(tier[:, :end].reshape(len(tier), -1, about.size), groups, n_slots, about)
+    tier = tier[:, None, :]
     depth, breadth = shape_of(tier)
     depth = 1 << (max(depth, 2) - 1).bit_length()  # few shapes
-    slots = (tuple(range(each.first_slot, each.first_slot + each.width)),)
-    return Order(tier, slots, n_slots, depth, breadth, mass="gumbel", gumbel_scale=CLOSER_SCALE)
-
-
-def _tasks(each: _Listed, rows: np.ndarray, n_slots: int) -> Order | Pairwise:
-    """The tasks of a listed column: consecutive groups of slots, each a comparison with noise of its own."""
-    about = each.block.tasks
-    assert about is not None
-    real, entry = each.grid(rows)
-    n_tasks = max(each.width // about.size, 1)
-    flat = np.full((len(rows), each.width), -1, np.int32)
-    flat[real] = each.block.tier[entry, 0]
-    tier: Any = flat[:, : n_tasks * about.size].reshape(len(rows), n_tasks, about.size)
-    first = each.first_slot + about.size * np.arange(n_tasks)
-    slots = tuple(tuple(range(begin, begin + about.size)) for begin in first.tolist())
-    return comparisons(tier, slots, n_slots, about)
+    where = (tuple(slots.tolist()),)
+    return Order(tier, where, n_slots, depth, breadth, mass="gumbel", gumbel_scale=CLOSER_SCALE)
 
 
 def comparisons(tier: Any, slots: Any, n_slots: int, about: Tasks) -> Order | Pairwise:
@@ -449,7 +407,7 @@ def comparisons(tier: Any, slots: Any, n_slots: int, about: Tasks) -> Order | Pa
     return Order(tier, slots, n_slots, depth, breadth, about.is_choice, True, True, mass, scale, form)
 
 
-def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[Constraint]:
+def _orders(blocks: list[Block], n_slots: int) -> list[Constraint]:
     """Columns with similar numbers of labels share one constraint, padded to the widest: few programs.
 
     Choices of one label are separate from orders with more tiers, since they have faster algorithms.
@@ -458,31 +416,45 @@ def _orders(blocks: list[Block], rows: np.ndarray | None, n_slots: int) -> list[
     constraints: list[Constraint] = []
     first = 0
     for block in blocks:
-        if block.is_repeated:
-            constraints.append(_repeated(block, rows, first, n_slots))
+        if block.is_repeated:  # rankings that are choices one after another
+            own: Any = block.tier[:, None, :].astype(np.int32)
+            slots = (tuple(range(first, first + len(block.sites))),)
+            constraints.append(RepeatedChoice(own, slots, n_slots, alone=True))
         elif block.family == "utility":
             is_choice = block.order_shape is None and _are_choices(block)
             kinds.setdefault(is_choice, []).append((block, first))
         first += len(block.sites)
-    for is_choice, size, members in _alike(kinds):
-        n_rows = len(members[0][0].tier) if rows is None else len(rows)
-        shape = (n_rows, len(members), size)
-        tier = np.full(shape, -1, np.int32)
-        one_of = np.zeros(shape[:2], bool)
-        slots = np.full(shape[1:], -1)
-        for place, (block, begin) in enumerate(members):
-            n_labels = len(block.sites)
-            tier[:, place, :n_labels] = block.tier if rows is None else block.tier[rows]
-            one_of[:, place] = block.one_of if rows is None else block.one_of[rows]
-            slots[place, :n_labels] = np.arange(begin, begin + n_labels)
-        where = tuple(map(tuple, slots.tolist()))
-        plain: Any = np.where(one_of[:, :, None], -1, tier)
-        depth, breadth, form = _shape(plain, where, [block for block, _ in members])
-        constraints.append(Order(plain, where, n_slots, depth, breadth, is_choice, alone=True, form=form))
-        if one_of.any():
-            sets: Any = np.where(one_of[:, :, None], tier, -1)
-            constraints.append(OneOf(sets, where, n_slots, alone=True))
+    for is_choice, every in sorted(kinds.items()):
+        narrower = 0
+        for size in widths((len(block.sites) for block, _ in every), price=LABELS_OF_A_PROGRAM):
+            members = [each for each in every if narrower < len(each[0].sites) <= size]
+            constraints += _one_order(members, size, is_choice, n_slots)
+            narrower = size
     return constraints
+
+
+def _one_order(members: list[tuple[Block, int]], size: int, is_choice: bool, n_slots: int) -> Iterator[Constraint]:
+    """The orders of some columns, given with their first slots, as one constraint; and "one of these" as another."""
+    shape = (len(members[0][0].tier), len(members), size)
+    tier, one_of, slots = np.full(shape, -1, np.int32), np.zeros(shape[:2], bool), np.full(shape[1:], -1)
+    for place, (block, begin) in enumerate(members):
+        n_labels = len(block.sites)
+        tier[:, place, :n_labels] = block.tier
+        one_of[:, place] = block.one_of
+        slots[place, :n_labels] = np.arange(begin, begin + n_labels)
+    where = tuple(map(tuple, slots.tolist()))
+    plain: Any = np.where(one_of[:, :, None], -1, tier)
+    (depth, breadth), form = shape_of(plain), form_of(plain, where)
+    # The shape of the training table if it has room for these orders, so that they share a program.
+    shapes: list[Any] = [block.order_shape for block, _ in members if block.order_shape is not None]
+    if shapes:
+        forms = [each[2] for each in shapes] + [form] * int(plain.max(initial=-1) > 0)  # else they say nothing
+        form = max(("places" if each == "choice" else each for each in forms), key=_FORMS.index)
+        depth, breadth = (max(own, *(each[at] for each in shapes)) for at, own in enumerate((depth, breadth)))
+    yield Order(plain, where, n_slots, depth, breadth, is_choice, alone=True, form=form)
+    if one_of.any():
+        sets: Any = np.where(one_of[:, :, None], tier, -1)
+        yield OneOf(sets, where, n_slots, alone=True)
 
 
 def order_shapes(blocks: Mapping[str, Block]) -> dict[str, tuple[int, int, str]]:
@@ -497,48 +469,6 @@ def order_shapes(blocks: Mapping[str, Block]) -> dict[str, tuple[int, int, str]]
 
 def _are_choices(block: Block) -> bool:
     return bool(((block.tier > 0).sum(axis=1) <= 1).all())
-
-
-def _shape(tier: np.ndarray, slots: Any, members: list[Block]) -> tuple[int, int, Form]:
-    """The shape of these orders; that of the training table if it has room for them, so that they share a program."""
-    depth, width = shape_of(tier)
-    form, known = form_of(tier, slots), [block.order_shape for block in members if block.order_shape is not None]
-    if not known:
-        return depth, width, form
-    forms: list[Any] = [each[2] for each in known]
-    if tier.max(initial=-1) > 0:  # otherwise they say nothing, and have any form
-        forms.append(form)
-    form = max(("places" if each == "choice" else each for each in forms), key=_FORMS.index)
-    return max(depth, *(each[0] for each in known)), max(width, *(each[1] for each in known)), form
-
-
-def _repeated(block: Block, rows: np.ndarray | None, first: int, n_slots: int) -> RepeatedChoice:
-    """A column whose rankings are choices one after another, at slots from `first` on."""
-    tier: Any = (block.tier if rows is None else block.tier[rows])[:, None, :].astype(np.int32)
-    return RepeatedChoice(tier, (tuple(range(first, first + len(block.sites))),), n_slots, alone=True)
-
-
-def _alike(kinds: dict[bool, list[tuple[Block, int]]]) -> Iterator[tuple[bool, int, list[tuple[Block, int]]]]:
-    """Columns to compile together, by kind, with their width."""
-    for is_choice, members in sorted(kinds.items()):
-        narrower = 0
-        for width in widths([len(block.sites) for block, _ in members], LABELS_OF_A_PROGRAM):
-            yield is_choice, width, [member for member in members if narrower < len(member[0].sites) <= width]
-            narrower = width
-
-
-def widths(lengths: Iterable[int], price: int) -> list[int]:
-    """Widths to pad lengths to: minimal padding, where each additional width costs `price`."""
-    counts = Counter(lengths)
-    sizes = sorted(counts)
-    best: list[tuple[int, list[int]]] = [(0, [])]  # for the n shortest lengths: cost and widths
-    for end in range(1, len(sizes) + 1):
-        ways = []
-        for begin in range(end):
-            padded = sizes[end - 1] * sum(counts[size] for size in sizes[begin:end])
-            ways.append((best[begin][0] + padded + price, [*best[begin][1], sizes[end - 1]]))
-        best.append(min(ways))
-    return best[-1][1]
 
 
 # Sizes to fill up to. Time grows with the number of sites: by an eighth at most on six surveys.
@@ -577,7 +507,8 @@ class Padding(NamedTuple):
         if len(table.buckets) != 1:
             return None
         evidence = table.buckets[0]
-        groups = [_groups(each) for each in evidence.constraints]
+        # The groups of a constraint, none of a box; None if it cannot be moved to other slots.
+        groups = [each.structure.groups if each.structure.couples else () for each in evidence.constraints]
         has_own_models = evidence.sites is not None or evidence.present is not None
         if has_own_models or not groups or any(each is None for each in groups):
             return None
@@ -590,8 +521,12 @@ class Padding(NamedTuple):
         for own, constraint in zip(groups, evidence.constraints, strict=True):
             if own and own not in known:
                 are_choices, old = constraint.structure.are_choices, np.asarray(own)
-                sizes, where = _choices(old, len(boxes) <= FEW_BOXES) if are_choices else _as_they_are(old)
-                slots, end = _one_after_another(sizes, end)
+                # Orders that are no choices would cost more time if they were filled up.
+                as_they_are = (old >= 0).sum(axis=1).tolist(), np.arange(len(old))
+                sizes, where = _choices(old, len(boxes) <= FEW_BOXES) if are_choices else as_they_are
+                ends, item = end + np.cumsum(sizes), np.arange(max(sizes))[None, :]  # one group after another
+                places = np.where(item < np.asarray(sizes)[:, None], (ends - sizes)[:, None] + item, -1)
+                slots, end = tuple(map(tuple, places.tolist())), int(ends[-1])
                 place[old[old >= 0]] = np.asarray(slots)[where, : old.shape[1]][old >= 0]
                 known[own] = slots, where
         if end > min(MOST_SLOTS, 2 * n_sites + MOST_ADDED):
@@ -648,12 +583,6 @@ class Padding(NamedTuple):
         return jax.device_put(found._replace(gauge=gauge, **by_site))
 
 
-def _groups(constraint: Constraint) -> Slots | None:
-    """The groups of a constraint, none of a box; None if it cannot be moved to other slots."""
-    about = constraint.structure
-    return about.groups if about.couples else ()
-
-
 def _choices(slots: np.ndarray, is_small: bool) -> tuple[list[int], np.ndarray]:
     """Sizes of groups to fill up to, first those with few items; and which of them each group becomes."""
     sizes = (slots >= 0).sum(axis=1)
@@ -663,16 +592,3 @@ def _choices(slots: np.ndarray, is_small: bool) -> tuple[list[int], np.ndarray]:
     n_few, n_more = (up(n, GROUPS) if n else 0 for n in counts.tolist())
     where = np.where(is_few, np.cumsum(is_few) - 1, n_few + np.cumsum(~is_few) - 1)
     return [FEW_ITEMS] * n_few + [up(int(sizes.max()), ITEMS)] * n_more, where
-
-
-def _as_they_are(slots: np.ndarray) -> tuple[list[int], np.ndarray]:
-    """The same for orders that are no choices, which would cost more time if they were filled up."""
-    return (slots >= 0).sum(axis=1).tolist(), np.arange(len(slots))
-
-
-def _one_after_another(sizes: list[int], first: int) -> tuple[Slots, int]:
-    """Slots of groups of some sizes from `first` on, −1 beyond their items; and the end of them."""
-    ends, most = first + np.cumsum(sizes), max(sizes)
-    item = np.arange(most)[None, :]
-    slots = np.where(item < np.asarray(sizes)[:, None], (ends - sizes)[:, None] + item, -1)
-    return tuple(map(tuple, slots.tolist())), int(ends[-1])

@@ -26,6 +26,7 @@ from thurbo.latent.rbm import Params
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
 from thurbo.predict.moments import How
+from thurbo.predict.predictive import Predictive
 from thurbo.table.columns.cells import Block, Cells
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Certainty, Lines
@@ -88,30 +89,28 @@ def lines_of(query: Query, name: str, items: Any) -> Lines | None:
     return Lines(np.repeat(np.arange(n_rows), len(sites)), np.tile(sites, n_rows))
 
 
-def _by_row(query: Query, name: str, items: Any, found: np.ndarray, what: str) -> np.ndarray:
-    """Answers [line, ...] of a listed column as [row, item, ...]."""
-    if not query.schema[name].is_listed:
-        return found
-    if items_of(name, items) is None:
-        problem = f"{what} of a list needs items"
-        raise SchemaError(problem, column=name, remedy="use items=[...]; predict works without items")
-    return found.reshape(query.evidence.n_rows, -1, *found.shape[1:])
-
-
 def probabilities(query: Query, name: str, items: Any = None) -> np.ndarray:
     """P(label | all other evidence in the row): [row, label], of lists [row, item, level].
 
     For levels, bands and categories the rows sum to one; for an order it is P(this item is the best); for options each
     number is P(this option is selected).
     """
-    column, lines = query.schema[name], lines_of(query, name, items)
-    _by_row(query, name, items, np.zeros((0, 1)), "predict_proba")
-    asked = query.about(name, lines)
+    return _answer(query, name, items, "predict_proba", Predictive.probabilities, not query.schema[name].form.asks_rows)
+
+
+def _answer(
+    query: Query, name: str, items: Any, what: str, ask: Callable[[Predictive], np.ndarray], by_item: bool = True
+) -> np.ndarray:
+    """What `ask` gives for each line; of a listed column, with `by_item`, as [row, item, ...]."""
+    lines, is_listed = lines_of(query, name, items), query.schema[name].is_listed
+    if is_listed and lines is None:
+        problem = f"{what} of a list needs items"
+        raise SchemaError(problem, column=name, remedy="use items=[...]; predict works without items")
     try:
-        found = column.form.probabilities(asked)
+        found = ask(query.about(name, lines))
     except ThurboError as error:
         raise ThurboError(f'column "{name}": {error}') from None
-    return found if column.form.asks_rows else _by_row(query, name, items, found, "predict_proba")
+    return found.reshape(query.evidence.n_rows, -1, *found.shape[1:]) if is_listed and by_item else found
 
 
 def all_probabilities(query: Query) -> np.ndarray:
@@ -125,25 +124,6 @@ def all_probabilities(query: Query) -> np.ndarray:
     return np.concatenate([np.zeros((query.evidence.n_rows, 0)), *found], axis=1)
 
 
-def cells(
-    query: Query, name: str, statistic: str, items: Any = None, rows: np.ndarray | None = None, own: bool = True
-) -> dict[str, np.ndarray]:
-    """One predicted cell per row, by column of the table that holds the answers; `rows` applies to shared columns."""
-    column = query.schema[name]
-    if column.is_listed:
-        asked = query.about(name, lines_of(query, name, items))
-        values = column.form.values(asked, statistic)
-        return {name: column.list_cells(*asked.lines, values, query.evidence.n_rows)}
-    lines = None if rows is None else Lines(rows, np.zeros(len(rows), np.int64))
-    return column.form.cells(name, query.about(name, lines, own), statistic)
-
-
-def certainty(query: Query, name: str, values: np.ndarray, rows: np.ndarray, own: bool) -> Certainty:
-    """How sure the predicted cells of some rows are, in a shared column."""
-    column = query.schema[name]
-    return column.form.certainty(query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own), values)
-
-
 def table(
     query: Query,
     names: Sequence[str],
@@ -154,7 +134,12 @@ def table(
     """Predicted cells of several columns; `on_column` is called after each, with a record for a progress display."""
     found: dict[str, np.ndarray] = {}
     for done, name in enumerate(names, start=1):
-        found |= cells(query, name, statistic, items)
+        asked = query.about(name, lines_of(query, name, items))
+        if query.schema[name].is_listed:
+            values = asked.values(statistic)
+            found[name] = query.schema[name].list_cells(*asked.lines, values, query.evidence.n_rows)
+        else:
+            found |= asked.cells(name, statistic)
         on_column({"stage": STAGE, "done": done, "of": len(names), "figure": name})
     return found
 
@@ -163,24 +148,17 @@ def interval(query: Query, name: str, level: Any, items: Any = None) -> np.ndarr
     """The two ends [row, 2] of the central interval of each row, of lists [row, item, 2]: units or labels."""
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ThurboError(f"level={level!r} is not a probability; give a number above 0 and below 1, such as 0.9")
-    column, lines = query.schema[name], lines_of(query, name, items)
-    _by_row(query, name, items, np.zeros((0, 1)), "predict_interval")
-    try:
-        found = column.form.interval(query.about(name, lines), float(level))
-    except ThurboError as error:
-        raise ThurboError(f'column "{name}": {error}') from None
-    return _by_row(query, name, items, found, "predict_interval")
+    form = query.schema[name].form
+    return _answer(query, name, items, "predict_interval", lambda asked: form.interval(asked, float(level)))
 
 
-def from_latent(
-    schema: Schema, params: Params, x: np.ndarray, shared: np.ndarray, names: Sequence[str] | None = None
-) -> dict[str, np.ndarray]:
+def from_latent(schema: Schema, params: Params, x: np.ndarray, shared: np.ndarray) -> dict[str, np.ndarray]:
     """Cells of shared columns, decoded from latent values [row, slot]; `shared` is the slot of each site."""
     cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
     found: dict[str, np.ndarray] = {}
     for name, where in schema.slices.items():
         column = schema[name]
-        if column.sites and not column.is_listed and (names is None or name in names):
+        if column.sites and not column.is_listed:
             found |= column.decode_columns(name, x[:, shared[where]], cuts[where], scale[where])
     return found
 
@@ -249,14 +227,15 @@ def guesses(query: Query, gaps: Gaps, statistic: str, how_sure: bool = False) ->
     for name, by_column in gaps.items():
         rows = np.flatnonzero(np.any(list(by_column.values()), axis=0))
         own = bool(query.blocks[name].answered[rows].any())
-        predicted = cells(query, name, statistic, rows=rows, own=own)
+        asked = query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own)
+        predicted = asked.cells(name, statistic)
         place = np.zeros(query.evidence.n_rows, np.int64)
         place[rows] = np.arange(len(rows))
-        found.cells.update({column: np.asarray(values)[place] for column, values in predicted.items()})
+        found.cells.update({source: np.asarray(values)[place] for source, values in predicted.items()})
         if how_sure:
-            sure = certainty(query, name, next(iter(predicted.values())), rows, own)
-            for column, missing in by_column.items():
-                found.certainty[column] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
+            sure = query.schema[name].form.certainty(asked, next(iter(predicted.values())))
+            for source, missing in by_column.items():
+                found.certainty[source] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
     return found
 
 
@@ -458,19 +437,20 @@ def in_orders(query: Query, table: Table, items: Any, x: np.ndarray | None = Non
         row, site = np.nonzero(asked & (block.tier < 0))
         entries, _ = from_table(block.tier)
         old = own[entries.row, entries.site]
-        cells = table.cells(name)
-        found[name] = column.extended(cells, row, site, own[row, site], entries, old)
-        keep_given(found[name], cells, row)
+        found[name] = _extended(column, table.cells(name), row, site, own[row, site], entries, old)
     return found
 
 
-def keep_given(found: np.ndarray, cells: Cells, row: np.ndarray) -> None:
-    """Put the given cells back into rows without a new item; `row` are the rows with new items."""
-    if cells.listed is not None:
-        return
-    for place in np.flatnonzero((np.bincount(row, minlength=len(found)) == 0) & ~cells.missing):
-        if type(found[place]) is type(cells.values[place]):  # libraries have several types for lists
-            found[place] = cells.values[place]
+def _extended(
+    column: Column, cells: Cells, row: np.ndarray, site: np.ndarray, values: Any, entries: Any, utility: np.ndarray
+) -> np.ndarray:
+    """Cells with predicted items added; the given cells in rows without a new item."""
+    found = column.extended(cells, row, site, values, entries, utility)
+    if cells.listed is None:
+        for place in np.flatnonzero((np.bincount(row, minlength=len(found)) == 0) & ~cells.missing):
+            if type(found[place]) is type(cells.values[place]):  # libraries have several types for lists
+                found[place] = cells.values[place]
+    return found
 
 
 def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[str, np.ndarray]:
@@ -485,9 +465,8 @@ def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[s
             continue
         asked = query.about(name, lines)
         new = np.flatnonzero(asked.entry < 0)
-        values = column.form.values(query.about(name, Lines(lines.row[new], lines.site[new])), statistic)
+        values = query.about(name, Lines(lines.row[new], lines.site[new])).values(statistic)
+        place = lines.row[new], lines.site[new]
         old = entries, stated_utilities(query.lead, name)
-        cells = table.cells(name)
-        found[name] = column.extended(cells, lines.row[new], lines.site[new], values, *old)
-        keep_given(found[name], cells, lines.row[new])
+        found[name] = _extended(column, table.cells(name), *place, values, *old)
     return found

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from thurbo.table.columns.cells import Block, FloatArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import NARROWEST
-from thurbo.table.schema.routing import Skip
 from thurbo.table.schema.schema import Schema
 
 # ---- direct effects
@@ -153,10 +152,15 @@ def learn_routes(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray
     """The routes of every gate with labels, from the rows of a training table."""
     found: dict[str, tuple[Route, ...]] = {}
     for skip in schema.skips:
-        gate, columns = schema[skip.asked_if], tuple(_followed(schema, skip))
-        label = _gate_label(blocks[skip.asked_if]) if skip.asked_if in blocks else None
-        if label is None or not columns or not gate.is_one_label:
+        gate, block, followed = schema[skip.asked_if], blocks.get(skip.asked_if), list(skip.columns)
+        for name in followed:  # grows by the questions that depend on those of the skip
+            followed += [each for other in schema.skips if other.asked_if == name for each in other.columns]
+        kept = (name for name in dict.fromkeys(followed) if schema[name].sites and not schema[name].is_listed)
+        columns, is_label = tuple(kept), gate.is_one_label and block is not None and block.family != "measured"
+        values = answer_values(block) if is_label and block is not None else np.zeros((0, 0))
+        if not columns or values.shape[1] != 1:
             continue
+        label = np.nan_to_num(values[:, 0], nan=-1).astype(np.int64)
         leads = np.asarray([each in skip.values for each in gate.labels])
         answered = np.any([blocks[name].answered for name in columns], axis=0)
         chance = np.zeros(len(leads))
@@ -165,41 +169,6 @@ def learn_routes(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray
             share = (weight[rows] @ answered[rows] + ROUTE_PRIOR) / (weight[rows].sum() + 2 * ROUTE_PRIOR)
             chance[leads == side] = share
         found[skip.asked_if] = (*found.get(skip.asked_if, ()), Route(columns, tuple(chance.tolist())))
-    return found
-
-
-def _followed(schema: Schema, skip: Skip) -> list[str]:
-    """The questions of a skip, and those that depend on them."""
-    found = list(skip.columns)
-    for name in found:  # grows
-        found += [each for other in schema.skips if other.asked_if == name for each in other.columns]
-    kept = dict.fromkeys(found)
-    return [name for name in kept if schema[name].sites and not schema[name].is_listed]
-
-
-def _gate_label(block: Block) -> np.ndarray | None:
-    """The label of each row, −1 if it is not known; None if the block is about a number or has several answers."""
-    if block.entries is not None:
-        return None
-    if block.family == "utility":
-        return block.label
-    if block.family != "levels" or len(block.sites) != 1:
-        return None
-    return np.where(block.code[:, 0] == block.code_high[:, 0], block.code[:, 0], -1)
-
-
-def route_likelihood(
-    routes: Sequence[Route], answered: Mapping[str, np.ndarray], informative: np.ndarray
-) -> np.ndarray:
-    """P(which follow-up questions a row answered | label of their gate): [row, label].
-
-    `answered` says in which rows [row] each question has an answer. That none of them has one counts only in rows whose
-    empty cells are evidence.
-    """
-    found = np.ones((len(informative), len(routes[0].answered)))
-    for route in routes:
-        some = np.any([answered[name] for name in route.columns if name in answered], axis=0)
-        found *= np.where((some | informative)[:, None], route.likelihood(np.atleast_1d(some)), 1.0)
     return found
 
 
@@ -245,8 +214,3 @@ class Correction:
 def calibration_family(column: Column) -> str:
     """The columns of a schema whose calibration is similar."""
     return "listed" if column.is_listed else column.family
-
-
-def effect_edges(column: Any) -> np.ndarray | None:
-    """Between the bands of a number on which answers have direct effects, in standard units; None for labels."""
-    return column.effect_edges if calibration_family(column) == "measured" else None

@@ -375,7 +375,7 @@ def _completed(
     schema, table = query.schema, rows.table
     place = np.zeros(table.n_rows, np.intp)  # index of each row among those with gaps
     place[own] = np.arange(len(own))
-    cells = predicted.from_latent(schema, params, drawn.x, query.evidence.shared, list(wanted.gaps))
+    cells = predicted.from_latent(schema, params, drawn.x, query.evidence.shared)
     cells, filled = wanted.settled(
         rows, {source: cells[source][place] for gone in wanted.gaps.values() for source in gone}
     )

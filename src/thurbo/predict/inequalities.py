@@ -52,8 +52,7 @@ def inequalities(params: Params, schema: Schema, evidence: Buckets, row: int) ->
     scale = np.asarray(seen.gauge.scale, np.float64).reshape(-1)
 
     def in_units(slot: int, low: float, high: float) -> str:
-        column = schema.column_of(sites[slot])
-        own = "" if column is None else column.form.own_units(low, high, scale[slot])
+        own = schema[schema.site_columns[at[slot]]].form.own_units(low, high, scale[slot])
         return f"{own} in its own units" if own else ""
 
     triples, words, masses = list[list[np.ndarray]](), list[str](), list[str]()

@@ -311,6 +311,7 @@ def column_with_attributes(schema: Schema, name: str | None) -> str:
 def coded(schema: Schema, name: str, given: Any) -> tuple[list[Any], np.ndarray]:
     """Names and features of profiles: {name: {attribute: value}}, or a list of {attribute: value}."""
     design = schema[name].design
+    assert design is not None
     if not isinstance(given, Mapping):
         given = dict(enumerate(given, 1))
     pairs, known = as_pairs(given), [each.name for each in design.attributes]

@@ -23,7 +23,7 @@ from thurbo.predict import moments
 from thurbo.predict.correction import Routes
 from thurbo.predict.moments import Function, How, Moments
 from thurbo.table.columns.cells import Block
-from thurbo.table.columns.forms import Lines
+from thurbo.table.columns.forms import Ask, Lines
 from thurbo.table.columns.forms.number import LOG_LEAST_DENSITY, Distribution
 from thurbo.table.schema.schema import Schema
 
@@ -60,24 +60,13 @@ class MemberQuery:
     blocks: Mapping[str, Block]
     evidence: Buckets
     how: How
-    routes: Routes = field(
-        default_factory=dict
-    )  # of gates whose follow-up questions say something about them: see `signals`
+    routes: Routes = field(default_factory=dict)  # of gates, about which follow-up questions say something: `signals`
 
     @cached_property
     def known(self) -> Known | None:
         """The posterior of each row; None if inequalities may constrain a missing cell, or if states are averaged."""
-        return self.known_about(self.evidence)
-
-    def known_about(self, evidence: Buckets) -> Known | None:
-        """The posterior of each of some other rows, by the same program as that of the table's own."""
-        if self.how.method != "mean-field" or evidence.spans_cells:
-            return None
-        nothing: np.ndarray = np.zeros(0, np.int64)
-        if self._is_independent and evidence.n_rows:
-            own = self.moments(evidence.rows(np.zeros(1, np.int64)), nothing)
-            return Known(*(np.broadcast_to(leaf, (evidence.n_rows, *leaf.shape[1:])) for leaf in own))
-        return Known(*self.moments(evidence, nothing))
+        is_whole = self.how.method == "mean-field" and not self.evidence.spans_cells
+        return self.moments(self.evidence) if is_whole else None
 
     @cached_property
     def _is_independent(self) -> bool:
@@ -95,32 +84,35 @@ class MemberQuery:
         params = self.params if padding is None else padding.params(self.params)
         return padding, jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), params)
 
-    def moments(self, evidence: Buckets, hidden: np.ndarray) -> Any:
-        """Moments at all shared slots by mean-field given what rows say, except for the slots `hidden`.
+    def moments(self, evidence: Buckets, hidden: Any = ()) -> Known:
+        """Moments at all shared slots by mean-field given what some rows say, except for the slots `hidden`.
 
-        These are hidden on the host, so that all columns share one program.
+        These are hidden on the host, so that all columns share one program, and so do other rows than the table's own.
         """
+        if self._is_independent and evidence.n_rows > 1:
+            one = self.moments(evidence.rows(np.zeros(1, np.int64)), hidden)
+            return Known(*(np.broadcast_to(leaf, (evidence.n_rows, *leaf.shape[1:])) for leaf in one[:2]))
         (padding, params), keep = self._shaped, bool(self.evidence.lists)
         sites: Any = np.flatnonzero(self.evidence.shared >= 0).astype(np.int32)
         if padding is not None:
             sites = np.arange(padding.n_slots, dtype=np.int32)
 
-        def chunk(rows: Evidence) -> Any:
-            own = np.zeros(n_slots(rows), bool)
-            own[hidden] = True
-            rest = moments.without_slots(rows, own, self.how)
-            rest = rest if padding is None else padding.evidence(rest)
-            return moments.all_moments(params, rest, sites, self.how, keep)
+        def rest(bucket: Evidence) -> Evidence:
+            bucket = moments.without_slots(bucket, hidden, self.how)
+            return bucket if padding is None else padding.evidence(bucket)
 
-        found = evidence.by_chunks(chunk, rows=self._rows_at_once)
-        return found if padding is None else tuple(each[:, padding.place] for each in found)
+        chunks = evidence.on_host().replaced(rest)
+        ask = lambda rows: moments.all_moments(params, rows, sites, self.how, keep)  # noqa: E731
+        found = chunks.by_chunks(ask, rows=self._rows_at_once)
+        return Known(*(found if padding is None else (each[:, padding.place] for each in found)))
 
     @property
     def _rows_at_once(self) -> int | None:
         """Rows of one chunk. Some rows of a table are asked like all of them, so that they share a program."""
-        if self.evidence.n_rows > (SMALL if _on_cpu() else FEW_ROWS):
+        on_cpu = jax.default_backend() == "cpu"
+        if self.evidence.n_rows > (SMALL if on_cpu else FEW_ROWS):
             return ROW_BUCKETS[-1]
-        return FEW_ROWS if _on_cpu() else None
+        return FEW_ROWS if on_cpu else None
 
     @cached_property
     def _patterned(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -169,10 +161,6 @@ class MemberQuery:
             found.__dict__["known"] = known.rows(index)
         return found
 
-    def by(self, how: How) -> MemberQuery:
-        """The same question, answered by another method."""
-        return replace(self, how=how)
-
     def hide(self, masked: Mapping[str, np.ndarray]) -> MemberQuery:
         """The same table without the answers at the given lines of columns, [line] each."""
         rest = without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved)
@@ -213,10 +201,6 @@ def without(
     return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
 
 
-def _on_cpu() -> bool:
-    return jax.default_backend() == "cpu"
-
-
 def between(below: np.ndarray) -> np.ndarray:
     """P(band) of each answer from P(z ≤ ·) at all lower ends, and then at all upper ends: [answer, band]."""
     lower, upper = np.split(below, 2, axis=1)
@@ -230,52 +214,61 @@ def normalised(chance: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class MemberAnswers:
-    """The answers of one column: see `table.columns.forms.Ask`."""
+class MemberAnswers(Ask):
+    """The answers of one column."""
 
     query: MemberQuery
     name: str
     lines: Lines
     own: bool  # whether the evidence has the column's own cells, which have to be removed
     first: int  # site of the column
-    bands_at: np.ndarray | None = None  # see `table.columns.forms.Ask`
+    bands_at: np.ndarray | None = None
 
-    @property
-    def _params(self) -> Params:
-        return self.query.params
+    def __post_init__(self) -> None:
+        self._params, self._column = self.query.params, self.query.schema[self.name]
 
-    @property
+    @cached_property
     def entry(self) -> np.ndarray:
         """Position of each line's item in the row's list, −1 if the row does not list it: [line]."""
-        raise NotImplementedError
+        return np.full(len(self.lines.row), -1)
 
     @property
     def is_utility(self) -> bool:
         """Whether the column's sites are utilities of its labels."""
-        return self.query.schema[self.name].family == "utility"
+        return self._column.family == "utility"
 
     @cached_property
     def _scale(self) -> float:
         return float(np.asarray(self._params.gauge.scale)[self.first])
 
-    def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
-        raise NotImplementedError
-
     def _sites(self, site: int = 0) -> np.ndarray:
         """Sites to predict: [asked] for all lines, or [line, asked]."""
         raise NotImplementedError
 
-    def _cuts(self, n_levels: int, site: int) -> tuple[tuple, tuple]:
-        """Ends of the levels, as common arguments or as arguments by row."""
+    def _expect(self, function: Function, sites: np.ndarray, shared: tuple = (), rowwise: tuple = ()) -> Any:
+        """E[function of the moments at these sites | the rest of each row], in double precision."""
         raise NotImplementedError
 
+    def _averaged(self, function: Function, evidence: Buckets, sites: np.ndarray, shared: tuple, *rowwise: Any) -> Any:
+        """The mean of a function of moments at each row's own sites over states of the hidden layer."""
+
+        def chunk(rows: Evidence, at: Any, *values: Any) -> Any:
+            at, how = at.astype(np.int32), self.query.how
+            return moments.of_evidence(function, self._params, rows, at, shared, values, how, None)
+
+        return evidence.by_chunks(chunk, sites, *rowwise)
+
     def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
-        raw = self._expect(moments.levels, self._sites(site), *self._cuts(n_levels, site))
-        return normalised(np.asarray(raw, np.float64)[:, :n_levels])
+        sites = self._sites(site)
+        ends = moments.ends(np.asarray(self._params.gauge.cuts)[sites[..., 0]])
+        raw = self._expect(moments.levels, sites, *(((ends,), ()) if sites.ndim == 1 else ((), (ends,))))
+        return normalised(raw[:, :n_levels])
+
+    def _standard(self, z: np.ndarray) -> np.ndarray:
+        return (np.asarray(z) / self._scale).astype(self._params.weights.dtype)
 
     def below(self, z: np.ndarray) -> np.ndarray:
-        points = (np.asarray(z) / self._scale).astype(self._params.weights.dtype)
-        return np.asarray(self._expect(moments.below, self._sites(), (points,), ()), np.float64)
+        return np.asarray(self._expect(moments.below, self._sites(), (self._standard(z),)))
 
     def bands(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         return between(self.below(np.concatenate([lower, upper])))
@@ -283,9 +276,10 @@ class MemberAnswers:
     def number(self) -> Distribution:
         """The distribution on a grid that covers all means that the model can predict there."""
         sites = np.unique(self._sites()) if len(self.lines.row) else np.asarray([self.first])
-        weights = np.asarray(self._params.weights, np.float64)[sites]
-        bias = np.asarray(self._params.site_bias, np.float64)[sites]
-        loadings = np.asarray(self._params.loadings, np.float64)[sites]
+        bias, weights, loadings = (
+            np.asarray(each, np.float64)[sites]
+            for each in (self._params.site_bias, self._params.weights, self._params.loadings)
+        )
         reach = GRID_REACH * np.sqrt(1.0 + (loadings**2).sum(axis=1))
         low = (bias + weights.clip(max=0).sum(axis=1) - reach).min()
         high = (bias + weights.clip(min=0).sum(axis=1) + reach).max()
@@ -294,32 +288,22 @@ class MemberAnswers:
         return Distribution(mean, grid, np.maximum.accumulate(self.below(grid), axis=1))
 
     def density(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        points = (np.asarray(z) / self._scale).astype(self._params.weights.dtype)
-        density, below = self._expect(moments.density, self._sites(), (), (points,))
+        density, below = self._expect(moments.density, self._sites(), (), (self._standard(z),))
         with np.errstate(divide="ignore"):
-            log_density = np.maximum(np.log(np.asarray(density, np.float64)), LOG_LEAST_DENSITY)
-        return log_density - np.log(self._scale), np.asarray(below, np.float64)
+            log_density = np.maximum(np.log(density), LOG_LEAST_DENSITY)
+        return log_density - np.log(self._scale), below
 
     def mass(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        ends = ((np.asarray(end) / self._scale).astype(self._params.weights.dtype) for end in (lower, upper))
-        return np.asarray(self._expect(moments.mass, self._sites(), (), tuple(ends)), np.float64)
+        ends = self._standard(lower), self._standard(upper)
+        return np.asarray(self._expect(moments.mass, self._sites(), (), ends))
 
     def utility(self) -> tuple[np.ndarray, np.ndarray]:
-        mean, second = (np.asarray(e, np.float64) for e in self._expect(moments.two_moments, self._sites(), (), ()))
+        mean, second = self._expect(moments.two_moments, self._sites())
         return mean, np.sqrt(np.maximum(second - mean**2, 1e-12))
 
-    def largest(self) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
-
-    def orders(self, tier: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
-    def above(self, one: int, two: int) -> np.ndarray:
-        """P(item above another item) of each row, [row]; `lines` are all rows once."""
-        raise NotImplementedError
-
+    @cached_property
     def utilities(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation of the utilities of all items by mean-field, [row, item] each."""
+        """Mean and deviation of x at all sites of a column that is no list, by mean-field: [row, site] each."""
         raise NotImplementedError
 
     def draw_orders(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -329,11 +313,12 @@ class MemberAnswers:
 class SharedAnswers(MemberAnswers):
     """A column with the same sites in every row: one answer for each row."""
 
+    @property
+    def _where(self) -> slice:
+        return self.query.schema.slices[self.name]
+
     def _sites(self, site: int = 0) -> np.ndarray:
         return np.asarray([self.first + site])
-
-    def _cuts(self, n_levels: int, site: int) -> tuple[tuple, tuple]:
-        return (moments.ends(np.asarray(self._params.gauge.cuts)[self.first + site]),), ()
 
     @cached_property
     def _evidence(self) -> Buckets:
@@ -341,17 +326,19 @@ class SharedAnswers(MemberAnswers):
         return every if np.array_equal(self.lines.row, np.arange(every.n_rows)) else every.rows(self.lines.row)
 
     @cached_property
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation of x at all sites of the column, by mean-field: [row, site] each."""
-        where = self.query.schema.slices[self.name]
-        if not self.own and not self._has_signals and self.query.known is not None:
-            slots, known = self.query.evidence.shared[where], self.query.known
-            place = np.ix_(np.asarray(self.lines.row), slots)
+    def _hidden(self) -> np.ndarray:
+        """Slots that are removed from the evidence: the column's own, and those that only say that it has an answer."""
+        own, signals = self.query.evidence.shared[self._where], self.query.signals(self.name)
+        return np.concatenate([own, signals]) if self.own else signals
+
+    @cached_property
+    def utilities(self) -> tuple[np.ndarray, np.ndarray]:
+        slots, rows = self.query.evidence.shared[self._where], np.asarray(self.lines.row)
+        if not self.own and self.query.known is not None and not self.query.seen[np.ix_(rows, self._hidden)].any():
+            known, place = self.query.known, np.ix_(rows, slots)
             return known.mean[place], known.deviation[place]
-        slots = self.query.evidence.shared[where]
-        hidden = np.concatenate([slots, self._signals]) if self.own else self._signals
-        mean, deviation = self.query.moments(self._evidence, hidden)[:2]
-        return mean[:, slots], deviation[:, slots]
+        found = self.query.moments(self._evidence, self._hidden)
+        return found.mean[:, slots], found.deviation[:, slots]
 
     @cached_property
     def _weights(self) -> np.ndarray | None:
@@ -364,66 +351,44 @@ class SharedAnswers(MemberAnswers):
         )
 
     def _mask(self, rows: Evidence) -> Any:
-        """The column's own slots, which are removed from the evidence."""
         mask = np.zeros(n_slots(rows), bool)
-        if self.own:
-            mask[self.query.evidence.shared[self.query.schema.slices[self.name]]] = True
-        mask[self._signals] = True
+        mask[self._hidden] = True
         return mask
 
-    @cached_property
-    def _signals(self) -> np.ndarray:
-        return self.query.signals(self.name)
-
-    @cached_property
-    def _has_signals(self) -> bool:
-        """Whether any of these rows has evidence that has to be removed, beside the column's own cells."""
-        place = np.ix_(np.asarray(self.lines.row), self._signals)
-        return bool(len(self._signals) and self.query.seen[place].any())
-
-    def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
-        how, rowwise = self.query.how, tuple(map(np.asarray, rowwise))
+    def _expect(self, function: Function, sites: np.ndarray, shared: tuple = (), rowwise: tuple = ()) -> Any:
+        how = self.query.how
         if how.method == "mean-field":
-            own = sites - self.first
-            mean, deviation = (each[:, own] for each in self._moments)
-            return moments.at_moments(function, shared, mean, deviation, *rowwise)
-        asked: Any = np.asarray(sites, np.int32)
+            mean, deviation = (each[:, sites - self.first] for each in self.utilities)
+            return in_double(moments.at_moments(function, shared, mean, deviation, *rowwise))
+        at: Any = np.asarray(sites, np.int32)
         if how.method == "exact" and self._weights is not None:
 
             def known(rows: Evidence, weights: Any, *own: Any) -> Any:
-                return moments.of_states(function, self._params, rows, weights.T, asked, shared, own)
+                return moments.of_states(function, self._params, rows, weights.T, at, shared, own)
 
-            return self._evidence.by_chunks(known, self._weights, *rowwise)
-        return self._evidence.by_chunks(
-            lambda rows, *own: moments.of_rest(function, self._params, rows, self._mask(rows), asked, shared, own, how),
-            *rowwise,
-        )
+            return in_double(self._evidence.by_chunks(known, self._weights, *rowwise))
+
+        def chunk(rows: Evidence, *own: Any) -> Any:
+            return moments.of_evidence(function, self._params, rows, at, shared, own, how, self._mask(rows))
+
+        return in_double(self._evidence.by_chunks(chunk, *rowwise))
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
-        where, column = self.query.schema.slices[self.name], self.query.schema[self.name]
-        function = moments.first_choice if column.has_context else moments.largest
-        found = self._expect(function, np.arange(where.start, where.stop), (), ())
-        chance, mean = (np.asarray(each, np.float64) for each in found)
+        function = moments.first_choice if self._column.has_context else moments.largest
+        chance, mean = self._expect(function, np.arange(self._where.start, self._where.stop))
         return normalised(chance), mean
 
     def orders(self, tier: np.ndarray) -> np.ndarray:
         """log P(order of all items) of each row: tiers [row, item], −1 for items that take no part."""
-        where = self.query.schema.slices[self.name]
-        sites, own = np.arange(where.start, where.stop), tier.astype(np.int32)
+        sites, own = np.arange(self._where.start, self._where.stop), tier.astype(np.int32)
         shape = moments.shape_of_orders(own, is_listed=False)
         if self.query.how.method == "mean-field":
-            return np.asarray(self._expect(moments.log_order(*shape), sites, (), (own,)), np.float64)
-        chance = np.asarray(self._expect(moments.order(*shape), sites, (), (own,)), np.float64)
-        return np.log(np.maximum(chance, LEAST_CHANCE))
-
-    def utilities(self) -> tuple[np.ndarray, np.ndarray]:
-        mean, deviation = (np.asarray(each, np.float64) for each in self._moments)
-        return mean, deviation
+            return np.asarray(self._expect(moments.log_order(*shape), sites, (), (own,)))
+        return _logs(self._expect(moments.order(*shape), sites, (), (own,)))
 
     def above(self, one: int, two: int) -> np.ndarray:
-        sites = np.asarray([self.first + one, self.first + two])
         zero = np.zeros((len(self.lines.row), 2), self._params.weights.dtype)
-        return np.asarray(self._expect(moments.pair, sites, (), (zero,)), np.float64)
+        return np.asarray(self._expect(moments.pair, self.first + np.asarray([one, two]), (), (zero,)))
 
 
 class ListedAnswers(MemberAnswers):
@@ -432,17 +397,13 @@ class ListedAnswers(MemberAnswers):
     def _sites(self, site: int = 0) -> np.ndarray:
         return (self.first + np.asarray(self.lines.site))[:, None]
 
-    def _cuts(self, n_levels: int, site: int) -> tuple[tuple, tuple]:
-        cuts = np.asarray(self._params.gauge.cuts)[self.first + np.asarray(self.lines.site)]
-        return (), (moments.ends(cuts),)
-
     @cached_property
     def entry(self) -> np.ndarray:
         entries = self.query.blocks[self.name].entries
         assert entries is not None
         if not self.own or not len(entries.site):
             return np.full(len(self.lines.row), -1)
-        n_sites = len(self.query.schema[self.name].sites)
+        n_sites = len(self._column.sites)
         key = entries.row * n_sites + entries.site
         order = np.argsort(key, kind="stable")
         asked = np.asarray(self.lines.row, np.int64) * n_sites + np.asarray(self.lines.site)
@@ -463,7 +424,7 @@ class ListedAnswers(MemberAnswers):
         """Mean and deviation of x at the site of each line, by mean-field: [line, 1] each."""
         known, sites, params = self.query.known, self._sites(), self._params
         fresh = np.ones(len(sites), bool) if known is None else self.entry >= 0
-        mean, deviation = np.zeros(sites.shape), np.zeros(sites.shape)
+        mean, deviation = np.zeros(sites.shape, params.weights.dtype), np.zeros(sites.shape, params.weights.dtype)
         if not fresh.all():
             assert known is not None
             rows = np.asarray(self.lines.row)[~fresh]
@@ -477,82 +438,57 @@ class ListedAnswers(MemberAnswers):
 
             part = self._evidence if fresh.all() else self._evidence.rows(np.flatnonzero(fresh))
             mean[fresh], deviation[fresh] = part.by_chunks(chunk, sites[fresh])
-        dtype = params.weights.dtype
-        return mean.astype(dtype), deviation.astype(dtype)
+        return mean, deviation
 
-    def _expect(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
-        how, rowwise = self.query.how, tuple(map(np.asarray, rowwise))
-        if how.method == "mean-field":
-            return moments.at_moments(function, shared, *self._moments, *rowwise)
-
-        def chunk(rows: Evidence, own: Any, *values: Any) -> Any:
-            return moments.of_lines(function, self._params, rows, own.astype(np.int32), shared, values, how)
-
-        return self._evidence.by_chunks(chunk, sites, *rowwise)
+    def _expect(self, function: Function, sites: np.ndarray, shared: tuple = (), rowwise: tuple = ()) -> Any:
+        if self.query.how.method == "mean-field":
+            return in_double(moments.at_moments(function, shared, *self._moments, *rowwise))
+        return in_double(self._averaged(function, self._evidence, sites, shared, *rowwise))
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         """For lines with the same items in every row: P(item is the best of them), [row, item]."""
-        n_rows = len(np.unique(self.lines.row))
-        mean, deviation = (each.reshape(n_rows, -1) for each in self.utility())
-        dtype = self._params.weights.dtype
-        found = moments.at_moments(moments.largest, (), mean.astype(dtype), deviation.astype(dtype))
-        chance, mean = (np.asarray(each, np.float64) for each in found)
-        return chance / chance.sum(axis=1, keepdims=True), mean
+        n_rows, dtype = len(np.unique(self.lines.row)), self._params.weights.dtype
+        own = (each.reshape(n_rows, -1).astype(dtype) for each in self.utility())
+        chance, mean = in_double(moments.at_moments(moments.largest, (), *own))
+        return normalised(chance), mean
 
     def orders(self, tier: np.ndarray) -> np.ndarray:
         """log P(order of a row's items): tiers [row, item], −1 for padding; lines are rows times items."""
-        own, how = tier.astype(np.int32), self.query.how
-        shape = moments.shape_of_orders(own, is_listed=True)
-        if how.method == "mean-field":
+        own, shape = tier.astype(np.int32), moments.shape_of_orders(tier.astype(np.int32), is_listed=True)
+        if self.query.how.method == "mean-field":
             mean, deviation = (each.reshape(tier.shape) for each in self._moments)
             return np.asarray(moments.at_moments(moments.log_order(*shape), (), mean, deviation, own), np.float64)
         rows, sites = np.asarray(self.lines.row).reshape(tier.shape)[:, 0], self._sites()[:, 0].reshape(tier.shape)
-
-        def chunk(evidence: Evidence, sites: Any, tier: Any) -> Any:
-            return moments.of_lines(moments.order(*shape), self._params, evidence, sites, (), (tier,), how)
-
-        chance = self.query.evidence.rows(rows).by_chunks(chunk, sites.astype(np.int32), own)
-        return np.log(np.maximum(np.asarray(chance, np.float64), LEAST_CHANCE))
+        return _logs(self._averaged(moments.order(*shape), self.query.evidence.rows(rows), sites, (), own))
 
     def above(self, one: int, two: int) -> np.ndarray:
         """By latent utilities, which count from the first cut of each item if scores are levels."""
         rows, sites = np.asarray(self.lines.row), self.first + np.asarray([one, two])
         cuts = np.asarray(self._params.gauge.cuts)[sites, 0]
-        zero = np.where(self.query.schema[self.name].n_cuts > 0, cuts, 0.0).astype(self._params.weights.dtype)
+        zero = np.where(self._column.n_cuts > 0, cuts, 0.0).astype(self._params.weights.dtype)
         zeros = np.broadcast_to(zero, (len(rows), 2))
         if self.query.how.method == "mean-field":
             lines = Lines(np.repeat(rows, 2), np.tile([one, two], len(rows)))
             both = ListedAnswers(self.query, self.name, lines, False, self.first)._moments
             mean, deviation = (each.reshape(-1, 2) for each in both)
-            return np.asarray(moments.at_moments(moments.pair, (), mean, deviation, zeros), np.float64)
+            return np.asarray(moments.at_moments(moments.pair, (), mean, deviation, zeros))
         own = np.broadcast_to(sites, (len(rows), 2))
-
-        def chunk(evidence: Evidence, own: Any, zero: Any) -> Any:
-            how = self.query.how
-            return moments.of_lines(moments.pair, self._params, evidence, own.astype(np.int32), (), (zero,), how)
-
-        return np.asarray(self.query.evidence.rows(rows).by_chunks(chunk, own, zeros), np.float64)
+        found = self._averaged(moments.pair, self.query.evidence.rows(rows), own, (), zeros)
+        return np.asarray(found, np.float64)
 
 
 class TaskAnswers(ListedAnswers):
     """A column of tasks: a new comparison has noise of its own, so all tasks of the row are evidence about it."""
 
-    @cached_property
-    def entry(self) -> np.ndarray:
-        return np.full(len(self.lines.row), -1)
+    entry = MemberAnswers.entry  # no line is one of the row's own
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         """For lines with the same items in every row: P(item is chosen from all of them), [row, item]."""
         rows = np.unique(self.lines.row)
         sites = self._sites()[:, 0].reshape(len(rows), -1)
-        tier: Any = np.zeros(sites.shape, np.int32)
-        chances = []
-        for item in range(sites.shape[1]):
-            tier[:, :] = 0
-            tier[:, item] = 1
-            chances.append(np.exp(self._log_chance(rows, sites, tier, is_whole=True)))
-        chance = np.stack(chances, axis=1)
-        return chance / chance.sum(axis=1, keepdims=True), self.utility()[0].reshape(sites.shape)
+        tiers = (np.broadcast_to(one, sites.shape) for one in np.eye(sites.shape[1], dtype=np.int32))
+        chance = np.stack([np.exp(self._log_chance(rows, sites, tier, is_whole=True)) for tier in tiers], axis=1)
+        return normalised(chance), self.utility()[0].reshape(sites.shape)
 
     def orders(self, tier: np.ndarray) -> np.ndarray:
         rows = np.asarray(self.lines.row).reshape(tier.shape)[:, 0]
@@ -562,23 +498,27 @@ class TaskAnswers(ListedAnswers):
         """In a new comparison of the two, if it is no tie."""
         rows = np.asarray(self.lines.row)
         sites = np.tile(self.first + np.asarray([one, two]), (len(rows), 1))
-        won, lost = (
-            np.exp(self._log_chance(rows, sites, np.tile(tier, (len(rows), 1)), is_whole=True))
-            for tier in ((1, 0), (0, 1))
-        )
+        tiers = (np.broadcast_to(tier, sites.shape) for tier in np.eye(2, dtype=np.int32))
+        won, lost = (np.exp(self._log_chance(rows, sites, tier, is_whole=True)) for tier in tiers)
         return np.asarray(won / (won + lost))
 
     def _log_chance(self, rows: np.ndarray, sites: np.ndarray, tier: np.ndarray, is_whole: bool = False) -> np.ndarray:
         """log P(order) of one task of each row."""
-        about = self.query.blocks[self.name].tasks
+        about, how, params = self.query.blocks[self.name].tasks, self.query.how, self._params
         assert about is not None
         if is_whole:  # one item above all others, in a set of any size
             about = about._replace(size=sites.shape[1], shape=(2, 1), is_choice=True, is_paired=sites.shape[1] == 2)
-        how, params = self.query.how, self._params
 
         def chunk(evidence: Evidence, own: Any, order: Any) -> Any:
-            own, order = own.astype(np.int32), order.astype(np.int32)
-            return moments.of_tasks(params, evidence, own, order, how, about)
+            return moments.of_tasks(params, evidence, own.astype(np.int32), order.astype(np.int32), how, about)
 
-        chance = self.query.evidence.rows(rows).by_chunks(chunk, sites, tier)
-        return np.log(np.maximum(np.asarray(chance, np.float64), LEAST_CHANCE))
+        return _logs(self.query.evidence.rows(rows).by_chunks(chunk, sites, tier))
+
+
+def in_double(found: Any) -> Any:
+    """One array or several in double precision."""
+    return jax.tree.map(lambda each: np.asarray(each, np.float64), found)
+
+
+def _logs(chance: Any) -> np.ndarray:
+    return np.log(np.maximum(np.asarray(chance, np.float64), LEAST_CHANCE))

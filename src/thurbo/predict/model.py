@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import combinations
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -16,18 +15,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from thurbo._concurrency import cached_property
-from thurbo.errors import SchemaError, ThurboError, check_choice
+from thurbo.errors import ThurboError, check_choice
 from thurbo.latent import packing
 from thurbo.latent.evidence import Buckets
 from thurbo.latent.inference.meanfield import CONVERGED_STEPS, PREDICTION_STEPS
 from thurbo.latent.rbm import Params
 from thurbo.predict import joint
-from thurbo.predict.correction import ANSWERED, Correction, answer_values, effect_edges, effect_tilt, route_likelihood
+from thurbo.predict.correction import ANSWERED, Correction, answer_values, effect_tilt
 from thurbo.predict.member import MemberQuery
-from thurbo.predict.moments import Features, How, features
+from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
 from thurbo.table.columns.cells import Block
-from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema.schema import Schema
@@ -67,12 +65,9 @@ class Rows:
     @property
     def absent(self) -> list[str]:
         """Questions that the table has no column of: that they have no answers says nothing."""
-        sources = {name: self.schema[name].source_columns(name) for name in self.schema.modelled}
-        return [
-            name
-            for name, own in sources.items()
-            if name not in self.given and not any(each in self.table for each in own)
-        ]
+        names = [name for name in self.schema.modelled if name not in self.given]
+        held = self.table.places.keys()
+        return [name for name in names if held.isdisjoint(self.schema[name].source_columns(name))]
 
 
 class MemberSettings(NamedTuple):
@@ -113,13 +108,6 @@ class Member(NamedTuple):
     params: Params
     weight: float = 1.0
     held_out: float = float("nan")  # log-likelihood per held-out answer
-
-
-def encoding(schema: Schema, reading: str, patterns: Mapping[str, Column]) -> Schema:
-    """The schema as a member reads it: levels by cuts or by utilities, what was answered as evidence or not."""
-    if "missing" in reading and patterns:
-        schema = schema | dict(patterns)
-    return schema.read_ordinals("utilities") if reading.startswith("utilities") else schema
 
 
 def n_answers(schema: Schema, blocks: Mapping[str, Block], names: Sequence[str] | None = None) -> np.ndarray:
@@ -285,18 +273,17 @@ class Model:
         self,
         table: Table,
         given: Mapping[str, Any] | None = None,
-        gaps: str = "auto",
+        gaps: Any = "auto",
         missing_columns: Literal["error", "ignore"] = "error",
+        schema: Schema | None = None,
     ) -> Rows:
-        """A table as evidence, with `given` in the place of some columns' cells.
+        """A table as evidence, with `given` in the place of some columns' cells, in the encoding of `schema`.
 
         With "auto", empty cells are evidence in rows with at least `least_answers` answers to questions that everybody
         is asked, conditions included.
         """
         check_choice("gaps", gaps, GAPS)
-        return self._read_as(self.schema, table, given or {}, gaps, missing_columns)
-
-    def _read_as(self, schema: Schema, table: Table, given: Mapping[str, Any], gaps: Any, missing_columns: Any) -> Rows:
+        schema, given = self.schema if schema is None else schema, given or {}
         least = {"auto": self.least_answers, "informative": 1, "ignorable": np.iinfo(np.int64).max}[gaps]
         blocks = schema.compile(table, missing_columns=missing_columns, given=given, least_answers=least)
         for name, shape in self.order_shapes.items():  # one program, whatever these rows or conditions rank
@@ -319,8 +306,7 @@ class Model:
         found = {id(rows.schema): rows}
         for each in self.members:
             if id(each.schema) not in found:
-                about = rows.table, rows.given, rows.gaps, "ignore"
-                found[id(each.schema)] = self._read_as(each.schema, *about)
+                found[id(each.schema)] = self.read(rows.table, rows.given, rows.gaps, "ignore", each.schema)
         return [found[id(each.schema)] for each in self.members]
 
     def query(self, rows: Rows, method: str = "auto") -> Query:
@@ -344,11 +330,6 @@ class Model:
 
         members = tuple(each._replace(schema=declared(each.schema)) for each in self.members)
         return replace(self, schema=declared(self.schema), members=members)
-
-    def features(self, evidence: Buckets) -> Features:
-        """The hidden units and factors of the leading member."""
-        how = self.how("auto")
-        return evidence.by_chunks(lambda rows: features(self.params, rows, how))
 
 
 @dataclass(frozen=True)
@@ -416,32 +397,30 @@ class Query:
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Predictive:
         """The answers to one question: of all rows, or of some lines. With `own`, an answer's own cell is in the
         evidence, and is left out."""
-        column, learned = self.schema[name], self.correction
+        learned, column = self.correction, self.schema[name]
         parts = [each.about(name, lines, own) for each in self.members]
         weights, row = learned.weights.get(name, self.weights), np.asarray(parts[0].lines.row)
         options: dict[str, Any] = {"exponent": learned.exponent(column), "anchor": learned.anchors.get(name)}
         if options["anchor"] is not None:
             options["emptiness"] = 1.0 / (1.0 + (self._known_answers - (self._is_known(name) if own else 0))[row])
-        if learned.effects.get(name):
-            options |= {"tilt": partial(self._tilt, name, row), "edges": effect_edges(column)}
+        if effects := learned.effects.get(name):
+            tilt = {site: effect_tilt(each, self._value)[row] for site, each in effects.items() if each}
+            options |= {"tilt": tilt, "edges": getattr(column, "effect_edges", None)}  # None for labels
         return Predictive(column, parts, weights, routing=self.routing(name, row), **options)
 
     def routing(self, name: str, rows: np.ndarray) -> np.ndarray | None:
-        """P(which follow-up questions some rows answered | label of this gate), [row, label]; None if it is none."""
-        routes = self.correction.routes.get(name)
-        if not routes:
-            return None
-        follow = {each for route in routes for each in route.columns if each not in self.absent}
-        answered = {each: self._answered(each)[rows] for each in follow}
-        routes = tuple(route for route in routes if any(each in follow for each in route.columns))
-        return route_likelihood(routes, answered, self.informative[rows]) if routes else None
+        """P(which follow-up questions some rows answered | label of this gate), [row, label]; None if it is none.
 
-    def _tilt(self, name: str, rows: np.ndarray, site: int) -> np.ndarray | None:
-        """What direct effects add to the log-probabilities of labels, [line, label]."""
-        effects = self.correction.effects[name].get(site)
-        if not effects:
-            return None
-        return effect_tilt(effects, lambda column, part: self._value(column, part)[rows])
+        That none of them has an answer counts only in rows whose empty cells are evidence.
+        """
+        found = None
+        for route in self.correction.routes.get(name, ()):
+            answered = [self._answered(each)[rows] for each in route.columns if each not in self.absent]
+            if answered:
+                some = np.any(answered, axis=0)
+                own = np.where((some | self.informative[rows])[:, None], route.likelihood(some), 1.0)
+                found = own if found is None else found * own
+        return found
 
     def _value(self, name: str, part: int) -> np.ndarray:
         """A part of what a column says, NaN where it is not part of the evidence: [row]."""
@@ -477,16 +456,8 @@ class Query:
 
     def by(self, how: How) -> Query:
         """The same rows, answered by another method."""
-        return replace(self, members=tuple(each.by(how) for each in self.members))
+        return replace(self, members=tuple(replace(each, how=how) for each in self.members))
 
     def hide(self, masked: Mapping[str, np.ndarray]) -> Query:
         """The same rows without the answers at the given lines of columns, [line] each."""
         return replace(self, members=tuple(each.hide(masked) for each in self.members))
-
-
-def check_not_given(given: Mapping[str, Any], columns: Sequence[str]) -> None:
-    """Refuse conditions on the columns that a query predicts."""
-    for name in columns:
-        if name in given:
-            remedy = "leave it out of given, or ask about another column"
-            raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)

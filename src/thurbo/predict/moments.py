@@ -1,6 +1,7 @@
 """§4.3 What the evidence of a row says: the hidden layer, moments of x at any sites, and functions of these moments.
 
-By mean-field a function is applied to the moments; by enumeration and by Gibbs sampling it is averaged over states.
+By mean-field a function is applied to the moments, in NumPy and double precision, which is sooner done than compiled;
+by enumeration and by Gibbs sampling the same function is averaged over states.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp, ndtr
+from jax.scipy import special as on_device
+from jax.scipy.special import logsumexp
+from scipy import special as on_host
 
 from thurbo import _runtime
 from thurbo._programs import Program
 from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PRNGKey
-from thurbo.latent import truncnorm
 from thurbo.latent.constraints import Gauge, Order
 from thurbo.latent.constraints.grouped import form_of, shape_of
 from thurbo.latent.constraints.order import CLOSER_SCALE
@@ -29,7 +31,6 @@ from thurbo.latent.inference.posterior import Belief, Method, expectation, hidde
 from thurbo.latent.inference.posterior import state_weights as weights_of_states
 from thurbo.latent.packing import comparisons
 from thurbo.latent.rbm import Params
-from thurbo.predict import on_host
 from thurbo.table.columns.cells import Tasks
 
 FEW_SITES = 300  # of a small survey
@@ -58,29 +59,22 @@ class Features(NamedTuple):
     factors: Factors
 
 
-def work(params: Params) -> float:
-    """How long a query runs: it must not depend on the number of rows, or more rows would be another program."""
-    return _runtime.LITTLE_WORK if params.site_bias.shape[0] <= FEW_SITES else _runtime.MUCH_WORK
+class QueryProgram(Program):
+    """A program of a query, compiled by how long it runs: this must not depend on the number of rows, or more rows
+    would be another program."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        params = next(each for each in arguments if isinstance(each, Params))
+        is_small = params.site_bias.shape[0] <= FEW_SITES
+        return self.for_work(_runtime.LITTLE_WORK if is_small else _runtime.MUCH_WORK)(*arguments)
 
 
 def features(params: Params, evidence: Evidence, how: How) -> Features:
     """The posterior of the hidden layer given each row."""
     if how.method == "gibbs":
         return _gibbs_features(params, evidence, replace(how, seed=0), how.key())
-    found: Features = _features.for_work(work(params))(params, evidence, how)
+    found: Features = _features(params, evidence, how)
     return found
-
-
-@partial(jax.jit, static_argnames=("how",))
-def _gibbs_features(params: Params, evidence: Evidence, how: How, key: PRNGKey) -> Features:
-    """By chains; the key is an argument, so that all seeds share a program."""
-    return _expected_features(params, evidence, how, key)
-
-
-def _like(*_: Any) -> Any:
-    """A tree like the features."""
-    leaves: Any = [0] * len(Features._fields)
-    return Features(*leaves)
 
 
 def hidden_layer(params: Params, evidence: Evidence, how: How) -> Features:
@@ -105,10 +99,14 @@ def _expected_features(params: Params, evidence: Evidence, how: How, key: PRNGKe
     return Features(hidden, jnp.log(clipped) - jnp.log1p(-clipped), factors)
 
 
-_features = Program(hidden_layer, outputs=_like, static_argnames=("how",))
+_features = QueryProgram(hidden_layer, outputs=lambda *_: Features(*[0] * 3), static_argnames=("how",))  # type: ignore[arg-type]
+_gibbs_features = jax.jit(_expected_features, static_argnames=("how",))  # the key is an argument: all seeds share it
 
 
 LINES_AT_ONCE = 1024  # larger portions would be padded more
+MOST_VALUES = 20_000_000  # values of Φ that `largest` computes on the host: some tenths of a second
+REACH, STEP = 7.5, 0.5  # of the nodes of an integral, in deviations: beyond the outermost means, and between nodes
+GUMBEL_SCALE = float(np.sqrt(6.0) / np.pi)  # of unit variance
 
 Moments = tuple[Float[Array, "row asked"], Float[Array, "row asked"]]
 Function = Callable[..., Any]  # of mean and deviation [row, asked], shared arguments, arguments by row
@@ -133,47 +131,58 @@ def in_portions(program: Callable[..., Any], *rowwise: np.ndarray) -> Any:
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
-# ---- functions of the mean and deviation of x, [row, asked]
+# ---- functions of the mean and deviation of x, [row, asked], in NumPy and in JAX
 
 
-def levels(mean: Array, deviation: Array, ends: Float[Array, "*row 2 level"]) -> Float[Array, "row level"]:
-    """P(lower ≤ x ≤ upper) of every level."""
-    lower, upper = (ends[0][None, :], ends[1][None, :]) if ends.ndim == 2 else (ends[:, 0], ends[:, 1])
-    real = lower < jnp.inf
-    mass = truncnorm.log_mass(
-        mean / deviation, jnp.where(real, lower, 0.0) / deviation, jnp.where(real, upper, 1.0) / deviation
-    )
-    return jnp.where(real, jnp.exp(mass), jnp.zeros_like(mass))
+def _ndtr(x: Any) -> Any:
+    return (on_host if isinstance(x, np.ndarray) else on_device).ndtr(x)
 
 
-def below(mean: Array, deviation: Array, points: Float[Array, " point"]) -> Float[Array, "row point"]:
-    """P(x ≤ ·) at the same points for all rows."""
-    return ndtr((points[None, :] - mean) / deviation)
+def _between(lower: Any, upper: Any, mean: Any, deviation: Any) -> Any:
+    """P(lower ≤ x ≤ upper): in the upper tail by symmetry, where a small mass is a difference of small numbers."""
+    low, high = (lower - mean) / deviation, (upper - mean) / deviation
+    flip = low > 0
+    where = np.where if isinstance(low, np.ndarray) else jnp.where
+    return _ndtr(where(flip, -low, high)) - _ndtr(where(flip, -high, low))
 
 
-def density(mean: Array, deviation: Array, point: Float[Array, " row"]) -> tuple[Array, Array]:
+def levels(mean: Any, deviation: Any, ends: Any) -> Any:
+    """P(lower ≤ x ≤ upper) of every level, [row, level], from `ends`; 0 after a site's last level."""
+    return _between(*((ends[:1], ends[1:]) if ends.ndim == 2 else (ends[:, 0], ends[:, 1])), mean, deviation)
+
+
+def below(mean: Any, deviation: Any, points: Any) -> Any:
+    """P(x ≤ ·) at the same points for all rows, [row, point]."""
+    return _ndtr((points[None, :] - mean) / deviation)
+
+
+def density(mean: Any, deviation: Any, point: Any) -> tuple[Any, Any]:
     """Density and distribution function of x at each row's own point."""
     distance = (point - mean[:, 0]) / deviation[:, 0]
-    return jnp.exp(-0.5 * distance * distance) / (deviation[:, 0] * float(np.sqrt(2 * np.pi))), ndtr(distance)
+    exp = np.exp if isinstance(distance, np.ndarray) else jnp.exp
+    return exp(-0.5 * distance * distance) / (deviation[:, 0] * float(np.sqrt(2 * np.pi))), _ndtr(distance)
 
 
-def mass(mean: Array, deviation: Array, lower: Float[Array, " row"], upper: Float[Array, " row"]) -> Array:
+def mass(mean: Any, deviation: Any, lower: Any, upper: Any) -> Any:
     """P(lower ≤ x ≤ upper) between each row's own ends."""
-    low, high = (lower - mean[:, 0]) / deviation[:, 0], (upper - mean[:, 0]) / deviation[:, 0]
-    # In the upper tail by symmetry, where a small mass is a difference of small numbers.
-    low, high = jnp.where(low > 0, -high, low), jnp.where(low > 0, -low, high)
-    return ndtr(high) - ndtr(low)
+    return _between(lower, upper, mean[:, 0], deviation[:, 0])
 
 
-def two_moments(mean: Array, deviation: Array) -> tuple[Array, Array]:
+def two_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
     """E[x] and E[x²] at the first site."""
     return mean[:, 0], deviation[:, 0] ** 2 + mean[:, 0] ** 2
 
 
-def pair(mean: Array, deviation: Array, zero: Float[Array, "row 2"]) -> Array:
+def pair(mean: Any, deviation: Any, zero: Any) -> Any:
     """P(the first of two utilities is above the second), each counted from its own zero."""
     gap = (mean[:, 0] - zero[:, 0]) - (mean[:, 1] - zero[:, 1])
-    return ndtr(gap / jnp.sqrt(deviation[:, 0] ** 2 + deviation[:, 1] ** 2))
+    return _ndtr(gap / (deviation[:, 0] ** 2 + deviation[:, 1] ** 2) ** 0.5)
+
+
+def first_choice(mean: Any, deviation: Any) -> tuple[Any, Any]:
+    """P(each of these items is chosen first) by choices with Gumbel noise, and the mean utilities."""
+    softmax = on_host.softmax if isinstance(mean, np.ndarray) else jax.nn.softmax
+    return softmax(mean / (GUMBEL_SCALE * deviation.mean(axis=1, keepdims=True)), axis=1), mean
 
 
 def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
@@ -249,28 +258,48 @@ def of_tasks(
     )
 
 
-def first_choice(mean: Array, deviation: Array) -> tuple[Array, Array]:
-    """P(each of these items is chosen first) by choices with Gumbel noise, and the mean utilities."""
-    return jax.nn.softmax(mean / (on_host.GUMBEL_SCALE * deviation.mean(axis=1, keepdims=True)), axis=1), mean
+def quadrature_suits(mean: np.ndarray, deviation: np.ndarray) -> bool:
+    """Whether `largest_by_quadrature` is quick: its time grows with the square of the number of labels."""
+    return not mean.size or bool(mean.size * _n_nodes(mean, deviation) <= MOST_VALUES)
 
 
-ON_HOST: dict[Function, Function] = {
-    levels: on_host.levels,
-    below: on_host.below,
-    density: on_host.density,
-    mass: on_host.mass,
-    two_moments: on_host.two_moments,
-    pair: on_host.pair,
-    largest: on_host.largest,
-    first_choice: on_host.first_choice,
-}
+def _n_nodes(mean: np.ndarray, deviation: np.ndarray) -> int:
+    width = np.ptp(mean, axis=1) + 2 * REACH * deviation.max(axis=1)
+    return int(np.ceil((width / deviation.min(axis=1)).max() / STEP)) + 1
+
+
+def largest_by_quadrature(mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`largest` on the host: ∫ φ_k(t) Π_{j≠k} Φ_j(t) dt by the trapezoidal rule.
+
+    The error of equal steps falls with exp(−2π² σ² / step²).
+    """
+    chance = np.zeros(mean.shape)
+    for begin in range(0, len(mean), LINES_AT_ONCE):
+        m, s = (each[begin : begin + LINES_AT_ONCE] for each in (mean, deviation))
+        reach, n = REACH * s.max(axis=1), _n_nodes(m, s)
+        low, high = m.min(axis=1) - reach, m.max(axis=1) + reach
+        t = low + (high - low) * np.linspace(0.0, 1.0, n)[:, None]  # [node, row]
+        z = (t - m.T[:, None, :]) / s.T[:, None, :]  # [label, node, row]
+        below, found = on_host.ndtr(z), np.exp(-0.5 * z * z)
+        for labels in (range(len(z)), range(len(z) - 1, -1, -1)):  # the product over all other labels: before, after
+            product = np.ones_like(t)
+            for k in labels:
+                found[k] *= product
+                product *= below[k]
+        step = ((high - low) / (n - 1))[:, None]
+        chance[begin : begin + LINES_AT_ONCE] = found.sum(axis=1).T * step / (s * np.sqrt(2 * np.pi))
+    return chance, mean
+
+
+ON_HOST = {each: each for each in (levels, below, density, mass, two_moments, pair, first_choice)}
+ON_HOST |= {largest: largest_by_quadrature}
 
 
 def at_moments(function: Function, shared: tuple, mean: np.ndarray, deviation: np.ndarray, *rowwise: np.ndarray) -> Any:
     """A function of known moments: in NumPy, unless it is a large question that is worth compiling."""
-    if function not in ON_HOST or (function is largest and not on_host.suits(mean, deviation)):
+    if function not in ON_HOST or (function is largest and not quadrature_suits(mean, deviation)):
         return in_portions(partial(of_moments, function, shared), mean, deviation, *rowwise)
-    return ON_HOST[function](mean, deviation, *shared, *rowwise)
+    return ON_HOST[function](*(np.asarray(each, np.float64) for each in (mean, deviation, *shared, *rowwise)))
 
 
 # ---- programs
@@ -289,19 +318,16 @@ def observed(evidence: Evidence) -> np.ndarray:
     return np.asarray(evidence.observed if evidence.is_on_host else _observed(evidence))
 
 
-def without_slots(evidence: Evidence, own: np.ndarray, how: How) -> Evidence:
-    """Rows on the host without what they say about the slots `own`, [slot]."""
-    slots: Any = np.broadcast_to(own, (evidence.n_rows, len(own)))
-    return evidence.hide(slots, how.unobserved) if evidence.is_on_host else _hide(evidence, slots, how.unobserved)
+def without_slots(evidence: Evidence, slots: Any, how: How) -> Evidence:
+    """Rows on the host without what they say about some slots."""
+    own: Any = np.zeros((evidence.n_rows, evidence.constraints[0].n_slots), bool)
+    own[:, np.asarray(slots, np.int64)] = True
+    return evidence.hide(own, how.unobserved) if evidence.is_on_host else _hide(evidence, own, how.unobserved)
 
 
-def all_moments(params: Params, evidence: Evidence, sites: Any, how: How, keep: bool) -> Any:
+@partial(QueryProgram, outputs=lambda *_: None, static_argnames=("how", "keep"))
+def all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
     """One program for all columns of a table; `keep` adds the posterior of the hidden layer."""
-    return _all_moments.for_work(work(params))(params, evidence, sites, how, keep)
-
-
-@partial(Program, outputs=lambda *_: None, static_argnames=("how", "keep"))
-def _all_moments(params: Params, evidence: Evidence, sites: Int[Array, " asked"], how: How, keep: bool) -> Any:
     belief = summary(params, evidence, how.n_steps)
     moments = belief.at(params, sites)
     if not keep:
@@ -326,86 +352,56 @@ def of_moments(function: Function, shared: tuple, mean: Array, deviation: Array,
     return function(mean, deviation, *shared, *rowwise)
 
 
-def state_weights(params: Params, evidence: Evidence, own: Any, how: How) -> Array:
+@partial(QueryProgram, static_argnames=("how",))
+def state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
     """P(state of the hidden units | evidence about other slots), [state, row]."""
-    found: Array = _state_weights.for_work(work(params))(params, evidence, own, how)
-    return found
-
-
-@partial(Program, static_argnames=("how",))
-def _state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
     return weights_of_states(params, _rest(evidence, own, how))
 
 
+@partial(QueryProgram, static_argnums=0)
 def of_states(
-    function: Function, params: Params, evidence: Evidence, weights: Any, sites: Any, shared: tuple, rowwise: tuple
-) -> Any:
-    """The expectation of a function of moments over the states of the hidden units."""
-    return _of_states.for_work(work(params))(function, params, evidence, weights, sites, shared, rowwise)
-
-
-@partial(Program, static_argnums=0)
-def _of_states(
     function: Function, params: Params, evidence: Evidence, weights: Array, sites: Array, shared: tuple, rowwise: tuple
 ) -> Any:
+    """The expectation of a function of moments over the states of the hidden units."""
     ask = lambda belief, *own: function(*belief.at(params, sites), *shared, *own)  # noqa: E731
     return expectation(ask, params, evidence, "exact", weights=weights, rowwise=rowwise)
 
 
-def of_rest(
+def of_evidence(
     function: Function,
     params: Params,
     evidence: Evidence,
+    sites: Any,
+    shared: tuple,
+    rowwise: tuple,
+    how: How,
     own: Any,
-    sites: Any,
-    shared: tuple,
-    rowwise: tuple,
-    how: How,
 ) -> Any:
-    """E[function of the moments at these sites | evidence about slots that are not their own]."""
-    return _of_rest(function, params, evidence, own, sites, shared, rowwise, replace(how, seed=0), how.key())
+    """E[function of the moments at some sites | evidence, without what it says about the slots `own`, if any].
+
+    Sites are common to all rows, [asked], or each row's own, [row, asked].
+    """
+    return _of_evidence(function, params, evidence, sites, shared, rowwise, replace(how, seed=0), own, how.key())
 
 
 @partial(jax.jit, static_argnames=("function", "how"))
-def _of_rest(
+def _of_evidence(
     function: Function,
     params: Params,
     evidence: Evidence,
-    own: Bool[Array, " slot"],
-    sites: Int[Array, " asked"],
+    sites: Int[Array, "*row asked"],
     shared: tuple,
     rowwise: tuple,
     how: How,
+    own: Bool[Array, " slot"] | None,
     key: PRNGKey,
 ) -> Any:
-    ask = lambda belief, *values: function(*belief.at(params, sites), *shared, *values)  # noqa: E731
-    rest = _rest(evidence, own, how)
+    by_row = sites.ndim == 2
+
+    def ask(belief: Belief, *values: Array) -> Any:
+        at, *values = values if by_row else (sites, *values)  # type: ignore[assignment]
+        return function(*belief.at(params, at), *shared, *values)
+
+    rest = evidence if own is None else _rest(evidence, own, how)
+    rowwise = (sites, *rowwise) if by_row else rowwise
     return expectation(ask, params, rest, how.method, key=key, n_draws=how.n_draws, rowwise=rowwise)
-
-
-def of_lines(
-    function: Function,
-    params: Params,
-    evidence: Evidence,
-    sites: Any,
-    shared: tuple,
-    rowwise: tuple,
-    how: How,
-) -> Any:
-    """E[function of the moments at each line's own sites | evidence]."""
-    return _of_lines(function, params, evidence, sites, shared, rowwise, replace(how, seed=0), how.key())
-
-
-@partial(jax.jit, static_argnames=("function", "how"))
-def _of_lines(
-    function: Function,
-    params: Params,
-    evidence: Evidence,
-    sites: Int[Array, "row asked"],
-    shared: tuple,
-    rowwise: tuple,
-    how: How,
-    key: PRNGKey,
-) -> Any:
-    ask = lambda belief, own, *values: function(*belief.at(params, own), *shared, *values)  # noqa: E731
-    return expectation(ask, params, evidence, how.method, key=key, n_draws=how.n_draws, rowwise=(sites, *rowwise))

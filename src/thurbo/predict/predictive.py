@@ -7,7 +7,7 @@ see one distribution and know nothing of members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,9 @@ from thurbo.predict.correction import LEAST_CHANCE, Anchor, TiltedNumbers, band_
 from thurbo.predict.member import GRID_POINTS, MemberAnswers, between
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.column import Column
-from thurbo.table.columns.forms import Lines
 from thurbo.table.columns.forms.number import Distribution
 
 MOST_ROUNDS, TRIES = 200, 64  # of rejection sampling: rounds, and draws of each row in one of them
-
-Tilt = Callable[[int], np.ndarray | None]  # site → what direct effects add to log P(label), [line, label]
 
 
 class Predictive:
@@ -42,8 +39,8 @@ class Predictive:
     exponent, anchor, emptiness : float, Anchor, array of shape (n_lines,)
         Calibration: the power of probabilities, the shares of labels, and how empty each row is (1 without any other
         answer, falling with their number).
-    tilt, edges : callable, array
-        Direct effects on labels, or on the bands of a number between these edges.
+    tilt, edges : dict of arrays of shape (n_lines, n_labels), array
+        What direct effects add to log P(label), by site; or to that of the bands of a number between these edges.
     routing : array of shape (n_lines, n_labels), optional
         P(which follow-up questions were answered | label), for a gate.
     """
@@ -57,13 +54,14 @@ class Predictive:
         exponent: float = 1.0,
         anchor: Anchor | None = None,
         emptiness: np.ndarray | float = 0.0,
-        tilt: Tilt | None = None,
+        tilt: Mapping[int, np.ndarray] | None = None,
         edges: np.ndarray | None = None,
         routing: np.ndarray | None = None,
     ):
         self.column, self.parts, self.weights = column, parts, weights
         self.exponent, self.anchor, self.emptiness = exponent, anchor, emptiness
-        self.tilt, self.edges, self.routing = tilt, edges, routing
+        self.tilt, self.edges, self.routing = tilt or {}, edges, routing
+        self.lines = parts[0].lines
         self.bands_at: np.ndarray | None = None  # ends of the bands in which a number is drawn
         self._levels: dict[tuple[int, int], np.ndarray] = {}
 
@@ -81,11 +79,11 @@ class Predictive:
         """Mode, median or mean of each answer, as a cell or item of a list."""
         return self.column.form.values(self, statistic)
 
-    # ---- what forms ask: see `table.columns.forms.Ask`
+    def cells(self, name: str, statistic: str) -> dict[str, np.ndarray]:
+        """The same as cells of the columns of the table that hold the answers, of a column that is no list."""
+        return self.column.form.cells(name, self, statistic)
 
-    @property
-    def lines(self) -> Lines:
-        return self.parts[0].lines
+    # ---- what forms ask: see `table.columns.forms.Ask`
 
     @property
     def entry(self) -> np.ndarray:
@@ -96,7 +94,7 @@ class Predictive:
 
     def _calibrated(self, chance: np.ndarray, site: int = 0) -> np.ndarray:
         """A power of what the evidence adds to the shares of labels; rows without evidence have these shares."""
-        if self.exponent == 1.0 and self.anchor is None and self.tilt is None and self.routing is None:
+        if self.exponent == 1.0 and self.anchor is None and not self.tilt and self.routing is None:
             return chance
         power = self.exponent * (1.0 if self.anchor is None else self.anchor.credibility[site])
         logs = power * np.log(np.maximum(chance, 1e-30))
@@ -107,8 +105,7 @@ class Predictive:
 
     def _tilted(self, logs: np.ndarray, site: int = 0) -> np.ndarray:
         """Probabilities of labels with what direct effects and routing add to their logarithms."""
-        effects = None if self.tilt is None else self.tilt(site)
-        logs = logs if effects is None else logs + effects
+        logs = logs + self.tilt.get(site, 0.0)
         if self.routing is not None and self.routing.shape == logs.shape:
             logs = logs + np.log(np.maximum(self.routing, 1e-30))
         raised = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -135,9 +132,9 @@ class Predictive:
     @cached_property
     def _numbers(self) -> TiltedNumbers | None:
         """What direct effects change about a number; None without effects."""
-        if self.edges is None or self.tilt is None or (effects := self.tilt(0)) is None:
+        if self.edges is None or not self.tilt:
             return None
-        return TiltedNumbers.of(self._below(self.edges), effects, self.edges)
+        return TiltedNumbers.of(self._below(self.edges), self.tilt[0], self.edges)
 
     def below(self, z: np.ndarray) -> np.ndarray:
         found = self._below(z)
@@ -244,9 +241,10 @@ class Predictive:
         rows = np.arange(len(first))
         chance = np.stack([each.largest()[0][rows, first] for each in self.parts], axis=1) * self.weights
         chosen = (chance.cumsum(axis=1) < rng.random((len(first), 1)) * chance.sum(axis=1, keepdims=True)).sum(axis=1)
-        moments = [each.utilities() for each in self.parts]
+        moments = [each.utilities for each in self.parts]
         mean, deviation = (
-            np.stack([each[which] for each in moments])[chosen.clip(max=len(self.parts) - 1), rows] for which in (0, 1)
+            np.stack([each[which] for each in moments], dtype=np.float64)[chosen.clip(max=len(moments) - 1), rows]
+            for which in (0, 1)
         )
         found, left = mean.copy(), rows
         for _ in range(MOST_ROUNDS):

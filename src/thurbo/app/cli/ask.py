@@ -29,7 +29,7 @@ def _open(
     frame, _ = tables.read_long(data, names, fitted.schema_)
     if as_table(frame).owner is None:
         frame, declared = tables.with_texts(data, frame, fitted.schema_)
-        fitted._declare_missing(declared)
+        fitted.model_ = fitted.model_.with_missing(declared)
     if not run.quiet:
         say(f"{data}: {counted(as_table(frame).n_rows, 'row')}")
     return fitted, frame

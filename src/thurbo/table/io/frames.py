@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,10 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import BoolArray, Cells, Listed
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import Interval
-from thurbo.table.columns.values import suggestion
+from thurbo.table.columns.values import listing, suggestion
 from thurbo.table.io.codebook import Codebook
 
+MissingColumns = Literal["error", "ignore"]
 # One column as read: values, missing mask, and the ordered categories of its dtype, if any.
 _Column = tuple[NDArray[Any], BoolArray, tuple[Any, ...] | None]
 
@@ -66,6 +67,23 @@ class Table:
             raise SchemaError("the table has no such column", column=name, remedy=remedy)
         values, missing, ordered_levels = self.read(self.places[name])
         return Cells(name, values, missing, self.rows, ordered_levels, listed=self.lists.get(name))
+
+    def answers(self, columns: Mapping[str, Column], name: str, missing_columns: MissingColumns = "error") -> Cells:
+        """The cells of a question and of the table columns it consists of; declared missing values count as missing."""
+        wanted = columns[name].source_columns(name)
+        absent = [each for each in wanted if each not in self]
+        has_own_cells = name in self and name not in wanted
+        if absent and missing_columns == "error" and not has_own_cells:
+            left = [other for other in self.names if other not in columns]
+            remedy = f"{suggestion(absent[0], left or self.names)}add it, with empty cells if its answers are not known"
+            remedy += f"; the table has {listing(self.names)}"
+            needs = "the schema has this column" if wanted == (name,) else f'"{name}" needs this column'
+            raise SchemaError(f"{needs}, but the table does not have it", column=absent[0], remedy=remedy)
+        if wanted == (name,):
+            return columns[name].answered(self.cells(name))
+        nothing = Cells(name, np.full(self.n_rows, None, object), np.ones(self.n_rows, bool), self.rows)
+        parts = {each: self.cells(each) for each in wanted if each in self}
+        return columns[name].answered(replace(self.cells(name) if name in self else nothing, parts=parts))
 
     def take(self, rows: NDArray[Any]) -> Table:
         """Some rows of the table, in this order; they may repeat, and keep their labels.
@@ -114,7 +132,25 @@ def as_table(X: Any, names: Sequence[str] | None = None) -> Table:
         return _from_array(X, names)
     if library == "dict":
         return _from_dict(X)
-    return _from_pandas(X) if library == "pandas" else _from_narwhals(X, library)
+    if library == "pandas":
+        if getattr(X, "ndim", None) != 2:
+            problem = f"a pandas {type(X).__name__} is not a table"
+            raise SchemaError(problem, remedy="pass a DataFrame, for instance series.to_frame()")
+        texts, rows = _checked(list(X.columns)), X.index.to_numpy()
+        return Table(texts, len(X), rows, library, X, lambda j: _read_series(X.iloc[:, j]), Codebook.of(X))
+    import narwhals as nw
+
+    if library == "pyarrow" and hasattr(X, "column_names"):
+        _checked(X.column_names)
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError:
+        remedy = "pass pandas, polars, pyarrow, a 2-D array or a dict of columns"
+        remedy = "call .collect() first" if hasattr(X, "collect") else remedy
+        problem = f"{type(X).__module__}.{type(X).__name__} is not a supported table type"
+        raise SchemaError(problem, remedy=remedy) from None
+    texts, rows = _checked(frame.columns), np.arange(len(frame))
+    return Table(texts, len(frame), rows, library, X, lambda j: _read_series(frame.get_column(texts[j])))
 
 
 def _checked(names: Sequence[Any]) -> tuple[str, ...]:
@@ -126,25 +162,21 @@ def _checked(names: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _from_dict(X: Mapping[Any, Any]) -> Table:
-    names = _checked(list(X))
-    columns = [_as_column(values, name) for name, values in zip(names, X.values(), strict=True)]
-    n_rows = len(columns[0]) if columns else 0
-    for name, column in zip(names, columns, strict=True):
-        if len(column) != n_rows:
-            problem = f'it has {len(column)} cells and "{names[0]}" has {n_rows}'
+    names, columns = _checked(list(X)), list[NDArray[Any]]()
+    for name, values in zip(names, X.values(), strict=True):
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise SchemaError("it is a single value, not a list of cells", column=name, remedy="give one cell per row")
+        array = values.to_numpy() if hasattr(values, "to_numpy") else values
+        if not isinstance(array, np.ndarray):
+            array = np.fromiter(values, object, len(values))  # cell by cell: a cell may be a list
+        if array.ndim != 1:
+            raise SchemaError(f"it has {array.ndim} dimensions", column=name, remedy="give one cell per row")
+        columns.append(array)
+        if len(array) != len(columns[0]):
+            problem = f'it has {len(array)} cells and "{names[0]}" has {len(columns[0])}'
             raise SchemaError(problem, column=name, remedy="give all columns the same length")
+    n_rows = len(columns[0]) if columns else 0
     return Table(names, n_rows, np.arange(n_rows), "dict", X, lambda j: read_array(columns[j]))
-
-
-def _as_column(values: Any, name: str) -> NDArray[Any]:
-    if isinstance(values, str) or not hasattr(values, "__len__"):
-        raise SchemaError("it is a single value, not a list of cells", column=name, remedy="give one cell per row")
-    array = values.to_numpy() if hasattr(values, "to_numpy") else values
-    if not isinstance(array, np.ndarray):
-        array = np.fromiter(values, object, len(values))  # cell by cell: a cell may be a list
-    if array.ndim != 1:
-        raise SchemaError(f"it has {array.ndim} dimensions", column=name, remedy="give one cell per row")
-    return array
 
 
 def _from_array(X: Any, names: Sequence[str] | None) -> Table:
@@ -207,54 +239,20 @@ def _narrowed(values: NDArray[Any], missing: BoolArray) -> NDArray[Any]:
         return values  # numbers too large, or complex: for the column to refuse by name
 
 
-def _from_pandas(X: Any) -> Table:
-    if getattr(X, "ndim", None) != 2:
-        problem = f"a pandas {type(X).__name__} is not a table"
-        raise SchemaError(problem, remedy="pass a DataFrame, for instance series.to_frame()")
-    names = _checked(list(X.columns))
-    rows, book = X.index.to_numpy(), Codebook.of(X)
-    return Table(names, len(X), rows, "pandas", X, lambda j: _read_pandas(X.iloc[:, j]), book)
-
-
-def _read_pandas(series: Any) -> _Column:
-    """A pandas column; pd.Interval cells (also from pd.cut) become interval statements about a number."""
-    import pandas as pd
-
-    held = series.cat.categories if isinstance(series.dtype, pd.CategoricalDtype) else series
-    if not isinstance(held.dtype, pd.IntervalDtype):
-        return _read_series(series)
-    missing = series.isna().to_numpy()
-    values = np.full(len(series), None, object)
-    known: dict[Any, Interval] = {}
-    for place in np.flatnonzero(~missing):
-        cell = series.iloc[place]
-        if cell not in known:
-            ends = (float(end) if np.isfinite(end) else None for end in (cell.left, cell.right))
-            known[cell] = Interval(*ends)
-        values[place] = known[cell]
-    return values, missing, None
-
-
-def _from_narwhals(X: Any, library: str) -> Table:
-    import narwhals as nw
-
-    if library == "pyarrow" and hasattr(X, "column_names"):
-        _checked(X.column_names)
-    try:
-        frame = nw.from_native(X, eager_only=True)
-    except TypeError:
-        remedy = "pass pandas, polars, pyarrow, a 2-D array or a dict of columns"
-        remedy = "call .collect() first" if hasattr(X, "collect") else remedy
-        problem = f"{type(X).__module__}.{type(X).__name__} is not a supported table type"
-        raise SchemaError(problem, remedy=remedy) from None
-    names = _checked(frame.columns)
-    rows = np.arange(len(frame))
-    return Table(names, len(frame), rows, library, X, lambda j: _read_series(frame.get_column(names[j])))
-
-
 def _read_series(native: Any) -> _Column:
+    """A column of any library; pd.Interval cells (also from pd.cut) become interval statements about a number."""
     import narwhals as nw
 
+    held = getattr(getattr(native, "cat", None), "categories", native)
+    if type(getattr(held, "dtype", None)).__name__ == "IntervalDtype":
+        gone, known = native.isna().to_numpy(), dict[Any, Interval]()
+        cells = np.full(len(native), None, object)
+        for place in np.flatnonzero(~gone):
+            cell = native.iloc[place]
+            if cell not in known:
+                known[cell] = Interval(*(float(end) if np.isfinite(end) else None for end in (cell.left, cell.right)))
+            cells[place] = known[cell]
+        return cells, gone, None
     series = nw.from_native(native, series_only=True)
     missing = np.array(series.is_null().to_numpy(), dtype=bool)
     values = series.to_numpy()
@@ -292,7 +290,18 @@ def like(other: Any, data: Mapping[str, NDArray[Any]], rows: Any = None) -> Any:
             stack = [column.astype(object) for column in stack]
         return np.stack(stack, axis=1) if stack else np.empty((source.n_rows, 0))
     if source.kind == "pandas":
-        return _build_pandas(source, columns, rows)
+        import pandas as pd
+
+        frame = pd.DataFrame(columns, index=None if columns else source.native.index)
+        for name in columns:
+            if name in source and name not in source.lists:  # lists of a long table are no column of its frame
+                frame[name] = _cast_pandas(frame[name], source.native.iloc[:, source.places[name]].dtype)
+        if rows is not None:
+            frame.index = pd.Index(rows)
+        elif len(frame) == source.n_rows:
+            frame.index = source.native.index
+        frame.attrs = dict(source.native.attrs)  # holds the code book of the file, which `tb.write` needs
+        return frame
     import narwhals as nw
 
     own = nw.from_native(source.native, eager_only=True)
@@ -302,21 +311,6 @@ def like(other: Any, data: Mapping[str, NDArray[Any]], rows: Any = None) -> Any:
         for name, values in columns.items()
     }
     return nw.from_dict(series, backend=own.implementation).to_native()
-
-
-def _build_pandas(source: Table, columns: dict[str, NDArray[Any]], rows: Any) -> Any:
-    import pandas as pd
-
-    frame = pd.DataFrame(columns, index=None if columns else source.native.index)
-    for name in columns:
-        if name in source and name not in source.lists:  # lists of a long table are no column of its frame
-            frame[name] = _cast_pandas(frame[name], source.native.iloc[:, source.places[name]].dtype)
-    if rows is not None:
-        frame.index = pd.Index(rows)
-    elif len(frame) == source.n_rows:
-        frame.index = source.native.index
-    frame.attrs = dict(source.native.attrs)  # holds the code book of the file, which `tb.write` needs
-    return frame
 
 
 def _cast_pandas(series: Any, dtype: Any) -> Any:
@@ -336,27 +330,23 @@ def _cast_pandas(series: Any, dtype: Any) -> Any:
     return cast if all(new == old for new, old in pairs) else series
 
 
-def _holds_lists(values: NDArray[Any]) -> bool:
-    return values.dtype.kind == "O" and any(isinstance(cell, list) for cell in values)
-
-
-def _as_list(library: str, values: NDArray[Any]) -> Any:
-    """Cells as a list where the library would not understand the array: lists, and NaN for an empty number."""
-    if values.dtype.kind == "f" and library != "pandas" and np.isnan(values).any():
-        return [None if np.isnan(value) else value for value in values.tolist()]
-    return values.tolist() if _holds_lists(values) or (library != "pandas" and values.dtype.kind == "O") else values
-
-
 def frame(library: Any, data: Mapping[str, NDArray[Any]]) -> Any:
     """A new table in a library given by name (see `library_of`); rows are numbered from 0."""
     import narwhals as nw
 
-    if library in {"pandas", "polars", "pyarrow"}:
-        data = {name: list_cells(library, values) for name, values in data.items()}
+    if library not in {"pandas", "polars", "pyarrow"}:
+        return like({} if library == "dict" else np.empty((0, 0)), data)
+
+    def understood(values: NDArray[Any]) -> Any:
+        """Cells as a list where the library would not understand the array: lists, and NaN for an empty number."""
+        if values.dtype.kind == "f" and library != "pandas" and np.isnan(values).any():
+            return [None if np.isnan(value) else value for value in values.tolist()]
         # A list of lists gets the library's own list type; an array of lists would stay dtype object.
-        columns = {name: _as_list(library, values) for name, values in data.items()}
-        return nw.from_dict(columns, backend=library).to_native()
-    return like({} if library == "dict" else np.empty((0, 0)), data)
+        has_lists = any(isinstance(cell, list) for cell in values)
+        return values.tolist() if values.dtype.kind == "O" and (has_lists or library != "pandas") else values
+
+    columns = {name: understood(list_cells(library, values)) for name, values in data.items()}
+    return nw.from_dict(columns, backend=library).to_native()
 
 
 def any_frame(data: Mapping[str, NDArray[Any]]) -> Any:
@@ -380,7 +370,32 @@ def replace_cells(
     All other cells stay the same. Dtypes are kept if they can hold the new cells, including categories, Enums,
     integers and booleans. `lists` are whole columns of lists of items, which replace those of the table or are added.
     """
-    filled = _filled(as_table(other), data, where)
+    source, fresh = as_table(other), {}
+    # Columns without cells to replace are not rebuilt, so that they cannot change.
+    for name, values in data.items():
+        mask = where[name] if where is not None and name in where else source.cells(name).missing
+        if np.any(mask):
+            fresh[name] = (np.asarray(mask, bool), np.asarray(values))
+    native, filled = source.native, source.native
+    if source.kind == "dict":
+        filled = {**native, **{k: _fill_cells(native[k], *fresh[str(k)]) for k in native if str(k) in fresh}}
+    elif source.kind == "numpy":
+        filled = native.copy() if isinstance(native, np.ndarray) else rows_to_array(native)
+        for name, (mask, values) in fresh.items():
+            filled = filled.astype(_common(filled.dtype, values[mask]), copy=False)
+            filled[mask, source.places[name]] = values[mask]
+        filled = filled if isinstance(native, np.ndarray) else filled.tolist()
+    elif source.kind == "pandas":
+        filled = native.copy()
+        for name, (mask, values) in fresh.items():
+            place = source.places[name]
+            filled.isetitem(place, _fill_pandas(filled.iloc[:, place], mask, values[mask]))
+    else:
+        import narwhals as nw
+
+        own = nw.from_native(native, eager_only=True)
+        changed = [_fill_series(own, own.get_column(name), *pair) for name, pair in fresh.items()]
+        filled = (own.with_columns(*changed) if changed else own).to_native()
     return with_columns(filled, lists) if lists else filled
 
 
@@ -420,46 +435,12 @@ def list_cells(library: str, cells: NDArray[Any]) -> NDArray[Any]:
     return found
 
 
-def _filled(source: Table, data: Mapping[str, Any], where: Mapping[str, BoolArray] | None) -> Any:
-    # Columns without cells to replace are not rebuilt, so that they cannot change.
-    fresh = {}
-    for name, values in data.items():
-        mask = where[name] if where is not None and name in where else source.cells(name).missing
-        if np.any(mask):
-            fresh[name] = (np.asarray(mask, bool), np.asarray(values))
-    if source.kind == "dict":
-        native = source.native
-        return {**native, **{k: _fill_cells(native[k], *fresh[str(k)]) for k in native if str(k) in fresh}}
-    if source.kind == "numpy":
-        return _fill_array(source, fresh)
-    if source.kind == "pandas":
-        frame = source.native.copy()
-        for name, (mask, values) in fresh.items():
-            place = source.places[name]
-            frame.isetitem(place, _fill_pandas(frame.iloc[:, place], mask, values[mask]))
-        return frame
-    import narwhals as nw
-
-    own = nw.from_native(source.native, eager_only=True)
-    changed = [_fill_series(own, own.get_column(name), *pair) for name, pair in fresh.items()]
-    return own.with_columns(*changed).to_native() if changed else own.to_native()
-
-
 def _fill_cells(cells: Any, mask: BoolArray, values: NDArray[Any]) -> Any:
     if not isinstance(cells, np.ndarray):
         return [new if use else old for old, new, use in zip(cells, values.tolist(), mask, strict=True)]
     filled = cells.astype(_common(cells.dtype, values[mask]))
     filled[mask] = values[mask]
     return filled
-
-
-def _fill_array(source: Table, fresh: Mapping[str, tuple[BoolArray, NDArray[Any]]]) -> Any:
-    is_array = isinstance(source.native, np.ndarray)
-    array = source.native.copy() if is_array else rows_to_array(source.native)
-    for name, (mask, values) in fresh.items():
-        array = array.astype(_common(array.dtype, values[mask]), copy=False)
-        array[mask, source.places[name]] = values[mask]
-    return array if is_array else array.tolist()
 
 
 def _common(dtype: Any, values: NDArray[Any]) -> Any:

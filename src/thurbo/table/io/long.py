@@ -491,7 +491,7 @@ def read_orders(path: str | os.PathLike[str]) -> Preferences:
         raise ThurboError(f'cannot read "{path}": there is no such file; check its name') from None
     except OSError as error:
         raise ThurboError(f'cannot read "{path}": {error.strerror or error}; check its name') from None
-    text = decode(data, str(path))
+    text = decode(data, str(path))[0]
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         raise ThurboError(f'cannot read "{path}": it is empty; copy it again')

@@ -20,10 +20,19 @@ from thurbo.errors import SchemaError, ThurboError
 from thurbo.table.columns.cells import Cells
 from thurbo.table.columns.values import frozen
 from thurbo.table.io import frames
-from thurbo.table.io.codebook import KEY, Codebook
+from thurbo.table.io.codebook import KEY, Codebook, read_statistical, statistical_error, write_error, write_statistical
 from thurbo.table.io.files import destination, replacing
 from thurbo.table.io.frames import Table, as_table, library_of
-from thurbo.table.io.text import EMPTY, NOT_APPLICABLE, Verbatim, as_text, is_plain_number, open_verbatim, spelled
+from thurbo.table.io.text import (
+    EMPTY,
+    NOT_APPLICABLE,
+    Verbatim,
+    as_text,
+    is_plain_number,
+    open_verbatim,
+    read_text,
+    spelled,
+)
 
 STATISTICAL = (".sav", ".zsav", ".por", ".dta")
 TEXT = (".csv", ".tsv")
@@ -48,25 +57,20 @@ def read_frame(path: str | os.PathLike[str], *, separator: str | None = None, en
     where, suffix = _checked(path)
     if suffix in TEXT:
         need("pandas", "pyarrow")
-        from thurbo.table.io.text import read_text
-
-        data = read_bytes(where)
-        frame, book = read_text(data, str(path), separator or ("\t" if suffix == ".tsv" else None), encoding)
+        separator = separator or ("\t" if suffix == ".tsv" else None)
+        frame, book = read_text(read_bytes(where), str(path), separator, encoding)
     elif suffix in COLUMNAR:
         need("pandas", "pyarrow")
         frame, book = _read_columnar(where, str(path))
     else:
         need("pandas", "pyreadstat")
-        from thurbo.table.io.codebook import read_statistical, statistical_error
-
         try:
             frame, book = read_statistical(str(where), suffix, encoding)
         except ThurboError:
             raise
         except MemoryError:
-            raise ThurboError(
-                f'cannot read "{path}": it does not fit in memory; use a machine with more memory'
-            ) from None
+            problem = f'cannot read "{path}": it does not fit in memory'
+            raise ThurboError(f"{problem}; use a machine with more memory") from None
         except Exception as error:  # pyreadstat raises many kinds of errors
             raise statistical_error(error, str(path)) from None
     if book:
@@ -164,18 +168,6 @@ MOST_SPELLINGS = 1000  # values of a column whose text in the file is looked up
 STACKED = (".imp", ".id")  # columns of multiple imputations
 
 
-def like_file(frame: Any, before: Any, like: Path, suffix: str) -> Any:
-    """What to write for a table that was made from a file: bytes of text, or a table; `before` is the file as read."""
-    old, new, kind = as_table(before), as_table(frame), like.suffix.lower()
-    parts = _parts(old, new)
-    if kind in TEXT:
-        source = verbatim(like, old)
-        if suffix == kind:
-            return _text(source, old, parts, new)
-        return _texts_as_table(source, old, parts, frame)
-    return _replaced_in_arrow(read_arrow(like), old, parts, new) if kind in COLUMNAR else frame
-
-
 def verbatim(like: Path, old: Table) -> Verbatim:
     """The text of a file that was read as this table."""
     separator = "\t" if like.suffix.lower() == ".tsv" else None
@@ -204,21 +196,14 @@ def with_texts(
             if name not in old:
                 continue
             cells = old.cells(name)
-            rows = [
-                row for row in np.flatnonzero(cells.missing) if _says_not_applicable(source, int(row), old.places[name])
-            ]
-            if rows:
-                said = {row: source.value(int(row), old.places[name]) for row in rows}
+            empty = {row: source.value(row, old.places[name]) for row in np.flatnonzero(cells.missing).tolist()}
+            said = {row: text.strip() for row, text in empty.items() if NOT_APPLICABLE.fullmatch(text)}
+            if said:
                 columns[name] = cells.values.astype(object)
                 columns[name][cells.missing] = None
-                for row, text in said.items():
-                    columns[name][row] = text.strip()
-                found[name] = tuple(dict.fromkeys(text.strip() for text in said.values()))
+                columns[name][list(said)] = list(said.values())
+                found[name] = tuple(dict.fromkeys(said.values()))
     return frames.with_columns(frame, columns) if columns else frame, found
-
-
-def _says_not_applicable(source: Verbatim, row: int, column: int) -> bool:
-    return NOT_APPLICABLE.fullmatch(source.value(row, column)) is not None
 
 
 def changed(before: Cells, after: Cells) -> np.ndarray:
@@ -265,78 +250,48 @@ def _parts(old: Table, new: Table) -> list[Part]:
     return found
 
 
-def _text(source: Verbatim, old: Table, parts: list[Part], new: Table) -> bytes:
-    draws = [_new_texts(source, old, part) for part in parts]
-    over = _answered(old, draws)
-    if len(draws) > 1:
-        return source.stacked(draws[1:], over)
-    added = {name: _marks(new.cells(name)) for name in new.names if name not in old}
-    return source.replaced(draws[0], added, over)
-
-
-def _answered(old: Table, draws: Iterable[Mapping[int, Mapping[int, str]]]) -> set[tuple[int, int]]:
-    """Row and column of new texts that replace an answer or a declared missing value, as the table says."""
-    found: set[tuple[int, int]] = set()
-    for draw in draws:
-        for place, texts in draw.items():
-            missing = old.cells(old.names[place]).missing
-            found |= {(row, place) for row in texts if not missing[row]}
-    return found
-
-
-def _new_texts(source: Verbatim, old: Table, part: Part) -> dict[int, dict[int, str]]:
-    """The text of the cells that were filled in, by position of the column and by row."""
-    found: dict[int, dict[int, str]] = {}
+def _new_texts(source: Verbatim, old: Table, part: Part) -> dict[int, dict[int, tuple[str, bool]]]:
+    """The text of the cells that were filled in, by row and column, and whether it replaces an answer."""
+    found: dict[int, dict[int, tuple[str, bool]]] = {}
     for name, (differs, cells) in part.items():
-        place, rows = old.places[name], np.flatnonzero(differs & ~cells.missing)
-        texts = spelled(cells.values[rows].tolist(), _spellings(source, old.cells(name), place))
-        observed = ~old.cells(name).missing
-        new = {}
+        place, rows, before = old.places[name], np.flatnonzero(differs & ~cells.missing), old.cells(name)
+        distinct, which = before.hashable().factorise()  # the file's text of the first cell of each value
+        firsts = zip(*(each.tolist() for each in np.unique(which, return_index=True)), strict=True)
+        known = [(distinct[code], row) for code, row in firsts if code >= 0][:MOST_SPELLINGS]
+        texts = spelled(cells.values[rows].tolist(), {value: source.value(row, place) for value, row in known})
         for row, text in zip(rows.tolist(), texts, strict=True):
             # Texts that were read otherwise, such as the identifier 007 and "n/a", are the same in the file.
-            may_be_same = observed[row] or NOT_APPLICABLE.fullmatch(text)
+            observed = not before.missing[row]
+            may_be_same = observed or NOT_APPLICABLE.fullmatch(text)
             if not may_be_same or source.value(row, place).strip() != text.strip():
-                new[row] = text
-        if new:
-            found[place] = new
+                found.setdefault(row, {})[place] = text, observed
     return found
-
-
-def _spellings(source: Verbatim, cells: Cells, place: int) -> dict[Any, str]:
-    """How the file writes the values of a column: the text of the first cell of each."""
-    distinct, which = cells.hashable().factorise()
-    codes, first = np.unique(which, return_index=True)
-    pairs = [(code, row) for code, row in zip(codes.tolist(), first.tolist(), strict=True) if code >= 0]
-    return {distinct[code]: source.value(row, place) for code, row in pairs[:MOST_SPELLINGS]}
 
 
 def _marks(cells: Cells) -> list[str]:
     """A new column as text: true and false, numbers with four digits, nothing in missing cells."""
+
+    def mark(value: Any) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
     pairs = zip(cells.values.tolist(), cells.missing.tolist(), strict=True)
-    return ["" if gone else _mark(value) for value, gone in pairs]
+    return ["" if gone else mark(value) for value, gone in pairs]
 
 
-def _mark(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _texts_as_table(source: Verbatim, old: Table, parts: list[Part], frame: Any) -> Any:
+def _texts_as_table(source: Verbatim, old: Table, parts: list[Part], draws: list[Any], frame: Any) -> Any:
     """The table for another format: numbers that are written as such, and the texts of the file otherwise."""
     columns: dict[str, np.ndarray] = {}
-    new = [_new_texts(source, old, part) for part in parts]
     for place, (name, texts) in enumerate(zip(old.names, source.columns(), strict=True)):
-        cells = old.cells(name)
         told = [text for text in texts if text.strip() not in EMPTY]
-        if cells.values.dtype.kind in "iuf" and all(map(is_plain_number, told)):
+        if old.cells(name).values.dtype.kind in "iuf" and all(map(is_plain_number, told)):
             continue
         found: list[Any] = []
-        for number, draw in enumerate(new):
-            own = {**dict(enumerate(texts)), **draw.get(place, {})}
-            gone = parts[number][name][1].missing if name in parts[number] else np.zeros(old.n_rows, bool)
-            empty = [own[row].strip() in EMPTY or (gone[row] and len(new) > 1) for row in range(old.n_rows)]
-            found += [None if empty[row] else own[row] for row in range(old.n_rows)]
+        for part, draw in zip(parts, draws, strict=True):
+            own = [draw.get(row, {}).get(place, (text, True))[0] for row, text in enumerate(texts)]
+            gone = part[name][1].missing if name in part and len(parts) > 1 else np.zeros(old.n_rows, bool)
+            found += [None if text.strip() in EMPTY or out else text for text, out in zip(own, gone, strict=True)]
         columns[name] = np.asarray([*found, None], object)[:-1]
     return frames.with_columns(frame, columns) if columns else frame
 
@@ -393,19 +348,37 @@ def write_frame(
     suffix = known(path, WRITTEN)
     final = destination(path)
     need("pandas", "pyarrow" if suffix in COLUMNAR + TEXT else "pyreadstat")
-    own = frame if like is None else like_file(frame, read_frame(like), Path(like), suffix)
+    own = frame
+    if like is not None:
+        old, new, kind = as_table(read_frame(like)), as_table(frame), Path(like).suffix.lower()
+        parts = _parts(old, new)
+        if kind in COLUMNAR:
+            own = _replaced_in_arrow(read_arrow(Path(like)), old, parts, new)
+        elif kind in TEXT:
+            source = verbatim(Path(like), old)
+            draws = [_new_texts(source, old, part) for part in parts]
+            if suffix != kind:
+                own = _texts_as_table(source, old, parts, draws, frame)
+            elif len(draws) > 1:
+                own = source.stacked(draws[1:])
+            else:
+                added = {name: _marks(new.cells(name)) for name in new.names if name not in old}
+                own = source.replaced(draws[0], added)
     try:
         with replacing(final) as temporary:
             if isinstance(own, bytes):
                 temporary.write_bytes(own)
             elif suffix in TEXT:
-                _write_text(
-                    _arrow(own, as_words=True), temporary, "\t" if suffix == ".tsv" else ",", formulas == "escape"
-                )
+                _write_text(own, temporary, "\t" if suffix == ".tsv" else ",", formulas == "escape")
             elif suffix in COLUMNAR:
                 _write_columnar(own, temporary, suffix, book)
             else:
-                _write_statistical(_pandas(own), temporary, suffix, book, str(path))
+                try:
+                    write_statistical(_pandas(own), str(temporary), suffix, book)
+                except (ThurboError, OSError):
+                    raise
+                except Exception as error:  # pyreadstat raises many kinds of errors
+                    raise write_error(error, str(path)) from None
     except OSError as error:
         raise ThurboError(f'cannot write "{path}": {error.strerror or error}; check the disk') from error
     return Path(path)
@@ -425,67 +398,46 @@ def _pandas(X: Any) -> Any:
     return nw.from_native(source.native, eager_only=True).to_pandas().copy()
 
 
-def _arrow(X: Any, as_words: bool = False) -> Any:
-    """Any table as an arrow table; `as_words` without categories and lists, which text files do not have.
+def _arrow(X: Any) -> Any:
+    """A table of polars or arrow as an arrow table, not by way of pandas, which turns integers with missing cells into
+    floats; None for others."""
+    import narwhals as nw
 
-    Tables of polars and arrow do not go through pandas, which turns integers with missing cells into floats.
-    """
-    import pyarrow as pa
-
-    if library_of(X) in ("pandas", "numpy", "dict"):
-        frame = _pandas(X)
-        if not as_words:
-            return pa.Table.from_pandas(frame)
-        columns = {str(name): _column(frame[name]) for name in frame.columns}
-    else:
-        import narwhals as nw
-
-        table = nw.from_native(X, eager_only=True).to_arrow()
-        columns = dict(zip(table.column_names, table.columns, strict=True))
-        if not as_words:
-            return table
-    return pa.table({name: _words(column) for name, column in columns.items()})
+    is_other = library_of(X) in ("pandas", "numpy", "dict")
+    return None if is_other else nw.from_native(X, eager_only=True).to_arrow()
 
 
-def _column(series: Any) -> Any:
-    """A pandas column as an arrow column; text if it has cells of several types, intervals or statements."""
-    import pyarrow as pa
-
-    try:
-        return pa.array(series.map(as_text, na_action="ignore") if series.dtype == object else series)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        cells = [None if gone else str(as_text(cell)) for cell, gone in zip(series, series.isna(), strict=True)]
-        return pa.array(cells, pa.string())
-
-
-def _words(column: Any) -> Any:
-    """An arrow column without categories and lists."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    if pa.types.is_nested(column.type):
-        return pa.array([None if cell is None else str(as_text(cell)) for cell in column.to_pylist()], pa.string())
-    return column
-
-
-def _write_text(table: Any, path: Path, separator: str, escape: bool = False) -> None:
+def _write_text(X: Any, path: Path, separator: str, escape: bool = False) -> None:
+    """Any table as text: without categories and lists, and with formulas escaped where that is wanted."""
     import pyarrow as pa
     from pyarrow import csv
 
+    def words(column: Any) -> Any:
+        """A column of arrow or pandas; text if it has lists, cells of several types, intervals or statements."""
+        if isinstance(column, pa.ChunkedArray):
+            if not pa.types.is_nested(column.type):
+                return column
+            cells = column.to_pylist()
+        else:
+            try:
+                return pa.array(column.map(as_text, na_action="ignore") if column.dtype == object else column)
+            except (pa.ArrowInvalid, pa.ArrowTypeError):
+                cells = [None if gone else cell for cell, gone in zip(column, column.isna(), strict=True)]
+        return pa.array([None if cell is None else str(as_text(cell)) for cell in cells], pa.string())
+
+    def escaped(cells: Any) -> Any:
+        if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+            return cells
+        return pa.array([None if cell is None else escaped_text(cell) for cell in cells.to_pylist()], pa.string())
+
+    own = _arrow(X)
+    own = _pandas(X) if own is None else own
+    names = own.column_names if isinstance(own, pa.Table) else own.columns
+    columns = {str(name): words(own[name]) for name in names}
+    columns = {name: c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for name, c in columns.items()}
     if escape:
-        names = [escaped_text(name) for name in table.column_names]
-        table = pa.table(dict(zip(names, map(_escaped, table.columns), strict=True)))
-    csv.write_csv(table, path, csv.WriteOptions(delimiter=separator, quoting_style="needed"))
-
-
-def _escaped(cells: Any) -> Any:
-    """A column of text with formulas escaped; other columns unchanged."""
-    import pyarrow as pa
-
-    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
-        return cells
-    return pa.array([None if cell is None else escaped_text(cell) for cell in cells.to_pylist()], pa.string())
+        columns = {escaped_text(name): escaped(column) for name, column in columns.items()}
+    csv.write_csv(pa.table(columns), path, csv.WriteOptions(delimiter=separator, quoting_style="needed"))
 
 
 def _write_columnar(frame: Any, path: Path, suffix: str, book: Codebook) -> None:
@@ -494,24 +446,11 @@ def _write_columnar(frame: Any, path: Path, suffix: str, book: Codebook) -> None
 
     try:
         arrow = _arrow(frame)
+        arrow = pa.Table.from_pandas(_pandas(frame)) if arrow is None else arrow
         if book:
             # In addition to pandas' attrs, which other programs may drop.
             arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), KEY: book.to_text()})
-        if suffix == ".parquet":
-            parquet.write_table(arrow, path)
-        else:
-            feather.write_feather(arrow, path)
+        (parquet.write_table if suffix == ".parquet" else feather.write_feather)(arrow, path)
     except pa.ArrowException as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ThurboError(f"cannot write the table: {reason}; give each column cells of one type") from None
-
-
-def _write_statistical(frame: Any, path: Path, suffix: str, book: Codebook, target: str) -> None:
-    from thurbo.table.io.codebook import write_error, write_statistical
-
-    try:
-        write_statistical(frame, str(path), suffix, book)
-    except (ThurboError, OSError):
-        raise
-    except Exception as error:  # pyreadstat raises many kinds of errors
-        raise write_error(error, target) from None

@@ -14,10 +14,9 @@ import io
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -33,80 +32,117 @@ _MOST_TOLD = 3  # changed names in one warning
 _MOST_BYTES = 2**31 - 1  # limit of pyarrow for one block of text
 _ANSWER = re.compile(r"(open.ended )?(response|answer)s?", re.IGNORECASE)
 _MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
 
 def read_text(data: bytes, path: str, separator: str | None, encoding: str | None) -> tuple[Any, Codebook]:
-    """Read delimited text as a pandas frame, and the titles and groups in its header rows."""
-    text = decode(data, path, encoding).lstrip("\r\n")
+    """Read delimited text as a pandas frame, and the titles and groups in its header rows.
+
+    The dtype of a column is the one that fits all its cells; integers and booleans keep it; blanks are missing.
+    """
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv as arrow
+
+    text = decode(data, path, encoding)[0].lstrip("\r\n")
     if not text.strip():
         raise ThurboError(f'cannot read "{path}": it is empty; give a file with a row of column names')
     if "\0" in text[:10_000]:
         raise ThurboError(f'cannot read "{path}" as text: it contains binary data; check its extension')
     separator = separator or find_separator(text)
-    rows = _first_rows(text, separator, path)
-    names, skip, book = _header(rows)
-    return _body(text, _unique(names, rows[0], path), skip, separator, path), book
+    names, skip, book = _header(text, separator, path)
+    data, bad = text.encode("utf-8"), list[Any]()
+    if len(data) >= _MOST_BYTES:
+        raise ThurboError(f'"{path}" has more than 2 GB of text; save it as .parquet')
+    # One block, because dtypes are inferred per block; one thread, so that errors have row numbers.
+    reading = arrow.ReadOptions(
+        use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows_after_names=skip
+    )
+
+    def refuse(row: Any) -> str:
+        bad.append(row)
+        return "skip"
+
+    parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse)
+    # Numbers may have a decimal comma, as in 1,5, if the separator is not a comma.
+    sample = "" if separator == "," else _lines(text, 100)
+    number = rf'(?:^|["{re.escape(separator)}])\s*-?\d+%s\d+\s*(?=["{re.escape(separator)}]|$)'
+    commas, points = (len(re.findall(number % mark, sample, re.MULTILINE)) for mark in (",", r"\."))
+    point = "," if commas > points else "."
+    converting = arrow.ConvertOptions(null_values=_NULLS, strings_can_be_null=True, decimal_point=point)
+    try:
+        table = arrow.read_csv(io.BytesIO(data), reading, parsing, converting)
+    except pa.ArrowInvalid as error:
+        raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
+    if bad:
+        where = "a row" if bad[0].number is None else f"row {bad[0].number - skip} below the header"
+        problem = f'{where} of "{path}" has {bad[0].actual_columns} cells, but the header has {bad[0].expected_columns}'
+        remedy = "give every row the same number of cells, and quote cells that contain the separator"
+        raise ThurboError(f"{problem}; {remedy}")
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_string(column.type):
+            column = pc.utf8_trim_whitespace(column)
+            column = pc.if_else(pc.equal(column, ""), None, column)
+        series = column.to_pandas(date_as_object=False)
+        if column.null_count and pa.types.is_integer(column.type):
+            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.Int64Dtype()}.get))
+        elif column.null_count and pa.types.is_boolean(column.type):
+            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.BooleanDtype()}.get))
+        columns[name] = series
+    return pd.DataFrame(columns), book
 
 
 def _unique(names: list[str], header: list[str], path: str) -> list[str]:
     """Column names with a number behind the second, third, ... of one name; warns about these and about empty names."""
     found: list[str] = []
-    changed = [f'column {place} has no name and is called "{name}"' for place, name in _unnamed(names, header)]
+    called = enumerate(zip(names, header, strict=False), 1)
+    unnamed = [(place, name) for place, (name, above) in called if not above and name == f"column {place}"]
+    changed = [f'column {place} has no name and is called "{name}"' for place, name in unnamed]
     for name in names:
-        free = next(each for each in _numbered(name) if each not in found and (each == name or each not in names))
-        if free != name:
-            changed.append(f'a further column "{_short(name)}" is called "... ({free.rpartition("(")[2]}"')
+        free, number = name, 1
+        while free in found or (number > 1 and free in names):
+            number += 1
+            free = f"{name} ({number})"
+        if number > 1:
+            short = name if len(name) <= 60 else f"{name[:28]}...{name[-28:]}"
+            changed.append(f'a further column "{short}" is called "... ({number})"')
         found.append(free)
     if changed:
         more = f"; and {len(changed) - _MOST_TOLD} more" if len(changed) > _MOST_TOLD else ""
         message = f'names of "{path}" were changed: {"; ".join(changed[:_MOST_TOLD])}{more}'
-        warnings.warn(message, SchemaWarning, stacklevel=5)  # where tb.read was called
+        warnings.warn(message, SchemaWarning, stacklevel=6)  # where tb.read was called
     return found
 
 
-def _unnamed(names: list[str], header: list[str]) -> list[tuple[int, str]]:
-    called = enumerate(zip(names, header, strict=False), 1)
-    return [(place, name) for place, (name, above) in called if not above and name == f"column {place}"]
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    yield from (f"{name} ({number})" for number in count(2))
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 60 else f"{name[:28]}...{name[-28:]}"
-
-
-def decode(data: bytes, path: str, encoding: str | None = None) -> str:
-    """The text of a file in the given encoding, or by its byte-order mark, or UTF-8, Windows-1252 or Latin-1."""
+def decode(data: bytes, path: str, encoding: str | None = None) -> tuple[str, bytes, str]:
+    """The text of a file, its byte-order mark and its encoding: the given one, or by the mark, or UTF-8, Windows-1252
+    or Latin-1."""
     if encoding is not None:
         try:
-            return data.decode(encoding)
+            return data.decode(encoding), b"", encoding
         except LookupError:
             remedy = 'use for example encoding="utf-8" or encoding="cp1252"'
             raise ThurboError(f'cannot read "{path}": unknown encoding "{encoding}"; {remedy}') from None
         except UnicodeDecodeError as error:
             problem = f'byte {error.start} of "{path}" is not valid {encoding}'
             raise ThurboError(f"{problem}; omit encoding to detect it") from None
-    marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
+    mark, marked = next((each for each in _MARKS if data.startswith(each[0])), (b"", ""))
     sample = data[:4096]
-    if marked is None and sample.count(0) > len(sample) // 4:
+    if not marked and sample.count(0) > len(sample) // 4:
         marked = "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
     for name in (marked,) if marked else ("utf-8", "cp1252", "latin-1"):
         try:
-            return data.decode(name)
+            return data[len(mark) :].decode(name), mark, name
         except UnicodeDecodeError:
             continue
-    remedy = "save it again as UTF-8, or give encoding=..."
-    raise ThurboError(
-        f'cannot read "{path}": its byte-order mark says {marked}, but the content is not valid; {remedy}'
-    )
+    problem = f'cannot read "{path}": its byte-order mark says {marked}, but the content is not valid'
+    raise ThurboError(f"{problem}; save it again as UTF-8, or give encoding=...")
 
 
 def find_separator(text: str) -> str:
@@ -126,8 +162,8 @@ def _lines(text: str, most: int) -> str:
     return "".join(line for line, _ in zip(io.StringIO(text, newline=""), range(most), strict=False))
 
 
-def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
-    """The first three rows that are not blank."""
+def _header(text: str, separator: str, path: str) -> tuple[list[str], int, Codebook]:
+    """Column names, number of header rows, and the titles and groups in a second header row."""
     rows: list[list[str]] = []
     csv.field_size_limit(max(csv.field_size_limit(), 1 << 30))
     try:
@@ -138,49 +174,28 @@ def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
                 break
     except csv.Error as error:
         raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
-    return rows
-
-
-def _header(rows: list[list[str]]) -> tuple[list[str], int, Codebook]:
-    """Column names, number of header rows, and the titles and groups in a second header row."""
-    first = rows[0]
-    second = rows[1] if len(rows) > 1 else []
-    third = rows[2] if len(rows) > 2 else []
+    first, second, third = (*rows, [], [])[:3]
+    names, n_header, book = [name or f"column {place}" for place, name in enumerate(first, 1)], 1, Codebook()
+    said = [cell for cell in second if cell]
     if third and sum(cell.startswith('{"ImportId"') for cell in third) > len(third) // 2:  # Qualtrics format
         notes = {name: Note(title=title) for name, title in zip(first, second, strict=False) if title != name}
-        return _named(first), 3, Codebook(notes)
-    if _is_second_header(first, second, third):
-        return _two_rows(first, second)
-    if _says_response(first, second):
-        return _named(first), 2, Codebook()
-    if _are_titles(first, second, third):
-        return _named(first), 2, Codebook({name: Note(title=title) for name, title in zip(first, second, strict=True)})
-    return _named(first), 1, Codebook()
-
-
-def _says_response(first: list[str], second: list[str]) -> bool:
-    """Whether the second row only says "Response" below each name."""
-    said = [cell for cell in second if cell]
-    return len(second) == len(first) > 1 and len(said) >= len(first) / 2 and all(map(_ANSWER.fullmatch, said))
+        n_header, book = 3, Codebook(notes)
+    elif _is_second_header(first, second, third):
+        names, n_header, book = _two_rows(first, second)
+    elif len(second) == len(first) > 1 and len(said) >= len(first) / 2 and all(map(_ANSWER.fullmatch, said)):
+        n_header = 2  # it only says "Response" below each name
+    elif _are_titles(first, second, third):
+        n_header, book = 2, Codebook({name: Note(title=title) for name, title in zip(first, second, strict=True)})
+    return _unique(names, first, path), n_header, book
 
 
 def _are_titles(first: list[str], second: list[str], third: list[str]) -> bool:
     """Whether the second row has the text of each question below its code: q1, then "How old are you?"."""
-    if (
-        not len(first) == len(second) == len(third)
-        or len(set(second)) < len(second)
-        or any(" " in name for name in first)
-    ):
+    is_table = 1 < len(first) == len(second) == len(third)
+    if not is_table or len(set(second)) < len(second) or any(" " in name for name in first) or not all(second):
         return False
-
-    def sentences(row: list[str]) -> float:
-        return sum(len(cell.split()) >= 3 for cell in row) / len(row)
-
-    return len(first) > 1 and all(second) and sentences(second) >= 0.8 and sentences(third) <= 0.3
-
-
-def _named(names: list[str]) -> list[str]:
-    return [name or f"column {place}" for place, name in enumerate(names, 1)]
+    below, rows = (sum(len(cell.split()) >= 3 for cell in row) / len(row) for row in (second, third))
+    return below >= 0.8 and rows <= 0.3
 
 
 def _is_second_header(first: list[str], second: list[str], third: list[str]) -> bool:
@@ -218,82 +233,8 @@ def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], int, Code
     return names, 2, Codebook(notes, groups)
 
 
-def _body(text: str, names: list[str], skip: int, separator: str, path: str) -> Any:
-    """Read the rows below the header; the dtype of a column is the one that fits all its cells."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow
+NewTexts = Mapping[int, Mapping[int, tuple[str, bool]]]  # by row and column: a text, and whether it may replace another
 
-    bad: list[Any] = []
-
-    def refuse(row: Any) -> str:
-        bad.append(row)
-        return "skip"
-
-    data = text.encode("utf-8")
-    if len(data) >= _MOST_BYTES:
-        raise ThurboError(f'"{path}" has more than 2 GB of text; save it as .parquet')
-    # One block, because dtypes are inferred per block; one thread, so that errors have row numbers.
-    reading = arrow.ReadOptions(
-        use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows_after_names=skip
-    )
-    parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse)
-    point = "," if _has_decimal_commas(text, separator) else "."
-    converting = arrow.ConvertOptions(null_values=_NULLS, strings_can_be_null=True, decimal_point=point)
-    try:
-        table = arrow.read_csv(io.BytesIO(data), reading, parsing, converting)
-    except pa.ArrowInvalid as error:
-        raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
-    if bad:
-        where = "a row" if bad[0].number is None else f"row {bad[0].number - skip} below the header"
-        problem = f'{where} of "{path}" has {bad[0].actual_columns} cells, but the header has {bad[0].expected_columns}'
-        remedy = "give every row the same number of cells, and quote cells that contain the separator"
-        raise ThurboError(f"{problem}; {remedy}")
-    return _frame(table)
-
-
-def _has_decimal_commas(text: str, separator: str) -> bool:
-    """Whether numbers have a decimal comma, as in 1,5; only if the separator is not a comma."""
-    sample = "" if separator == "," else _lines(text, 100)
-    cell = rf'(?:^|["{re.escape(separator)}])\s*-?\d+%s\d+\s*(?=["{re.escape(separator)}]|$)'
-    commas, points = (len(re.findall(cell % mark, sample, re.MULTILINE)) for mark in (",", r"\."))
-    return commas > points
-
-
-def _frame(table: Any) -> Any:
-    """Arrow columns as pandas columns; integers and booleans keep their dtype; blanks are missing."""
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_string(column.type):
-            column = pc.utf8_trim_whitespace(column)
-            column = pc.if_else(pc.equal(column, ""), None, column)
-        series = column.to_pandas(date_as_object=False)
-        if column.null_count and pa.types.is_integer(column.type):
-            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.Int64Dtype()}.get))
-        elif column.null_count and pa.types.is_boolean(column.type):
-            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.BooleanDtype()}.get))
-        columns[name] = series
-    return pd.DataFrame(columns)
-
-
-Texts = Mapping[int, str]  # new text of some cells of one column, by row
-Places = Set[tuple[int, int]]  # row and column of cells
-NONE: Places = frozenset()
-
-_ENCODINGS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-    (b"", "utf-8"),
-    (b"", "utf-16-le"),
-    (b"", "utf-16-be"),
-    (b"", "cp1252"),
-    (b"", "latin-1"),
-)
 # Texts that say only that there is no answer; "n/a" is not one of them, because a person wrote that it does not apply.
 EMPTY = frozenset(_NULLS) - {"n/a", "N/A"}
 NOT_APPLICABLE = re.compile(r"\s*n/a\s*", re.IGNORECASE)
@@ -345,46 +286,37 @@ class Verbatim:
         after = self.text[self.records[0][1] : self.records[0][1] + 2]
         return "\r\n" if after == "\r\n" else after[:1] or "\n"
 
-    def replaced(self, cells: Mapping[int, Texts], added: Mapping[str, Sequence[str]], over: Places = NONE) -> bytes:
-        """The file with some cells replaced, by column and row, and with columns added at the right.
+    def replaced(self, new: NewTexts, added: Mapping[str, Sequence[str]]) -> bytes:
+        """The file with some cells replaced, and with columns added at the right.
 
-        Only empty cells and those in `over` are replaced; any other is an error.
+        Only empty cells and those that may be are replaced; any other is an error.
         """
-        by_row, parts, last = self._by_row(cells, over), [], 0
+        parts, last, blank = [], 0, [""] * len(added)
         for record, (begin, end) in enumerate(self.records):
-            parts += [self.text[last:begin], self._record(record, by_row.get(record - self.n_header, {}))]
-            parts += [self.separator + self._added(text) for text in self._beside(record, added)]
+            row = record - self.n_header
+            parts += [self.text[last:begin], self._record(record, new.get(row, {}))]
+            beside = [texts[row] for texts in added.values()] if row >= 0 else blank if record else list(added)
+            parts += [self.separator + self._added(text) for text in beside]
             last = end
         return self._bytes("".join([*parts, self.text[last:]]))
 
-    def stacked(self, draws: Sequence[Mapping[int, Texts]], over: Places = NONE) -> bytes:
+    def stacked(self, draws: Sequence[NewTexts]) -> bytes:
         """The file, then the rows again for each draw, below two new columns: .imp from 0 and .id from 1.
 
         Cells that a draw replaces are empty in the part with .imp 0.
         """
-        end = self.line_end
         heads = [".imp" + self.separator + ".id", *[self.separator] * (self.n_header - 1)]
         lines = [head + self.separator + self._record(record, {}) for record, head in enumerate(heads)]
-        gone: dict[int, dict[int, str]] = {}
+        gone: dict[int, dict[int, tuple[str, bool]]] = {}
         for draw in draws:
-            for column, texts in draw.items():
-                gone.setdefault(column, {}).update(dict.fromkeys(texts, ""))
-        blanked = {c: {row: "" for row in rows if self.value(row, c).strip() not in EMPTY} for c, rows in gone.items()}
-        blanks = {(row, column) for column, rows in blanked.items() for row in rows}
-        for number, draw in enumerate([blanked, *draws]):
-            by_row = self._by_row(draw, over if number else blanks)
+            for row, texts in draw.items():
+                filled = (column for column in texts if self.value(row, column).strip() not in EMPTY)
+                gone.setdefault(row, {}).update(dict.fromkeys(filled, ("", True)))
+        for number, draw in enumerate([gone, *draws]):
             for row in range(self.n_rows):
-                own = self._record(self.n_header + row, by_row.get(row, {}))
+                own = self._record(self.n_header + row, draw.get(row, {}))
                 lines.append(f"{number}{self.separator}{row + 1}{self.separator}{own}")
-        return self._bytes(end.join([*lines, ""]))
-
-    def _by_row(self, cells: Mapping[int, Texts], over: Places) -> dict[int, dict[int, tuple[str, bool]]]:
-        """New texts by row and column, and whether each may replace a text."""
-        by_row: dict[int, dict[int, tuple[str, bool]]] = {}
-        for column, texts in cells.items():
-            for row, text in texts.items():
-                by_row.setdefault(row, {})[column] = text, (row, column) in over
-        return by_row
+        return self._bytes(self.line_end.join([*lines, ""]))
 
     def _record(self, record: int, new: Mapping[int, tuple[str, bool]]) -> str:
         if not new:
@@ -395,23 +327,13 @@ class Verbatim:
             if not may_replace and held not in EMPTY and not NOT_APPLICABLE.fullmatch(held):
                 where = f"row {record - self.n_header}, column {column}"
                 raise ThurboError(f'{where}: the file has "{held}" in a cell that was read as empty; write .parquet')
-            raw[column] = self._quoted(text) if raw[column].startswith('"') and text else self._added(text)
+            raw[column] = self._added(text, always=raw[column].startswith('"') and text != "")
         return self.separator.join(raw)
 
-    def _beside(self, record: int, added: Mapping[str, Sequence[str]]) -> list[str]:
-        """Cells of new columns: their names in the first record, nothing in other header records."""
-        if record < self.n_header:
-            return list(added) if record == 0 else [""] * len(added)
-        return [texts[record - self.n_header] for texts in added.values()]
-
-    def _added(self, text: str) -> str:
-        """A new cell, in quotes if it needs them."""
+    def _added(self, text: str, always: bool = False) -> str:
+        """A new cell, in quotes if it needs them, or `always`."""
         needs = any(sign in text for sign in (self.separator, '"', "\r", "\n")) or text != text.strip()
-        return self._quoted(text) if needs else text
-
-    @staticmethod
-    def _quoted(text: str) -> str:
-        return '"' + text.replace('"', '""') + '"'
+        return '"' + text.replace('"', '""') + '"' if needs or always else text
 
     def _bytes(self, text: str) -> bytes:
         try:
@@ -426,31 +348,19 @@ def open_verbatim(data: bytes, path: str, n_rows: int, n_columns: int, separator
 
     Records before the last `n_rows` are its header.
     """
-    text = decode(data, path)
-    known = ((mark, name) for mark, name in _ENCODINGS if data.startswith(mark))
-    found = next(((mark, name) for mark, name in known if _is_same(data, text, mark, name)), None)
+    text, mark, encoding = decode(data, path)
     separator = separator or find_separator(text.lstrip("\r\n"))
-    records = tuple(match.span() for match in _records(separator).finditer(text) if match.end() > match.start())
+    # Records: text up to a line end; a quote at the start of a cell opens a text that may hold line ends.
+    start = rf"(?<![^{re.escape(separator)}\r\n])"
+    record = re.compile(rf'(?:[^"\r\n]++|{start}"(?:[^"]++|"")*+(?:"|\Z)|")*+')
+    records = tuple(match.span() for match in record.finditer(text) if match.end() > match.start())
     n_header = len(records) - n_rows
-    if found is None or n_header < 1:
+    if mark + text.encode(encoding) != data or n_header < 1:
         raise ThurboError(f'cannot write back "{path}" without changing it; write .parquet')
-    source = Verbatim(text, separator, *found, records, n_header)
+    source = Verbatim(text, separator, mark, encoding, records, n_header)
     if any(len(source.raw(record)) != n_columns for record in (n_header, len(records) - 1)[: n_rows and 2]):
         raise ThurboError(f'cannot write back "{path}": its cells are not those of the table; write .parquet')
     return source
-
-
-def _is_same(data: bytes, text: str, mark: bytes, encoding: str) -> bool:
-    try:
-        return mark + text.encode(encoding) == data
-    except UnicodeEncodeError:
-        return False
-
-
-def _records(separator: str) -> re.Pattern[str]:
-    """Records: text up to a line end; a quote at the start of a cell opens a text that may hold line ends."""
-    start = rf"(?<![^{re.escape(separator)}\r\n])"
-    return re.compile(rf'(?:[^"\r\n]++|{start}"(?:[^"]++|"")*+(?:"|\Z)|")*+')
 
 
 def unquoted(raw: str) -> str:
@@ -476,24 +386,24 @@ def spelled(values: Sequence[Any], known: Mapping[Any, str]) -> list[str]:
     counts = {len(digits or "") for _, digits in written}
     decimals = next(iter(counts)) if len(counts) == 1 else None
     comma = any(mark == "," for mark, _ in written)
-    return [_text(value, known, decimals, comma) for value in values]
 
+    def spell(value: Any) -> str:
+        value = as_text(value)
+        if value in known:
+            return known[value].strip()
+        if isinstance(value, (bool, np.bool_)):
+            return "true" if value else "false"
+        if not isinstance(value, (int, float, np.number)):
+            return str(value)
+        number = float(value)
+        if number != number:
+            return ""
+        text = str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+        if decimals and round(number, decimals) == number:
+            text = f"{number:.{decimals}f}"
+        return text.replace(".", ",") if comma else text
 
-def _text(value: Any, known: Mapping[Any, str], decimals: int | None, comma: bool) -> str:
-    value = as_text(value)
-    if value in known:
-        return known[value].strip()
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if not isinstance(value, (int, float, np.number)):
-        return str(value)
-    number = float(value)
-    if number != number:
-        return ""
-    text = str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
-    if decimals and round(number, decimals) == number:
-        text = f"{number:.{decimals}f}"
-    return text.replace(".", ",") if comma else text
+    return [spell(value) for value in values]
 
 
 def as_text(cell: Any) -> Any:

@@ -23,7 +23,6 @@ from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import one_of
 from thurbo.table.columns.values import collection, is_label, listing, plain, show, suggestion
 from thurbo.table.io.frames import Table
-from thurbo.table.schema.sites import cells_of
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ def unanswered(columns: Mapping[str, Column], table: Table, name: str) -> BoolAr
     sources = columns[name].source_columns(name) or (name,)
     if not any(each in table for each in (name, *sources)):
         return np.ones(table.n_rows, bool)
-    cells = cells_of(columns, table, name, "ignore") if columns[name].source_columns(name) else table.cells(name)
+    cells = table.answers(columns, name, "ignore") if columns[name].source_columns(name) else table.cells(name)
     parts = [part.missing for part in cells.parts.values()]
     return cells.missing & np.all(parts, axis=0) if parts else cells.missing
 

@@ -8,53 +8,31 @@ from __future__ import annotations
 
 import json
 import tomllib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from math import isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.errors import SchemaError, in_toml
-from thurbo.table.columns.cells import Block, BoolArray, FloatArray
+from thurbo.errors import SchemaError, SchemaWarning, in_toml
+from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray, IntArray, LinearRow, as_numbers
 from thurbo.table.columns.column import Column, check_column, column_from_dict
 from thurbo.table.columns.ignore import Id, Ignore
 from thurbo.table.columns.labels import warn_of_many_levels, warn_of_spellings
 from thurbo.table.columns.ordinal import Answered
 from thurbo.table.columns.ratings import Ratings
-from thurbo.table.columns.values import listing, show, suggestion
+from thurbo.table.columns.values import Refused, listing, show, suggestion
 from thurbo.table.io.files import write_atomically
-from thurbo.table.io.frames import Table, as_table
+from thurbo.table.io.frames import MissingColumns, Table, as_table
 from thurbo.table.schema.descriptions import as_html, as_text
 from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips, unanswered
 from thurbo.table.schema.routing import kept as still
-from thurbo.table.schema.sites import MissingColumns, Sites, check_mapping, compile_table, fit_columns, with_row_names
-
-
-def write_toml(state: Mapping[str, Any], path: str | PathLike[str]) -> None:
-    """Write the dictionary of a schema, one TOML table per column."""
-    lines = ["# thurbo schema: one table per column, in order"]
-    if "skips" in state and not state["skips"]:
-        lines += ["skips = []  # no question depends on the answer to another one"]
-    for skip in state.get("skips", ()):
-        lines += ["", "[[skips]]", *(f"{key} = {_value(value)}" for key, value in skip.items())]
-    for name, entry in state["columns"].items():
-        lines += ["", f"[columns.{_value(name)}]"]
-        lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
-    # Without columns the empty table is needed, so that the file can be read as a schema.
-    write_atomically(path, "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n")
-
-
-def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
-    """The dictionary in a TOML file; raises SchemaError if the file cannot be read or is not TOML."""
-    try:
-        return tomllib.loads(Path(path).read_bytes().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SchemaError(f'"{path}" is not TOML: {error}', remedy="correct the file") from None
-    except OSError as error:
-        raise SchemaError(f'cannot read "{path}": {error.strerror or error}', remedy="check the file name") from None
-
 
 _ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
 
@@ -92,7 +70,12 @@ def _value(value: Any) -> str:
     return json.dumps(value)
 
 
-class Schema(Sites):
+# Farthest number in standard units. A cell of the training table is farther only if it has more than a million rows.
+FARTHEST = 1e3
+SWAMPED = 1e-4  # median distance of the numbers of a column from their median, in standard units, that is too small
+
+
+class Schema(Mapping[str, Column]):
     """The type of each column of a table: an ordered, immutable mapping from name to column.
 
     Columns of the table that the schema does not name are not part of the model. `schema | {"age": tb.Continuous()}`
@@ -141,8 +124,18 @@ class Schema(Sites):
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
         self._titles = {name: title for name, title in (titles or {}).items() if title}
-        _check_sources(self._columns)
-        _check_roles(self._columns)
+        reader: dict[str, str] = {}
+        for name, column in self._columns.items():
+            sources = column.source_columns(name)
+            for source in {*sources, name} if sources else ():
+                if reader.setdefault(source, name) != name:  # its cells would count twice
+                    problem = f'both "{reader[source]}" and "{name}" read it'
+                    raise SchemaError(problem, column=source, remedy="remove one of them from the schema")
+        for role in ("weight", "id"):
+            named = [name for name, column in self._columns.items() if column.role == role]
+            if len(named) > 1:
+                problem = f'"{named[0]}" and "{named[1]}" are both {type(self._columns[named[0]]).__name__}'
+                raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
         self._skips = None if skips is None else checked(skips, self._columns)  # None: not looked for
 
     def __getitem__(self, name: str) -> Column:
@@ -302,7 +295,18 @@ class Schema(Sites):
         >>> tb.Schema({"party": tb.Categorical()}).fit({"party": ["Red", "Blue", "Red"]})["party"].labels
         ('Blue', 'Red')
         """
-        fitted, source = fit_columns(self._columns, as_table(frame), sample_weight)
+        source, weight = with_row_names(self._columns, as_table(frame)), sample_weight
+        if weight is not None:
+            weight = np.asarray(weight, np.float64)
+            if weight.shape != (source.n_rows,) or not np.all(weight >= 0):
+                problem = f"sample_weight of shape {weight.shape} is not one number of at least 0 for each row"
+                raise SchemaError(problem, remedy=f"give {source.n_rows} numbers")
+            if not weight.all():
+                source, weight = source.take(np.flatnonzero(weight)), weight[weight > 0]
+        fitted = {
+            name: column.fit(source.answers(self._columns, name), weight) if column.source_columns(name) else column
+            for name, column in self._columns.items()
+        }
         warn_of_many_levels(fitted)
         return self._with(fitted, find_skips(fitted, source) if self._skips is None else None)
 
@@ -411,8 +415,117 @@ class Schema(Sites):
         given = given or {}
         for name in given:
             self[name]  # raises for an unknown column
-        source = with_row_names(self._columns, as_table(frame))
-        return compile_table(self._columns, source, missing_columns, given, least_answers, self.asked_of_all)
+        columns, source = self._columns, with_row_names(self._columns, as_table(frame))
+        blocks, in_table = dict[str, Block](), set[str]()
+        for name, column in columns.items():
+            sources = column.source_columns(name)
+            if any(each in source for each in sources):
+                in_table.add(name)
+            has_cells = sources and (missing_columns == "error" or name in in_table or name in source)
+            if name in given:
+                block = encoded_condition(column, name, given[name], source.n_rows)
+            elif has_cells:
+                block = column.encode(source.answers(columns, name, missing_columns))
+            else:
+                block = column.silent(source.n_rows)
+            if block.family == "measured":
+                block = not_too_far(block, name, None if name in given else source.rows)
+            blocks[name] = in_standard_units(columns, block, source.rows, name)
+        patterns = [name for name, column in columns.items() if column.role == "pattern"]
+        if patterns:  # from which questions of the table, or of the conditions, each row answers
+            answered = {name: blocks[name].answered for name in columns if name in given or name in in_table}
+            asked = self.asked_of_all if least_answers > 1 else columns
+            counted = [own for name, own in answered.items() if name in asked and not columns[name].is_listed]
+            some = np.sum([*counted, np.zeros(source.n_rows, bool)], axis=0) >= least_answers
+            blocks |= {name: columns[name].from_answers(answered, some) for name in patterns}
+        return blocks
+
+    @cached_property
+    def modelled(self) -> tuple[str, ...]:
+        """Names of the questions that are part of the model: columns with sites that have cells in the table."""
+        return tuple(name for name, column in self.items() if column.sites and column.role != "pattern")
+
+    @cached_property
+    def with_sites(self) -> tuple[str, ...]:
+        """Names of all columns with sites: questions, and which blocks of them have answers."""
+        return tuple(name for name, column in self.items() if column.sites)
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Positions of each column's sites among all sites."""
+        places, start = {}, 0
+        for name, column in self.items():
+            places[name] = slice(start, start + len(column.sites))
+            start += len(column.sites)
+        return places
+
+    @property
+    def n_sites(self) -> int:
+        """Number of sites of the model, N."""
+        return sum(len(column.sites) for column in self.values())
+
+    @property
+    def site_names(self) -> tuple[str, ...]:
+        """ "column", or "column.label" if the column has several sites."""
+        return tuple(f"{name}.{site}" if site else name for name, column in self.items() for site in column.sites)
+
+    @property
+    def site_columns(self) -> tuple[str, ...]:
+        """Name of the column of each site."""
+        return tuple(name for name, column in self.items() for _ in column.sites)
+
+    @property
+    def n_cuts(self) -> IntArray:
+        """Number of learnable cuts of each site: [site]."""
+        return self._by_site([column.n_cuts for column in self.values()]).astype(np.int32)
+
+    @property
+    def is_measured(self) -> BoolArray:
+        """Which sites have a learned scale: measured numbers, and compared items with a threshold of ties: [site]."""
+        return self._by_site([column.has_scale for column in self.values()]).astype(bool)
+
+    @property
+    def is_utility(self) -> BoolArray:
+        """Which sites are utilities, which choices and orders compare: [site]."""
+        return self._by_site([column.family == "utility" for column in self.values()]).astype(bool)
+
+    @property
+    def context(self) -> BoolArray:
+        """Which items of the same ranking may change the utility of each site once they were chosen: [site, item].
+
+        It has no items if no column has context.
+        """
+        sizes = [len(column.sites) * column.has_context for column in self.values()]
+        found = np.zeros((sum(len(column.sites) for column in self.values()), max(sizes, default=0)), bool)
+        first = 0
+        for column, size in zip(self.values(), sizes, strict=True):
+            found[first : first + size, :size] = ~np.eye(size, dtype=bool)
+            first += len(column.sites)
+        return found
+
+    def _by_site(self, values: list[Any]) -> NDArray[Any]:
+        """A value of each column, as often as it has sites."""
+        return np.repeat(np.asarray(values), [len(column.sites) for column in self.values()])
+
+    @property
+    def effect_slices(self) -> dict[str, slice]:
+        """Positions of the features of each column whose items have attributes, among those of all columns."""
+        found, end = {}, 0
+        for name, column in self.items():
+            if column.design is not None:
+                found[name] = slice(end, end + column.design.matrix.shape[1])
+                end = found[name].stop
+        return found
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Names of the columns of which each row has few of many sites: lists of items."""
+        return tuple(name for name, column in self.items() if column.is_listed)
+
+    @property
+    def source_columns(self) -> dict[str, tuple[str, ...]]:
+        """Columns of the table that hold the answers to each question; empty for columns outside the model."""
+        return {name: column.source_columns(name) for name, column in self.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON or TOML: {"skips": [...], "columns": {name: {"kind": ..., ..., "why": reason}}}."""
@@ -477,7 +590,16 @@ class Schema(Sites):
         ...     tb.Schema.from_toml(f"{folder}/schema.toml") == schema
         True
         """
-        write_toml(self.to_dict(), path)
+        state, lines = self.to_dict(), ["# thurbo schema: one table per column, in order"]
+        if "skips" in state and not state["skips"]:
+            lines += ["skips = []  # no question depends on the answer to another one"]
+        for skip in state.get("skips", ()):
+            lines += ["", "[[skips]]", *(f"{key} = {_value(value)}" for key, value in skip.items())]
+        for name, entry in state["columns"].items():
+            lines += ["", f"[columns.{_value(name)}]"]
+            lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
+        # Without columns the empty table is needed, so that the file can be read as a schema.
+        write_atomically(path, "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n")
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> Schema:
@@ -497,7 +619,113 @@ class Schema(Sites):
         SchemaError
             If the file cannot be read, is not TOML, or has a column with an unknown kind or setting.
         """
-        return cls.from_dict(read_toml(path))
+        try:
+            return cls.from_dict(tomllib.loads(Path(path).read_bytes().decode("utf-8")))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SchemaError(f'"{path}" is not TOML: {error}', remedy="correct the file") from None
+        except OSError as error:
+            problem = f'cannot read "{path}": {error.strerror or error}'
+            raise SchemaError(problem, remedy="check the file name") from None
+
+
+def check_mapping(columns: Any) -> Mapping[str, Any]:
+    """The columns, if they are given by name; otherwise an error."""
+    if not isinstance(columns, Mapping):
+        remedy = 'give a dict, such as {"age": tb.Continuous(), "fan": tb.Binary()}, or use Schema.infer(table)'
+        raise SchemaError(f"{show(columns)} is not a mapping from names to columns", remedy=remedy)
+    return columns
+
+
+def with_row_names(columns: Mapping[str, Column], source: Table) -> Table:
+    """The table with its rows labelled by the Id column, if the schema and the table have one."""
+    for name, column in columns.items():
+        if column.role == "id" and name in source:
+            return replace(source, rows=column.rows(source.cells(name)))
+    return source
+
+
+def not_too_far(block: Block, name: str, rows: Any) -> Block:
+    """The block with numbers that overflow single precision, such as 1e20, brought nearer; warns of them."""
+    near, changed = block.within(FARTHEST)
+    if changed.any():
+        line = int(changed.argmax())
+        row = line if block.entries is None else int(block.entries.row[line])
+        place = "" if rows is None else f"row {rows[row]}, "
+        more = f" (and {changed.sum() - 1} more in this column)" if rows is not None and changed.sum() > 1 else ""
+        warnings.warn(
+            f'{place}column "{name}": the number{more} is more than {FARTHEST:,.0f} standard deviations from the mean '
+            f"of the training data, and is used as if it were {FARTHEST:,.0f}; correct it if it is an error",
+            SchemaWarning,
+            stacklevel=2,
+        )
+    return near
+
+
+def warn_of_swamped_columns(source: Table, blocks: Mapping[str, Block], rows: Any) -> None:
+    """Warn of columns in which one number, such as 1e20, is so large that all others look equal beside it."""
+
+    def spread(numbers: FloatArray) -> float:
+        """Median distance from the median; one number that is far away does not change it."""
+        return float(np.median(np.abs(numbers - np.median(numbers))))
+
+    for name, block in blocks.items():
+        if block.family != "measured" or len(block.sites) != 1 or block.entries is not None or name not in source:
+            continue
+        line = np.flatnonzero(block.point[:, 0])
+        z = block.lower[line, 0]
+        if len(line) < 3 or spread(z) >= SWAMPED or not spread(as_numbers(source.cells(name))[0][line]) > 0:
+            continue
+        warnings.warn(
+            f'row {rows[line[np.abs(z).argmax()]]}, column "{name}": the number is so far from the others that they '
+            'cannot be told apart; correct it if it is an error, or use transform="rank-normal" for this column',
+            SchemaWarning,
+            stacklevel=3,
+        )
+
+
+def encoded_condition(column: Column, name: str, value: Any, n_rows: int) -> Block:
+    """A condition of a query as a block: the same cell in every row.
+
+    An error is in no row, and says what a condition may be, because there is no cell to correct.
+    """
+    cell = np.full(n_rows, None, object)
+    cell[:] = [value] * n_rows
+    same = Cells(name, cell, np.zeros(n_rows, bool), np.full(n_rows, None))
+    try:
+        return column.encode(column.interpreted(column.recoded(same)))
+    except SchemaError as error:
+        near, is_cell, _ = (error.remedy or "").partition("correct the cell")
+        if not is_cell:
+            raise
+        known = f"use one of {listing(map(show, column.labels))}" if column.labels else "give a number"
+        raise SchemaError(error.problem, column=name, remedy=f"{near}{known}") from None
+
+
+def in_standard_units(columns: Mapping[str, Column], block: Block, rows: Any, name: str) -> Block:
+    """The block with the sites of its linear inequalities checked, and converted from the user's units."""
+    if not block.linear:
+        return block
+    homes: dict[str, list[str]] = {}  # columns of each site, by its full name; several where the name is ambiguous
+    for home, column in columns.items():
+        for site in column.sites:
+            homes.setdefault(f"{home}.{site}" if site else home, []).append(home)
+    found = []
+    for each in block.linear:
+        coefficients, shift = {}, 0.0
+        for site, coefficient in each.coefficients.items():
+            if len(homes.get(site, ())) != 1:
+                many = "more than one site" if site in homes else "no site"
+                remedy = f"{suggestion(site, homes)}the sites are {listing(homes)}"
+                raise SchemaError(f"{many} is called {show(site)}", row=rows[each.row], column=name, remedy=remedy)
+            try:
+                location, scale = columns[homes[site][0]].linear_units()
+            except Refused as refused:
+                problem = f"{show(site)} {refused.problem}"
+                raise SchemaError(problem, row=rows[each.row], column=name, remedy=refused.remedy) from None
+            shift += coefficient * location
+            coefficients[site] = coefficient * scale
+        found.append(LinearRow(each.row, coefficients, each.lower - shift, each.upper - shift))
+    return replace(block, linear=tuple(found))
 
 
 class _UnknownColumnError(SchemaError, KeyError):
@@ -505,26 +733,6 @@ class _UnknownColumnError(SchemaError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def _check_sources(columns: Mapping[str, Column]) -> None:
-    """Refuse a column of the table that two questions read: its cells would count twice."""
-    reader: dict[str, str] = {}
-    for name, column in columns.items():
-        sources = column.source_columns(name)
-        for source in {*sources, name} if sources else ():
-            if reader.setdefault(source, name) != name:
-                problem = f'both "{reader[source]}" and "{name}" read it'
-                raise SchemaError(problem, column=source, remedy="remove one of them from the schema")
-
-
-def _check_roles(columns: Mapping[str, Column]) -> None:
-    """Refuse two columns of weights, or two row identifiers."""
-    for role in ("weight", "id"):
-        named = [name for name, column in columns.items() if column.role == role]
-        if len(named) > 1:
-            problem = f'"{named[0]}" and "{named[1]}" are both {type(columns[named[0]]).__name__}'
-            raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
 
 
 SAME = 0.5  # least share of rows missing in both among those missing in one; single answers are missing as well

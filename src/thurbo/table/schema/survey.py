@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 
 from thurbo.errors import SchemaError, ThurboError, check_choice
-from thurbo.table.columns.cells import FloatArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.ignore import Weight
 from thurbo.table.columns.ranking import Ranking
@@ -138,26 +137,15 @@ def _book(book: Codebook, schema: Mapping[str, Column]) -> Codebook:
     notes = dict(book.notes)
     titles = getattr(schema, "titles", {})
     for question, column in schema.items():
+        # Columns store mappings as tuples of pairs.
+        names, missing = (tuple(getattr(column, setting, None) or ()) for setting in ("names", "missing"))
+        texts = tuple((code, str(text)) for code, text in (*names, *missing) if text)
         for name in column.source_columns(question) or (question,):
             if name not in notes:
-                notes[name] = _note(column, titles.get(question, "") if name == question else "")
+                title = titles.get(question, "") if name == question else ""
+                gone = tuple((code, code) for code, _ in missing)
+                notes[name] = Note(title=title, measure=column.measure, names=texts, missing=gone)
     return Codebook(notes, book.groups, book.title, book.remarks)
-
-
-def _note(column: Column, title: str) -> Note:
-    missing = _pairs(getattr(column, "missing", None))
-    names = _pairs(getattr(column, "names", None))
-    return Note(
-        title=title,
-        measure=column.measure,
-        names=tuple((code, str(text)) for code, text in (*names, *missing) if text),
-        missing=tuple((code, code) for code, _ in missing),
-    )
-
-
-def _pairs(setting: Any) -> tuple[tuple[Any, Any], ...]:
-    """Pairs of a mapping; columns store mappings as tuples of pairs."""
-    return tuple(setting.items() if isinstance(setting, Mapping) else setting or ())
 
 
 def read_preferences(path: str | os.PathLike[str], per: Literal["order", "voter"] = "order") -> tuple[Any, Schema]:
@@ -243,7 +231,15 @@ def write_preferences(
     kind_of(path)  # raises early for a wrong extension
     source = as_table(frame)
     given = schema if isinstance(schema, Schema) else Schema(schema)
-    name = _ranking(given, column)
+    held = [each for each, kind in given.items() if kind.is_ranking]
+    if column is None and len(held) != 1:
+        problem = f"the schema has {len(held)} Ranking columns" if held else "the schema has no Ranking column"
+        remedy = f"give column=, one of {', '.join(held)}" if held else 'use schema={"...": Ranking()}'
+        raise SchemaError(problem, remedy=remedy)
+    name = held[0] if column is None else column
+    if not given[name].is_ranking:
+        remedy = f"use one of {', '.join(held)}" if held else 'use schema={"...": Ranking()}'
+        raise SchemaError(f"its type is {type(given[name]).__name__}, not Ranking", column=name, remedy=remedy)
     only = Schema({each: kind for each, kind in given.items() if each == name or not kind.sites}).fit(source)
     block, rows = only.compile(source)[name], only.row_names(source)
     stated = {each.row for each in block.linear} | set(np.flatnonzero(block.one_of).tolist())
@@ -251,7 +247,12 @@ def write_preferences(
         problem = "the cell is a statement, not an order"
         raise SchemaError(problem, row=rows[min(stated)], column=name, remedy="remove the row, or rank its items")
     weights = only.weights(source)
-    counts = _counts(np.ones(source.n_rows) if weights is None else weights, rows)
+    weights = np.ones(source.n_rows) if weights is None else weights
+    counts = np.rint(weights).astype(np.int64)
+    bad = np.flatnonzero(counts != weights)
+    if len(bad):
+        problem = f"the weight {weights[bad[0]]:g} is not a whole number of voters"
+        raise SchemaError(problem, row=rows[bad[0]], remedy="give whole numbers, or remove Weight from the schema")
     labels = [str(label) for label in only[name].labels]
     kept = np.flatnonzero((block.tier >= 0).any(axis=1) & (counts > 0))
     if not len(kept):
@@ -262,28 +263,3 @@ def write_preferences(
         orders.append(tuple(tuple(labels[place] for place in np.flatnonzero(tiers == height)) for height in heights))
     found = Preferences(tuple(labels), tuple(orders), tuple(counts[kept].tolist()), given.titles.get(name, ""))
     return write_orders(path, found, rows[kept].tolist())
-
-
-def _ranking(schema: Schema, column: str | None) -> str:
-    """The column to write: the requested one, or the only Ranking of the schema."""
-    if column is not None and schema[column].is_ranking:
-        return column
-    held = [name for name, kind in schema.items() if kind.is_ranking]
-    if column is not None:
-        remedy = f"use one of {', '.join(held)}" if held else 'use schema={"...": Ranking()}'
-        raise SchemaError(f"its type is {type(schema[column]).__name__}, not Ranking", column=column, remedy=remedy)
-    if len(held) != 1:
-        found = f"the schema has {len(held)} Ranking columns" if held else "the schema has no Ranking column"
-        remedy = f"give column=, one of {', '.join(held)}" if held else 'use schema={"...": Ranking()}'
-        raise SchemaError(found, remedy=remedy)
-    return held[0]
-
-
-def _counts(weights: FloatArray, rows: Any) -> Any:
-    """Weights as numbers of voters: [row]."""
-    counts = np.rint(weights).astype(np.int64)
-    bad = np.flatnonzero(counts != weights)
-    if len(bad):
-        problem = f"the weight {weights[bad[0]]:g} is not a whole number of voters"
-        raise SchemaError(problem, row=rows[bad[0]], remedy="give whole numbers, or remove Weight from the schema")
-    return counts

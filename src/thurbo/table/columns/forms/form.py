@@ -43,9 +43,7 @@ class Ask(Protocol):
 
     bands_at: FloatArray | None  # ends of the bands in which a number is drawn, in standard units
 
-    @property
-    def lines(self) -> Lines:
-        """Row and site of each answer."""
+    lines: Lines  # row and site of each answer
 
     def levels(self, n_levels: int, site: int = 0) -> FloatArray:
         """P(level) of each answer, [answer, level]."""
