@@ -318,10 +318,7 @@ class TBM(ItemQueries, BaseEstimator):
         _runtime.prepare()
         rows = rows_that_count(whole := as_table(X), sample_weight, self, drop=drop)
         table, weight = rows.table, rows.weight
-        schema = rows.schema.fit(table, sample_weight=weight)
-        if schema.n_sites == 0:
-            raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
-        schema = with_answered(schema, table) if self.missing == "informative" else schema
+        schema = self._fitted_schema(rows.schema, table, weight)
         blocks, row_names = schema.compile(table), schema.row_names(table)
         warn_of_swamped_columns(table, blocks, row_names)
         reading = packing.MergeLabels(schema.names, schema.site_names, row_names)
@@ -487,6 +484,13 @@ class TBM(ItemQueries, BaseEstimator):
         self._training = (fitted.state, plan, seed)
         self._seen_rows = np.union1d(self._seen_rows, evaluation.of_training(rows.blocks.values(), weight))
         return self
+
+    def _fitted_schema(self, schema: Schema, table: Table, weight: np.ndarray) -> Schema:
+        """The schema fitted to a table; refuses one without any column to model."""
+        schema = schema.fit(table, sample_weight=weight)
+        if schema.n_sites == 0:
+            raise SchemaError("no column is left to model", remedy="name at least one column that is not Ignore")
+        return with_answered(schema, table) if self.missing == "informative" else schema
 
     def _settings(self, schema: Schema) -> planning.FitSettings:
         """All settings of a fit by name: the parameters, those of `learning`, and those that columns bring."""
