@@ -247,15 +247,10 @@ def typed_rows(model: tb.TBM, size: Size, rng: np.random.Generator) -> Figures:
         worst = max(worst, float(np.abs(model.predict_proba(typed(model, {a: label}), b) - given).max()))
         if session is None:
             session = Session.__new__(Session)
-            session.model, session.schema, session._nobody = model, model.schema_, nothing
-            session.answers = [_Named(name) for name in model.schema_.modelled]
-        found = session._distributions({a: label})[b]["chance"]
+            session.schema = model.schema_
+        found = session._distributions(model._query(nothing, {a: label}))[b]["chance"]
         shown = max(shown, float(np.abs(np.asarray(found) - given[0][: len(found)]).max()))
     return {"typed": worst, "explorer": shown}
-
-
-class _Named(NamedTuple):
-    name: str
 
 
 def same_file(model: tb.TBM, size: Size, rng: np.random.Generator, data: Any) -> Figures:
