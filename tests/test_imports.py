@@ -24,8 +24,7 @@ SOURCE = Path(thurbo.__file__).parent
 _SHARED = {"_typing", "_runtime", "_programs", "_concurrency"}
 _TABLES = {"table.columns", "table.io", "table.guess", "table.schema"}
 _LATENT = {
-    f"latent.{name}"
-    for name in ("truncnorm", "masses", "constraints", "rbm", "evidence", "packing", "inference")
+    f"latent.{name}" for name in ("truncnorm", "masses", "constraints", "rbm", "evidence", "packing", "inference")
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),

@@ -67,7 +67,7 @@ def _eliminated(matrix: Matrices) -> Matrices:
 
 def products(v: Float[Array, "site n"]) -> Float[Array, "site square"]:
     """v_f v_g of every site, for all f and g."""
-    return (v[:, :, None] * v[:, None, :]).reshape(v.shape[0], -1)
+    return (v[:, :, None] * v[:, None, :]).reshape(v.shape[0], v.shape[1] ** 2)  # there may be no site
 
 
 LOG_2PI = 1.8378770664093453
@@ -278,7 +278,7 @@ def factor_whitener(params: Params, observed: RowsMask) -> Float[Array, "row fac
     v, n = params.loadings, params.n_factors
     seen = observed.astype(v.dtype)
     # Where rows share their sites, one product of matrices: [row, site] by [site, pair of factors].
-    gram = (seen @ products(v)).reshape(-1, n, n) if v.ndim == 2 else jnp.einsum("ri,rif,rig->rfg", seen, v, v)
+    gram = (seen @ products(v)).reshape(len(seen), n, n) if v.ndim == 2 else jnp.einsum("ri,rif,rig->rfg", seen, v, v)
     return whitener(gram + jnp.eye(n, dtype=v.dtype)[None])
 
 

@@ -73,8 +73,8 @@ class Linear(Constraint):
                 raise ValueError(f"no point satisfies all inequalities of row {row}")
             anchor[row, :m] = point[held]
         lines = jnp.asarray(matrix, dtype), jnp.asarray(lower, dtype), jnp.asarray(upper, dtype)
-        sites = jnp.asarray(slots), jnp.asarray(anchor, dtype), jnp.asarray(colours)
-        return cls(*lines, *sites, n_slots, int(colours.max(initial=0)) + 1)
+        where = jnp.asarray(slots), jnp.asarray(anchor, dtype), jnp.asarray(colours)
+        return cls(*lines, *where, n_slots, int(colours.max(initial=0)) + 1)
 
     @property
     def observed(self) -> RowsMask:

@@ -157,4 +157,4 @@ def factor_variance(seen: Params, whitener: Float[Array, "row factor factor"]) -
         return (jnp.einsum("rfg,rig->rif", whitener, v) ** 2).sum(axis=-1)
     # Where rows share their sites, one product of matrices: [row, pair of factors] by [pair of factors, site].
     covariance = jnp.einsum("rfg,rfh->rgh", whitener, whitener)
-    return covariance.reshape(len(covariance), -1) @ rbm.products(v).T
+    return covariance.reshape(len(covariance), v.shape[1] ** 2) @ rbm.products(v).T
