@@ -674,7 +674,6 @@ WAYS: list[tuple[dict[str, Any], str]] = [
     for way in (
         {"objective": "exact"},
         {"objective": "likelihood"},
-        {"objective": "likelihood", "learning": tb.Likelihood(positive_phase="gibbs")},
         {"objective": "multi-prediction"},
         {"objective": "auto"},
     )
