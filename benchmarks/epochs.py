@@ -54,8 +54,7 @@ MORE = {
     "BernoulliRBM, float64": Method("epochs_sklearn.py", "float64", 5),
     "learnergy, its fit": Method("epochs_learnergy.py", "fit", 9, True),
     "rbms, its train": Method("epochs_rbms.py", "train", 6, True),
-    "thurbo, x integrated": Method("epochs_thurbo.py", "integrated", 7),
-    "thurbo, likelihood": Method("epochs_thurbo.py", "likelihood", 26),
+    "thurbo, likelihood": Method("epochs_thurbo.py", "likelihood", 16),
     "thurbo, default": Method("epochs_thurbo.py", "default", None),
 }
 LISTS = {"thurbo, lists": Method("epochs_thurbo.py", "lists", None)}

@@ -125,7 +125,7 @@ def test_our_lists_run(ours: ModuleType, tmp_path: Path):
     assert int(epoch.state.step) >= 1
 
 
-@pytest.mark.parametrize(("how", "name"), [("update", "thurbo"), ("integrated", "thurbo, x integrated")])
+@pytest.mark.parametrize(("how", "name"), [("update", "thurbo")])
 def test_products_of_an_update(ours: ModuleType, table: np.ndarray, how: str, name: str, tmp_path: Path):
     """Products of [row, column], [row, unit] and [column, unit] arrays, without those that complete rows skip."""
     own = ours.of_table(ours.Task(table, N_HIDDEN, BATCH, 1, how, tmp_path))

@@ -19,6 +19,7 @@ from thurbo.errors import NotTrusted, ThurboError
 from thurbo.fit import course, trainer
 from thurbo.fit import start as initialise
 from thurbo.fit.fitting import Checkpoint, fingerprint
+from thurbo.fit.objective import RowChains
 from thurbo.fit.planning import Plan
 from thurbo.fit.start import Layout
 from thurbo.latent.evidence import one_table
@@ -103,8 +104,10 @@ def test_the_best_parameters_on_held_out_rows_are_kept():
 def test_training_that_breaks_goes_back_and_on_with_more_care():
     """A rate that breaks the first epochs but not those at a third of it: the fit recovers by itself and says so."""
     plan = replace(PLAN, objective="likelihood", optimizer="sgd", n_negative_steps=2)
-    length = course.Length(30 * 6, 12, 40.0)
-    fitted = course.fit(jax.random.key(0), started(plan), rows(), LAYOUT, plan, length)
+    length = course.Length(30 * 6, 12, 4000.0)
+    off, none = jnp.zeros((60, 3), bool), jnp.zeros((60, 0), jnp.float32)
+    state = started(plan)._replace(rows=RowChains(off, none, none, off[:, :0]))
+    fitted = course.fit(jax.random.key(0), state, rows(), LAYOUT, plan, length)
     events = [record["event"] for record in fitted.history if "event" in record]
     assert 1 <= len(events) <= course.MOST_RECOVERIES
     assert all("0.3 times the rate" in event for event in events)

@@ -674,17 +674,16 @@ WAYS: list[tuple[dict[str, Any], str]] = [
     for way in (
         {"objective": "exact"},
         {"objective": "likelihood"},
-        {"objective": "likelihood", "learning": tb.Likelihood(positive_phase="gibbs")},
         {"objective": "multi-prediction"},
         {"objective": "auto"},
     )
 ]
 # Each way is a program of its own to compile, so every run takes those that share least with one another.
-QUICK = {"exact-marginalize", "auto-marginalize", "likelihood-gibbs-exclude", "multi-prediction-marginalize"}
+QUICK = {"exact-marginalize", "auto-marginalize", "likelihood-exclude", "multi-prediction-marginalize"}
 
 
 def name_of(way: dict[str, Any], unobserved: str) -> str:
-    return "-".join([way["objective"], *(["gibbs"] if "learning" in way else []), unobserved])
+    return f"{way['objective']}-{unobserved}"
 
 
 def assert_usable(own: tb.TBM, frame: pd.DataFrame) -> None:
@@ -718,7 +717,6 @@ def test_every_objective_fits(way: dict[str, Any], unobserved: str, frame: pd.Da
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({"learning": tb.Likelihood(positive_phase="gibbs")}, marks=pytest.mark.slow),
         pytest.param({"objective": "likelihood"}, marks=pytest.mark.slow),
         pytest.param({"objective": "auto"}, marks=pytest.mark.slow),
         pytest.param({"objective": "exact"}, marks=pytest.mark.slow),
@@ -845,15 +843,10 @@ BAD_FITS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "objective": ({"objective": "magic"}, DATA, "objective='magic' is not one of"),
     "unobserved": ({"unobserved": "drop"}, DATA, "unobserved='drop' is not one of"),
     "optimizer": ({"learning": tb.Exact(optimizer="newton")}, DATA, "optimizer='newton' is not one of"),
-    "phase": ({"learning": tb.Likelihood(positive_phase="exact")}, DATA, "positive_phase='exact' is not one of"),
+    "steps": ({"learning": tb.Likelihood(n_positive_steps=0)}, DATA, "n_positive_steps=0 is not a whole number"),
     "rate": ({"learning_rate": 0.0}, DATA, "learning_rate=0.0 is not a number above 0"),
     "decay": ({"weight_decay": float("nan")}, DATA, "weight_decay=nan is not a number"),
     "enumeration": ({"objective": "exact", "n_hidden": 40}, DATA, "40 hidden units .* too many to enumerate"),
-    "chains": (
-        {"learning": tb.Likelihood(negative_phase="persistent"), "unobserved": "exclude"},
-        DATA,
-        'use unobserved="marginalize"',
-    ),
     "level": ({}, changed(DATA, "trust", ["alot", *DATA["trust"][1:]]), 'row 0, column "trust": level "alot"'),
     "logarithm": ({}, changed(DATA, "income", [-1.0, *DATA["income"][1:]]), 'row 0, column "income".*no logarithm'),
 }

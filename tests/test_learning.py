@@ -22,8 +22,9 @@ from tests.small import (
 from thurbo.fit import course, objective, trainer
 from thurbo.fit import start as initialise
 from thurbo.fit.masking import Neighbours, RandomCells
-from thurbo.fit.objective import Positive
+from thurbo.fit.objective import DataPhase, RowChains
 from thurbo.fit.planning import Plan
+from thurbo.latent import rbm
 from thurbo.latent.constraints import Gauge, Levels
 from thurbo.latent.evidence import Evidence, one_table
 from thurbo.latent.inference.likelihood import hidden_states
@@ -87,7 +88,6 @@ def test_likelihood_surrogate_at_exact_states_has_the_exact_gradient(unobserved)
     """Eq. (8), §5.2: Σ_h P(h|e) ∂positive(h) − Σ_h P(h) ∂negative(h) = ∂ log P(e), to rounding."""
     params = make_params()
     evidence = make_evidence(params, unobserved=unobserved)
-    plan = Plan(negative_phase="contrastive" if unobserved == "exclude" else "persistent", unobserved=unobserved)
     states = hidden_states(3, 0, np.dtype(float)).h
     weights = jax.jit(state_weights)(params, evidence)
     blank = evidence.release(jnp.ones((5, 6), bool))
@@ -102,10 +102,10 @@ def test_likelihood_surrogate_at_exact_states_has_the_exact_gradient(unobserved)
                 total
                 + (
                     weights[s]
-                    * objective.positive_part(p, evidence, Positive(rows, jnp.zeros((5, 0)), None, jnp.zeros(0)))
+                    * objective.positive_part(p, evidence, DataPhase(rows, jnp.zeros((5, 0)), None, jnp.zeros(0)))
                 ).sum()
             )
-            total = total - (prior[s] * objective.negative_part(p, evidence, rows, plan)).sum()
+            total = total - (prior[s] * rbm.log_omega(evidence.seen(p), rows, evidence.present)).sum()
         return total
 
     ours = jax.jit(jax.grad(surrogate))(at)
@@ -121,37 +121,57 @@ def crossed(n_factors):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("unobserved", "n_factors"), crossed(1))
-def test_sampled_phases_give_the_gradient_on_average(unobserved, n_factors):
-    """Both phases by Gibbs sampling, long enough to forget their start: z-scores of the mean gradient."""
+def test_chains_of_both_phases_give_the_gradient_on_average(unobserved, n_factors):
+    """Chains of rows and of the model, long enough to forget their start: z-scores of the mean gradient."""
     params = make_params(n_factors=n_factors, size=0.5)
     evidence = make_evidence(params, n_rows=3, unobserved=unobserved)
-    plan = Plan(
-        objective="likelihood", unobserved=unobserved, positive_phase="gibbs", n_positive_steps=30, n_negative_steps=30,
-        negative_phase="contrastive" if unobserved == "exclude" else "persistent",
-    )  # fmt: skip
+    plan = Plan(objective="likelihood", unobserved=unobserved, n_positive_steps=30, n_negative_steps=30)
     copies, repeats = 100, 150
     many = evidence.rows(jnp.tile(jnp.arange(3), copies))
     at, unpack = trainable(params)
+    n, none = 3 * copies, jnp.zeros((3 * copies, 0))
+    off = jnp.zeros((n, 3), bool)
+    rows = RowChains(off, jnp.zeros((n, n_factors)), none, off if unobserved == "exclude" else none.astype(bool))
 
     def one(key):
-        key_p, key_n = jax.random.split(key)
-        state = objective.positive(key_p, params, many, plan)
-        start = state.hidden if unobserved == "exclude" else jnp.zeros((3 * copies, 3))
-        h = objective.negative(key_n, params, many, start, plan)
-        value = lambda flat: (  # noqa: E731
-            objective.positive_part(unpack(flat), many, state).mean()
-            - objective.negative_part(unpack(flat), many, h, plan).mean()
-        )
-        return jax.grad(value)(at)
+        def value(flat):
+            chains = jnp.zeros((n, 3))
+            total, phases = objective.two_phases(key, unpack(flat), many, jnp.ones(n), chains, rows, plan)
+            return total / n, phases.gap
+
+        return jax.grad(value, has_aux=True)(at)
 
     every = jax.jit(lambda keys: jax.lax.map(one, keys), compiler_options=RUNS_LONG)
-    draws = np.asarray(every(jax.random.split(jax.random.key(0), repeats)))
+    draws, gaps = map(np.asarray, every(jax.random.split(jax.random.key(0), repeats)))
     exact = jax.jit(jax.grad(lambda flat: log_evidence_exact(unpack(flat), evidence).mean()))(at)
     error = draws.std(axis=0) / np.sqrt(repeats)
     moves = error > 1e-9
     z = (draws.mean(axis=0) - np.asarray(exact))[moves] / error[moves]
     assert 2 * norm.sf(np.abs(z)).min() * z.size > 2e-5
     np.testing.assert_allclose(draws.mean(axis=0)[~moves], np.asarray(exact)[~moves], atol=1e-8)
+    assert np.isfinite(gaps).all()
+
+
+@pytest.mark.parametrize("unobserved", EITHER)
+def test_an_update_of_the_likelihood_moves_only_the_chains_of_its_rows(unobserved):
+    plan = Plan(objective="likelihood", optimizer="sgd", unobserved=unobserved)
+    params = make_params(dtype=np.float32)
+    evidence = make_evidence(params, n_rows=50, unobserved=unobserved)
+    off = jnp.zeros((60, 3), bool)
+    own = off if unobserved == "exclude" else off[:, :0]
+    rows = RowChains(off, jnp.zeros((60, 0), jnp.float32), jnp.zeros((60, 0), jnp.float32), own)
+    state = _started(plan)._replace(rows=rows)
+    rate, one = jnp.asarray(0.01, jnp.float32), jnp.ones((), jnp.float32)
+    places = jnp.arange(50).at[-1].set(60)  # the last row only pads the batch
+    update = jax.jit(trainer.update, static_argnames="plan")
+    after, info = update(jax.random.key(0), state, evidence, jnp.ones(50, jnp.float32), LAYOUT, rate, one, plan, places)
+    moved = np.asarray(after.rows.h).any(axis=1)
+    assert moved[:49].any()
+    assert not moved[49:].any()
+    if unobserved == "exclude":
+        assert np.asarray(after.rows.free)[:49].any()
+        assert not np.asarray(after.rows.free)[49:].any()
+    assert np.isfinite([float(info.density_gap), float(info.flips)]).all()
 
 
 @pytest.mark.parametrize("n_factors", [pytest.param(0, marks=pytest.mark.slow), 1])
@@ -164,7 +184,7 @@ def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
     def bound(flat):
         p = unpack(flat)
         q = mean_field(p, evidence, 200)
-        state = Positive(q.hidden, q.factors, q.whitener, q.felt)
+        state = DataPhase(q.hidden, q.factors, q.whitener, q.felt)
         entropy = -(q.hidden * jnp.log(q.hidden) + (1 - q.hidden) * jnp.log1p(-q.hidden)).sum()
         value = objective.positive_part(p, evidence, state).sum() + entropy
         if q.whitener is not None:  # entropy of q(z), and the prior's share of it
@@ -174,7 +194,7 @@ def test_mean_field_phase_has_the_gradient_of_its_bound(n_factors):
         return value
 
     q = jax.lax.stop_gradient(mean_field(params, evidence, 200))
-    state = Positive(q.hidden, q.factors, q.whitener, q.felt)
+    state = DataPhase(q.hidden, q.factors, q.whitener, q.felt)
     ours = jax.jit(jax.grad(lambda flat: objective.positive_part(unpack(flat), evidence, state).sum()))(at)
     np.testing.assert_allclose(ours, by_differences(bound, at), rtol=2e-4, atol=2e-6)
 
@@ -264,7 +284,7 @@ def test_sparsity_pulls_log_odds_towards_the_target():
     params = make_params()
     evidence = make_evidence(params)
     q = mean_field(params, evidence, 30)
-    state = Positive(q.hidden, q.factors, None, q.felt)
+    state = DataPhase(q.hidden, q.factors, None, q.felt)
     slope = jax.jit(jax.grad(lambda p: objective.sparsity(p, evidence, state, 0.1).sum()))(params)
     np.testing.assert_allclose(slope.hidden_bias, (0.1 - q.hidden).sum(axis=0), rtol=1e-10)
 
@@ -359,10 +379,22 @@ def test_rows_of_weight_zero_and_the_last_short_batch_change_nothing():
     args = (state.learnable, state.centre, LAYOUT)
     grad = jax.jit(jax.grad(trainer._loss, has_aux=True), static_argnames="plan")
     padded, _ = grad(
-        *args, evidence, jnp.asarray([1.0] * 5 + [0.0] * 3), state.chains.astype(float), jax.random.key(0), plan=plan
+        *args,
+        evidence,
+        jnp.asarray([1.0] * 5 + [0.0] * 3),
+        state.chains.astype(float),
+        state.rows,
+        jax.random.key(0),
+        plan=plan,
     )
     short, _ = grad(
-        *args, evidence.rows(jnp.arange(5)), jnp.ones(5), state.chains.astype(float), jax.random.key(0), plan=plan
+        *args,
+        evidence.rows(jnp.arange(5)),
+        jnp.ones(5),
+        state.chains.astype(float),
+        state.rows,
+        jax.random.key(0),
+        plan=plan,
     )
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), padded, short)
 

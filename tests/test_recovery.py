@@ -58,12 +58,6 @@ CASES = {
 RUNS = [
     *[pytest.param(name, {"objective": "exact"}, id=name, marks=pytest.mark.slow) for name in CASES],
     pytest.param("simple", {"objective": "likelihood", "max_epochs": 120}, id="likelihood", marks=pytest.mark.slow),
-    pytest.param(
-        "simple",
-        {"learning": tb.Likelihood(positive_phase="gibbs"), "max_epochs": 120},
-        id="likelihood by gibbs",
-        marks=pytest.mark.slow,
-    ),
     # Prediction needs more steps than likelihood: as many as "auto" takes. After 60 epochs it was 0.02 to 0.03 behind.
     pytest.param(
         "simple", {"objective": "multi-prediction", "max_epochs": 150}, id="multi-prediction", marks=pytest.mark.slow

@@ -1,11 +1,9 @@
 """thurbo on the same rows. Each column is a yes or no; every update is float32. All settings are public.
 
-"update": persistent chains, as many as rows in a batch, one step per update, gradient ascent with momentum, hidden
-units integrated out of the gradient. An update has five products of matrices: hidden probabilities of the data, given
-the mean of x in each cell, and a half of the gradient; of the chains x, hidden probabilities, and the other half. Per
-cell it needs a normal draw, where a binary RBM needs a uniform one.
-"integrated": the same with x integrated out of the gradient, seven products: means of x given hidden units as well.
-"likelihood": the latter with ten steps of mean-field, 26 products.
+"update": one step of one chain per row given its data and of as many chains without evidence as a batch has rows, then
+a plain gradient step. An update has six products of matrices: of rows and of chains, the means of x, the hidden
+probabilities, and half of the gradient. Per cell it needs a normal draw, where a binary RBM needs a uniform one.
+"likelihood": as many steps as by default, two and five, 16 products.
 "default": TBM(n_hidden=...) with every other setting left alone. Cells are masked and predicted by five steps of
 mean-field, through which the gradient goes; a share of the likelihood is added by 1,000 chains of five steps.
 """
@@ -26,8 +24,7 @@ from thurbo.fit import fitting, planning, trainer
 from thurbo.latent import packing
 
 HOW: dict[str, dict[str, Any]] = {
-    "update": {"n_mean_field_steps": 1, "integrate": "hidden"},
-    "integrated": {"n_mean_field_steps": 1},
+    "update": {"n_positive_steps": 1, "n_negative_steps": 1},
     "likelihood": {},
 }
 

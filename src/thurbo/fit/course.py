@@ -65,6 +65,17 @@ def unsettled(history: Sequence[Mapping[str, Any]], n_full: int) -> str | None:
     return f"the {what} had not settled after {_epochs(n)}: {rising}; {remedy}"
 
 
+def parted(history: Sequence[Mapping[str, Any]], activation: float, density: float) -> str | None:
+    """How far the chains without evidence are from the data, on average over some epochs; None if they agree."""
+    gap = float(np.mean([record.get("gap", 0.0) for record in history]))
+    if gap > activation:
+        return f"probabilities of hidden units differ by {gap:.2f} (root mean square)"
+    apart = float(np.mean([record.get("density_gap", 0.0) for record in history]))
+    if abs(apart) > density:
+        return f"log-densities of x differ by {abs(apart):.1f} standard deviations"
+    return None
+
+
 def too_few(n: int) -> str:
     """That n epochs cannot show whether the objective has settled, and what to do."""
     few = f"{_epochs(n)} {'is' if n == 1 else 'are'} too few to tell whether the objective has settled"
@@ -84,7 +95,9 @@ def _rise(value: np.ndarray, early: np.ndarray, late: np.ndarray) -> tuple[float
     return float(value[late].mean() - value[early].mean()), noise * float(np.sqrt(1 / early.sum() + 1 / late.sum()))
 
 
-PARTED = 0.35  # root mean square distance of chains from data above which the negative phase has failed
+PARTED, PARTED_AT_END = 0.3, 0.1  # root mean square difference of activations between chains and data: they have parted
+PARTED_DENSITY, PARTED_DENSITY_AT_END = 10.0, 2.0  # the same for log f(x), in standard deviations
+LAST = 20  # one epoch of so many, the last ones, shows whether chains and data agree
 COLLAPSE = 0.5  # allowed loss of log-likelihood per answer (nats), from the best held-out score or from the start
 MOST_RECOVERIES = 3
 NEVER = 1e30  # a step that is never reached
@@ -226,8 +239,11 @@ def fit(
                 "gradient_norm": float(info.gradient_norm),
                 "activation": float(np.asarray(info.activation).mean()) if info.activation.size else 0.0,
             }
-            if plan.keeps_chains:
-                record["gap"] = float(info.gap)
+            if plan.keeps_chains or plan.objective == "likelihood":
+                apart = np.asarray(info.activation) - np.asarray(info.model_activation)
+                record["gap"] = float(np.sqrt(np.square(apart).mean())) if apart.size else 0.0
+            if plan.objective == "likelihood":
+                record |= {"density_gap": float(info.density_gap), "flips": float(info.flips)}
             finite = _all_finite(record["objective"], moved)
             is_last = run.number == length.max_epochs or float(moved.step) >= run.fall[1]
             if finite and held_out is not None and (run.number % every == 0 or is_last):
@@ -249,6 +265,13 @@ def fit(
     except KeyboardInterrupt:
         problem = f"interrupted after {run.number} of {length.max_epochs} epochs; the parameters are the best so far"
         unfinished = whole
+    if problem is None and length.falls and run.history and plan.objective == "likelihood":
+        last = run.history[-max(1, run.number // LAST) :]
+        apart = parted(last, PARTED_AT_END, PARTED_DENSITY_AT_END)
+        if apart is not None:
+            more = "more chains or steps of them, tb.Likelihood(n_chains=..., n_negative_steps=...)"
+            remedy = f"give a lower rate, such as learning_rate={0.3 * run.rate:.2g}, or {more}"
+            problem = f"the chains without evidence and the data do not agree at the end of training: {apart}; {remedy}"
     if problem is None and length.falls and run.history:
         problem = unsettled(run.history, min(run.number, int(run.fall[0] / n_batches)))
         run.history[-1]["settled"] = problem is None
@@ -353,8 +376,8 @@ def _go_on(
     trouble = None
     if not finite:
         trouble = "parameters or objective are not finite"
-    elif record.get("gap", 0.0) > PARTED and run.number > 3:
-        trouble = f"the chains of the negative phase diverged from the data ({record['gap']:.2f})"
+    elif run.number > 3 and (apart := parted([record], PARTED, PARTED_DENSITY)) is not None:
+        trouble = f"the chains without evidence diverged from the data: {apart}"
     elif score is not None and np.isfinite(least) and score < least:
         trouble = (
             f"the {'held-out score' if is_watched else 'objective'} fell to {score:.3f} from {least + COLLAPSE:.3f}"

@@ -20,17 +20,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo import _runtime
-from thurbo._typing import Array, Int, PRNGKey
+from thurbo._typing import Array, Int, PRNGKey, Rows
 from thurbo.errors import NotTrusted, SchemaError
 from thurbo.fit import course, planning, trainer
 from thurbo.fit import start as starting
 from thurbo.fit.course import Run
+from thurbo.fit.objective import RowChains
 from thurbo.fit.planning import FitSettings, Plan
-from thurbo.fit.start import Layout
+from thurbo.fit.start import Layout, folded
 from thurbo.fit.trainer import TrainState
 from thurbo.latent.constraints import Context
-from thurbo.latent.evidence import Buckets
+from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.packing import ROWS, Padding
+from thurbo.latent.rbm import Params
 from thurbo.table.io import files
 from thurbo.table.io.files import destination
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from thurbo.table.schema.schema import Schema
 
 
+HIDDEN_RATE = 0.1  # probability that a hidden unit is on when the likelihood begins: at 0.5 units stay dense, and alike
 LARGEST = 50  # largest number of hidden units that the rule gives
 ENUMERATED, ENUMERATED_ON_CPU = 10, 5  # the same for exact fits
 
@@ -257,6 +260,7 @@ def start(
     plan: Plan,
     n_rows: int = 0,
     padding: Padding | None = None,
+    rows: np.ndarray | None = None,
 ) -> trainer.TrainState:
     """Small random weights around the independent model; cuts and utilities start at the observed frequencies.
 
@@ -281,14 +285,12 @@ def start(
     if not lists and (schema.is_utility.any() or plan.objective == "likelihood"):
         options["weight_scale"] = float(min(0.1, 0.3 / np.sqrt(max(schema.n_sites, 1))))
     if plan.objective == "likelihood":
-        options["hidden_rate"] = plan.sparsity_target if plan.sparsity_weight else 0.5
+        options["hidden_rate"] = plan.sparsity_target if plan.sparsity_weight else HIDDEN_RATE
     if lists:
         options["loadings"] = np.full((schema.n_sites, size[1]), np.nan)
         scored = [name for name in lists if not schema[name].has_tasks]  # a task only compares its items
         for factor, name in enumerate(scored[: size[1]]):  # a row's mean score: equal loadings of all items
             options["loadings"][schema.slices[name], factor] = starting.GENEROSITY
-    if plan.negative_phase == "tempered":
-        n_chains = max(1, n_chains // plan.n_temperatures) * plan.n_temperatures
     options["log_scale"] = log_scale
     options["effects"] = np.zeros(max((own.stop for own in schema.effect_slices.values()), default=0))
     for name, own in schema.effect_slices.items():  # attributes explain what they can of the starting utilities
@@ -303,7 +305,32 @@ def start(
         options["log_scale"] = padding.sites(log_scale, 0.0)
     values = starting.values(cuts, n_cuts, np.dtype(np.float32), site_bias=bias, **options)
     state = _begin(key, values, *size, n_presence, n_context, n_chains, plan, n_rows)
+    if plan.objective == "likelihood":
+        every = np.arange(data.evidence.n_rows) if rows is None else rows
+        state = state._replace(rows=_row_chains(jax.random.fold_in(key, 1), state, data, every))
     return state if padding is None else only_real(padding, state)
+
+
+def _row_chains(key: PRNGKey, state: TrainState, data: Data, rows: np.ndarray) -> RowChains:
+    """Initial states of the chains of rows: hidden units at their rates, x at a point that satisfies the evidence."""
+    rate = np.asarray(state.centre.hidden)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
+    n, evidence = len(rows), data.evidence
+    h = rng.random((n, len(rate)), np.float32) < rate
+    own = rng.random((n, len(rate)), np.float32) < rate if evidence.has_own_models else np.zeros((n, 0), bool)
+    z = np.zeros((n, state.learnable.loadings.shape[1]), np.float32)
+    x = np.zeros((n, 0), np.float32)
+    if len(evidence.buckets) == 1 and any(c.structure.couples for c in evidence.buckets[0].constraints):
+        params = folded(state.learnable, state.centre, data.layout)
+        x = evidence.rows(rows).by_chunks(partial(_inside, params))
+    return RowChains(*jax.device_put((h, z, x, own)))
+
+
+@jax.jit
+def _inside(params: Params, evidence: Evidence) -> Rows:
+    seen = evidence.seen(params)
+    bias = seen.site_bias if seen.site_bias.ndim == 2 else seen.site_bias[None, :]
+    return evidence.region(seen.gauge).start(jnp.broadcast_to(bias, evidence.observed.shape))
 
 
 @partial(
@@ -335,6 +362,11 @@ def _keys(seed: Int[Array, ""]) -> tuple[PRNGKey, ...]:
     return tuple(jax.random.split(jax.random.key(seed), 3))
 
 
+def chains_of(chosen: FitSettings) -> int:
+    """Number of chains without evidence."""
+    return planning.CHAINS_BESIDE_PREDICTION if chosen.n_chains == "auto" else int(chosen.n_chains)
+
+
 def size_of(chosen: FitSettings, data: Data) -> tuple[int, int]:
     """Numbers of hidden units and factors."""
     if data.schema.listed:
@@ -348,11 +380,12 @@ def fit(chosen: FitSettings, data: Data, seed: int, on_epoch: Callable[[dict[str
     n_rows = data.evidence.n_rows
     key_start, key_fit, key_split = _keys(np.int32(seed))
     size = size_of(chosen, data)
+    chosen = planning.of_likelihood(chosen, n_rows, data.evidence.n_cells // n_rows, size[0])
     plan = planning.plan(chosen, *size)
     n_held = planning.held_out(chosen, n_rows)
-    state = start(key_start, data, size, int(chosen.n_chains), plan, n_rows - n_held)
-    cells, max_epochs = lengths(chosen, data)
     order = np.asarray(jax.random.permutation(key_split, n_rows)) if n_held else np.arange(n_rows)
+    state = start(key_start, data, size, chains_of(chosen), plan, n_rows - n_held, rows=order[n_held:])
+    cells, max_epochs = lengths(chosen, data)
     every = course.WeightedRows(data.evidence, data.relative_weight)
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
     seen = seen._replace(evidence=seen.evidence.on_device())
@@ -394,6 +427,8 @@ def go_on(chosen: FitSettings, data: Data, state: trainer.TrainState, plan: Plan
     cells, _ = lengths(chosen, data)
     length = course.Length(cells, 1, float(chosen.learning_rate), falls=False)
     key = jax.random.fold_in(jax.random.key(seed), state.step)
+    if plan.objective == "likelihood":  # chains of the new rows
+        state = state._replace(rows=_row_chains(key, state, data, np.arange(data.evidence.n_rows)))
     work = max(course.work_of(rows, length), _runtime.LITTLE_WORK)  # there may be more such calls
     return course.fit(key, state, rows, data.layout, plan, length, work=work)
 

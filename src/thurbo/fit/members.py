@@ -259,7 +259,7 @@ def _begun(
     """The initial state of a member, with unused units; its layout and its plan."""
     plan = planning.plan(replace(chosen, weight_decay=0.0), *size)
     layout = _layout(data, size, member, padding)
-    state = fitting.start(key, data, size, int(chosen.n_chains), plan, padding=padding)
+    state = fitting.start(key, data, size, fitting.chains_of(chosen), plan, padding=padding)
     return cut(state, layout, *member[:2])[0], layout, plan
 
 

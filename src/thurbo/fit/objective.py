@@ -1,8 +1,8 @@
 """§5 The objectives, as functions whose gradient by JAX is the gradient of the paper.
 
-`likelihood`: a surrogate with the gradient of Eq. (8), §5.2 (cuts), A.2.2 (sparsity), given the states of both phases,
-with x or (`integrate="hidden"`) h integrated out. `multi_prediction`: log-probability of masked cells after a few
-mean-field steps from the others. `exact`: log P(e).
+`two_phases`: a surrogate of the likelihood with the gradient of Eq. (8) and §5.2 (cuts) at the states of persistent
+chains; `share_of_likelihood` the same by mean-field, beside prediction. `sparsity`: A.2.2. `multi_prediction`:
+log-probability of masked cells after a few mean-field steps from the others. `exact`: log P(e).
 """
 
 from __future__ import annotations
@@ -13,74 +13,54 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Chains, Factors, Float, Hidden, PerRow, PRNGKey, Rows, RowsMask
+from thurbo._typing import Array, Bool, Chains, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.fit.planning import Plan
 from thurbo.latent import rbm
 from thurbo.latent.constraints import Region
-from thurbo.latent.evidence import Evidence
+from thurbo.latent.evidence import Clamp, Evidence
 from thurbo.latent.inference import gibbs
-from thurbo.latent.inference.gibbs import clamp
 from thurbo.latent.inference.likelihood import log_evidence_exact
-from thurbo.latent.inference.meanfield import (
-    LatentMean,
-    MeanField,
-    factor_variance,
-    latent_mean,
-    mean_field,
-    predictive,
-)
+from thurbo.latent.inference.meanfield import MeanField, factor_variance, mean_field, predictive
 from thurbo.latent.rbm import Params
 
 
-class Positive(NamedTuple):
-    """Data-dependent state: probabilities of h (or a sample of h), z, and the whitener of z if z is a mean.
+class DataPhase(NamedTuple):
+    """State given the evidence: probabilities of h, z, the whitener of z if z is a mean, and the inputs of the units.
 
-    `draws` are the inputs x − Vz of the hidden units: in the recent rounds of the chains, or only their average.
+    `felt` is the mean over rows of the input x − Vz of the hidden units. `latent` is that input of each row, if x was
+    drawn; None if all is by mean-field.
     """
 
     hidden: Hidden
     factors: Factors
     whitener: Float[Array, "row factor factor"] | None
-    felt: Float[Array, " slot"]  # mean over rows of the input x − Vz of the hidden units
-    draws: Float[Array, "draw row slot"] | None = None
-    latent: Rows | None = None  # the last draw of x
+    felt: Float[Array, " slot"]
+    latent: Rows | None = None
 
 
-def positive(key: PRNGKey, params: Params, evidence: Evidence, plan: Plan) -> Positive:
-    """P(h, z | e): by mean-field, or by a short Gibbs run that starts from it."""
-    q = mean_field(params, evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
-    if plan.positive_phase == "mean-field":
-        return Positive(q.hidden, q.factors, q.whitener, q.felt)
-    given = gibbs.clamp(params, evidence)
+def share_of_likelihood(
+    key: PRNGKey, params: Params, evidence: Evidence, weight: PerRow, chains: Chains, plan: Plan
+) -> tuple[Float[Array, ""], Chains]:
+    """A surrogate of Σ weight · log P(e) with the gradient of Eq. (8), beside prediction; and the new chains.
+
+    The data phase is mean-field; the chains without evidence persist, or start at the data where every row has a model
+    of its own. x is integrated out of both.
+    """
+    frozen = jax.lax.stop_gradient(params)
+    q = mean_field(frozen, evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
+    value = positive_part(params, evidence, DataPhase(q.hidden, q.factors, q.whitener, q.felt))
+    if plan.unobserved != "exclude":
+        chains = gibbs.prior_run(key, chains, frozen, plan.n_negative_steps)
+        model = rbm.log_omega(params, chains).mean() * weight.sum()
+        return (weight * value).sum() - model, chains
     key_start, key_run = jax.random.split(key)
-    state = gibbs.start(key_start, given, q.hidden)
-    if not plan.sparsity_weight:
-        state = gibbs.run(key_run, state, given, plan.n_positive_steps)
-        return Positive(state.h, state.z, None, q.felt, latent=state.x)
-
-    def one(state: gibbs.ChainState, i: Array) -> tuple[gibbs.ChainState, Rows]:
-        state = gibbs.step(jax.random.fold_in(key_run, i), state, given)
-        return state, state.x - rbm.factor_shift(given.params, state.z)
-
-    state, draws = jax.lax.scan(one, state, jnp.arange(plan.n_positive_steps))
-    if plan.sparsity_form == "average":
-        draws = draws.mean(axis=0, keepdims=True)
-    return Positive(state.h, state.z, None, q.felt, draws, state.x)
+    h = gibbs.prior_run(
+        key_run, _drawn(key_start, q.hidden), evidence.seen(frozen), plan.n_negative_steps, evidence.present
+    )
+    return (weight * (value - rbm.log_omega(evidence.seen(params), h, evidence.present))).sum(), chains
 
 
-def negative(key: PRNGKey, params: Params, evidence: Evidence, start: Chains, plan: Plan) -> Chains:
-    """P(h) by `n_negative_steps` rounds without evidence: from the given chains, or from the data (contrastive)."""
-    if plan.negative_phase == "persistent":
-        return gibbs.prior_run(key, start, params, plan.n_negative_steps)
-    if plan.negative_phase == "tempered":
-        return gibbs.run_tempered(key, start, params, plan.n_negative_steps, plan.n_temperatures)
-    seen = evidence.seen(params)
-    key_start, key_run = jax.random.split(key)
-    h = (jax.random.uniform(key_start, start.shape, start.dtype) < start).astype(start.dtype)
-    return gibbs.prior_run(key_run, h, seen, plan.n_negative_steps, evidence.present)
-
-
-def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow:
+def positive_part(params: Params, evidence: Evidence, state: DataPhase) -> PerRow:
     """E[log Ω(h) + log P(e | h, z)] at fixed q: its gradient is the data-dependent half of Eq. (8), and §5.2.
 
     γᵀq + ½‖m_o(q)‖² + log P(x_o ∈ Ω | m(q) + Vz) + E_q ½‖m_f(h)‖² − ½ Σ_o V_i Cov(z) V_iᵀ, o observed, f free. By the
@@ -102,33 +82,17 @@ def positive_part(params: Params, evidence: Evidence, state: Positive) -> PerRow
     return value
 
 
-def negative_part(params: Params, evidence: Evidence, h: Chains, plan: Plan) -> Float[Array, " chain"]:
-    """log Ω(h) at the states of the chains: its gradient is the data-independent half of Eq. (8)."""
-    if plan.negative_phase != "contrastive":
-        return rbm.log_omega(params, h)
-    return rbm.log_omega(evidence.seen(params), h, evidence.present)
+def sparsity(params: Params, evidence: Evidence, state: DataPhase, target: float) -> PerRow:
+    """Penalty on the log-odds g_k(x) = γ_k + Σ_i W_ik x_i of each unit: Σ_k (ρ − σ(g_k)) g_k, with target ρ.
 
-
-def sparsity(params: Params, evidence: Evidence, state: Positive, target: float) -> PerRow:
-    """Penalty on the log-odds g_k(x) = γ_k + Σ_i W_ik x_i of each unit, with target ρ, in either form of the paper.
-
-    §6: Σ_k (ρ − σ(g_k)) g_k at the mean x̂ of a row, from mean-field or from the recent samples.
-    A.2.2: the average of the same over the draws themselves. Its slope in g_k is that of Σ_k ρ log P(h_k) + ….
+    At the mean x̂ of a row (§6), or at a draw of x, where there is one (A.2.2).
     """
-    seen = evidence.seen(params)
-    units = seen
-    if state.draws is None:
+    seen, x = evidence.seen(params), state.latent
+    if x is None:
         mean, shift = rbm.latent_mean(seen, state.hidden), rbm.factor_shift(seen, state.factors)
-        x = evidence.region(seen.gauge).mean(mean + shift) - shift
-        return _pull(units, rbm.only(x, evidence.present), state.hidden, target)
-    pulls = [_pull(units, rbm.only(x, evidence.present), None, target) for x in state.draws]
-    return jnp.stack(pulls).mean(axis=0)
-
-
-def _pull(params: Params, x: Rows, hidden: Hidden | None, target: float) -> PerRow:
-    logits = rbm.hidden_logits(params, jax.lax.stop_gradient(x))
-    hidden = jax.nn.sigmoid(logits) if hidden is None else hidden
-    return ((target - jax.lax.stop_gradient(hidden)) * logits).sum(-1)
+        x = rbm.only(evidence.region(seen.gauge).mean(mean + shift) - shift, evidence.present)
+    logits = rbm.hidden_logits(seen, jax.lax.stop_gradient(x))
+    return ((target - jax.lax.stop_gradient(state.hidden)) * logits).sum(-1)
 
 
 def multi_prediction(params: Params, evidence: Evidence, masked: RowsMask, plan: Plan) -> tuple[PerRow, MeanField]:
@@ -196,37 +160,123 @@ def exact(params: Params, evidence: Evidence) -> PerRow:
     return log_evidence_exact(params, evidence)
 
 
-def reconstruction(params: Params, evidence: Evidence, state: Positive) -> PerRow:
+def reconstruction(params: Params, evidence: Evidence, state: DataPhase) -> PerRow:
     """log P(e | q) of each row at its own posteriors (simpler than A.2.4): for monitoring, not maximised."""
     seen = evidence.seen(params)
     mean = rbm.latent_mean(seen, state.hidden) + rbm.factor_shift(seen, state.factors)
     return evidence.region(seen.gauge).log_mass(mean)
 
 
-Contrast = tuple[Float[Array, ""], Positive, Chains]
+class RowChains(NamedTuple):
+    """Persistent chains that belong to rows (§5.1): one given the row's evidence, and one of the row's own model.
+
+    x is kept only where a region couples slots; elsewhere it can be drawn from h and z. `free` is kept only where every
+    row has a model of its own ("exclude"); elsewhere all rows share the chains without evidence.
+    """
+
+    h: Bool[Array, "row hidden"]
+    z: Factors
+    x: Rows
+    free: Bool[Array, "row hidden"]
+
+    def at(self, places: Int[Array, " batch"]) -> RowChains:
+        """The chains of some rows; rows that only pad a batch get those of any other row."""
+        return RowChains(*(jnp.take(leaf, places, axis=0, mode="clip") for leaf in self))
+
+    def put(self, places: Int[Array, " batch"], moved: RowChains) -> RowChains:
+        """With the new states of some rows; places beyond the table are dropped."""
+        return RowChains(
+            *(old.at[places].set(new.astype(old.dtype), mode="drop") for old, new in zip(self, moved, strict=True))
+        )
 
 
-def contrast(key: PRNGKey, params: Params, evidence: Evidence, weight: PerRow, chains: Chains, plan: Plan) -> Contrast:
-    """A surrogate of Σ weight · log P(e) with the gradient of Eq. (8), the data-dependent state, and the new chains."""
-    if _is_yes_or_no(params, evidence, plan):
-        return _of_yes_or_no(key, params, evidence, weight, chains, plan)
-    key_positive, key_negative, key_start = jax.random.split(key, 3)
+class TwoPhases(NamedTuple):
+    """One update of the likelihood: states of both phases, and how far the chains are from the data.
+
+    `gap` is the mean of log f(x), f the density of x without its constant, of the data phase minus that of the chains
+    without evidence, in standard deviations of the latter. `flips` is the share of hidden units of these chains that
+    changed in the update.
+    """
+
+    data: DataPhase
+    chains: Chains
+    rows: RowChains
+    model_hidden: Float[Array, " hidden"]  # mean of P(h | x) over the chains without evidence
+    gap: Float[Array, ""]
+    flips: Float[Array, ""]
+
+
+def two_phases(
+    key: PRNGKey, params: Params, evidence: Evidence, weight: PerRow, chains: Chains, rows: RowChains, plan: Plan
+) -> tuple[Float[Array, ""], TwoPhases]:
+    """A surrogate of Σ weight · log P(e) whose gradient is Eq. (8) and §5.2 at the states of persistent chains.
+
+    The data phase continues the chain of each row: x | h, z, e, then z | x, h, then h | x, z. The other phase continues
+    chains without evidence. Weights and biases have the statistics x P(h | x)ᵀ of both; loadings, cuts and scales have
+    the slope of log P(e | h, z), in which x is integrated out.
+    """
     frozen = jax.lax.stop_gradient(params)
-    if plan.positive_phase == "gibbs":
-        state = positive(key_positive, frozen, evidence, plan)
-        value, own = sampled_part(params, evidence, state), state
-    else:
-        latent = latent_mean(frozen, evidence, plan.n_mean_field_steps, plan.damping, plan.latent_bound)
-        own = hidden_given(frozen, evidence, latent, plan)
-        value = bound_part(params, evidence, latent, own)
-    if plan.negative_phase != "contrastive":
-        x, hidden, moved = chain(key_negative, frozen, chains, plan.n_negative_steps)
-        model = statistics_of_pair(params, x, hidden).mean() * weight.sum()
-        return (weight * value).sum() - model, own, moved
-    h = _drawn(key_start, own.hidden)
-    x, hidden, _ = chain(key_negative, evidence.seen(frozen), h, plan.n_negative_steps, evidence.present)
-    model = (weight * statistics_of_pair(evidence.seen(params), x, hidden)).sum()
-    return (weight * value).sum() - model, own, chains
+    key_data, key_free = jax.random.split(key)
+    given = gibbs.clamp(frozen, evidence)
+    seen = given.params
+    keeps_x = rows.x.shape[1] > 0
+
+    def one(i: Array, state: gibbs.ChainState) -> gibbs.ChainState:
+        key_x, key_z, key_h = jax.random.split(jax.random.fold_in(key_data, i), 3)
+        x, z = _latent_given(key_x, key_z, given, state)
+        logits = rbm.hidden_logits(seen, rbm.only(x - rbm.factor_shift(seen, z), given.present))
+        return gibbs.ChainState(x, _drawn(key_h, jax.nn.sigmoid(logits)), z)
+
+    h = rows.h.astype(frozen.weights.dtype)
+    mean = rbm.latent_mean(seen, h)
+    first = rows.x if keeps_x else given.region.start(mean)
+    state = jax.lax.fori_loop(0, plan.n_positive_steps - 1, one, gibbs.ChainState(first, h, rows.z))
+    key_x, key_z, key_h = jax.random.split(jax.random.fold_in(key_data, plan.n_positive_steps), 3)
+    x, z = _latent_given(key_x, key_z, given, state)
+    u = rbm.only(x - rbm.factor_shift(seen, z), given.present)
+    if plan.latent_bound is not None:
+        usual = rbm.latent_mean(seen, params.hidden_mean[None, :])
+        u = jnp.clip(u, usual - plan.latent_bound, usual + plan.latent_bound)
+    hidden = jax.nn.sigmoid(rbm.hidden_logits(seen, u))
+
+    own = evidence.seen(params)
+    value = statistics_of_pair(own, u, hidden)
+    if own.factor_prior is not None:
+        value = value - 0.5 * ((z - own.factor_prior) ** 2).sum(-1)
+    if not (evidence.are_levels and params.gauge.cuts.shape[-1] == 1 and not params.n_factors):
+        at = rbm.latent_mean(seen, state.h) + rbm.factor_shift(own, z)
+        value = value + evidence.region(own.gauge).log_mass(at)
+
+    shown = weight / jnp.maximum(weight.sum(), 1e-12)
+    has_own = rows.free.shape[1] > 0
+    before = rows.free.astype(frozen.weights.dtype) if has_own else chains
+    model, counted = (seen, shown) if has_own else (frozen, jnp.full(len(chains), 1.0 / len(chains), weight.dtype))
+    v, free, moved = chain(key_free, model, before, plan.n_negative_steps, evidence.present if has_own else None)
+    expected = (counted * statistics_of_pair(own if has_own else params, v, free)).sum() * weight.sum()
+    of_chains = _log_density(model, v)
+    middle = (counted * of_chains).sum()
+    deviation = jnp.sqrt((counted * (of_chains - middle) ** 2).sum())
+    gap = ((shown * _log_density(seen, u)).sum() - middle) / jnp.maximum(deviation, 1e-6)
+    flips = (counted @ jnp.abs(moved - before)).mean() if before.shape[1] else jnp.zeros((), weight.dtype)
+    kept = RowChains(_drawn(key_h, hidden), z, x if keeps_x else rows.x, moved if has_own else rows.free)
+    data = DataPhase(hidden, z, None, u.mean(axis=0), u)
+    phases = TwoPhases(data, chains if has_own else moved, kept, counted @ free, gap, flips)
+    return (weight * value).sum() - expected, jax.lax.stop_gradient(phases)
+
+
+def _latent_given(key_x: PRNGKey, key_z: PRNGKey, given: Clamp, state: gibbs.ChainState) -> tuple[Rows, Factors]:
+    """x | h, z, e, then z | x_o, h."""
+    mean = rbm.latent_mean(given.params, state.h)
+    x = gibbs.sweep(key_x, state.x, mean + rbm.factor_shift(given.params, state.z), given.region)
+    if given.whitener is None:
+        return x, state.z
+    return x, rbm.sample_factors(key_z, given.params, rbm.only(x - mean, given.observed), given.whitener)
+
+
+def _log_density(params: Params, x: Rows) -> PerRow:
+    """log Σ_h exp{−E(x, h)}, Eq. (2), for x without factors: minus the free energy."""
+    bias = params.site_bias if params.site_bias.ndim == 2 else params.site_bias[None, :]
+    return (bias * x - 0.5 * x * x).sum(-1) + jax.nn.softplus(rbm.hidden_logits(params, x)).sum(-1)
 
 
 def chain(
@@ -258,125 +308,3 @@ def _drawn(key: PRNGKey, probability: Hidden) -> Hidden:
 def statistics_of_pair(params: Params, x: Rows, hidden: Hidden) -> PerRow:
     """γᵀh + xᵀm(h) at fixed x and h: minus the energy, Eq. (2), without what depends on x alone."""
     return rbm.prior_of_hidden(params, hidden) + (x * rbm.latent_mean(params, hidden)).sum(-1)
-
-
-def hidden_given(params: Params, evidence: Evidence, latent: LatentMean, plan: Plan) -> Positive:
-    """q(h) and q(z) that follow from q(x), each the best for the bound given the others; free slots integrated out."""
-    given, z = clamp(params, evidence), latent.factors
-    seen, shift = given.params, rbm.factor_shift(given.params, z)
-    x, mean = latent.x, latent.origin - shift
-    if plan.latent_bound is not None:
-        usual = rbm.latent_mean(seen, jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)[None, :])
-        x = jnp.clip(x, usual - plan.latent_bound, usual + plan.latent_bound)
-    if given.whitener is not None:
-        z = rbm.factor_mean(seen, rbm.only(x - mean, given.observed), given.whitener)
-    felt = rbm.only(x - shift, given.present)
-    own = (jax.nn.sigmoid(latent.log_odds) - 0.5) * rbm.squared_weights(seen, evidence.free)
-    hidden = jax.nn.sigmoid(rbm.hidden_logits(seen, felt) - own)
-    return Positive(hidden, z, given.whitener, felt.mean(axis=0))
-
-
-def bound_part(params: Params, evidence: Evidence, latent: LatentMean, state: Positive) -> PerRow:
-    """The bound of mean-field at fixed q(x), q(h) and q(z), as far as it depends on parameters.
-
-    γᵀq + Σ_o {x̂ (m(q) + Vz) − m(q) Vz − ½(Vz)²} + E_q ½‖m_f(h)‖² + what cuts and scales change, o observed, f free.
-    q(x) is N(μ, I) within Ω, so its mean and entropy depend on cuts and scales. It moves along with the first cut of a
-    site, as it would if the site's bias moved instead.
-    """
-    seen, observed, region = evidence.seen(params), evidence.observed, evidence.region(evidence.seen(params).gauge)
-    hidden, origin = state.hidden, jnp.broadcast_to(latent.origin, observed.shape)
-    mean, shift = rbm.latent_mean(seen, hidden), rbm.factor_shift(seen, state.factors)
-    value = rbm.prior_of_hidden(seen, hidden)
-    value = value + rbm.only(latent.x * (mean + shift) - mean * shift - 0.5 * shift**2, observed).sum(-1)
-    value = value + rbm.expected_log_omega(seen, hidden, evidence.free, mean)
-    if seen.factor_prior is not None:
-        value = value - 0.5 * ((state.factors - seen.factor_prior) ** 2).sum(-1)
-    if state.whitener is not None:
-        value = value - 0.5 * rbm.only(factor_variance(seen, jax.lax.stop_gradient(state.whitener)), observed).sum(-1)
-    first = seen.gauge.cuts[..., 0]
-    first = jnp.where(jnp.isfinite(first), first, jnp.zeros_like(first))
-    moving = origin + (first - jax.lax.stop_gradient(first)).reshape(-1, origin.shape[1])
-    smooth, given = region.smooth(), jax.lax.stop_gradient(mean + shift)
-    inside = smooth.mean(moving) * (given - moving) + 0.5 * moving**2
-    return value + smooth.log_mass(moving) + rbm.only(inside, observed).sum(-1)
-
-
-def sampled_part(params: Params, evidence: Evidence, state: Positive) -> PerRow:
-    """The data-dependent half of Eq. (8) at a draw of x, h and z given e: x P(h | x)ᵀ for weights and biases.
-
-    Loadings, cuts and scales have the slope of log P(e | h, z), in which x is integrated out.
-    """
-    assert state.latent is not None
-    seen, frozen = evidence.seen(params), jax.lax.stop_gradient(evidence.seen(params))
-    x = rbm.only(state.latent - rbm.factor_shift(frozen, state.factors), evidence.present)
-    value = statistics_of_pair(seen, x, jax.nn.sigmoid(rbm.hidden_logits(frozen, x)))
-    if seen.factor_prior is not None:
-        value = value - 0.5 * ((state.factors - seen.factor_prior) ** 2).sum(-1)
-    mean = rbm.latent_mean(frozen, state.hidden) + rbm.factor_shift(seen, state.factors)
-    return value + evidence.region(seen.gauge).log_mass(mean)
-
-
-def _is_yes_or_no(params: Params, evidence: Evidence, plan: Plan) -> bool:
-    """Whether sums over rows are enough, of which all cuts but the first one need more."""
-    is_plain = evidence.sites is None and evidence.present is None and evidence.are_levels and not params.n_factors
-    one_cut = params.gauge.cuts.shape[-1] == 1 and plan.latent_bound is None
-    return is_plain and one_cut and plan.positive_phase == "mean-field" and plan.negative_phase == "persistent"
-
-
-class _PhaseSums(NamedTuple):
-    """Data minus model, summed over rows: the gradient by α, W, γ, and by the cut of each site."""
-
-    site_bias: Float[Array, " site"]
-    weights: Float[Array, "site hidden"]
-    hidden_bias: Float[Array, " hidden"]
-    cut: Float[Array, " site"]
-
-
-def _of_yes_or_no(
-    key: PRNGKey, params: Params, evidence: Evidence, weight: PerRow, chains: Chains, plan: Plan
-) -> Contrast:
-    """The same as `contrast` in general, for a table of yes or no: rows and chains share two products of matrices."""
-    frozen, n = jax.lax.stop_gradient(params), evidence.n_rows
-    latent = latent_mean(frozen, evidence, plan.n_mean_field_steps, plan.damping)
-    key_negative = jax.random.split(key, 3)[1]
-    key_x, key_h = jax.random.split(jax.random.fold_in(key_negative, plan.n_negative_steps - 1))
-    if plan.n_negative_steps > 1:
-        chains = chain(key_negative, frozen, chains, plan.n_negative_steps - 1)[2]
-    both = jnp.concatenate([latent.x, latent_draw(key_x, frozen, chains)])
-    logits = rbm.hidden_logits(frozen, both)
-    own = (jax.nn.sigmoid(latent.log_odds) - 0.5) * rbm.squared_weights(frozen, evidence.free)
-    hidden = jax.nn.sigmoid(jnp.concatenate([logits[:n] - own, logits[n:]]))
-    sums = jax.lax.stop_gradient(_sums(frozen, evidence, weight, both, hidden))
-    cut = params.gauge.cuts[:, 0]
-    value = (params.weights * sums.weights).sum() + params.site_bias @ sums.site_bias
-    value = value + params.hidden_bias @ sums.hidden_bias
-    value = value + (jnp.where(jnp.isfinite(cut), cut, jnp.zeros_like(cut)) * sums.cut).sum()
-    state = Positive(hidden[:n], latent.factors, None, latent.x.mean(axis=0))
-    return value, state, _drawn(key_h, hidden[n:])
-
-
-def _sums(
-    params: Params,
-    evidence: Evidence,
-    weight: PerRow,
-    both: Float[Array, "both slot"],
-    hidden: Float[Array, "both hidden"],
-) -> _PhaseSums:
-    """x hᵀ, x and h of rows minus chains. A cut has the slope Σ (m(q) − x̂), which complete rows need only in sum."""
-    n, n_chains = weight.shape[0], both.shape[0] - weight.shape[0]
-    counted = jnp.concatenate([weight, jnp.broadcast_to(-weight.sum() / n_chains, (n_chains,))])
-    signed = counted[:, None] * hidden
-    of_hidden, own, free = counted @ hidden, hidden[:n], evidence.free
-
-    def complete() -> _PhaseSums:
-        usual = weight.sum() * params.site_bias + params.weights @ (weight @ own)
-        return _PhaseSums(counted @ both, jnp.einsum("ri,rk->ik", both, signed), of_hidden, usual - weight @ both[:n])
-
-    def incomplete() -> _PhaseSums:
-        mean = rbm.latent_mean(params, own)
-        x = jnp.concatenate([jnp.where(free, mean, both[:n]), both[n:]])
-        spread = jnp.einsum("ri,rk->ik", free.astype(weight.dtype), weight[:, None] * own * (1.0 - own))
-        cut = weight @ rbm.only(mean - both[:n], ~free)
-        return _PhaseSums(counted @ x, jnp.einsum("ri,rk->ik", x, signed) + params.weights * spread, of_hidden, cut)
-
-    return jax.lax.cond(free.any(), incomplete, complete)

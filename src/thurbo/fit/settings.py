@@ -34,8 +34,9 @@ class Learning:
         `TBM.fit` then sets `posteriors_`. None keeps no average.
     learn_cuts : bool, default=True
         Learn the cut points between ordered levels (§5.2), or keep them at the observed frequencies.
-    optimizer : {"adam", "sgd"}, default="adam"
-        Gradient method; "sgd" has momentum 0.9.
+    optimizer : {"auto", "adam", "sgd"}, default="auto"
+        Gradient method; "sgd" are plain steps. "auto" is "sgd" for the likelihood by chains, otherwise "adam". With
+        momentum or Adam, noise of the chains drives the model away from the data.
     validation_fraction : float or "auto", default="auto"
         Share of rows held out from training. The parameters with the best held-out score are kept, and training ends
         when this score stops improving. "auto" holds out a tenth of the rows (at most 2,000) of tables with at least
@@ -54,24 +55,20 @@ class Learning:
     max_norm: float | None = None
     posterior_smoothing: float | None = None
     learn_cuts: bool = True
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["auto", "adam", "sgd"] = "auto"
     validation_fraction: float | Literal["auto"] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _TwoPhases(Learning):
-    """Settings of the gradient of the likelihood, Eq. (8): a positive phase minus a negative phase."""
+class _WithChains(Learning):
+    """Settings of the chains without evidence, which estimate expectations under the model in Eq. (8)."""
 
-    positive_phase: Literal["auto", "mean-field", "gibbs"] = "auto"
-    negative_phase: Literal["auto", "persistent", "contrastive", "tempered"] = "auto"
     n_negative_steps: int = 5
-    n_chains: int = 1000
-    n_temperatures: int = 10
-    sparsity_form: Literal["auto", "average", "samples"] = "auto"
+    n_chains: int | Literal["auto"] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction(_TwoPhases):
+class Prediction(_WithChains):
     """Train by multi-prediction: maximise log P(masked cells | the other cells of the row).
 
     Each update masks some cells of each row and predicts them by a few mean-field steps from the others. A share of
@@ -95,8 +92,9 @@ class Prediction(_TwoPhases):
         Enforced sparsity, for features: in each batch, a hidden unit is on only in this share of the rows, those where
         it is most probable, and off in the others when masked cells are predicted. `sparsity_weight` is a penalty
         instead. None does not enforce it. Queries are not changed.
-    positive_phase, negative_phase, n_negative_steps, n_chains, n_temperatures, sparsity_form
-        As in `Likelihood`; used if `likelihood_weight` is above 0.
+    n_negative_steps, n_chains
+        As in `Likelihood`, with 1,000 chains by default; used if `likelihood_weight` is above 0, where the expectations
+        given a row are by mean-field.
     sparsity_target, sparsity_weight, latent_bound, max_norm, posterior_smoothing, learn_cuts, optimizer, \
 validation_fraction
         As in `Learning`.
@@ -116,36 +114,25 @@ validation_fraction
 
 
 @dataclass(frozen=True, kw_only=True)
-class Likelihood(_TwoPhases):
+class Likelihood(_WithChains):
     """Train by the likelihood of the evidence, log P(e), with the two-phase gradient of Eq. (8).
+
+    Both expectations of the gradient are by persistent Gibbs chains (§5.1): one chain per row given its evidence, and
+    chains of the model without evidence. Every update continues all of them, and then makes a plain gradient step at a
+    rate that is constant for half of the epochs and then falls to zero. With `unobserved="exclude"` each row has a
+    model of its own, and so a chain without evidence of its own.
 
     Parameters
     ----------
-    positive_phase : {"auto", "mean-field", "gibbs"}, default="auto"
-        How the expectations given a row are estimated (§5.1). "auto" is "mean-field".
-    negative_phase : {"auto", "persistent", "contrastive", "tempered"}, default="auto"
-        How the expectations under the model are estimated (§5.1): persistent chains, contrastive divergence, or
-        persistent chains with parallel tempering. "auto" is "persistent", or "contrastive" with
-        `unobserved="exclude"`.
+    n_positive_steps : int, default=2
+        Rounds of Gibbs sampling per update of the chains given a row.
     n_negative_steps : int, default=5
-        Rounds of Gibbs sampling per update.
-    n_chains : int, default=1000
-        Number of persistent chains.
-    n_temperatures : int, default=10
-        Number of temperatures of "tempered" chains.
-    n_mean_field_steps : int, default=10
-        Steps of mean-field for each row and update.
-    integrate : {"latent", "hidden"}, default="latent"
-        Which layer is integrated out of the statistics x hᵀ of both phases. "latent": x given h, mostly with
-        less variance. "hidden": h given x, as is usual for RBMs, where the chains give x and mean-field the mean of x,
-        in a last step that is not damped; an update then has two products of matrices less (five with one step of
-        mean-field, one round and complete rows of yes or no). Not for "tempered" chains.
-    sparsity_form : {"auto", "average", "samples"}, default="auto"
-        Apply the sparsity penalty at the mean x of a row, or average it over its samples (A.2.2; needs
-        `positive_phase="gibbs"`). "auto" is "samples" where there are any.
+        Rounds of Gibbs sampling per update of the chains without evidence. More rounds (10) allow longer training.
+    n_chains : int or "auto", default="auto"
+        Number of chains without evidence. "auto" is a twentieth of the number of rows, at least 500 and at most 5,000.
     sparsity_target, sparsity_weight, latent_bound, max_norm, posterior_smoothing, learn_cuts, optimizer, \
 validation_fraction
-        As in `Learning`.
+        As in `Learning`. "auto" holds out no rows: until the rate falls, held-out scores say little.
 
     Examples
     --------
@@ -153,8 +140,7 @@ validation_fraction
     >>> model = tb.TBM(n_hidden=500, learning=tb.Likelihood(n_chains=5000, n_negative_steps=10))
     """
 
-    n_mean_field_steps: int = 10
-    integrate: Literal["latent", "hidden"] = "latent"
+    n_positive_steps: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)

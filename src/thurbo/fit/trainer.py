@@ -17,15 +17,15 @@ import optax
 from thurbo._programs import Program
 from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
 from thurbo.fit import objective
-from thurbo.fit.objective import Positive, negative, positive
+from thurbo.fit.objective import DataPhase, RowChains
 from thurbo.fit.planning import Plan
 from thurbo.fit.start import Centre, Layout, Learnable, fold, recentre
 from thurbo.latent.evidence import Buckets, Evidence, batch_rows
-from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.rbm import Params
 
 REPORTED = 10  # one row of so many is enough for what is only reported, where it would need a product of matrices
+WARM_UP = 200  # first updates of the likelihood, with a rising rate
 SHIFT_DECAY = 0.1  # precision of an item's shift relative to that of its weights
 
 
@@ -36,18 +36,21 @@ class TrainState(NamedTuple):
     centre: Centre
     optimiser: Any
     chains: Chains  # persistent states of the negative phase
+    rows: RowChains  # persistent states of each row; no rows unless the likelihood is maximised
     posteriors: Hidden  # of every row, smoothed during training (A.2.3); no rows if this is off
     step: Int[Array, ""]
 
 
 class Info(NamedTuple):
-    """Statistics of one update: the objective per answer, mean activations, the norm of the gradient, and the
-    distance of the negative phase from the data (root mean square over hidden units)."""
+    """Statistics of one update: the objective per answer, mean activations given the data and of the chains without
+    evidence, the norm of the gradient; for the likelihood also `TwoPhases.gap` and `flips`."""
 
     objective: Float[Array, ""]
     activation: Float[Array, " hidden"]
+    model_activation: Float[Array, " hidden"]
     gradient_norm: Float[Array, ""]
-    gap: Float[Array, ""]
+    density_gap: Float[Array, ""]
+    flips: Float[Array, ""]
 
 
 class Fall(NamedTuple):
@@ -59,7 +62,7 @@ class Fall(NamedTuple):
 
 def _optimiser(plan: Plan) -> optax.GradientTransformation:
     """Direction of a step; its length is the rate, which is in the state so that a new rate does not recompile."""
-    rule = optax.scale_by_adam() if plan.optimizer == "adam" else optax.trace(decay=0.9)
+    rule = optax.scale_by_adam() if plan.optimizer == "adam" else optax.identity()
 
     def decayed(learnable: Any) -> Any:
         return learnable._replace(**{name: name in {"weights", "loadings", "context"} for name in Learnable._fields})
@@ -68,12 +71,17 @@ def _optimiser(plan: Plan) -> optax.GradientTransformation:
 
 
 @partial(jax.jit, static_argnames=("plan", "n_rows"))
-def initial_state(learnable: Learnable, centre: Centre, chains: Chains, plan: Plan, n_rows: int = 0) -> TrainState:
+def initial_state(
+    learnable: Learnable, centre: Centre, chains: Chains, plan: Plan, n_rows: int = 0, rows: RowChains | None = None
+) -> TrainState:
     """The initial state."""
+    if rows is None:
+        none = jnp.zeros((0, centre.hidden.shape[0]), bool)
+        rows = RowChains(none, jnp.zeros((0, learnable.loadings.shape[1])), jnp.zeros((0, 0)), none)
     kept = n_rows if plan.posterior_smoothing else 0
     posteriors = jnp.tile(centre.hidden, (kept, 1))
     optimiser = _optimiser(plan).init(learnable)
-    return TrainState(learnable, centre, optimiser, chains, posteriors, jnp.zeros((), jnp.int32))
+    return TrainState(learnable, centre, optimiser, chains, rows, posteriors, jnp.zeros((), jnp.int32))
 
 
 class _Batch(NamedTuple):
@@ -89,8 +97,12 @@ class _Loss(NamedTuple):
 
     hidden: Hidden
     chains: Chains
+    rows: RowChains
     report: Float[Array, ""]
     felt: Float[Array, " slot"]
+    model_hidden: Float[Array, " hidden"]
+    density_gap: Float[Array, ""]
+    flips: Float[Array, ""]
 
 
 def _count(weight: PerRow, slots: RowsMask) -> Float[Array, ""]:
@@ -104,17 +116,22 @@ def _loss(
     evidence: Evidence,
     weight: PerRow,
     chains: Chains,
+    rows: RowChains,
     key: PRNGKey,
     plan: Plan,
 ) -> tuple[Float[Array, ""], _Loss]:
-    """Minus the objective per slot; what is reported is per answer."""
+    """Minus the objective per slot, or per row for the likelihood; what is reported is per answer."""
     params = fold(learnable, centre, layout)
     batch = _Batch(evidence, weight, _count(weight, evidence.observed))
     n_answers = _answers(weight, evidence)
     key_mask, key_contrast = jax.random.split(key)
+    gap = flips = jnp.zeros((), weight.dtype)
     if plan.objective == "likelihood":
-        loss, state, chains = _contrast(key_contrast, params, batch, chains, plan)
-        report = _reconstruction(params, batch, state, n_answers, plan)
+        batch = batch._replace(cells=jnp.maximum(weight.sum(), 1e-12))  # the rate of plain steps is per row
+        value, phases = objective.two_phases(key_contrast, params, evidence, weight, chains, rows, plan)
+        loss, state, chains, rows = -value / batch.cells, phases.data, phases.chains, phases.rows
+        gap, flips, model_hidden = phases.gap, phases.flips, phases.model_hidden
+        report = _reconstruction(params, batch, state)
     else:
         if plan.objective == "exact":
             told, state = _exact(params, batch, plan)
@@ -123,42 +140,38 @@ def _loss(
             told, loss, state = _prediction(key_mask, params, batch, plan)
         report = -told * batch.cells / n_answers  # a masked share of slots is that share of answers, on average
         if plan.likelihood_weight:
-            contrast, _, chains = _contrast(key_contrast, params, batch, chains, plan)
-            loss = loss + plan.likelihood_weight * contrast
+            value, chains = objective.share_of_likelihood(key_contrast, params, evidence, weight, chains, plan)
+            loss = loss - plan.likelihood_weight * value / batch.cells
+        model_hidden = chains.mean(axis=0) if plan.keeps_chains else jnp.zeros_like(params.hidden_bias)
     if plan.sparsity_weight:
         pull = objective.sparsity(params, evidence, state, plan.sparsity_target)
         loss = loss - plan.sparsity_weight * (weight * pull).sum() / batch.cells
-    return loss, jax.lax.stop_gradient(_Loss(state.hidden, chains, report, state.felt))
+    return loss, jax.lax.stop_gradient(_Loss(state.hidden, chains, rows, report, state.felt, model_hidden, gap, flips))
 
 
-def _reconstruction(
-    params: Params, batch: _Batch, state: Positive, n_answers: Float[Array, ""], plan: Plan
-) -> Float[Array, ""]:
-    """log P(e | q) per answer; of the first rows only, whose order is random, where the gradient has no use for it."""
-    evidence, weight = batch.evidence, batch.weight
-    if plan.integrate == "hidden":
-        some = slice(-(-evidence.n_rows // REPORTED))
-        evidence, weight = evidence.rows(some), weight[some]
-        state = Positive(state.hidden[some], state.factors[some], None, state.felt)
-        n_answers = _answers(weight, evidence)
-    return (weight * objective.reconstruction(params, evidence, state)).sum() / n_answers
+def _reconstruction(params: Params, batch: _Batch, state: DataPhase) -> Float[Array, ""]:
+    """log P(e | q) per answer, of the first rows only, whose order is random: the gradient has no use for it."""
+    some = slice(-(-batch.evidence.n_rows // REPORTED))
+    evidence, weight = batch.evidence.rows(some), batch.weight[some]
+    state = DataPhase(state.hidden[some], state.factors[some], None, state.felt)
+    return (weight * objective.reconstruction(params, evidence, state)).sum() / _answers(weight, evidence)
 
 
 def _answers(weight: PerRow, evidence: Evidence) -> Float[Array, ""]:
     return jnp.maximum((weight * evidence.n_answers(evidence.observed).astype(weight.dtype)).sum(), 1.0)
 
 
-def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], Positive]:
+def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], DataPhase]:
     """Minus log P(e), by enumeration; mean-field only gives the activations of the hidden units."""
     value = objective.exact(params, batch.evidence)
     frozen = jax.lax.stop_gradient(params)
     q = mean_field(frozen, batch.evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
-    return -(batch.weight * value).sum() / batch.cells, Positive(q.hidden, q.factors, None, q.felt)
+    return -(batch.weight * value).sum() / batch.cells, DataPhase(q.hidden, q.factors, None, q.felt)
 
 
 def _prediction(
     key: PRNGKey, params: Params, batch: _Batch, plan: Plan
-) -> tuple[Float[Array, ""], Float[Array, ""], Positive]:
+) -> tuple[Float[Array, ""], Float[Array, ""], DataPhase]:
     """Minus log P(masked cells | the others), per masked cell, without and with minus log P(cell | no other cell).
 
     The latter is of a quarter of the batch, whose rows are in random order.
@@ -172,34 +185,9 @@ def _prediction(
     else:
         value, q = objective.multi_prediction(params, evidence, masked, plan)
         marginal = jnp.zeros((), weight.dtype)
-    state = Positive(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None, q.felt)
+    state = DataPhase(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None, q.felt)
     loss = -(weight * value).sum() / _count(weight, masked)
     return loss, loss + plan.marginal_weight * marginal, state
-
-
-def _contrast(
-    key: PRNGKey, params: Params, batch: _Batch, chains: Chains, plan: Plan
-) -> tuple[Float[Array, ""], Positive, Chains]:
-    """A surrogate of minus log P(e) with the gradient of Eq. (8): positive minus negative phase."""
-    if plan.integrate == "hidden":
-        value, state, moved = objective.contrast(key, params, batch.evidence, batch.weight, chains, plan)
-        return -value / batch.cells, state, moved
-    key_positive, key_negative = jax.random.split(key)
-    frozen, evidence, weight = jax.lax.stop_gradient(params), batch.evidence, batch.weight
-    state = positive(key_positive, frozen, evidence, plan)
-    value = objective.positive_part(params, evidence, state)
-    start = state.hidden if plan.negative_phase == "contrastive" else chains
-    moved = negative(key_negative, frozen, evidence, start, plan)
-    omega = objective.negative_part(params, evidence, _counted(moved, plan), plan)
-    per_chain = weight if plan.negative_phase == "contrastive" else jnp.ones_like(omega)
-    model = (per_chain * omega).sum() / jnp.maximum(per_chain.sum(), 1e-12) * weight.sum()
-    chains = chains if plan.negative_phase == "contrastive" else moved
-    return (model - (weight * value).sum()) / batch.cells, state, chains
-
-
-def _counted(chains: Chains, plan: Plan) -> Float[Array, "counted hidden"]:
-    """The chains at temperature 1, whose statistics are used."""
-    return gibbs.cold_chains(chains, plan.n_temperatures) if plan.negative_phase == "tempered" else chains
 
 
 def update(
@@ -217,8 +205,9 @@ def update(
 
     `places` are the positions of the batch's rows in the table; rows that only pad the batch have positions beyond it.
     """
+    own = state.rows if places is None or not state.rows.h.shape[0] else state.rows.at(places)
     grad, seen = jax.grad(_loss, has_aux=True)(
-        state.learnable, state.centre, layout, evidence, weight, state.chains, key, plan
+        state.learnable, state.centre, layout, evidence, weight, state.chains, own, key, plan
     )
     if layout.lists is not None:
         assert layout.item_decay is not None
@@ -255,17 +244,15 @@ def update(
         state.centre.site + rate_of_site * (site - state.centre.site),
     )
     learnable = recentre(learnable, state.centre, centre)
-    gap = jnp.zeros((), weight.dtype)
-    if plan.keeps_chains:
-        gap = jnp.sqrt(((activation - _counted(seen.chains, plan).mean(axis=0)) ** 2).mean())
     posteriors = state.posteriors
     if plan.posterior_smoothing and places is not None:  # A.2.3
         old = jnp.take(posteriors, places, axis=0, mode="clip")
         posteriors = posteriors.at[places].set(
             old + (1.0 - plan.posterior_smoothing) * (seen.hidden - old), mode="drop"
         )
-    info = Info(seen.report, activation, _norm(grad), gap)
-    return TrainState(learnable, centre, optimiser, seen.chains, posteriors, state.step + 1), info
+    rows = seen.rows if places is None or own is state.rows else state.rows.put(places, seen.rows)
+    info = Info(seen.report, activation, seen.model_hidden, _norm(grad), seen.density_gap, seen.flips)
+    return TrainState(learnable, centre, optimiser, seen.chains, rows, posteriors, state.step + 1), info
 
 
 def _norm(tree: Any) -> Float[Array, ""]:
@@ -308,6 +295,8 @@ def _held_fixed(grad: Learnable, layout: Layout, plan: Plan) -> Learnable:
     dtype, listed = grad.site_bias.dtype, layout.listed
     level, measured = (layout.n_cuts > 0).astype(dtype), layout.measured.astype(dtype)
     move_cuts = level * float(plan.learn_cuts)
+    if plan.objective == "likelihood":  # of a single cut, the bias has the simpler statistics
+        move_cuts = move_cuts * (layout.n_cuts > 1).astype(dtype)
     if layout.active_hidden is not None and layout.active_factors is not None:
         units, factors = layout.active_hidden.astype(dtype), layout.active_factors.astype(dtype)
         grad = grad._replace(
@@ -403,7 +392,8 @@ def _epoch_of_one(
         return state, jax.tree.map(jnp.add, total, info)
 
     zero = jnp.zeros((), row_weight.dtype)
-    start = state, Info(zero, jnp.zeros_like(state.centre.hidden), zero, zero)
+    none = jnp.zeros_like(state.centre.hidden)
+    start = state, Info(zero, none, none, zero, zero, zero)
     state, total = jax.lax.fori_loop(jnp.zeros_like(n_batches), n_batches, body, start)
     return state, jax.tree.map(lambda leaf: leaf / n_batches.astype(leaf.dtype), total)
 
@@ -443,4 +433,7 @@ def _step(
     left = fall.last - state.step.astype(peak_rate.dtype)
     slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
     kept = jnp.where(real, places, row_weight.shape[0])
-    return update(key, state, batch, weight, layout, slowing * peak_rate, slowing, plan, kept)
+    rate = slowing * peak_rate
+    if plan.objective == "likelihood":
+        rate = rate * jnp.minimum(1.0, (state.step.astype(rate.dtype) + 1.0) / WARM_UP)
+    return update(key, state, batch, weight, layout, rate, slowing, plan, kept)

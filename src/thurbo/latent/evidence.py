@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._concurrency import cached_property
-from thurbo._typing import Array, Float, Int, Rows, RowsMask
+from thurbo._typing import Array, Float, Int, RowsMask
 from thurbo.latent.constraints.base import Constraint, Gauge, JointRegion, Region, log_mass_by_state
 from thurbo.latent.constraints.box import BoxConstraint, BoxRegion, SomeBoxes
 from thurbo.latent.rbm import Params, Sites, factor_whitener, gather
@@ -141,13 +141,6 @@ class Evidence(NamedTuple):
         masses += [c.log_mass_of_states(means, gauge) for c, _ in pairs if not c.structure.spans_cells]
         masses += [log_mass_by_state(region, means) for region in spanning]
         return reduce(jnp.add, masses)
-
-    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
-        """E[x | e] of every row for x ~ N(mean, I), if all rows have the same sites and this mean."""
-        if len(self.constraints) == 1 and self._boxes:
-            return self._boxes[0].mean_of_state(mean, gauge)
-        region = self.region(gauge)
-        return region.mean(jnp.broadcast_to(mean, (self.n_rows, mean.shape[0])))
 
     @property
     def are_levels(self) -> bool:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsMask
+from thurbo._typing import Array, Float, Int, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent import truncnorm
 from thurbo.latent.constraints.base import (
     Bounds,
@@ -202,10 +202,6 @@ class BoxConstraint(Constraint):
         """Several states are mapped together: enough to fill the vector units, few enough to stay in cache."""
         return log_mass_by_state(self.region(gauge), means, min(8, means.shape[0]))
 
-    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
-        """E[x | e] of every row for x ~ N(mean, I), where all rows share their sites and this mean."""
-        return self.region(gauge).mean(jnp.broadcast_to(mean, self.observed.shape))
-
     def _by(self: B, change: Callable[[Any, Any], Any]) -> B:
         """The same with other arrays, from the old ones and what says nothing."""
         own = {name: getattr(self, name) for name in self.nothing}
@@ -319,18 +315,3 @@ class Levels(BoxConstraint):
         # A level that underflows has log-probability −∞, and 0 · ∞ in the product would be NaN.
         table = jnp.maximum(table, jnp.finfo(table.dtype).min / 1e6)
         return jnp.einsum("hil,ril->hr", table, answered)
-
-    def mean_of_state(self, mean: Float[Array, " slot"], gauge: Gauge) -> Rows:
-        """Of yes or no, one mean per slot and level serves every row."""
-        cuts = gauge.cuts
-        if self.high is not None or cuts.shape[-1] != 1:
-            return super().mean_of_state(mean, gauge)
-
-        def of_level(is_above: Bool[Array, ""]) -> Float[Array, " slot"]:
-            end, cut = jnp.full_like(mean, jnp.inf), cuts[:, 0]
-            return truncnorm.mean(mean, jnp.where(is_above, cut, -end), jnp.where(is_above, end, cut), half=True)
-
-        # A loop, since XLA would compute them once more in every row rather than keep them.
-        below, above = jax.lax.map(of_level, jnp.array([False, True]))
-        found = jnp.where(self.code == 0, below[None, :], above[None, :])
-        return jnp.where(self.code < 0, mean[None, :], found)

@@ -1,8 +1,7 @@
-"""§4.1, §4.2 Gibbs sampling of (x, h, z) given evidence, and of h under the model alone; tempered chains, and modes.
+"""§4.1, §4.2 Gibbs sampling of (x, h, z) given evidence, and of h under the model alone; and modes.
 
-Kernels are `(key, state, …) → state`; each region draws its own slots by its own method. Hot chains, P_τ(h) ∝ exp{(1 −
-τ) bᵀh + τ log Ω(h)}, move between modes and pass states on (§5.1); `seek_mode` raises the temperature and cools slowly
-(A.1.3).
+Kernels are `(key, state, …) → state`; each region draws its own slots by its own method. `seek_mode` raises the
+temperature and cools slowly (A.1.3).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import threefry_2x32
 
-from thurbo._typing import Array, Chains, Factors, Float, Hidden, Int, PRNGKey, Rows, RowsMask
+from thurbo._typing import Array, Factors, Float, Hidden, Int, PRNGKey, Rows, RowsMask
 from thurbo.latent import rbm
 from thurbo.latent.constraints.base import Region
 from thurbo.latent.evidence import Clamp, Evidence
@@ -107,56 +106,6 @@ def _whole(key: PRNGKey, shape: tuple[int, ...]) -> Int[Array, "*shape"]:
     half = (size + 1) // 2
     words = threefry_2x32(jax.random.key_data(key), jnp.arange(2 * half, dtype=np.uint32))[:size]
     return (words >> (32 - BITS)).astype(np.int32).reshape(shape)
-
-
-def ladder(n_temperatures: int, dtype: jnp.dtype) -> Float[Array, " temperature"]:
-    """Inverse temperatures from one down to zero; a single one is the model itself."""
-    return jnp.linspace(1.0, 0.0, n_temperatures, dtype=dtype) if n_temperatures > 1 else jnp.ones(1, dtype)
-
-
-def cold_chains(chains: Chains, n_temperatures: int) -> Float[Array, "cold hidden"]:
-    """The chains at τ = 1, the only ones whose statistics are used; chains are sorted by temperature."""
-    return chains[: chains.shape[0] // n_temperatures]
-
-
-def run_tempered(key: PRNGKey, chains: Chains, params: Params, n_steps: int, n_temperatures: int) -> Chains:
-    """`n_steps` rounds of Gibbs at every temperature, each followed by swaps of neighbours, even and odd in turn."""
-    dtype = chains.dtype
-    rate = jnp.clip(params.hidden_mean, 0.01, 0.99)
-    base = jnp.log(rate) - jnp.log1p(-rate)
-    taus = ladder(n_temperatures, dtype)
-    per_chain = jnp.repeat(taus, chains.shape[0] // n_temperatures)[:, None]
-
-    def one(i: Array, h: Chains) -> Chains:
-        key_x, key_h, key_swap = jax.random.split(jax.random.fold_in(key, i), 3)
-        mean = jnp.sqrt(per_chain) * rbm.latent_mean(params, h)
-        x = mean + jax.random.normal(key_x, mean.shape, dtype)
-        logits = (1.0 - per_chain) * base[None, :] + per_chain * params.hidden_bias[None, :]
-        logits = logits + jnp.sqrt(per_chain) * rbm.to_units(params.weights, x)
-        h = (jax.random.uniform(key_h, h.shape, dtype) < jax.nn.sigmoid(logits)).astype(dtype)
-        return swap(key_swap, h, rbm.log_omega(params, h) - h @ base, taus, i % 2)
-
-    return jax.lax.fori_loop(0, n_steps, one, chains)
-
-
-def swap(
-    key: PRNGKey, h: Chains, height: Float[Array, " chain"], taus: Float[Array, " temperature"], first: Array
-) -> Chains:
-    """Exchange neighbours first, first + 2, … with probability min(1, exp{(τ_a − τ_b)(height_b − height_a)}).
-
-    `height` is log Ω(h) − bᵀh, by which the densities of two temperatures differ.
-    """
-    n = taus.shape[0]
-    level = height.reshape(n, -1)
-    place = jnp.arange(n)
-    lower = ((place - first) % 2 == 0) & (place + 1 < n) & (place >= first)  # the colder one of each pair
-    partner = jnp.where(lower, place + 1, jnp.where(jnp.roll(lower, 1) & (place > 0), place - 1, place))
-    dice = jax.random.uniform(key, level.shape, level.dtype)
-    pair_dice = jnp.where(lower[:, None], dice, dice[partner])  # one random number for both of a pair
-    gain = (taus - taus[partner])[:, None] * (level[partner] - level)
-    moves = (partner != place)[:, None] & (jnp.log(pair_dice) < gain)
-    states = h.reshape(n, -1, h.shape[-1])
-    return jnp.where(moves[:, :, None], states[partner], states).reshape(h.shape)
 
 
 def cooling(hottest: float, coldest: float, n_steps: int, dtype: Any) -> Float[Array, " step"]:

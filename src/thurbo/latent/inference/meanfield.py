@@ -22,7 +22,6 @@ from thurbo.latent.rbm import Params
 PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # for models that are trained by prediction through them, and otherwise
 
 _State = tuple[Hidden, Factors, Rows]  # log-odds of h, z, and the mean of x given q(h)
-_Start = tuple[Float[Array, "#row hidden"], Factors, Float[Array, "#row slot"]]  # the same, one row where all share it
 
 
 class MeanField(NamedTuple):
@@ -79,56 +78,15 @@ def mean_field(
         log_odds = damping * log_odds + (1.0 - damping) * fresh
         return (log_odds, z, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))), seen_of_x[:n_felt].mean(axis=0)
 
-    log_odds, z, mean = _start(params, seen, evidence)
-    log_odds = jnp.broadcast_to(log_odds, (evidence.n_rows, params.n_hidden))
-    start = log_odds, z, jnp.broadcast_to(mean, evidence.observed.shape)
-    (log_odds, z, mean), felt = jax.lax.scan(one, start, None, length=n_steps)
-    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener, jax.lax.stop_gradient(felt[-1]), mean)
-
-
-class LatentMean(NamedTuple):
-    """q(x) of a mean-field whose hidden units are still to be updated: the mean x̂ of N(origin, I) within Ω.
-
-    `origin` has one row if all rows share it. `log_odds` are those of the hidden units from which it came.
-    """
-
-    x: Rows
-    origin: Float[Array, "#row slot"]
-    log_odds: Float[Array, "#row hidden"]
-    factors: Factors
-
-
-def latent_mean(
-    params: Params, evidence: Evidence, n_steps: int, damping: float = 0.5, latent_bound: float | None = None
-) -> LatentMean:
-    """q(x) in the last of `n_steps` steps. In the first one all rows have the same q(h), and share what comes from it.
-
-    The regions are those of exact masses, as in the gradient.
-    """
-    seen = evidence.seen(params)
-    if n_steps > 1:
-        q = mean_field(params, evidence, n_steps - 1, damping, latent_bound=latent_bound)
-        log_odds, z, mean = q.log_odds, q.factors, q.mean
-    else:
-        log_odds, z, mean = _start(params, seen, evidence)
-    if params.n_factors:
-        mean = mean + rbm.factor_shift(seen, z)
-    if mean.shape[0] == 1 and evidence.sites_shared:
-        return LatentMean(evidence.mean_of_state(mean[0], seen.gauge), mean, log_odds, z)
-    mean = jnp.broadcast_to(mean, evidence.observed.shape)
-    return LatentMean(evidence.region(seen.gauge).mean(mean), mean, log_odds, z)
-
-
-def _start(params: Params, seen: Params, evidence: Evidence) -> _Start:
-    """Log-odds of the mean activations, the prior mean of z, and the mean of x given these; one row if shared."""
-    base = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)
-    log_odds = (jnp.log(base) - jnp.log1p(-base))[None, :]
+    rate, rows = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4), evidence.n_rows
+    log_odds = (jnp.log(rate) - jnp.log1p(-rate))[None, :]
     if seen.hidden_bias.ndim == 2:  # where presence moves the start, as it moves γ
         log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
-    z = seen.factor_prior
-    if z is None:
-        z = jnp.zeros((evidence.n_rows, params.n_factors), params.weights.dtype)
-    return log_odds, z, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
+    mean = jnp.broadcast_to(rbm.latent_mean(seen, jax.nn.sigmoid(log_odds)), evidence.observed.shape)
+    z = jnp.zeros((rows, params.n_factors), rate.dtype) if seen.factor_prior is None else seen.factor_prior
+    start = jnp.broadcast_to(log_odds, (rows, params.n_hidden)), z, mean
+    (log_odds, z, mean), felt = jax.lax.scan(one, start, None, length=n_steps)
+    return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener, jax.lax.stop_gradient(felt[-1]), mean)
 
 
 def predictive(params: Params, q: MeanField, slots_from: Evidence) -> tuple[Rows, Rows]:
