@@ -130,15 +130,17 @@ def bracketed(model: tb.TBM, X: Any) -> other.Scores:
 
 
 def class_shares(images: np.ndarray, samples: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Share of each digit among samples, named by a linear classifier of pixels, and among the labels: [2, digit]."""
+    """Share of each digit among samples, named by a linear classifier of pixels, and among the labels: [2, digit].
+
+    A digit that does not occur counts as half an image.
+    """
     (named,) = mnist.classify(images.astype(np.float32), labels, [samples.astype(np.float32)], PENALTY)
-    return np.stack([np.bincount(each, minlength=10) / len(each) for each in (named, labels)])
+    return np.stack([np.maximum(np.bincount(each, minlength=10), 0.5) / len(each) for each in (named, labels)])
 
 
 def share_ratio(shares: np.ndarray) -> float:
-    """The largest ratio between two shares of a class, either way; infinite if a class is missing."""
-    with np.errstate(divide="ignore"):
-        return float(np.exp(np.abs(np.log(shares[0]) - np.log(shares[1])).max()))
+    """The largest ratio between two shares of a class, either way."""
+    return float(np.exp(np.abs(np.log(shares[0]) - np.log(shares[1])).max()))
 
 
 Run = Callable[[int], tuple[other.Scores, float, dict[str, Any]]]  # of a seed: scores, seconds, further figures
