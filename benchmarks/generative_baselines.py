@@ -99,7 +99,9 @@ def _updated(state: _State, key: Any, v: Any, rate: Any, settings: Training) -> 
 def train_rbm(images: np.ndarray, n_hidden: int, seed: int, settings: Training) -> Trained:
     """Maximise the likelihood by persistent chains."""
     started = time.perf_counter()
-    data, key = jnp.asarray(images, jnp.float32), jax.random.key(seed)
+    data = jnp.asarray(images, jnp.float32)
+    quickest = "threefry2x32" if jax.default_backend() == "cpu" else "rbg"  # most of the time goes into random numbers
+    key = jax.random.key(seed, impl=quickest)
     batch = min(settings.batch, len(images))
     n_updates = len(images) // batch
     share = _share(data)
