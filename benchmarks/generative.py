@@ -65,7 +65,7 @@ QUICK = Size(
     n_hidden=100,
     n_seeds=1,
     ours=OURS | {"max_epochs": 100, "n_chains": 1000, "n_negative_steps": 5},
-    rbm=other.Training(epochs=100, n_chains=1000),
+    rbm=other.Training(epochs=100, n_chains=1000, rate=0.6),
     n_temperatures=3000,
     n_chains=200,
     mixtures=(50, 100, 200),
