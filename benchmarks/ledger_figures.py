@@ -57,6 +57,9 @@ RUNS: dict[str, Run] = {
     "sushi": Run("benchmarks.sushi --no-peers --seeds 1", seconds=240),
     "survey.country": Run(_COUNTRY_TASK, seconds=420),
     "survey.impute": Run(_FILLING_IN, seconds=505),
+    "generative.mnist": Run("benchmarks.generative --part mnist --seeds 1", seconds=180),
+    "generative.default": Run("benchmarks.generative --part default --seeds 1", seconds=180),
+    "generative.tables": Run("benchmarks.generative --part tables --seeds 1", seconds=300),
     # On fewer rows and for fewer epochs; of the digits, errors on training images held out, so that the test images
     # are not looked at each time.
     "quick/mnist.mp": Run(
@@ -69,6 +72,7 @@ RUNS: dict[str, Run] = {
     "quick/survey.country": Run(
         f"{_COUNTRY_TASK} --quick --questions all --rows 4000 --hidden 50 --epochs 20", seconds=70
     ),
+    "quick/generative.default": Run("benchmarks.generative --quick --part default --seeds 1", seconds=200),
     "quick/survey.impute": Run(f"{_FILLING_IN} --quick --rows 3000 --hidden 50 --factors 25 --epochs 15", seconds=80),
 }
 
@@ -110,6 +114,28 @@ def _figures(prefix: str) -> list[Figure]:
     ]
 
 
+def _generative() -> list[Figure]:
+    """Log-likelihoods of test images and of held-out rows, and whether samples have all classes."""
+    title, image = "Generative", "nats per image"
+    settings = {"mnist": ("", "MNIST"), "default": ("default_", "MNIST, every default")}
+    images = [
+        Figure(f"generative.{run}.{key}", f"generative.{run}", f"mnist.{prefix}{key}", f"{title}, {words}", *own)
+        for run, (prefix, words) in settings.items()
+        for key, own in {
+            "log_likelihood": (image, True, 1),
+            "lower": (f"{image}, lower bound", True, 1),
+            "share_ratio": ("largest ratio of shares of a digit", False, 2),
+        }.items()
+    ]
+    rows = [
+        Figure(f"generative.{table}.{key}", "generative.tables", f"tables.{table}.{key}", f"{title}, {words}{by}",
+               "nats per row", True, 2)
+        for table, words in {"starwars": "Star Wars", "gss": "GSS 2014", "r4": "Afrobarometer"}.items()
+        for key, by in {"log_likelihood": "", "exact": ", exact", "chain_rule": ", chain rule"}.items()
+    ]  # fmt: skip
+    return images + rows
+
+
 _COUNTRY = "Survey, country"
 FIGURES: tuple[Figure, ...] = (
     Figure("mnist.error", "mnist.mp", "error", "MNIST, multi-prediction", "% wrong", False, 2),
@@ -118,7 +144,10 @@ FIGURES: tuple[Figure, ...] = (
     Figure("survey.country_error_strict", "survey.country", "country_error_strict", f"{_COUNTRY}, strict", "% wrong",
            False, 2),
     *_figures(""),
+    *_generative(),
     Figure("quick/mnist.error", "quick/mnist.mp", "validation.mp", "MNIST, small", "% wrong", False, 2),
     Figure("quick/survey.country_error", "quick/survey.country", "country_error", _COUNTRY, "% wrong", False, 2),
     *_figures(QUICK),
+    Figure("quick/generative.default.log_likelihood", "quick/generative.default", "mnist.default_log_likelihood",
+           "Generative, MNIST, small", "nats per image", True, 1),
 )  # fmt: skip
