@@ -227,6 +227,10 @@ class MemberAnswers(Ask):
     def __post_init__(self) -> None:
         self._params, self._column = self.query.params, self.query.schema[self.name]
 
+    def above(self, one: int, two: int) -> np.ndarray:
+        """P(item above another item), [row]."""
+        raise NotImplementedError
+
     @cached_property
     def entry(self) -> np.ndarray:
         """Position of each line's item in the row's list, −1 if the row does not list it: [line]."""
