@@ -180,7 +180,7 @@ class RowChains(NamedTuple):
     free: Bool[Array, "row hidden"]
 
     def at(self, places: Int[Array, " batch"]) -> RowChains:
-        """The chains of some rows; rows that only pad a batch get those of any other row."""
+        """The chains of some rows."""
         return RowChains(*(jnp.take(leaf, places, axis=0, mode="clip") for leaf in self))
 
     def put(self, places: Int[Array, " batch"], moved: RowChains) -> RowChains:

@@ -200,12 +200,14 @@ def update(
     slowing: Float[Array, ""],
     plan: Plan,
     places: Int[Array, " row"] | None = None,
+    rows: RowChains | None = None,
 ) -> tuple[TrainState, Info]:
     """One stochastic gradient step on a batch; `slowing` decays to zero at the end of training, like the rate.
 
     `places` are the positions of the batch's rows in the table; rows that only pad the batch have positions beyond it.
+    `rows` are the chains of the batch's rows, those that pad it included: a chain fits only the evidence of its row.
     """
-    own = state.rows if places is None or not state.rows.h.shape[0] else state.rows.at(places)
+    own = state.rows if rows is None else rows
     grad, seen = jax.grad(_loss, has_aux=True)(
         state.learnable, state.centre, layout, evidence, weight, state.chains, own, key, plan
     )
@@ -250,9 +252,9 @@ def update(
         posteriors = posteriors.at[places].set(
             old + (1.0 - plan.posterior_smoothing) * (seen.hidden - old), mode="drop"
         )
-    rows = seen.rows if places is None or own is state.rows else state.rows.put(places, seen.rows)
+    kept = seen.rows if places is None or rows is None else state.rows.put(places, seen.rows)
     info = Info(seen.report, activation, seen.model_hidden, _norm(grad), seen.density_gap, seen.flips)
-    return TrainState(learnable, centre, optimiser, seen.chains, rows, posteriors, state.step + 1), info
+    return TrainState(learnable, centre, optimiser, seen.chains, kept, posteriors, state.step + 1), info
 
 
 def _norm(tree: Any) -> Float[Array, ""]:
@@ -436,4 +438,5 @@ def _step(
     rate = slowing * peak_rate
     if plan.objective == "likelihood":
         rate = rate * jnp.minimum(1.0, (state.step.astype(rate.dtype) + 1.0) / WARM_UP)
-    return update(key, state, batch, weight, layout, rate, slowing, plan, kept)
+    rows = state.rows.at(places) if state.rows.h.shape[0] else None
+    return update(key, state, batch, weight, layout, rate, slowing, plan, kept, rows)
