@@ -279,7 +279,7 @@ def lengths(settings: FitSettings, n_rows: int) -> tuple[int, int]:
 # Plain steps on the likelihood: the rate for up to 30 weights, and how it falls with their number; the number of
 # updates, at least and per row; rows of a batch and chains as a share of all rows, each between two limits. Chosen on
 # simulated tables and images, from 10 to 784 sites.
-CHAIN_RATE, FEW_WEIGHTS, RATE_POWER = 0.1, 30, 0.25
+CHAIN_RATE, FEW_WEIGHTS, RATE_POWER = 0.15, 30, 0.25
 CHAIN_UPDATES, UPDATES_PER_ROW = 2500, 0.3
 CHAIN_BATCH, N_CHAINS = (20, 100, 500), (20, 500, 5000)
 CHAINS_BESIDE_PREDICTION = 1000
