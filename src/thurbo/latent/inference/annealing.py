@@ -1,0 +1,423 @@
+"""A.1.1 log P(e) between two bounds: annealed importance sampling up to the posterior, and down again.
+
+f_β = q^(1 − β) f^β joins a base q, whose mass is known, to f, whose mass F(e) = Σ_h Ω(h) P(e | h) is wanted. Every
+conditional along the path is that of a Gibbs round with other means, so each kind of evidence is drawn by its own
+region; h is summed out. Chains from q give E[w] = F(e) / F(q), so log mean w errs downwards; chains that start at
+posterior states give the inverse, and err upwards. Between the two lies log F(e).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from thurbo._typing import Array, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
+from thurbo.latent import rbm
+from thurbo.latent.constraints.base import JointRegion, Region
+from thurbo.latent.evidence import Evidence, clamp
+from thurbo.latent.rbm import Params
+
+CHAINS = 8, 16  # groups that know nothing of each other, and chains of each
+CHAINS_OF_MODEL = 16, 32  # the same for the normaliser, which all rows share
+RESAMPLED_BELOW = 0.5  # share of the chains of a group that carries its weight
+KNOTS = 32  # pieces of the schedule β(t), which is linear in each
+POWER = 1.5  # of the first schedule, β(t) = t^POWER
+LEAST_CHANCE = 0.02  # of either value of a hidden unit at the base
+FACTOR_STEPS = 10  # to the factors at the base
+SETTLING = 40  # rounds at the base where a draw depends on the one before
+BLOCKS = 4  # of hidden units that a round moves where some mass is no truncated normal
+KEPT = 0.8  # how much of the factors a small move keeps there
+SAFETY = 3.0  # standard errors between estimates and bounds
+
+
+class Base(NamedTuple):
+    """Where a path begins: log-odds b of the hidden units, means of x and z."""
+
+    log_odds: Hidden
+    centre: Rows
+    factors: Factors
+
+
+class Chain(NamedTuple):
+    """One state: x where it is confined, x − Vz elsewhere; h, which counts only where it is not summed out; z."""
+
+    x: Rows
+    h: Hidden
+    z: Factors
+
+
+class Path(NamedTuple):
+    """The densities f_β of one row.
+
+    params    by slot
+    region    of x; None where no slot is confined
+    choices   regions whose mass is no truncated normal: their slots are free, and log_mass counts as a factor of f
+    shifted   slots on which factors act
+    """
+
+    params: Params
+    region: Region | None
+    choices: tuple[Region, ...]
+    shifted: RowsMask
+    present: RowsMask | None
+    whitener: Float[Array, "row factor factor"] | None
+    base: Base
+
+    @property
+    def sums_hidden(self) -> bool:
+        return not self.choices
+
+    def shift(self, z: Factors) -> Float[Array, "#row slot"]:
+        return rbm.only(rbm.factor_shift(self.params, z), self.shifted)
+
+    def log_base(self) -> PerRow:
+        """log of the mass of q, in the units of log F."""
+        log_odds, centre, _ = self.base
+        value = jnp.logaddexp(log_odds, jnp.zeros_like(log_odds)).sum(-1)
+        if self.whitener is not None:
+            value = value + jnp.log(jnp.diagonal(self.whitener, axis1=1, axis2=2)).sum(-1)
+        return value if self.region is None else value + self.region.log_mass(centre)
+
+    def log_base_error(self) -> PerRow:
+        """Standard error of `log_base`, where a mass is estimated."""
+        centre = self.base.centre
+        return jnp.zeros(1, centre.dtype) if self.region is None else self.region.log_mass_error(centre)
+
+    def start(self) -> Chain:
+        """A state inside Ω, at the base's means."""
+        log_odds, centre, factors = self.base
+        x = centre if self.region is None else self.region.start(centre)
+        return Chain(x, (log_odds > 0).astype(x.dtype), factors)
+
+    def slope(self, state: Chain, shift: Float[Array, "#row slot"]) -> PerRow:
+        """log f − log q without what depends on h: Σ x (s + α − μ) + ½ μ² + ½ ŝ² − s (α + ŝ), s = Vz, and that of z."""
+        _, centre, factors = self.base
+        bias = self.params.site_bias if self.params.site_bias.ndim == 2 else self.params.site_bias[None, :]
+        usual = self.shift(factors)
+        by_slot = state.x * (shift + bias - centre) + 0.5 * (centre**2 + usual**2) - shift * (bias + usual)
+        value = rbm.only(by_slot, self.present).sum(-1)
+        if self.whitener is None:
+            return value
+        prior = jnp.zeros_like(factors) if self.params.factor_prior is None else self.params.factor_prior
+        return value + (state.z * (prior - factors) + 0.5 * (factors**2 - prior**2)).sum(-1)
+
+    def log_choices(self, h: Hidden, z: Factors) -> PerRow:
+        mean = rbm.latent_mean(self.params, h) + rbm.factor_shift(self.params, z)
+        return sum((each.log_mass(mean) for each in self.choices), start=jnp.zeros(1, mean.dtype))
+
+    def advance(self, key: PRNGKey, state: Chain, before: Array, after: Array) -> tuple[Chain, PerRow]:
+        """log f_after − log f_before at the state, and then a round of h, z and x that leaves f_after invariant."""
+        params, base = self.params, self.base
+        key_h, key_z, key_x = jax.random.split(key, 3)
+        shift = self.shift(state.z)
+        logits = rbm.hidden_logits(params, rbm.only(state.x - shift, self.present))
+        step = after - before
+        gain = step * self.slope(state, shift)
+        now = (1.0 - after) * base.log_odds + after * logits
+        if self.sums_hidden:
+            old = (1.0 - before) * base.log_odds + before * logits
+            gain = gain + _softplus_gain(old, step * (logits - base.log_odds)).sum(-1)
+            h = _bernoulli(key_h, now)
+        else:
+            mass = self.log_choices(state.h, state.z)
+            gain = gain + step * ((state.h * (logits - base.log_odds)).sum(-1) + mass)
+            h, mass = self._moved_hidden(key_h, state, now, mass, after)
+        mean, z = rbm.latent_mean(params, h), state.z
+        if self.whitener is not None:
+            z = rbm.factor_mean(params, rbm.only(state.x - mean, self.shifted), self.whitener)
+            z = (1.0 - after) * base.factors + after * z
+            if self.sums_hidden:
+                z = z + rbm.coloured(self.whitener, jax.random.normal(key_z, z.shape, z.dtype))
+            else:
+                z = self._moved_factors(key_z, state.z, z, h, mass, after)
+            mean = mean + self.shift(z)
+        mean = (1.0 - after) * base.centre + after * mean
+        if self.region is None:
+            x = mean + jax.random.normal(key_x, mean.shape, mean.dtype)
+        else:
+            x = self.region.draw(key_x, state.x, mean)
+        return Chain(x, h, z), gain
+
+    def _moved_hidden(
+        self, key: PRNGKey, state: Chain, logits: Hidden, mass: PerRow, beta: Array
+    ) -> tuple[Hidden, PerRow]:
+        """Metropolis on random blocks of units, proposed as if there were no choices."""
+
+        def one(number: Array, carry: tuple[Hidden, PerRow]) -> tuple[Hidden, PerRow]:
+            h, mass = carry
+            keys = jax.random.split(jax.random.fold_in(key, number), 4)
+            share = jax.random.uniform(keys[0], (), h.dtype) ** 2
+            moves = jax.random.uniform(keys[1], h.shape, h.dtype) < jnp.maximum(share, 1.0 / max(h.shape[1], 1))
+            then = jnp.where(moves, _bernoulli(keys[2], logits), h)
+            new = self.log_choices(then, state.z)
+            accepted = jnp.log(jax.random.uniform(keys[3], mass.shape, h.dtype)) < beta * (new - mass)
+            return jnp.where(accepted[:, None], then, h), jnp.where(accepted, new, mass)
+
+        return jax.lax.fori_loop(0, BLOCKS, one, (state.h, mass))
+
+    def _moved_factors(self, key: PRNGKey, z: Factors, mean: Factors, h: Hidden, mass: PerRow, beta: Array) -> Factors:
+        """Metropolis with moves that leave the Gaussian conditional invariant, large and small ones in turn."""
+        assert self.whitener is not None
+
+        def one(number: Array, carry: tuple[Factors, PerRow]) -> tuple[Factors, PerRow]:
+            z, mass = carry
+            key_z, key_dice = jax.random.split(jax.random.fold_in(key, number))
+            kept = KEPT * (number % 2).astype(z.dtype)
+            noise = rbm.coloured(self.whitener, jax.random.normal(key_z, z.shape, z.dtype))
+            then = mean + kept * (z - mean) + jnp.sqrt(1.0 - kept**2) * noise
+            new = self.log_choices(h, then)
+            accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, z.dtype)) < beta * (new - mass)
+            return jnp.where(accepted[:, None], then, z), jnp.where(accepted, new, mass)
+
+        # The mass was that of the new h and the old z.
+        return jax.lax.fori_loop(0, 2, one, (z, self.log_choices(h, z)))[0]
+
+
+def _bernoulli(key: PRNGKey, logits: Hidden) -> Hidden:
+    return (jax.random.uniform(key, logits.shape, logits.dtype) < jax.nn.sigmoid(logits)).astype(logits.dtype)
+
+
+def _softplus_gain(old: Hidden, step: Hidden) -> Hidden:
+    """softplus(old + step) − softplus(old), to the relative precision of a small step."""
+    small = jnp.log1p(jax.nn.sigmoid(old) * jnp.expm1(jnp.clip(step, -1.0, 1.0)))
+    softplus = lambda value: jnp.logaddexp(value, jnp.zeros_like(value))  # noqa: E731
+    return jnp.where(jnp.abs(step) < 1.0, small, softplus(old + step) - softplus(old))
+
+
+class Bracket(NamedTuple):
+    """log F from below and from above with standard errors, and a schedule for the next run: [row]."""
+
+    forward: PerRow
+    forward_error: PerRow
+    reverse: PerRow
+    reverse_error: PerRow
+    knots: Float[Array, "row knot"]
+
+
+class _Run(NamedTuple):
+    """Chains of all groups, [group · member], and what they have weighed so far.
+
+    log_w   of each chain since its group was resampled; `lost` is what rounding took from it
+    log_z   of each group, up to its last resampling
+    forward log F(e) / F(q) by each group, once the chains are at the posterior
+    recent  gain of each chain in the current piece of the schedule
+    length  of the path, by piece of the schedule: deviation of what chains gain there, up and down
+    """
+
+    chains: Chain
+    log_w: Float[Array, " chain"]
+    lost: Float[Array, " chain"]
+    log_z: Float[Array, " group"]
+    forward: Float[Array, " group"]
+    recent: Float[Array, " chain"]
+    length: Float[Array, " piece"]
+
+    def by_group(self) -> Float[Array, "group member"]:
+        return self.log_w.reshape(self.log_z.shape[0], -1)
+
+    def log_weight(self) -> Float[Array, " group"]:
+        """Of each group: log of the mean weight, over all its resamplings."""
+        log_w = self.by_group()
+        return self.log_z + jax.nn.logsumexp(log_w, axis=1) - float(np.log(log_w.shape[1]))
+
+    def resampled(self, key: PRNGKey, threshold: float) -> _Run:
+        """Where few chains carry the weight of their group, chains in proportion to their weights."""
+        log_w = self.by_group()
+        groups, members = log_w.shape
+        share = jax.nn.softmax(log_w, axis=1)
+        acts = (share**2).sum(axis=1) * members * threshold > 1.0
+        dice = jax.random.uniform(key, (groups, 1), log_w.dtype) + jnp.arange(members, dtype=log_w.dtype)[None, :]
+        own = (jnp.cumsum(share, axis=1)[:, None, :] < (dice / members)[:, :, None]).sum(axis=2)
+        own = jnp.where(acts[:, None], jnp.minimum(own, members - 1), jnp.arange(members)[None, :])
+        chosen = (own + members * jnp.arange(groups)[:, None]).reshape(-1)
+        kept = jnp.repeat(~acts, members)
+        return self._replace(
+            chains=jax.tree.map(lambda leaf: leaf[chosen], self.chains),
+            log_w=jnp.where(kept, self.log_w, jnp.zeros_like(self.log_w)),
+            lost=jnp.where(kept, self.lost, jnp.zeros_like(self.lost)),
+            log_z=jnp.where(acts, self.log_weight(), self.log_z),
+        )
+
+
+def first_knots(n_rows: int, dtype: np.dtype) -> Float[Array, "row knot"]:
+    """β(t) = t^POWER."""
+    return jnp.broadcast_to(jnp.linspace(0.0, 1.0, KNOTS + 1, dtype=dtype) ** POWER, (n_rows, KNOTS + 1))
+
+
+def up_and_down(
+    key: PRNGKey, path: Path, knots: Float[Array, " knot"], n_temperatures: Array, shape: tuple[int, int]
+) -> Bracket:
+    """One row: from base to posterior, some rounds there, and back; the number of temperatures may be traced.
+
+    Chains of a group are resampled where few of them carry its weight, which keeps E[w]: modes then have chains in
+    proportion to their mass, however many came to them. The spread between groups gives the standard errors.
+    """
+    dtype = path.base.centre.dtype
+    n_rounds = n_temperatures // 8
+    n_groups, n_chains = shape[0], shape[0] * shape[1]
+    coupled = path.region is not None and path.region.n_colours > 1
+    settling = SETTLING if coupled or not path.sums_hidden else 1
+    top, down = settling + n_temperatures, settling + n_temperatures + n_rounds
+    one = path.start()
+    chains = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n_chains, *leaf.shape)), one)
+    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(n_chains))
+    key_resample = jax.random.fold_in(key, n_chains)
+    nodes = jnp.linspace(0.0, 1.0, KNOTS + 1, dtype=dtype)
+
+    def moment(step: Array) -> Array:
+        """Time along the path, from 0 to 1 and back to 0."""
+        up = jnp.clip(step - settling, 0, n_temperatures)
+        back = jnp.clip(step - down, 0, n_temperatures)
+        return (up - back).astype(dtype) / n_temperatures.astype(dtype)
+
+    def piece(step: Array) -> Array:
+        """Piece of the schedule that a step is in."""
+        middle = 0.5 * (moment(step) + moment(step + 1))
+        return jnp.minimum((middle * KNOTS).astype(np.int32), KNOTS - 1)
+
+    def turn(run: _Run, number: Array) -> _Run:
+        """At the posterior: keep the weights, and begin again."""
+        forward = run.log_weight()
+        run = run.resampled(jax.random.fold_in(key_resample, number), np.inf)
+        return run._replace(log_z=jnp.zeros_like(run.log_z), forward=forward)
+
+    def next_piece(run: _Run, number: Array) -> _Run:
+        run = run.resampled(jax.random.fold_in(key_resample, number), RESAMPLED_BELOW)
+        length = run.length.at[piece(number - 1)].add(run.recent.std())
+        return run._replace(length=length, recent=jnp.zeros_like(run.recent))
+
+    def step(number: Array, run: _Run) -> _Run:
+        run = jax.lax.cond(number == top, turn, lambda run, _: run, run, number)
+        run = jax.lax.cond(piece(number) != piece(number - 1), next_piece, lambda run, _: run, run, number)
+        before, after = (jnp.interp(moment(each), nodes, knots) for each in (number, number + 1))
+        own = jax.vmap(lambda each: jax.random.fold_in(each, number))(keys)
+        chains, gain = jax.vmap(path.advance, in_axes=(0, 0, None, None))(own, run.chains, before, after)
+        gain = gain[:, 0]
+        # Summed so that thousands of roundings do not add up.
+        exact = gain - run.lost
+        log_w = run.log_w + exact
+        lost = (log_w - run.log_w) - exact
+        return run._replace(chains=chains, log_w=log_w, lost=lost, recent=run.recent + gain)
+
+    zero, none = jnp.zeros(n_chains, dtype), jnp.zeros(n_groups, dtype)
+    run = _Run(chains, zero, zero, none, none, zero, jnp.zeros(KNOTS, dtype))
+    run = jax.lax.fori_loop(0, down + n_temperatures, step, run)
+    base, mass_error = path.log_base()[0], path.log_base_error()[0]
+    forward, forward_error = log_mean_exp(run.forward, jnp.zeros_like(none))
+    reverse, reverse_error = log_mean_exp(run.log_weight(), run.forward)
+    errors = jnp.hypot(forward_error, mass_error), jnp.hypot(reverse_error, mass_error)
+    return Bracket(base + forward, errors[0], base - reverse, errors[1], _refined(knots, run.length, nodes))
+
+
+def _refined(knots: Float[Array, " knot"], length: Float[Array, " piece"], nodes: Float[Array, " knot"]) -> Array:
+    """Knots between which log w spreads equally, as far as the run shows it; a fifth of the time is as before."""
+    even = length.sum() / KNOTS
+    mixed = jnp.where(even > 0.0, 0.8 * length / jnp.maximum(even, 1e-30) + 0.2, 1.0)
+    along = jnp.concatenate([jnp.zeros(1, length.dtype), jnp.cumsum(mixed)])
+    return jnp.interp(nodes, along / along[-1], knots)
+
+
+def log_mean_exp(log_w: Float[Array, " group"], log_weight: Float[Array, " group"]) -> tuple[Array, Array]:
+    """log Σ e^weight w / Σ e^weight over independent groups, and its standard error by the delta method."""
+    n = log_w.shape[0]
+    share = jax.nn.softmax(log_weight)
+    value = jax.nn.logsumexp(log_w + jnp.log(share))
+    rest = share * (jnp.exp(log_w - value) - 1.0)
+    return value, jnp.sqrt((rest**2).sum() * float(n / (n - 1)))
+
+
+def path_of_row(params: Params, evidence: Evidence) -> Path:
+    """From the mean activations of the hidden units to the posterior given one row.
+
+    A base nearer to the posterior, such as mean-field, needs fewer temperatures, but all its chains may miss a mode.
+    """
+    given = clamp(params, evidence)
+    seen, region, shifted, whitener = given.params, given.region, given.observed, given.whitener
+    choices = tuple(part for part in region.parts if part.mass == "gumbel")
+    if choices:
+        confined = tuple(part for part in region.parts if part.mass != "gumbel")
+        region = confined[0] if len(confined) == 1 else JointRegion(confined)
+        for part in choices:
+            shifted = shifted & ~part.held
+        whitener = None if whitener is None else rbm.factor_whitener(seen, shifted)
+    log_odds, mean = _usual(params, seen)
+    factors = jnp.zeros((1, params.n_factors), mean.dtype) if seen.factor_prior is None else seen.factor_prior
+    centre = mean
+    if whitener is not None:
+
+        def one(_: Array, z: Factors) -> Factors:
+            x = region.smooth().mean(mean + rbm.only(rbm.factor_shift(seen, z), shifted))
+            return rbm.factor_mean(seen, rbm.only(x - mean, shifted), whitener)
+
+        factors = jax.lax.fori_loop(0, FACTOR_STEPS, one, factors)
+        centre = mean + rbm.only(rbm.factor_shift(seen, factors), shifted)
+    return Path(seen, region, choices, shifted, given.present, whitener, Base(log_odds, centre, factors))
+
+
+def path_of_model(params: Params, present: RowsMask | None = None) -> Path:
+    """From the mean activations to the model without evidence; the factors integrate to one.
+
+    `params` may be those of one row's slots, some of which are `present`.
+    """
+    log_odds, mean = _usual(params, params)
+    base = Base(log_odds, mean, jnp.zeros((1, 0), mean.dtype))
+    without = params._replace(loadings=params.loadings[..., :0], factor_prior=None)
+    return Path(without, None, (), jnp.zeros(mean.shape, bool), present, None, base)
+
+
+def _usual(params: Params, seen: Params) -> tuple[Hidden, Rows]:
+    """Log-odds of the mean activations, and the mean of x given these, by slot of one row."""
+    chance = jnp.clip(params.hidden_mean, LEAST_CHANCE, 1.0 - LEAST_CHANCE)[None, :]
+    log_odds = jnp.log(chance) - jnp.log1p(-chance)
+    if seen.hidden_bias.ndim == 2 and params.hidden_bias.ndim == 1:  # where presence moves γ
+        log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
+    return log_odds, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
+
+
+def log_evidence_annealed(
+    key: PRNGKey,
+    params: Params,
+    evidence: Evidence,
+    n_temperatures: Array,
+    knots: Float[Array, "row knot"],
+    shape: tuple[int, int] = CHAINS,
+) -> Bracket:
+    """log F(e) = log Σ_h Ω(h) P(e | h) of every row. Every row uses the same random numbers."""
+
+    def of_row(row: Evidence, own: Float[Array, " knot"]) -> Bracket:
+        path = path_of_row(params, row.lift(evidence.sites_shared))
+        return up_and_down(key, path, own, n_temperatures, shape)
+
+    return jax.vmap(of_row, in_axes=(evidence.row_axes(), 0))(evidence, knots)
+
+
+def log_normaliser_annealed(
+    key: PRNGKey,
+    params: Params,
+    evidence: Evidence,
+    n_temperatures: Array,
+    knots: Float[Array, "row knot"],
+    shape: tuple[int, int] = CHAINS,
+) -> Bracket:
+    """log F(∅) = log Σ_h Ω(h) over each row's own sites."""
+
+    def of_row(row: Evidence, own: Float[Array, " knot"]) -> Bracket:
+        one = row.lift(evidence.sites_shared)
+        return up_and_down(key, path_of_model(one.seen(params), one.present), own, n_temperatures, shape)
+
+    return jax.vmap(of_row, in_axes=(evidence.row_axes(), 0))(evidence, knots)
+
+
+def log_partition_annealed(
+    key: PRNGKey,
+    params: Params,
+    n_temperatures: Array,
+    knots: Float[Array, "row knot"],
+    shape: tuple[int, int] = CHAINS_OF_MODEL,
+) -> Bracket:
+    """log Σ_h Ω(h) over all sites, in arrays of one row; log Z has (N/2) log 2π more."""
+    found = up_and_down(key, path_of_model(params), knots[0], n_temperatures, shape)
+    return jax.tree.map(lambda leaf: leaf[None], found)
