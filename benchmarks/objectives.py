@@ -4,8 +4,8 @@
 
 Fits to the ordinal, categorical and binary questions of Afrobarometer round 4, without 1,000 respondents who judge:
 a fifth of their answers hidden and predicted from the rest (log score and accuracy by type of question), and all their
-answers together, log P(e) per answer by importance sampling with an annealed normaliser, which errs downwards. Needs
-THURBO_DATA. The last line is JSON.
+answers together, log P(e) per answer by annealed importance sampling from both sides. Needs THURBO_DATA. The last line
+is JSON.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def judge(model: tb.TBM, judges: Any, types: dict[str, str]) -> dict[str, Any]:
         n = np.asarray([r["n"] for r in own], float)
         for measure in ("log_score", "accuracy", "log_score_marginal"):
             found.setdefault(kind, {})[measure] = float(np.average([r[measure] for r in own], weights=n))
-    score = model.score_samples(judges, method="importance")
+    score = model.score_samples(judges, method="annealed")
     found["log_evidence"] = float(score.sum() / judges.notna().to_numpy().sum())
     return found
 

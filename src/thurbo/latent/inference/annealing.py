@@ -8,16 +8,18 @@ posterior states give the inverse, and err upwards. Between the two lies log F(e
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
+from thurbo._typing import Array, Factors, Float, Hidden, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent import rbm
 from thurbo.latent.constraints.base import JointRegion, Region
-from thurbo.latent.evidence import Evidence, clamp
+from thurbo.latent.evidence import Buckets, Evidence, clamp, n_slots
 from thurbo.latent.rbm import Params
 
 CHAINS = 8, 16  # groups that know nothing of each other, and chains of each
@@ -28,7 +30,7 @@ POWER = 1.5  # of the first schedule, β(t) = t^POWER
 LEAST_CHANCE = 0.02  # of either value of a hidden unit at the base
 FACTOR_STEPS = 10  # to the factors at the base
 SETTLING = 40  # rounds at the base where a draw depends on the one before
-BLOCKS = 4  # of hidden units that a round moves where some mass is no truncated normal
+MOST_FLIPS = 8  # of hidden units in a round where h is not summed out
 KEPT = 0.8  # how much of the factors a small move keeps there
 SAFETY = 3.0  # standard errors between estimates and bounds
 
@@ -54,13 +56,16 @@ class Path(NamedTuple):
 
     params    by slot
     region    of x; None where no slot is confined
-    choices   regions whose mass is no truncated normal: their slots are free, and log_mass counts as a factor of f
+    choices   regions whose mass is no truncated normal: it is a factor of f, and their x are integrated out
+    chosen    slots of these
     shifted   slots on which factors act
+    present   slots with an x that counts
     """
 
     params: Params
     region: Region | None
     choices: tuple[Region, ...]
+    chosen: RowsMask
     shifted: RowsMask
     present: RowsMask | None
     whitener: Float[Array, "row factor factor"] | None
@@ -105,8 +110,11 @@ class Path(NamedTuple):
         return value + (state.z * (prior - factors) + 0.5 * (factors**2 - prior**2)).sum(-1)
 
     def log_choices(self, h: Hidden, z: Factors) -> PerRow:
-        mean = rbm.latent_mean(self.params, h) + rbm.factor_shift(self.params, z)
-        return sum((each.log_mass(mean) for each in self.choices), start=jnp.zeros(1, mean.dtype))
+        """½‖m(h)‖² over the slots of choices, and log P(choices | h, z)."""
+        mean = rbm.latent_mean(self.params, h)
+        own = rbm.only(mean, self.chosen)
+        mean = mean + rbm.factor_shift(self.params, z)
+        return sum((each.log_mass(mean) for each in self.choices), start=0.5 * (own * own).sum(-1))
 
     def advance(self, key: PRNGKey, state: Chain, before: Array, after: Array) -> tuple[Chain, PerRow]:
         """log f_after − log f_before at the state, and then a round of h, z and x that leaves f_after invariant."""
@@ -144,19 +152,22 @@ class Path(NamedTuple):
     def _moved_hidden(
         self, key: PRNGKey, state: Chain, logits: Hidden, mass: PerRow, beta: Array
     ) -> tuple[Hidden, PerRow]:
-        """Metropolis on random blocks of units, proposed as if there were no choices."""
+        """Metropolis flips of single units and of pairs in turn."""
+        n_hidden = state.h.shape[1]
 
         def one(number: Array, carry: tuple[Hidden, PerRow]) -> tuple[Hidden, PerRow]:
             h, mass = carry
-            keys = jax.random.split(jax.random.fold_in(key, number), 4)
-            share = jax.random.uniform(keys[0], (), h.dtype) ** 2
-            moves = jax.random.uniform(keys[1], h.shape, h.dtype) < jnp.maximum(share, 1.0 / max(h.shape[1], 1))
-            then = jnp.where(moves, _bernoulli(keys[2], logits), h)
+            key_units, key_dice = jax.random.split(jax.random.fold_in(key, number))
+            units = jax.random.randint(key_units, (2,), 0, n_hidden)
+            units = jnp.where(number % 2 == 0, units[:1], units)
+            flips = (jnp.arange(n_hidden)[:, None] == units[None, :]).any(axis=1)[None, :]
+            then = jnp.where(flips, 1.0 - h, h)
             new = self.log_choices(then, state.z)
-            accepted = jnp.log(jax.random.uniform(keys[3], mass.shape, h.dtype)) < beta * (new - mass)
+            gain = ((then - h) * logits).sum(-1) + beta * (new - mass)
+            accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, h.dtype)) < gain
             return jnp.where(accepted[:, None], then, h), jnp.where(accepted, new, mass)
 
-        return jax.lax.fori_loop(0, BLOCKS, one, (state.h, mass))
+        return jax.lax.fori_loop(0, min(n_hidden, MOST_FLIPS), one, (state.h, mass))
 
     def _moved_factors(self, key: PRNGKey, z: Factors, mean: Factors, h: Hidden, mass: PerRow, beta: Array) -> Factors:
         """Metropolis with moves that leave the Gaussian conditional invariant, large and small ones in turn."""
@@ -172,8 +183,7 @@ class Path(NamedTuple):
             accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, z.dtype)) < beta * (new - mass)
             return jnp.where(accepted[:, None], then, z), jnp.where(accepted, new, mass)
 
-        # The mass was that of the new h and the old z.
-        return jax.lax.fori_loop(0, 2, one, (z, self.log_choices(h, z)))[0]
+        return jax.lax.fori_loop(0, 2, one, (z, mass))[0]
 
 
 def _bernoulli(key: PRNGKey, logits: Hidden) -> Hidden:
@@ -309,7 +319,8 @@ def up_and_down(
     forward, forward_error = log_mean_exp(run.forward, jnp.zeros_like(none))
     reverse, reverse_error = log_mean_exp(run.log_weight(), run.forward)
     errors = jnp.hypot(forward_error, mass_error), jnp.hypot(reverse_error, mass_error)
-    return Bracket(base + forward, errors[0], base - reverse, errors[1], _refined(knots, run.length, nodes))
+    forward = jnp.where(jnp.isfinite(base), base + forward, base)
+    return Bracket(forward, errors[0], base - reverse, errors[1], _refined(knots, run.length, nodes))
 
 
 def _refined(knots: Float[Array, " knot"], length: Float[Array, " piece"], nodes: Float[Array, " knot"]) -> Array:
@@ -336,12 +347,14 @@ def path_of_row(params: Params, evidence: Evidence) -> Path:
     """
     given = clamp(params, evidence)
     seen, region, shifted, whitener = given.params, given.region, given.observed, given.whitener
+    present, chosen = given.present, jnp.zeros_like(shifted)
     choices = tuple(part for part in region.parts if part.mass == "gumbel")
     if choices:
         confined = tuple(part for part in region.parts if part.mass != "gumbel")
         region = confined[0] if len(confined) == 1 else JointRegion(confined)
-        for part in choices:
-            shifted = shifted & ~part.held
+        held = reduce(jnp.logical_or, (part.held for part in choices))
+        chosen, shifted = held & shifted, shifted & ~held
+        present = ~held if present is None else present & ~held
         whitener = None if whitener is None else rbm.factor_whitener(seen, shifted)
     log_odds, mean = _usual(params, seen)
     factors = jnp.zeros((1, params.n_factors), mean.dtype) if seen.factor_prior is None else seen.factor_prior
@@ -354,7 +367,7 @@ def path_of_row(params: Params, evidence: Evidence) -> Path:
 
         factors = jax.lax.fori_loop(0, FACTOR_STEPS, one, factors)
         centre = mean + rbm.only(rbm.factor_shift(seen, factors), shifted)
-    return Path(seen, region, choices, shifted, given.present, whitener, Base(log_odds, centre, factors))
+    return Path(seen, region, choices, chosen, shifted, present, whitener, Base(log_odds, centre, factors))
 
 
 def path_of_model(params: Params, present: RowsMask | None = None) -> Path:
@@ -365,7 +378,8 @@ def path_of_model(params: Params, present: RowsMask | None = None) -> Path:
     log_odds, mean = _usual(params, params)
     base = Base(log_odds, mean, jnp.zeros((1, 0), mean.dtype))
     without = params._replace(loadings=params.loadings[..., :0], factor_prior=None)
-    return Path(without, None, (), jnp.zeros(mean.shape, bool), present, None, base)
+    none = jnp.zeros(mean.shape, bool)
+    return Path(without, None, (), none, none, present, None, base)
 
 
 def _usual(params: Params, seen: Params) -> tuple[Hidden, Rows]:
@@ -421,3 +435,112 @@ def log_partition_annealed(
     """log Σ_h Ω(h) over all sites, in arrays of one row; log Z has (N/2) log 2π more."""
     found = up_and_down(key, path_of_model(params), knots[0], n_temperatures, shape)
     return jax.tree.map(lambda leaf: leaf[None], found)
+
+
+# ---- More temperatures until bounds are narrow
+
+WIDTH, RELATIVE_WIDTH = 0.1, 0.0025  # of narrow bounds: nats, or relative to the size of log F(e) − log F(∅)
+FIRST, MOST = 64, 8192  # temperatures
+WORK, WORK_OF_GPU = 2_000_000, 32_000_000  # slots and hidden units times temperatures, at most
+CELLS, CELLS_OF_GPU = 4096, 1 << 20  # slots of the rows that are annealed together
+MOST_ROWS = 16
+
+
+class Scores(NamedTuple):
+    """Estimates of rows with bounds on either side, and standard errors; all are the same where a value is exact."""
+
+    value: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    error: np.ndarray
+
+    @property
+    def width(self) -> np.ndarray:
+        return _width(self.lower, self.upper)
+
+    @classmethod
+    def of(cls, value: np.ndarray, error: np.ndarray) -> Scores:
+        """Bounds by standard errors alone."""
+        return cls(value, value - SAFETY * error, value + SAFETY * error, error)
+
+    def less(self, other: Scores) -> Scores:
+        """The difference of estimates that are independent of each other."""
+        lower, upper = self.lower - other.upper, self.upper - other.lower
+        return Scores(self.value - other.value, lower, upper, np.hypot(self.error, other.error))
+
+
+def scores(bracket: Bracket) -> Scores:
+    """The middle of both estimates; bounds are the errors of the middle away from either of them.
+
+    Where the two agree, the middle has half of their variance. The standard error is that of bounds as wide as these.
+    """
+    forward, forward_error, reverse, reverse_error = (np.asarray(each, np.float64) for each in bracket[:4])
+    impossible = forward == -np.inf  # the base has no mass in single precision
+    reverse = np.where(impossible, forward, reverse)
+    value, error = 0.5 * (forward + reverse), 0.5 * np.where(impossible, 0.0, np.hypot(forward_error, reverse_error))
+    lower, upper = np.minimum(forward, reverse) - SAFETY * error, np.maximum(forward, reverse) + SAFETY * error
+    return Scores(value, lower, upper, _width(lower, upper) / (2.0 * SAFETY))
+
+
+def _width(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    return np.subtract(upper, lower, out=np.zeros_like(upper), where=lower != upper)
+
+
+def budget_of_rows(params: Params, rows: Buckets) -> int:
+    """Most temperatures of a row; flips of hidden units cost as much as a round each."""
+    masses: list[str] = []  # known without computing anything
+    jax.eval_shape(lambda own: masses.append(own.region(own.seen(params).gauge).mass), rows.buckets[0])
+    n_cells = max(map(n_slots, rows.buckets)) + params.n_hidden
+    return most_temperatures(n_cells * (1 + MOST_FLIPS) if "gumbel" in masses[0] else n_cells)
+
+
+def most_temperatures(n_cells: int) -> int:
+    """The budget for so many slots and hidden units: a power of two."""
+    work = WORK if jax.default_backend() == "cpu" else WORK_OF_GPU
+    return int(2 ** np.clip(np.log2(work / max(n_cells, 1)) // 1, np.log2(FIRST), np.log2(MOST)))
+
+
+Anneal = Callable[..., Bracket]  # of key, number of temperatures, knots and the numbers of some rows
+
+
+def narrowed(anneal: Anneal, n_rows: int, dtype: np.dtype, most: int, seed: int, about: Any = 0.0) -> Scores:
+    """Twice to eight times as many temperatures for each row whose bounds are not narrow, until they are or `most`.
+
+    The variance of log w is in inverse proportion to their number. log F is compared with `about` it.
+    """
+    found = Scores(*np.zeros((4, n_rows)))
+    knots = np.array(first_knots(n_rows, dtype))
+    wanted, level = np.full(n_rows, FIRST), FIRST
+    while level <= most:
+        rows = np.flatnonzero(wanted == level)
+        if len(rows):
+            bracket = anneal(jax.random.fold_in(jax.random.key(seed), level), np.int32(level), knots[rows], rows)
+            knots[rows] = bracket.knots
+            for own, new in zip(found, scores(bracket), strict=True):
+                own[rows] = new
+            ratio = np.nan_to_num(found.width / width_of_narrow(found.value - about))[rows]
+            more = level * 2 ** np.clip(np.ceil(2.0 * np.log2(np.maximum(ratio, 1.0))), 0, 3).astype(int)
+            wanted[rows] = np.where((more > level) & (level < most), np.minimum(more, most), 0)
+        level *= 2
+    return found
+
+
+def width_of_narrow(log_p: np.ndarray) -> np.ndarray:
+    """Bounds that are not wider than this are narrow enough."""
+    return np.maximum(WIDTH, RELATIVE_WIDTH * np.abs(log_p))
+
+
+def by_rows(function: Callable[..., Bracket], evidence: Buckets, knots: np.ndarray) -> Bracket:
+    """`function(evidence, knots)` for all rows, as many at once as always: a row's result depends on that row alone."""
+    cells = CELLS if jax.default_backend() == "cpu" else CELLS_OF_GPU
+    parts, places = [], []
+    for bucket, place in zip(evidence.on_host().buckets, evidence.places, strict=True):
+        size = int(2 ** np.clip(np.log2(cells / n_slots(bucket)) // 1, 0, np.log2(MOST_ROWS * cells // CELLS)))
+        for begin in range(0, len(place), size):
+            own = np.arange(begin, begin + size)
+            some = function(bucket.rows(np.minimum(own, len(place) - 1)), knots[place[np.minimum(own, len(place) - 1)]])
+            count = min(size, len(place) - begin)
+            parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], some))
+            places.append(place[begin : begin + count])
+    back = np.argsort(np.concatenate(places), kind="stable")
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[back], *parts)
