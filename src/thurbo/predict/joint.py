@@ -91,7 +91,7 @@ def log_partition(params: Params, seed: int = 0) -> Scores:
 
     # All scores share this number: it may take longer than a row.
     most = MORE_FOR_MODEL * most_temperatures(params.site_bias.shape[0] + params.n_hidden)
-    found = narrowed(anneal, 1, params.weights.dtype, most, seed)
+    found = narrowed(anneal, 1, params.weights.dtype, most, seed, None)
     return Scores(*(each + constant for each in found[:3]), found.error)
 
 
@@ -157,7 +157,7 @@ def _normalisers(params: Params, rows: Buckets, seed: int) -> Scores:
         return by_rows(lambda own, at: _normaliser(key, params, own, n_temperatures, at), rows.rows(some), knots)
 
     most = most_temperatures(max(map(n_slots, rows.buckets)) + params.n_hidden)
-    return narrowed(anneal, rows.n_rows, params.weights.dtype, most, seed + 1)
+    return narrowed(anneal, rows.n_rows, params.weights.dtype, most, seed + 1, None)
 
 
 def _warn_of_wide(found: Scores) -> None:

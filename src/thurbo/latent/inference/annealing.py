@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -503,10 +503,10 @@ def most_temperatures(n_cells: int) -> int:
 Anneal = Callable[..., Bracket]  # of key, number of temperatures, knots and the numbers of some rows
 
 
-def narrowed(anneal: Anneal, n_rows: int, dtype: np.dtype, most: int, seed: int, about: Any = 0.0) -> Scores:
+def narrowed(anneal: Anneal, n_rows: int, dtype: np.dtype, most: int, seed: int, about: np.ndarray | None) -> Scores:
     """Twice to eight times as many temperatures for each row whose bounds are not narrow, until they are or `most`.
 
-    The variance of log w is in inverse proportion to their number. log F is compared with `about` it.
+    The variance of log w is in inverse proportion to their number. `about` is log F(∅) where log P(e) is of interest.
     """
     found = Scores(*np.zeros((4, n_rows)))
     knots = np.array(first_knots(n_rows, dtype))
@@ -518,7 +518,8 @@ def narrowed(anneal: Anneal, n_rows: int, dtype: np.dtype, most: int, seed: int,
             knots[rows] = bracket.knots
             for own, new in zip(found, scores(bracket), strict=True):
                 own[rows] = new
-            ratio = np.nan_to_num(found.width / width_of_narrow(found.value - about))[rows]
+            narrow = WIDTH if about is None else width_of_narrow(found.value - about)[rows]
+            ratio = np.nan_to_num(found.width[rows] / narrow)
             more = level * 2 ** np.clip(np.ceil(2.0 * np.log2(np.maximum(ratio, 1.0))), 0, 3).astype(int)
             wanted[rows] = np.where((more > level) & (level < most), np.minimum(more, most), 0)
         level *= 2
