@@ -18,8 +18,7 @@ from thurbo.fit import fitting, planning, trainer
 from thurbo.fit.start import fold
 from thurbo.latent import packing
 from thurbo.latent.evidence import n_slots
-from thurbo.latent.inference.likelihood import MOST_MOVES, SWEEPS, log_unnormalised_annealed
-from thurbo.latent.inference.meanfield import mean_field
+from thurbo.latent.inference.annealing import first_knots, log_evidence_annealed
 from thurbo.latent.masses.boundaries import effort, rule
 from thurbo.latent.masses.orders import OF_CHAINS
 from thurbo.predict.moments import How, hidden_layer
@@ -30,7 +29,7 @@ CELLS = np.inf if jax.default_backend() == "cpu" else 1e9  # compiled as for a l
 PASSES = 4  # of a step of mean-field over [row, slot]: the mean and x̂ are written, and read by the gradient
 OF_ADAM = 3.5  # copies of the parameters: reads four arrays, writes three
 MASSES = 0.75  # masses that a batch needs, by its cells: half are masked on average, and a quarter of rows again, alone
-AIS_CHAINS = 16
+AIS_CHAINS, AIS_TEMPERATURES = (4, 8), 128
 
 
 class Sizes(NamedTuple):
@@ -233,14 +232,15 @@ def ais(sizes: Sizes) -> Path:
     """Log-likelihood of binary rows by annealed importance sampling."""
     table = _of_levels(sizes, 2)
     params, evidence = table.params, table.data.evidence.buckets[0].rows(np.arange(sizes.rows))
-    q = jax.jit(mean_field, static_argnames=("n_steps",))(params, evidence, n_steps=10)
-    anneal = partial(log_unnormalised_annealed, n_chains=AIS_CHAINS)
-    work, key = traced(anneal, jax.random.key(0), params, evidence, q), jax.random.key(0)
-    moves, cells = min(SWEEPS * sizes.n_hidden, MOST_MOVES), sizes.rows * table.slots
-    work.special["log Φ and hazard", cells * AIS_CHAINS] += moves
-    work.copies[cells * AIS_CHAINS] += moves  # the mean of the chain, which a move changes
+    key, knots = jax.random.key(0), first_knots(sizes.rows, np.dtype(np.float32))
+    rounds = 1 + 2 * AIS_TEMPERATURES + AIS_TEMPERATURES // 8
+    anneal = partial(log_evidence_annealed, n_temperatures=np.int32(AIS_TEMPERATURES), knots=knots, shape=AIS_CHAINS)
+    work, chains = traced(anneal, key, params, evidence), sizes.rows * AIS_CHAINS[0] * AIS_CHAINS[1]
+    work.special["log Φ and hazard", chains * table.slots] += rounds
+    work.special["sigmoid", chains * sizes.n_hidden] += 2 * rounds
+    work.copies[chains * table.slots] += rounds  # the x of each chain, which a round changes
     run = jax.jit(anneal, compiler_options=options())
-    return Path(lambda: run(key, params, evidence, q), 1, work)
+    return Path(lambda: run(key, params, evidence), 1, work)
 
 
 PATHS: dict[str, tuple[Callable[[Sizes], Path], Sizes, Sizes]] = {  # with the sizes of a full and of a quick run

@@ -4,8 +4,8 @@
 
 Fits to the ordinal, categorical and binary questions of Afrobarometer round 4, without 1,000 respondents who judge:
 a fifth of their answers hidden and predicted from the rest (log score and accuracy by type of question), and all their
-answers together, log P(e) per answer by annealed importance sampling. Needs
-THURBO_DATA. The last line is JSON.
+answers together, log P(e) per answer by annealed importance sampling from both sides. Needs THURBO_DATA. The last line
+is JSON.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 Every seed draws a model with hidden units that couple all its columns, a table to learn from and one to be judged by;
 `TBM` then learns with nothing set but the schema and the seed. Reported in nats per cell are its held-out log P(e) over
 that of independent columns (the same with no hidden units, exact), and how far it stays behind the model that made the
-data (exact). The fitted model's own score is exact where its hidden units are few, else the conservative estimate,
-which errs downwards. The last line is JSON.
+data (exact). The fitted model's own score is exact where its hidden units are few, and annealed otherwise. The last
+line is JSON.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _tied(cell: str, signs: list[str]) -> str:
 
 def held_out(model: tb.TBM, frame: pd.DataFrame) -> float:
     """Mean log P(e) per answered cell."""
-    method = "exact" if model.params_.n_hidden <= MOST_EXACT else "conservative"
+    method = "exact" if model.params_.n_hidden <= MOST_EXACT else "annealed"
     parts = [frame[begin : begin + AT_ONCE] for begin in range(0, len(frame), AT_ONCE)]
     total = sum(model.score_samples(part, method=method).sum() for part in parts)
     return float(total / frame.notna().to_numpy().sum())

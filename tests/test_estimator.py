@@ -260,15 +260,17 @@ def test_log_partition_is_the_sum_over_states(model: tb.TBM, wide: tb.TBM) -> No
         value, error = own.log_partition()
         assert value == pytest.approx(expected, abs=1e-3)
         assert error == 0.0
+        assert own.log_partition(return_bounds=True) == (value, value, value)
 
 
 def test_estimated_scores_agree_with_enumeration(wide: tb.TBM, frame: pd.DataFrame) -> None:
-    value, error = wide.score_samples(frame.iloc[:30], return_se=True, method="importance")
+    value, error, lower, upper = wide.score_samples(frame.iloc[:30], True, "annealed", return_bounds=True)
     truth = Enumeration(wide)
     exact = np.array([truth.score(row) for row in rows_of(DATA, 30)])
     surprise = np.abs(value - exact) / np.hypot(error, 1e-4)
     assert 30 * 2 * norm.sf(surprise.max()) > CHANCE
-    assert (error > 0).all()
+    assert np.mean((lower <= exact) & (exact <= upper)) >= 0.9
+    assert (error >= 0).all()
 
 
 def test_methods_agree(model: tb.TBM, frame: pd.DataFrame) -> None:

@@ -553,7 +553,9 @@ class Queries(TransformerMixin):
             raise ThurboError(f"row={row!r} is not one of the {n_rows} rows; they are numbered from 0")
         return inequalities.inequalities(self.params_, self.schema_, rows.evidence, int(row) % n_rows)
 
-    def score_samples(self, X: Any, return_se: bool = False, method: str = "auto") -> Any:
+    def score_samples(
+        self, X: Any, return_se: bool = False, method: str = "auto", *, return_bounds: bool = False
+    ) -> Any:
         """Log-likelihood of each row: the log-probability of all its observed cells together, in nats.
 
         Numbers count by their density in the units of the data. The result for a row does not depend on the other rows.
@@ -564,20 +566,25 @@ class Queries(TransformerMixin):
             Rows with all columns of the fitted schema; cells can be missing.
         return_se : bool, default=False
             Also return standard errors; they are 0 if the value is exact.
-        method : {"auto", "sequential", "exact", "annealed", "importance", "conservative"}, default="auto"
+        method : {"auto", "sequential", "exact", "annealed"}, default="auto"
             "sequential" is the chain rule over `predict_proba`: the answers of a row one after another, each given
             those before it; the log of the mean over a fixed set of orders of the answers (all orders of up to three).
             Its standard error is that of this mean. Empty cells are no evidence. The other methods belong to the joint
             distribution of the leading member. "exact" sums over all states of the hidden units. "annealed" is annealed
-            importance sampling of the row and of the normalising constant. "importance" is simple importance sampling:
-            about 30 times as fast, but too low for rows that are unusual for the model, and its standard errors do not
-            show it. "conservative" averages over samples of the model (A.2.4 of the paper); it is too low on average.
-            "auto" is "exact" for a single member with few units, "annealed" for one that was trained by likelihood or
-            if there are inequalities between columns, and otherwise "sequential".
+            importance sampling of the row and of the normalising constant, from below and from above: as many
+            temperatures as make the bounds narrow (0.1 nats, or 0.25 % of the value), up to a budget; a warning says
+            how many rows have wider ones. "auto" is "exact" for a single member with few units, "annealed" for one
+            that was trained by likelihood or if there are inequalities between columns, and otherwise "sequential".
+        return_bounds : bool, default=False
+            Also return a lower and an upper bound of each value. By "annealed" they come from chains that err on
+            either side, each with three standard errors; a mode that no chain has met is missing from both. By "exact"
+            they are the value itself, or three standard errors away if the probability of an inequality is estimated.
+            By "sequential" they are three standard errors away: where the mean over all orders would be.
 
         Returns
         -------
-        ndarray of shape (n_rows,), or a pair of them with `return_se=True`
+        ndarray of shape (n_rows,), or a tuple of such arrays: value, standard error, lower and upper bound, of these
+        what was asked for
 
         Examples
         --------
@@ -586,23 +593,25 @@ class Queries(TransformerMixin):
         >>> model.score_samples(table).shape
         (6,)
         """
-        value, error = self._log_probability(self._read_to_score(X), method)
-        return (value, error) if return_se else value
+        value, lower, upper, error = self._log_probability(self._read_to_score(X), method)
+        asked = (value, *((error,) if return_se else ()), *((lower, upper) if return_bounds else ()))
+        return asked if len(asked) > 1 else value
 
     def _read_to_score(self, X: Any) -> Rows:
         """Rows of which empty cells say nothing, unless the joint distribution of a single member uses them."""
         check_is_fitted(self, "model_")
         return self._read(X, gaps="auto" if self.model_.is_joint else "ignorable")
 
-    def _log_probability(self, rows: Rows, method: str = "auto") -> tuple[np.ndarray, np.ndarray]:
+    def _log_probability(self, rows: Rows, method: str = "auto") -> joint.Scores:
         model, spans = self.model_, rows.evidence.spans_cells
         check_choice("method", method, ("auto", "sequential", *joint.METHODS[1:]))
         if method == "sequential" and spans:
             raise ThurboError('method "sequential" has no inequalities between columns; use method="annealed"')
         if method == "sequential" or (method == "auto" and not model.is_joint and not spans):
-            return chain.log_prob(model, rows)
-        value, error = joint.score(model.params, rows.evidence, method)
-        return value + sum(block.sum_in_row(block.log_jacobian) for block in rows.blocks.values()), error
+            return joint.Scores.of(*chain.log_prob(model, rows))
+        found = joint.score(model.params, rows.evidence, method)
+        units = sum(block.sum_in_row(block.log_jacobian) for block in rows.blocks.values())
+        return joint.Scores(*(each + units for each in found[:3]), found.error)
 
     def score(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> float:
         """Mean log-likelihood of the rows, in nats: the mean of `score_samples` with `method="auto"`.
@@ -622,7 +631,7 @@ class Queries(TransformerMixin):
         """
         rows = self._read_to_score(X)
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
-        return joint.weighted_mean(self._log_probability(rows)[0], weight)
+        return joint.weighted_mean(self._log_probability(rows).value, weight)
 
     def evaluate(
         self,
@@ -765,18 +774,24 @@ class Queries(TransformerMixin):
         query = self._query(table.take(told.row), gaps="ignorable")
         return dependence.dependence(query, told)
 
-    def log_partition(self) -> tuple[float, float]:
+    def log_partition(self, *, return_bounds: bool = False) -> tuple[float, ...]:
         """Logarithm of the normalising constant Z of the model (the partition function), including (N/2) log 2π.
 
-        That of the leading member.
+        That of the leading member. Beyond 20 hidden units by annealed importance sampling from both sides.
+
+        Parameters
+        ----------
+        return_bounds : bool, default=False
+            Return a lower and an upper bound instead of the standard error.
 
         Returns
         -------
         value, standard_error : float
-            The standard error is 0.0 if the value is exact (up to 20 hidden units).
+            Or value, lower and upper bound. The standard error is 0.0 if the value is exact (up to 20 hidden units).
         """
         check_is_fitted(self, "model_")
-        return joint.log_partition(self.params_)
+        value, lower, upper, error = (float(each[0]) for each in joint.log_partition(self.params_))
+        return (value, lower, upper) if return_bounds else (value, error)
 
     def check_method(self, X: Any, rows: Any = 8, random_state: Any = None) -> diagnose.MethodCheck:
         """How large is the error of the method that "auto" uses? Compare it with a better method for some rows.

@@ -1,14 +1,13 @@
-"""§4.4, A.1, A.2.4 The joint distribution of one member: log P(e) of rows, log Z, draws of x, h and z.
+"""§4.4, A.1 The joint distribution of one member: log P(e) of rows, log Z, draws of x, h and z.
 
-Exact by enumeration for few hidden units; otherwise by annealed importance sampling and Gibbs chains, with a standard
-error. "importance" takes log P(e) by importance sampling from mean-field: quick, and too low where mean-field misses
-states. "conservative" averages P(e | h) over samples of the model; it is a lower estimate. Random numbers are fixed, so
-that the score of a row depends on that row alone. Models of several members, and those that were trained by prediction,
-are scored and drawn by the chain rule instead (chain.py).
+Exact by enumeration for few hidden units; otherwise by Gibbs chains, and log P(e) by annealed importance sampling from
+both sides, with bounds. Random numbers are fixed, so that the score of a row depends on that row alone. Models of
+several members, and those that were trained by prediction, are scored and drawn by the chain rule instead (chain.py).
 """
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,42 +15,54 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Factors, Hidden, Int, PerRow, PRNGKey, Rows
-from thurbo.errors import ThurboError, check_choice
+from thurbo._typing import Array, Hidden, Int, PerRow, PRNGKey, Rows
+from thurbo.errors import ConvergenceWarning, ThurboError, check_choice
 from thurbo.latent import rbm
 from thurbo.latent.constraints import Context
 from thurbo.latent.constraints.repeated_choice import draw_orders
-from thurbo.latent.evidence import Buckets, Evidence
+from thurbo.latent.evidence import Buckets, Evidence, n_slots
 from thurbo.latent.inference import gibbs
+from thurbo.latent.inference.annealing import (
+    Bracket,
+    Scores,
+    budget_of_rows,
+    by_rows,
+    log_evidence_annealed,
+    log_normaliser_annealed,
+    log_partition_annealed,
+    most_temperatures,
+    narrowed,
+    width_of_narrow,
+)
 from thurbo.latent.inference.likelihood import (
     MAX_QUADRATURE_FACTORS,
     hidden_states,
-    log_evidence_conservative,
     log_evidence_exact,
-    log_partition_ais,
+    log_normaliser_exact,
     log_partition_exact,
-    log_unnormalised_annealed,
-    log_unnormalised_importance,
 )
 from thurbo.latent.inference.meanfield import mean_field, predictive
 from thurbo.latent.inference.posterior import state_weights
 from thurbo.latent.rbm import LOG_2PI, Params
 from thurbo.table.schema.schema import Schema
 
-METHODS = ("auto", "exact", "annealed", "importance", "conservative")
+METHODS = ("auto", "exact", "annealed")
 
 EXACT_HIDDEN = 12  # "auto" always enumerates so many; a factor counts as five hidden units, its quadrature nodes
 NARROW = 40  # sites up to which it enumerates one unit more; each unit doubles time and memory (3 GB for 14 units)
 MOST_EXACT = 16  # for "exact", which is slower
 EXACT_PARTITION = 20
-CHAINS, DRAWS = 32, 1000  # for each row: "annealed", "importance"
-PRIOR_SAMPLES, PRIOR_STEPS = 2048, 500  # "conservative": samples of the model, and Gibbs rounds for each
+EXACT_ROWS = 16  # whose own normalisers are enumerated together
+MORE_FOR_MODEL = 8  # temperatures of log Z, as a multiple of those of a row
 SMALLEST_DRAW = 64
 N_STEPS = 300  # of each chain given a row, which starts at the mean-field probabilities
 
 _exact = jax.jit(log_evidence_exact)
-_conservative = jax.jit(log_evidence_conservative)
 _partition_exact = jax.jit(log_partition_exact)
+_normaliser_exact = jax.jit(log_normaliser_exact)
+_annealed = jax.jit(log_evidence_annealed)
+_normaliser = jax.jit(log_normaliser_annealed)
+_partition = jax.jit(log_partition_annealed)
 
 
 def is_exact(params: Params, by_prediction: bool = False) -> bool:
@@ -69,43 +80,19 @@ def can_enumerate(params: Params) -> bool:
     return params.n_factors <= MAX_QUADRATURE_FACTORS and params.n_hidden + 5 * params.n_factors <= MOST_EXACT
 
 
-@partial(jax.jit, static_argnames=("n_draws", "n_steps"))
-def _importance(key: PRNGKey, params: Params, evidence: Evidence, n_draws: int, n_steps: int) -> tuple[PerRow, PerRow]:
-    q = mean_field(params, evidence, n_steps)
-    return log_unnormalised_importance(key, params, evidence, q, n_draws)
-
-
-@partial(jax.jit, static_argnames=("n_chains", "n_steps"))
-def _annealed(key: PRNGKey, params: Params, evidence: Evidence, n_chains: int, n_steps: int) -> tuple[PerRow, PerRow]:
-    q = mean_field(params, evidence, n_steps)
-    return log_unnormalised_annealed(key, params, evidence, q, n_chains)
-
-
-_ais = jax.jit(log_partition_ais, static_argnames=("n_chains", "n_temperatures"))
-
-
-@jax.jit
-def _row_partition(key: PRNGKey, params: Params, evidence: Evidence) -> tuple[PerRow, PerRow]:
-    """log Σ_h Ω(h) over each row's own sites, without its constant, and its standard error."""
-    assert evidence.present is not None
-    log_z, error = log_partition_ais(key, evidence.seen(params), 64, 300, evidence.present)
-    return log_z - 0.5 * LOG_2PI * evidence.present.sum(-1).astype(log_z.dtype), error
-
-
-def log_partition(params: Params, seed: int = 0) -> tuple[float, float]:
-    """log Z over all sites, and its standard error: 0.0 if it is exact."""
+def log_partition(params: Params, seed: int = 0) -> Scores:
+    """log Z over all sites, in arrays of one row; exact up to 20 hidden units."""
+    constant = 0.5 * params.site_bias.shape[0] * LOG_2PI
     if params.n_hidden <= EXACT_PARTITION:
-        return float(_partition_exact(params)), 0.0
-    estimate, error = _ais(jax.random.key(seed), params)
-    return float(estimate[0]), float(error[0])
+        return Scores.of(np.asarray([_partition_exact(params)], np.float64), np.zeros(1))
 
+    def anneal(key: PRNGKey, n_temperatures: Any, knots: Any, rows: Any) -> Bracket:
+        return _partition(key, params, n_temperatures, knots)
 
-@partial(jax.jit, static_argnames=("n_samples", "n_steps"))
-def _prior_samples(key: PRNGKey, params: Params, n_samples: int, n_steps: int) -> tuple[Hidden, Factors]:
-    """h ~ P(h), z ~ N(0, I), independent of each other."""
-    key_h, key_run, key_z = jax.random.split(key, 3)
-    z = jax.random.normal(key_z, (n_samples, params.n_factors), params.weights.dtype)
-    return draw_hidden(key_h, key_run, params, n_samples, n_steps), z
+    # All scores share this number: it may take longer than a row.
+    most = MORE_FOR_MODEL * most_temperatures(params.site_bias.shape[0] + params.n_hidden)
+    found = narrowed(anneal, 1, params.weights.dtype, most, seed, None)
+    return Scores(*(each + constant for each in found[:3]), found.error)
 
 
 @jax.jit
@@ -115,19 +102,18 @@ def _mass_error(params: Params, evidence: Evidence) -> PerRow:
     return evidence.region(evidence.seen(params).gauge).log_mass_error(mean, deviation)
 
 
-def score(
-    params: Params, evidence: Buckets, method: str = "auto", n_draws: int | None = None, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """log P(e) of every row in standard units, and its standard error: 0 if it is exact.
+def score(params: Params, evidence: Buckets, method: str = "auto", seed: int = 0) -> Scores:
+    """log P(e) of every row in standard units, with bounds and standard errors.
 
-    `n_draws` is the number of samples of the hidden layer, for each row or, by "conservative", for all of them; by
-    "annealed" it is the number of chains. Linear inequalities add the error of their own probabilities, which
-    enumeration of h does not remove.
+    Linear inequalities add the error of their own probabilities, which enumeration of h does not remove.
     """
-    value, error = _score(params, evidence, method, n_draws, seed)
+    if _resolved(params, method) == "annealed":
+        return _score_annealed(params, evidence, seed)
+    value = evidence.by_chunks(partial(_exact, params)).astype(np.float64)
+    error = np.zeros(len(value))
     if evidence.is_estimated:
-        error = np.hypot(error, evidence.by_chunks(partial(_mass_error, params)))
-    return value, error
+        error = evidence.by_chunks(partial(_mass_error, params)).astype(np.float64)
+    return Scores.of(value, error)
 
 
 def weighted_mean(values: np.ndarray, weight: np.ndarray) -> float:
@@ -136,32 +122,58 @@ def weighted_mean(values: np.ndarray, weight: np.ndarray) -> float:
     return float(np.average(values[counts], weights=weight[counts]))
 
 
-def _score(
-    params: Params, evidence: Buckets, method: str, n_draws: int | None, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    chosen = _resolved(params, evidence, method)
-    if chosen == "exact":
-        value = evidence.by_chunks(partial(_exact, params))
-        return value.astype(np.float64), np.zeros(len(value))
-    key = jax.random.key(seed)
-    if chosen == "conservative":
-        drawn = _prior_samples(key, params, n_draws or PRIOR_SAMPLES, PRIOR_STEPS)
-        value, error = evidence.by_chunks(lambda rows: _conservative(params, rows, *drawn))
-        return value.astype(np.float64), error.astype(np.float64)
-    if chosen == "importance":
-        value, error = evidence.by_chunks(lambda rows: _importance(key, params, rows, n_draws or DRAWS, 30))
-    else:
-        value, error = evidence.by_chunks(lambda rows: _annealed(key, params, rows, n_draws or CHAINS, 30))
-    if not evidence.has_own_models:
-        log_z, log_z_error = log_partition(params, seed)
-        log_z -= 0.5 * params.site_bias.shape[0] * LOG_2PI
-    else:
-        # Each row has its own sites and so its own normaliser; 64 chains per row limit the runtime.
-        log_z, log_z_error = evidence.by_chunks(lambda rows: _row_partition(key, params, rows))
-    return value.astype(np.float64) - log_z, np.hypot(error, log_z_error)
+def _score_annealed(params: Params, evidence: Buckets, seed: int) -> Scores:
+    observed = np.concatenate([np.asarray(bucket.observed).any(axis=1) for bucket in evidence.on_host().buckets])
+    says = np.flatnonzero(observed[np.argsort(np.concatenate(evidence.places), kind="stable")])
+    found = Scores(*np.zeros((4, evidence.n_rows)))  # a row that says nothing has probability one
+    if not len(says):
+        return found
+    rows = evidence.rows(says)
+    normaliser = _normalisers(params, rows, seed) if rows.has_own_models else _normaliser_of_all(params, seed)
+
+    def anneal(key: PRNGKey, n_temperatures: Any, knots: np.ndarray, some: np.ndarray) -> Bracket:
+        return by_rows(lambda own, at: _annealed(key, params, own, n_temperatures, at), rows.rows(some), knots)
+
+    own = narrowed(anneal, len(says), params.weights.dtype, budget_of_rows(params, rows), seed, normaliser.value)
+    for every, part in zip(found, own.less(normaliser), strict=True):
+        every[says] = part
+    _warn_of_wide(found)
+    return found
 
 
-def _resolved(params: Params, evidence: Buckets, method: str) -> str:
+def _normaliser_of_all(params: Params, seed: int) -> Scores:
+    """log Σ_h Ω(h) of the model that all rows share."""
+    log_z, constant = log_partition(params, seed), 0.5 * params.site_bias.shape[0] * LOG_2PI
+    return Scores(*(each - constant for each in log_z[:3]), log_z.error)
+
+
+def _normalisers(params: Params, rows: Buckets, seed: int) -> Scores:
+    """log Σ_h Ω(h) over each row's own sites."""
+    if params.n_hidden <= EXACT_PARTITION:
+        value = rows.by_chunks(partial(_normaliser_exact, params), rows=EXACT_ROWS)
+        return Scores.of(value.astype(np.float64), np.zeros(len(value)))
+
+    def anneal(key: PRNGKey, n_temperatures: Any, knots: np.ndarray, some: np.ndarray) -> Bracket:
+        return by_rows(lambda own, at: _normaliser(key, params, own, n_temperatures, at), rows.rows(some), knots)
+
+    most = most_temperatures(max(map(n_slots, rows.buckets)) + params.n_hidden)
+    return narrowed(anneal, rows.n_rows, params.weights.dtype, most, seed + 1, None)
+
+
+def _warn_of_wide(found: Scores) -> None:
+    width = found.width
+    wide = width > 1.5 * width_of_narrow(found.value)
+    if wide.any():
+        warnings.warn(
+            f"annealing has not pinned down the log-likelihood of {wide.sum()} of {len(width)} rows: their bounds are "
+            f"{np.median(width[wide]):.2g} nats apart (median), see return_bounds=True. A model of fewer hidden units "
+            'is scored exactly; method="sequential" is the chain rule over predictions',
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+
+def _resolved(params: Params, method: str) -> str:
     """The method to use; raises an error if it is not possible."""
     check_choice("method", method, METHODS)
     if method == "auto":
@@ -170,11 +182,6 @@ def _resolved(params: Params, evidence: Buckets, method: str) -> str:
         raise ThurboError(
             f"{params.n_hidden} hidden units and {params.n_factors} factors are too many to enumerate; "
             'use method="annealed"'
-        )
-    if method == "conservative" and evidence.has_own_models:
-        raise ThurboError(
-            'method "conservative" averages over samples of one model, and under unobserved="exclude" every row has a '
-            'model of its own; use method="annealed", or fit with unobserved="marginalize"'
         )
     return method
 
