@@ -164,6 +164,11 @@ class Region(ABC):
         return "exact"
 
     @property
+    def draws_exactly(self) -> bool:
+        """Whether `draw` is independent of the x before it: of boxes; elsewhere it is one step of a chain."""
+        return False
+
+    @property
     def is_convex(self) -> bool:
         """Whether Ω is one set of inequalities, so that `as_linear` exists for every row; a union is not."""
         return True
@@ -298,6 +303,10 @@ class JointRegion(Region):
     @property
     def parts(self) -> tuple[Region, ...]:
         return self.each
+
+    @property
+    def draws_exactly(self) -> bool:
+        return all(part.draws_exactly for part in self.parts)
 
     @property
     def is_convex(self) -> bool:

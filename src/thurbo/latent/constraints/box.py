@@ -53,6 +53,10 @@ class BoxRegion(Region):
     exact: tuple[()] | None = None
 
     @property
+    def draws_exactly(self) -> bool:
+        return True
+
+    @property
     def held(self) -> RowsMask:
         return jnp.ones(self.lower.shape, bool)
 
@@ -133,6 +137,10 @@ class SomeBoxes(Region):
     box: BoxRegion
     slots: tuple[int, ...]
     n_slots: int
+
+    @property
+    def draws_exactly(self) -> bool:
+        return True
 
     @property
     def held(self) -> RowsMask:

@@ -171,13 +171,14 @@ class Path(NamedTuple):
 
     def _moved_factors(self, key: PRNGKey, z: Factors, mean: Factors, h: Hidden, mass: PerRow, beta: Array) -> Factors:
         """Metropolis with moves that leave the Gaussian conditional invariant, large and small ones in turn."""
-        assert self.whitener is not None
+        whitener = self.whitener
+        assert whitener is not None
 
         def one(number: Array, carry: tuple[Factors, PerRow]) -> tuple[Factors, PerRow]:
             z, mass = carry
             key_z, key_dice = jax.random.split(jax.random.fold_in(key, number))
             kept = KEPT * (number % 2).astype(z.dtype)
-            noise = rbm.coloured(self.whitener, jax.random.normal(key_z, z.shape, z.dtype))
+            noise = rbm.coloured(whitener, jax.random.normal(key_z, z.shape, z.dtype))
             then = mean + kept * (z - mean) + jnp.sqrt(1.0 - kept**2) * noise
             new = self.log_choices(h, then)
             accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, z.dtype)) < beta * (new - mass)
@@ -268,7 +269,7 @@ def up_and_down(
     dtype = path.base.centre.dtype
     n_rounds = n_temperatures // 8
     n_groups, n_chains = shape[0], shape[0] * shape[1]
-    coupled = path.region is not None and path.region.n_colours > 1
+    coupled = path.region is not None and not path.region.draws_exactly
     settling = SETTLING if coupled or not path.sums_hidden else 1
     top, down = settling + n_temperatures, settling + n_temperatures + n_rounds
     one = path.start()
@@ -462,6 +463,10 @@ class Scores(NamedTuple):
     def of(cls, value: np.ndarray, error: np.ndarray) -> Scores:
         """Bounds by standard errors alone."""
         return cls(value, value - SAFETY * error, value + SAFETY * error, error)
+
+    def moved(self, by: np.ndarray | float) -> Scores:
+        """The same with a known constant added."""
+        return self._replace(value=self.value + by, lower=self.lower + by, upper=self.upper + by)
 
     def less(self, other: Scores) -> Scores:
         """The difference of estimates that are independent of each other."""
