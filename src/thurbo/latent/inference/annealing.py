@@ -22,7 +22,7 @@ from thurbo.latent.constraints.base import JointRegion, Region
 from thurbo.latent.evidence import Buckets, Evidence, clamp, n_slots
 from thurbo.latent.rbm import Params
 
-CHAINS = 8, 16  # groups that know nothing of each other, and chains of each
+CHAINS = 8, 32  # groups that know nothing of each other, and chains of each
 CHAINS_OF_MODEL = 16, 32  # the same for the normaliser, which all rows share
 RESAMPLED_BELOW = 0.5  # share of the chains of a group that carries its weight
 KNOTS = 32  # pieces of the schedule β(t), which is linear in each
@@ -33,6 +33,9 @@ SETTLING = 40  # rounds at the base where a draw depends on the one before
 MOST_FLIPS = 8  # of hidden units in a round where h is not summed out
 KEPT = 0.8  # how much of the factors a small move keeps there
 SAFETY = 3.0  # standard errors between estimates and bounds
+
+
+Count = Array | np.integer  # a number of steps that may be traced
 
 
 class Base(NamedTuple):
@@ -258,7 +261,7 @@ def first_knots(n_rows: int, dtype: np.dtype) -> Float[Array, "row knot"]:
 
 
 def up_and_down(
-    key: PRNGKey, path: Path, knots: Float[Array, " knot"], n_temperatures: Array, shape: tuple[int, int]
+    key: PRNGKey, path: Path, knots: Float[Array, " knot"], n_temperatures: Count, shape: tuple[int, int]
 ) -> Bracket:
     """One row: from base to posterior, some rounds there, and back; the number of temperatures may be traced.
 
@@ -395,7 +398,7 @@ def log_evidence_annealed(
     key: PRNGKey,
     params: Params,
     evidence: Evidence,
-    n_temperatures: Array,
+    n_temperatures: Count,
     knots: Float[Array, "row knot"],
     shape: tuple[int, int] = CHAINS,
 ) -> Bracket:
@@ -412,7 +415,7 @@ def log_normaliser_annealed(
     key: PRNGKey,
     params: Params,
     evidence: Evidence,
-    n_temperatures: Array,
+    n_temperatures: Count,
     knots: Float[Array, "row knot"],
     shape: tuple[int, int] = CHAINS,
 ) -> Bracket:
@@ -428,7 +431,7 @@ def log_normaliser_annealed(
 def log_partition_annealed(
     key: PRNGKey,
     params: Params,
-    n_temperatures: Array,
+    n_temperatures: Count,
     knots: Float[Array, "row knot"],
     shape: tuple[int, int] = CHAINS_OF_MODEL,
 ) -> Bracket:
@@ -440,7 +443,7 @@ def log_partition_annealed(
 # ---- More temperatures until bounds are narrow
 
 WIDTH, RELATIVE_WIDTH = 0.1, 0.0025  # of narrow bounds: nats, or relative to the size of log F(e) − log F(∅)
-FIRST, MOST = 64, 8192  # temperatures
+FIRST, MOST = 32, 8192  # temperatures
 WORK, WORK_OF_GPU = 2_000_000, 32_000_000  # slots and hidden units times temperatures, at most
 CELLS, CELLS_OF_GPU = 4096, 1 << 20  # slots of the rows that are annealed together
 MOST_ROWS = 16
