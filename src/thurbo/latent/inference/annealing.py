@@ -20,6 +20,7 @@ from thurbo._typing import Array, Factors, Float, Hidden, PerRow, PRNGKey, Rows,
 from thurbo.latent import rbm
 from thurbo.latent.constraints.base import JointRegion, Region
 from thurbo.latent.evidence import Buckets, Evidence, clamp, n_slots
+from thurbo.latent.inference.gibbs import ChainState
 from thurbo.latent.rbm import Params
 
 CHAINS = 8, 32  # groups that know nothing of each other, and chains of each
@@ -46,16 +47,10 @@ class Base(NamedTuple):
     factors: Factors
 
 
-class Chain(NamedTuple):
-    """One state: x where it is confined, x − Vz elsewhere; h, which counts only where it is not summed out; z."""
-
-    x: Rows
-    h: Hidden
-    z: Factors
-
-
 class Path(NamedTuple):
-    """The densities f_β of one row.
+    """The densities f_β of one row. A state has x on slots that are confined and x − Vz on the others.
+
+    h is part of the state only where it is not summed out.
 
     params    by slot
     region    of x; None where no slot is confined
@@ -94,13 +89,13 @@ class Path(NamedTuple):
         centre = self.base.centre
         return jnp.zeros(1, centre.dtype) if self.region is None else self.region.log_mass_error(centre)
 
-    def start(self) -> Chain:
+    def start(self) -> ChainState:
         """A state inside Ω, at the base's means."""
         log_odds, centre, factors = self.base
         x = centre if self.region is None else self.region.start(centre)
-        return Chain(x, (log_odds > 0).astype(x.dtype), factors)
+        return ChainState(x, (log_odds > 0).astype(x.dtype), factors)
 
-    def slope(self, state: Chain, shift: Float[Array, "#row slot"]) -> PerRow:
+    def slope(self, state: ChainState, shift: Float[Array, "#row slot"]) -> PerRow:
         """log f − log q without what depends on h: Σ x (s + α − μ) + ½ μ² + ½ ŝ² − s (α + ŝ), s = Vz, and that of z."""
         _, centre, factors = self.base
         bias = self.params.site_bias if self.params.site_bias.ndim == 2 else self.params.site_bias[None, :]
@@ -119,7 +114,7 @@ class Path(NamedTuple):
         mean = mean + rbm.factor_shift(self.params, z)
         return sum((each.log_mass(mean) for each in self.choices), start=0.5 * (own * own).sum(-1))
 
-    def advance(self, key: PRNGKey, state: Chain, before: Array, after: Array) -> tuple[Chain, PerRow]:
+    def advance(self, key: PRNGKey, state: ChainState, before: Array, after: Array) -> tuple[ChainState, PerRow]:
         """log f_after − log f_before at the state, and then a round of h, z and x that leaves f_after invariant."""
         params, base = self.params, self.base
         key_h, key_z, key_x = jax.random.split(key, 3)
@@ -150,10 +145,10 @@ class Path(NamedTuple):
             x = mean + jax.random.normal(key_x, mean.shape, mean.dtype)
         else:
             x = self.region.draw(key_x, state.x, mean)
-        return Chain(x, h, z), gain
+        return ChainState(x, h, z), gain
 
     def _moved_hidden(
-        self, key: PRNGKey, state: Chain, logits: Hidden, mass: PerRow, beta: Array
+        self, key: PRNGKey, state: ChainState, logits: Hidden, mass: PerRow, beta: Array
     ) -> tuple[Hidden, PerRow]:
         """Metropolis flips of single units and of pairs in turn."""
         n_hidden = state.h.shape[1]
@@ -175,12 +170,13 @@ class Path(NamedTuple):
     def _moved_factors(self, key: PRNGKey, z: Factors, mean: Factors, h: Hidden, mass: PerRow, beta: Array) -> Factors:
         """Metropolis with moves that leave the Gaussian conditional invariant, large and small ones in turn."""
         assert self.whitener is not None
+        whitener = self.whitener
 
         def one(number: Array, carry: tuple[Factors, PerRow]) -> tuple[Factors, PerRow]:
             z, mass = carry
             key_z, key_dice = jax.random.split(jax.random.fold_in(key, number))
             kept = KEPT * (number % 2).astype(z.dtype)
-            noise = rbm.coloured(self.whitener, jax.random.normal(key_z, z.shape, z.dtype))
+            noise = rbm.coloured(whitener, jax.random.normal(key_z, z.shape, z.dtype))
             then = mean + kept * (z - mean) + jnp.sqrt(1.0 - kept**2) * noise
             new = self.log_choices(h, then)
             accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, z.dtype)) < beta * (new - mass)
@@ -220,7 +216,7 @@ class _Run(NamedTuple):
     length  of the path, by piece of the schedule: deviation of what chains gain there, up and down
     """
 
-    chains: Chain
+    chains: ChainState
     log_w: Float[Array, " chain"]
     lost: Float[Array, " chain"]
     log_z: Float[Array, " group"]
@@ -445,7 +441,7 @@ def log_partition_annealed(
 WIDTH, RELATIVE_WIDTH = 0.1, 0.0025  # of narrow bounds: nats, or relative to the size of log F(e) − log F(∅)
 FIRST, MOST = 32, 8192  # temperatures
 WORK, WORK_OF_GPU = 2_000_000, 32_000_000  # slots and hidden units times temperatures, at most
-CELLS, CELLS_OF_GPU = 4096, 1 << 20  # slots of the rows that are annealed together
+CELLS, CELLS_OF_GPU = 4096, 1 << 17  # slots of the rows that are annealed together
 MOST_ROWS = 16
 
 
@@ -465,6 +461,9 @@ class Scores(NamedTuple):
     def of(cls, value: np.ndarray, error: np.ndarray) -> Scores:
         """Bounds by standard errors alone."""
         return cls(value, value - SAFETY * error, value + SAFETY * error, error)
+
+    def plus(self, constant: np.ndarray | float) -> Scores:
+        return Scores(self.value + constant, self.lower + constant, self.upper + constant, self.error)
 
     def less(self, other: Scores) -> Scores:
         """The difference of estimates that are independent of each other."""
