@@ -232,6 +232,11 @@ class _Run(NamedTuple):
         log_w = self.by_group()
         return self.log_z + jax.nn.logsumexp(log_w, axis=1) - float(np.log(log_w.shape[1]))
 
+    def measured(self, piece: Array | int) -> _Run:
+        """At the end of a piece of the schedule."""
+        length = self.length.at[piece].add(self.recent.std())
+        return self._replace(length=length, recent=jnp.zeros_like(self.recent))
+
     def resampled(self, key: PRNGKey, threshold: float) -> _Run:
         """Where few chains carry the weight of their group, chains in proportion to their weights."""
         log_w = self.by_group()
@@ -290,13 +295,12 @@ def up_and_down(
     def turn(run: _Run, number: Array) -> _Run:
         """At the posterior: keep the weights, and begin again."""
         forward = run.log_weight()
-        run = run.resampled(jax.random.fold_in(key_resample, number), np.inf)
+        run = run.measured(KNOTS - 1).resampled(jax.random.fold_in(key_resample, number), np.inf)
         return run._replace(log_z=jnp.zeros_like(run.log_z), forward=forward)
 
     def next_piece(run: _Run, number: Array) -> _Run:
-        run = run.resampled(jax.random.fold_in(key_resample, number), RESAMPLED_BELOW)
-        length = run.length.at[piece(number - 1)].add(run.recent.std())
-        return run._replace(length=length, recent=jnp.zeros_like(run.recent))
+        run = run.measured(piece(number - 1))
+        return run.resampled(jax.random.fold_in(key_resample, number), RESAMPLED_BELOW)
 
     def step(number: Array, run: _Run) -> _Run:
         run = jax.lax.cond(number == top, turn, lambda run, _: run, run, number)
@@ -313,13 +317,14 @@ def up_and_down(
 
     zero, none = jnp.zeros(n_chains, dtype), jnp.zeros(n_groups, dtype)
     run = _Run(chains, zero, zero, none, none, zero, jnp.zeros(KNOTS, dtype))
-    run = jax.lax.fori_loop(0, down + n_temperatures, step, run)
+    with jax.default_matmul_precision("float32"):  # on a GPU too: errors of all products would add up in log w
+        run = jax.lax.fori_loop(0, down + n_temperatures, step, run)
     base, mass_error = path.log_base()[0], path.log_base_error()[0]
     forward, forward_error = log_mean_exp(run.forward, jnp.zeros_like(none))
     reverse, reverse_error = log_mean_exp(run.log_weight(), run.forward)
     errors = jnp.hypot(forward_error, mass_error), jnp.hypot(reverse_error, mass_error)
     forward = jnp.where(jnp.isfinite(base), base + forward, base)
-    return Bracket(forward, errors[0], base - reverse, errors[1], _refined(knots, run.length, nodes))
+    return Bracket(forward, errors[0], base - reverse, errors[1], _refined(knots, run.measured(0).length, nodes))
 
 
 def _refined(knots: Float[Array, " knot"], length: Float[Array, " piece"], nodes: Float[Array, " knot"]) -> Array:
