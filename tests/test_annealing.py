@@ -14,7 +14,6 @@ import thurbo as tb
 from tests.evidence_types import KINDS, drawn_model
 from tests.known import known_model
 from tests.small import (
-    CROSSED,
     RUNS_LONG,
     UNOBSERVED,
     as_ragged,
@@ -35,6 +34,9 @@ from thurbo.latent.rbm import LOG_2PI, Params
 from thurbo.predict import joint
 
 N_SITES = 16
+SLOW_PAIRS = [
+    pytest.param(*pair, marks=pytest.mark.slow) for pair in (("marginalize", 0), ("marginalize", 1), ("exclude", 0))
+]
 
 anneal_rows = jax.jit(annealing.log_evidence_annealed, static_argnames="shape", compiler_options=RUNS_LONG)
 anneal_own = jax.jit(annealing.log_normaliser_annealed, static_argnames="shape", compiler_options=RUNS_LONG)
@@ -107,7 +109,7 @@ def test_every_kind_of_answer_in_one_table(monkeypatch):
         np.testing.assert_array_equal(few, every[[7, 5]])
 
 
-@pytest.mark.parametrize(("unobserved", "n_factors"), CROSSED)
+@pytest.mark.parametrize(("unobserved", "n_factors"), [("exclude", 1), *SLOW_PAIRS])
 def test_factors_and_rows_with_sites_of_their_own(unobserved, n_factors):
     params = make_params(0, 6, 3, n_factors, dtype=np.float32)
     evidence = make_evidence(params, 1, 12, 0.3, unobserved)
@@ -194,6 +196,7 @@ def test_log_partition_between_bounds(seed):
     assert found.width[0] < 0.5
 
 
+@pytest.mark.slow
 def test_evidence_without_mass_is_impossible():
     params = make_params()
     evidence = make_evidence(params, n_rows=2)

@@ -93,7 +93,6 @@ TOLERANCE = 1e-6  # of probabilities, and of other numbers relative to their siz
 # Single precision differs by more between compilers where numbers of a list are measured.
 WIDER = {("lists", query): 2e-5 for query in ("predict, mean", "impute, mean", "predict_interval")}
 WIDER[("lists", "predict_interval, given")] = 2e-5
-WIDER[("draws", "score_samples")] = 2e-5  # annealed: a difference of sums over many steps
 # The mode of a flat density is less certain than the hundredths that it is rounded to.
 WIDER |= {("lists", query): 0.0101 for query in ("predict", "predict, mode", "impute, mode")}
 

@@ -56,7 +56,7 @@ def test_is_stationary(unobserved, n_factors):
 @pytest.mark.parametrize("unobserved", UNOBSERVED)
 def test_bound_is_a_lower_bound_and_stationary_in_q(unobserved):
     """The mean-field bound lies below log Σ_h Ω(h) P(e | h), touches no slope in q, and is positive_part + entropy."""
-    from thurbo.fit.objective import Positive, positive_part
+    from thurbo.fit.objective import DataPhase, positive_part
     from thurbo.latent.inference.likelihood import hidden_states, log_joint
 
     params = make_params()
@@ -65,7 +65,7 @@ def test_bound_is_a_lower_bound_and_stationary_in_q(unobserved):
     @jax.jit
     def bound(q):
         entropy = -(q * jnp.log(q) + (1 - q) * jnp.log1p(-q)).sum(-1)
-        return positive_part(params, evidence, Positive(q, jnp.zeros((5, 0)), None, jnp.zeros(0))) + entropy
+        return positive_part(params, evidence, DataPhase(q, jnp.zeros((5, 0)), None, jnp.zeros(0))) + entropy
 
     q = mean_field(params, evidence, 400).hidden
     joint, _ = jax.jit(log_joint)(params, evidence, hidden_states(3, 0, np.dtype(float)))

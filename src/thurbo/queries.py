@@ -611,7 +611,7 @@ class Queries(TransformerMixin):
             return joint.Scores.of(*chain.log_prob(model, rows))
         found = joint.score(model.params, rows.evidence, method)
         units = sum(block.sum_in_row(block.log_jacobian) for block in rows.blocks.values())
-        return found.moved(units)
+        return found.plus(units)
 
     def score(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> float:
         """Mean log-likelihood of the rows, in nats: the mean of `score_samples` with `method="auto"`.

@@ -92,7 +92,7 @@ def log_partition(params: Params, seed: int = 0) -> Scores:
     # All scores share this number: it may take longer than a row.
     most = MORE_FOR_MODEL * most_temperatures(params.site_bias.shape[0] + params.n_hidden)
     found = narrowed(anneal, 1, params.weights.dtype, most, seed, None)
-    return found.moved(constant)
+    return found.plus(constant)
 
 
 @jax.jit
@@ -143,7 +143,7 @@ def _score_annealed(params: Params, evidence: Buckets, seed: int) -> Scores:
 
 def _normaliser_of_all(params: Params, seed: int) -> Scores:
     """log Σ_h Ω(h) of the model that all rows share."""
-    return log_partition(params, seed).moved(-0.5 * params.site_bias.shape[0] * LOG_2PI)
+    return log_partition(params, seed).plus(-0.5 * params.site_bias.shape[0] * LOG_2PI)
 
 
 def _normalisers(params: Params, rows: Buckets, seed: int) -> Scores:

@@ -20,9 +20,10 @@ from thurbo._typing import Array, Factors, Float, Hidden, PerRow, PRNGKey, Rows,
 from thurbo.latent import rbm
 from thurbo.latent.constraints.base import JointRegion, Region
 from thurbo.latent.evidence import Buckets, Evidence, clamp, n_slots
+from thurbo.latent.inference.gibbs import ChainState
 from thurbo.latent.rbm import Params
 
-CHAINS = 8, 16  # groups that know nothing of each other, and chains of each
+CHAINS = 8, 32  # groups that know nothing of each other, and chains of each
 CHAINS_OF_MODEL = 16, 32  # the same for the normaliser, which all rows share
 RESAMPLED_BELOW = 0.5  # share of the chains of a group that carries its weight
 KNOTS = 32  # pieces of the schedule β(t), which is linear in each
@@ -35,6 +36,9 @@ KEPT = 0.8  # how much of the factors a small move keeps there
 SAFETY = 3.0  # standard errors between estimates and bounds
 
 
+Count = Array | np.integer  # a number of steps that may be traced
+
+
 class Base(NamedTuple):
     """Where a path begins: log-odds b of the hidden units, means of x and z."""
 
@@ -43,16 +47,10 @@ class Base(NamedTuple):
     factors: Factors
 
 
-class Chain(NamedTuple):
-    """One state: x where it is confined, x − Vz elsewhere; h, which counts only where it is not summed out; z."""
-
-    x: Rows
-    h: Hidden
-    z: Factors
-
-
 class Path(NamedTuple):
-    """The densities f_β of one row.
+    """The densities f_β of one row. A state has x on slots that are confined and x − Vz on the others.
+
+    h is part of the state only where it is not summed out.
 
     params    by slot
     region    of x; None where no slot is confined
@@ -91,13 +89,13 @@ class Path(NamedTuple):
         centre = self.base.centre
         return jnp.zeros(1, centre.dtype) if self.region is None else self.region.log_mass_error(centre)
 
-    def start(self) -> Chain:
+    def start(self) -> ChainState:
         """A state inside Ω, at the base's means."""
         log_odds, centre, factors = self.base
         x = centre if self.region is None else self.region.start(centre)
-        return Chain(x, (log_odds > 0).astype(x.dtype), factors)
+        return ChainState(x, (log_odds > 0).astype(x.dtype), factors)
 
-    def slope(self, state: Chain, shift: Float[Array, "#row slot"]) -> PerRow:
+    def slope(self, state: ChainState, shift: Float[Array, "#row slot"]) -> PerRow:
         """log f − log q without what depends on h: Σ x (s + α − μ) + ½ μ² + ½ ŝ² − s (α + ŝ), s = Vz, and that of z."""
         _, centre, factors = self.base
         bias = self.params.site_bias if self.params.site_bias.ndim == 2 else self.params.site_bias[None, :]
@@ -116,7 +114,7 @@ class Path(NamedTuple):
         mean = mean + rbm.factor_shift(self.params, z)
         return sum((each.log_mass(mean) for each in self.choices), start=0.5 * (own * own).sum(-1))
 
-    def advance(self, key: PRNGKey, state: Chain, before: Array, after: Array) -> tuple[Chain, PerRow]:
+    def advance(self, key: PRNGKey, state: ChainState, before: Array, after: Array) -> tuple[ChainState, PerRow]:
         """log f_after − log f_before at the state, and then a round of h, z and x that leaves f_after invariant."""
         params, base = self.params, self.base
         key_h, key_z, key_x = jax.random.split(key, 3)
@@ -147,10 +145,10 @@ class Path(NamedTuple):
             x = mean + jax.random.normal(key_x, mean.shape, mean.dtype)
         else:
             x = self.region.draw(key_x, state.x, mean)
-        return Chain(x, h, z), gain
+        return ChainState(x, h, z), gain
 
     def _moved_hidden(
-        self, key: PRNGKey, state: Chain, logits: Hidden, mass: PerRow, beta: Array
+        self, key: PRNGKey, state: ChainState, logits: Hidden, mass: PerRow, beta: Array
     ) -> tuple[Hidden, PerRow]:
         """Metropolis flips of single units and of pairs in turn."""
         n_hidden = state.h.shape[1]
@@ -171,8 +169,8 @@ class Path(NamedTuple):
 
     def _moved_factors(self, key: PRNGKey, z: Factors, mean: Factors, h: Hidden, mass: PerRow, beta: Array) -> Factors:
         """Metropolis with moves that leave the Gaussian conditional invariant, large and small ones in turn."""
+        assert self.whitener is not None
         whitener = self.whitener
-        assert whitener is not None
 
         def one(number: Array, carry: tuple[Factors, PerRow]) -> tuple[Factors, PerRow]:
             z, mass = carry
@@ -218,7 +216,7 @@ class _Run(NamedTuple):
     length  of the path, by piece of the schedule: deviation of what chains gain there, up and down
     """
 
-    chains: Chain
+    chains: ChainState
     log_w: Float[Array, " chain"]
     lost: Float[Array, " chain"]
     log_z: Float[Array, " group"]
@@ -233,6 +231,11 @@ class _Run(NamedTuple):
         """Of each group: log of the mean weight, over all its resamplings."""
         log_w = self.by_group()
         return self.log_z + jax.nn.logsumexp(log_w, axis=1) - float(np.log(log_w.shape[1]))
+
+    def measured(self, piece: Array | int) -> _Run:
+        """At the end of a piece of the schedule."""
+        length = self.length.at[piece].add(self.recent.std())
+        return self._replace(length=length, recent=jnp.zeros_like(self.recent))
 
     def resampled(self, key: PRNGKey, threshold: float) -> _Run:
         """Where few chains carry the weight of their group, chains in proportion to their weights."""
@@ -259,7 +262,7 @@ def first_knots(n_rows: int, dtype: np.dtype) -> Float[Array, "row knot"]:
 
 
 def up_and_down(
-    key: PRNGKey, path: Path, knots: Float[Array, " knot"], n_temperatures: Array, shape: tuple[int, int]
+    key: PRNGKey, path: Path, knots: Float[Array, " knot"], n_temperatures: Count, shape: tuple[int, int]
 ) -> Bracket:
     """One row: from base to posterior, some rounds there, and back; the number of temperatures may be traced.
 
@@ -292,13 +295,12 @@ def up_and_down(
     def turn(run: _Run, number: Array) -> _Run:
         """At the posterior: keep the weights, and begin again."""
         forward = run.log_weight()
-        run = run.resampled(jax.random.fold_in(key_resample, number), np.inf)
+        run = run.measured(KNOTS - 1).resampled(jax.random.fold_in(key_resample, number), np.inf)
         return run._replace(log_z=jnp.zeros_like(run.log_z), forward=forward)
 
     def next_piece(run: _Run, number: Array) -> _Run:
-        run = run.resampled(jax.random.fold_in(key_resample, number), RESAMPLED_BELOW)
-        length = run.length.at[piece(number - 1)].add(run.recent.std())
-        return run._replace(length=length, recent=jnp.zeros_like(run.recent))
+        run = run.measured(piece(number - 1))
+        return run.resampled(jax.random.fold_in(key_resample, number), RESAMPLED_BELOW)
 
     def step(number: Array, run: _Run) -> _Run:
         run = jax.lax.cond(number == top, turn, lambda run, _: run, run, number)
@@ -315,13 +317,14 @@ def up_and_down(
 
     zero, none = jnp.zeros(n_chains, dtype), jnp.zeros(n_groups, dtype)
     run = _Run(chains, zero, zero, none, none, zero, jnp.zeros(KNOTS, dtype))
-    run = jax.lax.fori_loop(0, down + n_temperatures, step, run)
+    with jax.default_matmul_precision("float32"):  # on a GPU too: errors of all products would add up in log w
+        run = jax.lax.fori_loop(0, down + n_temperatures, step, run)
     base, mass_error = path.log_base()[0], path.log_base_error()[0]
     forward, forward_error = log_mean_exp(run.forward, jnp.zeros_like(none))
     reverse, reverse_error = log_mean_exp(run.log_weight(), run.forward)
     errors = jnp.hypot(forward_error, mass_error), jnp.hypot(reverse_error, mass_error)
     forward = jnp.where(jnp.isfinite(base), base + forward, base)
-    return Bracket(forward, errors[0], base - reverse, errors[1], _refined(knots, run.length, nodes))
+    return Bracket(forward, errors[0], base - reverse, errors[1], _refined(knots, run.measured(0).length, nodes))
 
 
 def _refined(knots: Float[Array, " knot"], length: Float[Array, " piece"], nodes: Float[Array, " knot"]) -> Array:
@@ -396,7 +399,7 @@ def log_evidence_annealed(
     key: PRNGKey,
     params: Params,
     evidence: Evidence,
-    n_temperatures: Array,
+    n_temperatures: Count,
     knots: Float[Array, "row knot"],
     shape: tuple[int, int] = CHAINS,
 ) -> Bracket:
@@ -413,7 +416,7 @@ def log_normaliser_annealed(
     key: PRNGKey,
     params: Params,
     evidence: Evidence,
-    n_temperatures: Array,
+    n_temperatures: Count,
     knots: Float[Array, "row knot"],
     shape: tuple[int, int] = CHAINS,
 ) -> Bracket:
@@ -429,7 +432,7 @@ def log_normaliser_annealed(
 def log_partition_annealed(
     key: PRNGKey,
     params: Params,
-    n_temperatures: Array,
+    n_temperatures: Count,
     knots: Float[Array, "row knot"],
     shape: tuple[int, int] = CHAINS_OF_MODEL,
 ) -> Bracket:
@@ -441,9 +444,9 @@ def log_partition_annealed(
 # ---- More temperatures until bounds are narrow
 
 WIDTH, RELATIVE_WIDTH = 0.1, 0.0025  # of narrow bounds: nats, or relative to the size of log F(e) − log F(∅)
-FIRST, MOST = 64, 8192  # temperatures
+FIRST, MOST = 32, 8192  # temperatures
 WORK, WORK_OF_GPU = 2_000_000, 32_000_000  # slots and hidden units times temperatures, at most
-CELLS, CELLS_OF_GPU = 4096, 1 << 20  # slots of the rows that are annealed together
+CELLS, CELLS_OF_GPU = 4096, 1 << 17  # slots of the rows that are annealed together
 MOST_ROWS = 16
 
 
@@ -464,9 +467,8 @@ class Scores(NamedTuple):
         """Bounds by standard errors alone."""
         return cls(value, value - SAFETY * error, value + SAFETY * error, error)
 
-    def moved(self, by: np.ndarray | float) -> Scores:
-        """The same with a known constant added."""
-        return self._replace(value=self.value + by, lower=self.lower + by, upper=self.upper + by)
+    def plus(self, constant: np.ndarray | float) -> Scores:
+        return Scores(self.value + constant, self.lower + constant, self.upper + constant, self.error)
 
     def less(self, other: Scores) -> Scores:
         """The difference of estimates that are independent of each other."""
