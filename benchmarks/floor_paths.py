@@ -75,7 +75,7 @@ def _table(frame: Any, columns: Mapping[str, Any], sizes: Sizes) -> _Table:
     evidence = packing.pack(blocks.values(), chosen.unobserved, most_widths=1).on_device()
     data = fitting.Data(schema, blocks, evidence, np.ones(evidence.n_rows))
     plan, size = planning.plan(chosen, sizes.n_hidden, sizes.n_factors), (sizes.n_hidden, sizes.n_factors)
-    return _Table(data, plan, fitting.start(jax.random.key(0), data, size, int(chosen.n_chains), plan), sizes)
+    return _Table(data, plan, fitting.start(jax.random.key(0), data, size, fitting.chains_of(chosen), plan), sizes)
 
 
 def _learning(table: _Table, special: Mapping[str, float], turns: int = 1) -> Path:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import epochs, gradients
+from benchmarks import epochs
 from scipy import stats
 
 from tests.known import changed
@@ -160,22 +160,3 @@ def test_the_last_line_is_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert last["cases"]["tiny"]["methods"]["thurbo"]["wall_over_thurbo"] == [1.0, 1.0, 1.0]
     assert last["cases"]["tiny"]["absent"] == []
-
-
-def test_scores_and_variances_of_a_model_without_weights():
-    """Masked answers of independent columns have their own probabilities, and P(h | x) does not vary."""
-    rng = np.random.default_rng(3)
-    rows = pd.DataFrame(rng.random((150, 4)) < 0.3).rename(columns="p{}".format)
-    chosen = argparse.Namespace(n_hidden=3, epochs=0, rate=1e-3)
-    model = gradients.fitted(rows, "hidden", 1, chosen, 0)
-    params = model.params_._replace(weights=jnp.zeros_like(model.params_.weights))
-    model.model_ = changed(model.model_, params)
-    evidence = gradients.packed(model, rows)
-    masked = np.asarray(RandomCells(0.5, 0.5)(jax.random.key(0), evidence.buckets[0]))
-    chance = stats.norm.sf(np.asarray(model.params_.gauge.cuts[:, 0] - model.params_.site_bias))
-    exact = np.log(np.where(rows.to_numpy(), chance, 1 - chance))[masked].mean()
-    assert gradients.masked_score(model, evidence, 0.5) == pytest.approx(exact, abs=1e-5)
-    of_latent, of_hidden, of_rows = gradients.variances(model, evidence, n_burn_in=5, n_repeats=50)
-    assert of_latent > 0
-    assert of_hidden == pytest.approx(0.0, abs=1e-9)
-    assert of_rows == pytest.approx(0.0, abs=1e-9)

@@ -45,7 +45,7 @@ class Epochs:
         self.cells, n_epochs = fitting.lengths(chosen, self.data)
         self.work = float(evidence.n_cells * n_epochs)  # programs are compiled for that of a whole fit
         self.rate = jnp.float32(chosen.learning_rate)
-        self.state = fitting.start(jax.random.key(0), self.data, size, int(chosen.n_chains), self.plan)
+        self.state = fitting.start(jax.random.key(0), self.data, size, fitting.chains_of(chosen), self.plan)
         self.number = 0
 
     def __call__(self) -> None:

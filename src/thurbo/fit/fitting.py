@@ -414,6 +414,7 @@ def fit(chosen: FitSettings, data: Data, seed: int, on_epoch: Callable[[dict[str
 def lengths(chosen: FitSettings, data: Data) -> tuple[int, int]:
     """Cells in a batch, and epochs."""
     n_rows, n_cells = data.evidence.n_rows, data.evidence.n_cells
+    chosen = planning.of_likelihood(chosen, n_rows, n_cells // n_rows, 1)  # the number of units only changes the rate
     if data.schema.listed:
         return planning.lengths_of_lists(chosen, n_rows, n_cells)
     batch_size, max_epochs = planning.lengths(chosen, n_rows)
