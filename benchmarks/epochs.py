@@ -45,7 +45,7 @@ class Method(NamedTuple):
 
 
 EQUAL = {
-    OURS: Method("epochs_thurbo.py", "update", 5),
+    OURS: Method("epochs_thurbo.py", "update", 6),
     "BernoulliRBM": Method("epochs_sklearn.py", "float32", 5),
     "learnergy": Method("epochs_learnergy.py", "update", 7, True),
     "rbms": Method("epochs_rbms.py", "update", 6, True),

@@ -234,3 +234,14 @@ def test_items_that_a_ballot_does_not_name_are_ranked() -> None:
     found = pd.DataFrame(model.fit(ballots).rank(ballots))
     left = {row: set(own["item"]) for row, own in found.groupby("row")}
     assert left == {0: {"coffee", "water"}, 1: {"tea", "coffee"}}
+
+
+def test_the_likelihood_of_rankings_is_finite_where_the_last_batch_is_padded() -> None:
+    """Rows that only pad a batch have chains that fit their own rankings, not those of other rows."""
+    rng = np.random.default_rng(0)
+    cells = [" > ".join(rng.permutation(list("abcd"))) for _ in range(130)]
+    frame = pd.DataFrame({"r": cells, "yes": rng.random(130) < 0.5})
+    schema = {"r": tb.Ranking(tuple("abcd"), cell_format="text"), "yes": tb.Binary()}
+    model = tb.TBM(schema, n_hidden=2, objective="likelihood", batch_size=100, max_epochs=2, random_state=0).fit(frame)
+    assert not any("event" in record for record in model.history_)
+    assert np.isfinite(model.weights_).all()

@@ -164,7 +164,8 @@ def test_an_update_of_the_likelihood_moves_only_the_chains_of_its_rows(unobserve
     rate, one = jnp.asarray(0.01, jnp.float32), jnp.ones((), jnp.float32)
     places = jnp.arange(50).at[-1].set(60)  # the last row only pads the batch
     update = jax.jit(trainer.update, static_argnames="plan")
-    after, info = update(jax.random.key(0), state, evidence, jnp.ones(50, jnp.float32), LAYOUT, rate, one, plan, places)
+    weight, own = jnp.ones(50, jnp.float32), rows.at(jnp.arange(50))
+    after, info = update(jax.random.key(0), state, evidence, weight, LAYOUT, rate, one, plan, places, own)
     moved = np.asarray(after.rows.h).any(axis=1)
     assert moved[:49].any()
     assert not moved[49:].any()

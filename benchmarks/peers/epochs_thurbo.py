@@ -70,7 +70,7 @@ def of_table(task: Task) -> Epochs:
     if task.how == "default":
         return Epochs(tb.TBM(n_hidden=task.n_hidden), frame, columns)
     size = {"n_hidden": task.n_hidden, "n_factors": 0, "batch_size": task.batch}
-    chains = {"n_negative_steps": 1, "n_chains": task.batch, "sparsity_weight": 0.0}
+    chains = {"n_chains": task.batch, "sparsity_weight": 0.0}
     learning = tb.Likelihood(**chains, **HOW[task.how], optimizer="sgd", validation_fraction=0.0)
     return Epochs(tb.TBM(**size, weight_decay=0.0, learning=learning), frame, columns)
 
