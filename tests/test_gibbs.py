@@ -13,6 +13,7 @@ from thurbo.latent import rbm
 from thurbo.latent.constraints import Box, Levels
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference import gibbs
+from thurbo.latent.inference.likelihood import hidden_states
 from thurbo.latent.inference.posterior import expectation, hidden_probability
 
 
@@ -128,3 +129,14 @@ def test_rows_do_not_see_their_neighbours():
     whole = np.asarray(ask(evidence))
     order = np.array([4, 2, 0])
     np.testing.assert_allclose(ask(evidence.rows(jnp.asarray(order))), whole[order], rtol=1e-9)
+
+
+def test_annealed_chains_have_the_activations_of_the_model():
+    """E[h] by importance weights against enumeration, in a model whose chains would hardly leave a mode."""
+    params = make_params(size=1.5)
+    states = hidden_states(3, 0, params.weights.dtype).h
+    exact = jax.nn.softmax(rbm.log_omega(params, states)) @ states
+    run = jax.jit(gibbs.annealed_activation, static_argnames=("n_chains", "n_temperatures"))
+    parts = np.asarray([run(jax.random.key(seed), params, 500, 200)[1] for seed in range(40)])
+    z = (parts.mean(axis=0) - np.asarray(exact)) / (parts.std(axis=0) / np.sqrt(len(parts)))
+    assert 2 * norm.sf(np.abs(z)).min() * z.size > 2e-5

@@ -28,6 +28,7 @@ from thurbo.fit.planning import Plan
 from thurbo.fit.start import Layout, folded
 from thurbo.fit.trainer import Fall, Info, TrainState, epoch
 from thurbo.latent.evidence import CELLS, Buckets, Evidence
+from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.diagnostics import is_stuck
 from thurbo.latent.rbm import Params
 
@@ -97,6 +98,7 @@ def _rise(value: np.ndarray, early: np.ndarray, late: np.ndarray) -> tuple[float
 
 PARTED, PARTED_AT_END = 0.3, 0.1  # root mean square difference of activations between chains and data: they have parted
 PARTED_DENSITY, PARTED_DENSITY_AT_END = 10.0, 2.0  # the same for log f(x), in standard deviations
+PARTED_ANNEALED = 0.2  # difference of activations between annealed chains and data
 LAST = 20  # one epoch of so many, the last ones, shows whether chains and data agree
 COLLAPSE = 0.5  # allowed loss of log-likelihood per answer (nats), from the best held-out score or from the start
 MOST_RECOVERIES = 3
@@ -265,18 +267,37 @@ def fit(
     except KeyboardInterrupt:
         problem = f"interrupted after {run.number} of {length.max_epochs} epochs; the parameters are the best so far"
         unfinished = whole
+    kept = run.best if held_out is not None else run.state
+    params = folded(kept.learnable, kept.centre, layout)
     if problem is None and length.falls and run.history and plan.objective == "likelihood":
-        last = run.history[-max(1, run.number // LAST) :]
-        apart = parted(last, PARTED_AT_END, PARTED_DENSITY_AT_END)
-        if apart is not None:
-            more = "more chains or steps of them, tb.Likelihood(n_chains=..., n_negative_steps=...)"
-            remedy = f"give a lower rate, such as learning_rate={0.3 * run.rate:.2g}, or {more}"
-            problem = f"the chains without evidence and the data do not agree at the end of training: {apart}; {remedy}"
+        problem = _disagreement(key, params, run, plan)
     if problem is None and length.falls and run.history:
         problem = unsettled(run.history, min(run.number, int(run.fall[0] / n_batches)))
         run.history[-1]["settled"] = problem is None
-    kept = run.best if held_out is not None else run.state
-    return Fitted(folded(kept.learnable, kept.centre, layout), run.history, problem is None, problem, kept, unfinished)
+    return Fitted(params, run.history, problem is None, problem, kept, unfinished)
+
+
+_annealed = jax.jit(gibbs.annealed_activation)
+
+
+def _disagreement(key: PRNGKey, params: Params, run: Run, plan: Plan) -> str | None:
+    """That the model and the data do not agree at the end of training, and what to do; None if they do.
+
+    Chains that never leave a mode agree with the data whatever the weight of the mode, so chains that are annealed from
+    independent units are asked, too, where all rows share one model.
+    """
+    apart = parted(run.history[-max(1, run.number // LAST) :], PARTED_AT_END, PARTED_DENSITY_AT_END)
+    if apart is None and plan.unobserved != "exclude" and params.n_hidden:
+        fresh = _annealed(jax.random.fold_in(key, 2**28), params)
+        gap = min(float(jnp.sqrt(jnp.square(each - params.hidden_mean).mean())) for each in fresh)
+        run.history[-1]["annealed_gap"] = gap
+        if gap > PARTED_ANNEALED:
+            apart = f"in new chains, annealed from independence, probabilities of hidden units differ by {gap:.2f}"
+    if apart is None:
+        return None
+    more = "more chains or steps of them, tb.Likelihood(n_chains=..., n_negative_steps=...)"
+    remedy = f"give a lower rate, such as learning_rate={0.3 * run.rate:.2g}, or {more}"
+    return f"the chains without evidence and the data do not agree at the end of training: {apart}; {remedy}"
 
 
 def _together(rows: WeightedRows, length: Length, limit: TimeLimit | None) -> int:

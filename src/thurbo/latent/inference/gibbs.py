@@ -108,6 +108,41 @@ def _whole(key: PRNGKey, shape: tuple[int, ...]) -> Int[Array, "*shape"]:
     return (words >> (32 - BITS)).astype(np.int32).reshape(shape)
 
 
+def annealed_activation(
+    key: PRNGKey, params: Params, n_chains: int = 512, n_temperatures: int = 500
+) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
+    """E[h] under the model by chains that know nothing of the data, as they are and with their importance weights.
+
+    They are annealed from independent units at their mean activations c: x ~ N(m(c) + β W (h − c), I), and h with
+    log-odds (1 − β) logit c + β (γ + Wᵀx).
+    """
+    dtype = params.weights.dtype
+    rate = jnp.clip(params.hidden_mean, 0.02, 0.98)
+    base, centre = jnp.log(rate) - jnp.log1p(-rate), rbm.latent_mean(params, rate[None, :])
+
+    def log_density(x: Rows, beta: Array) -> Float[Array, " row"]:
+        logits = (1.0 - beta) * base[None, :] + beta * rbm.hidden_logits(params, x)
+        # m(c)ᵀx at β = 0, αᵀx at β = 1: the units' share of the mean is in their log-odds.
+        linear = (x * (centre - beta * (centre - params.site_bias[None, :]))).sum(-1)
+        return linear + jax.nn.softplus(logits).sum(-1)
+
+    def one(i: Array, carry: tuple[Rows, Array]) -> tuple[Rows, Array]:
+        x, log_w = carry
+        before, beta = (j.astype(dtype) / n_temperatures for j in (i, i + 1))
+        log_w = log_w + log_density(x, beta) - log_density(x, before)
+        key_h, key_x = jax.random.split(jax.random.fold_in(key, i))
+        logits = (1.0 - beta) * base[None, :] + beta * rbm.hidden_logits(params, x)
+        h = (uniforms(key_h, logits.shape, dtype) < jax.nn.sigmoid(logits)).astype(dtype)
+        mean = centre + beta * (rbm.latent_mean(params, h) - centre)
+        return mean + normals(key_x, mean.shape, dtype), log_w
+
+    shape = (n_chains, params.site_bias.shape[0])
+    start = centre + normals(jax.random.fold_in(key, n_temperatures), shape, dtype), jnp.zeros(n_chains, dtype)
+    x, log_w = jax.lax.fori_loop(0, n_temperatures, one, start)
+    hidden = jax.nn.sigmoid(rbm.hidden_logits(params, x))
+    return hidden.mean(axis=0), jax.nn.softmax(log_w) @ hidden
+
+
 def cooling(hottest: float, coldest: float, n_steps: int, dtype: Any) -> Float[Array, " step"]:
     """Temperatures T ← η T from the hottest to the coldest, η = (T_min / T_max)^(1/n)."""
     ratio = jnp.asarray(coldest / hottest, dtype)
