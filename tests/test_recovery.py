@@ -55,9 +55,10 @@ CASES = {
         learning_rate=0.03,
     ),
 }
+BY_CHAINS = {"objective": "likelihood", "learning_rate": "auto", "batch_size": "auto", "max_epochs": "auto"}
 RUNS = [
     *[pytest.param(name, {"objective": "exact"}, id=name, marks=pytest.mark.slow) for name in CASES],
-    pytest.param("simple", {"objective": "likelihood", "max_epochs": 120}, id="likelihood", marks=pytest.mark.slow),
+    *[pytest.param(name, BY_CHAINS, id=f"{name} by likelihood", marks=pytest.mark.slow) for name in CASES],
     # Prediction needs more steps than likelihood: as many as "auto" takes. After 60 epochs it was 0.02 to 0.03 behind.
     pytest.param(
         "simple", {"objective": "multi-prediction", "max_epochs": 150}, id="multi-prediction", marks=pytest.mark.slow
