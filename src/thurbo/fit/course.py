@@ -39,10 +39,10 @@ LEAST = 8  # fewest epochs at the full rate from which this can be told
 STOPPED_IMPROVING = "the held-out score stopped improving"
 
 
-def unsettled(history: Sequence[Mapping[str, Any]], n_full: int) -> str | None:
+def unsettled(history: Sequence[Mapping[str, Any]], n_full: int, factor: float = 1.0) -> str | None:
     """Why the objective has not settled, and what to do; None if it has. The rate falls after `n_full` epochs.
 
-    Held-out scores count where there are enough of them, otherwise the training objective. A fit whose held-out score
+    `factor` multiplies the tolerances. Held-out scores count where there are enough of them, otherwise the training objective. A fit whose held-out score
     stopped improving has settled.
     """
     if any(str(record.get("event", "")).startswith(STOPPED_IMPROVING) for record in history):
@@ -57,7 +57,7 @@ def unsettled(history: Sequence[Mapping[str, Any]], n_full: int) -> str | None:
         _rise(value, (epoch > n_full // 4) & (epoch <= n_full // 2), (epoch > n_full // 2) & (epoch <= n_full)),
         _rise(value, (falling > 0.2) & (falling <= 0.4), falling > 0.6),
     ]
-    tolerances = (TOLERANCE, WHILE_FALLING)
+    tolerances = (factor * TOLERANCE, factor * WHILE_FALLING)
     if any(rise <= least + NOISE * error for (rise, error), least in zip(rises, tolerances, strict=True)):
         return None
     what = "held-out score" if name == "held_out" else "objective"
@@ -272,7 +272,9 @@ def fit(
     if problem is None and length.falls and run.history and plan.objective == "likelihood":
         problem = _disagreement(key, params, run, plan)
     if problem is None and length.falls and run.history:
-        problem = unsettled(run.history, min(run.number, int(run.fall[0] / n_batches)))
+        # What the likelihood reports is log P(e | h), which rises more than log P(e) while hidden units get surer.
+        factor = 5.0 if plan.objective == "likelihood" else 1.0
+        problem = unsettled(run.history, min(run.number, int(run.fall[0] / n_batches)), factor)
         run.history[-1]["settled"] = problem is None
     return Fitted(params, run.history, problem is None, problem, kept, unfinished)
 

@@ -277,10 +277,10 @@ def lengths(settings: FitSettings, n_rows: int) -> tuple[int, int]:
 
 
 # Plain steps on the likelihood: the rate for up to 30 weights, and how it falls with their number; the number of
-# updates, at least and per row; rows of a batch and chains as a share of all rows, each between two limits. Chosen on
-# simulated tables and images, from 10 to 784 sites.
+# updates, between two limits and fewer for wide tables, and at least so many per row; rows of a batch and chains as a
+# share of all rows, each between two limits. Chosen on simulated tables and images, from 10 to 784 sites.
 CHAIN_RATE, FEW_WEIGHTS, RATE_POWER = 0.15, 30, 0.25
-CHAIN_UPDATES, UPDATES_PER_ROW = 2500, 0.3
+CHAIN_UPDATES, SLOTS_OF_UPDATES, UPDATES_PER_ROW = (2500, 10_000), 1_000_000, 0.3
 CHAIN_BATCH, N_CHAINS = (20, 100, 500), (20, 500, 5000)
 CHAINS_BESIDE_PREDICTION = 1000
 
@@ -299,7 +299,8 @@ def of_likelihood(settings: FitSettings, n_rows: int, n_slots: int, n_hidden: in
             own[name] = int(np.clip(n_rows // share, least, most))
     n_batches = -(-n_rows // int(own.get("batch_size", settings.batch_size)))
     if settings.max_epochs == "auto":
-        own["max_epochs"] = -(-max(CHAIN_UPDATES, round(UPDATES_PER_ROW * n_rows)) // n_batches)
+        updates = np.clip(SLOTS_OF_UPDATES // max(n_slots, 1), *CHAIN_UPDATES)
+        own["max_epochs"] = -(-max(int(updates), round(UPDATES_PER_ROW * n_rows)) // n_batches)
     return replace(settings, **own)
 
 
