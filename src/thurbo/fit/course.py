@@ -42,8 +42,8 @@ STOPPED_IMPROVING = "the held-out score stopped improving"
 def unsettled(history: Sequence[Mapping[str, Any]], n_full: int, factor: float = 1.0) -> str | None:
     """Why the objective has not settled, and what to do; None if it has. The rate falls after `n_full` epochs.
 
-    `factor` multiplies the tolerances. Held-out scores count where there are enough of them, otherwise the training objective. A fit whose held-out score
-    stopped improving has settled.
+    `factor` multiplies the tolerances. Held-out scores count where there are enough of them, otherwise the training
+    objective. A fit whose held-out score stopped improving has settled.
     """
     if any(str(record.get("event", "")).startswith(STOPPED_IMPROVING) for record in history):
         return None
