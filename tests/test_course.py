@@ -175,10 +175,10 @@ def table(n=400) -> pd.DataFrame:
 SCRIPT = """
 import sys
 import thurbo as tb
-from thurbo.fit import checkpoint
+from thurbo.fit import fitting
 from tests.test_course import table
-checkpoint.SECONDS_BETWEEN = 0.0
-checkpoint.Checkpoint.__init__.__defaults__ = (0.0,)
+fitting.SECONDS_BETWEEN = 0.0
+fitting.Checkpoint.__init__.__defaults__ = (0.0,)
 settings = dict(n_hidden=3, objective="multi-prediction", max_epochs=120, batch_size=50, random_state=0)
 for name in sys.argv[1:]:
     tb.TBM(**settings, checkpoint=name + ".checkpoint").fit(table()).save(name + ".thurbo")

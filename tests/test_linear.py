@@ -255,7 +255,7 @@ def test_draws_against_rejection(make):
     proposals = np.asarray(MEAN) + rng.normal(size=(400_000, N))
     points = [part.box.point for part in region.parts[1:]]
     fixed = np.flatnonzero(np.asarray(points[0])[0]) if points else []
-    slots = np.asarray(region.parts[1].slots)[0]
+    slots = np.asarray(region.parts[1].lines.slots)[0]
     for member in fixed:
         proposals[:, slots[member]] = np.asarray(region.parts[1].box.lower)[0, member]
     A, b, c = region.as_linear(0)
