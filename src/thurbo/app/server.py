@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from thurbo.errors import ThurboError
 
@@ -34,8 +34,8 @@ HEADERS = {
 class Served(Protocol):
     """What a page needs: its files, and what it can ask."""
 
-    command: str  # that prints the address
-    files: Mapping[str, str]  # path of each file in this package, by the last part of its address; "" is the page
+    command: ClassVar[str]  # that prints the address
+    files: ClassVar[Mapping[str, str]]  # path of each file in this package, by the last part of its address; "": page
 
     @property
     def questions(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:

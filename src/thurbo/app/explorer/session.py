@@ -221,7 +221,7 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 class Session:
     """One fitted model and one table, ready to be explored; of more than `max_points` rows the map has a sample."""
 
-    command = "thurbo explore"
+    command: ClassVar[str] = "thurbo explore"
     files: ClassVar[Mapping[str, str]] = {
         "": "explorer/assets/index.html",
         **{name: f"explorer/assets/{name}" for name in ("explorer.js", "explorer.css")},

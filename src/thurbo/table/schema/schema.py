@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,19 +19,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.errors import SchemaError, SchemaWarning, in_toml
-from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray, IntArray, LinearRow, as_numbers
+from thurbo.errors import SchemaError, in_toml
+from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
 from thurbo.table.columns.column import Column, check_column, column_from_dict
 from thurbo.table.columns.ignore import Id, Ignore
 from thurbo.table.columns.labels import warn_of_many_levels, warn_of_spellings
-from thurbo.table.columns.ordinal import Answered
 from thurbo.table.columns.ratings import Ratings
-from thurbo.table.columns.values import Refused, listing, show, suggestion
+from thurbo.table.columns.values import listing, show, suggestion
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import MissingColumns, Table, as_table
+from thurbo.table.schema import corrections
 from thurbo.table.schema.descriptions import as_html, as_text
-from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips, unanswered
+from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
 from thurbo.table.schema.routing import kept as still
+from thurbo.table.schema.units import encoded_condition, in_standard_units, not_too_far
 
 _ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
 
@@ -68,11 +68,6 @@ def _value(value: Any) -> str:
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     return json.dumps(value)
-
-
-# Farthest number in standard units. A cell of the training table is farther only if it has more than a million rows.
-FARTHEST = 1e3
-SWAMPED = 1e-4  # median distance of the numbers of a column from their median, in standard units, that is too small
 
 
 class Schema(Mapping[str, Column]):
@@ -536,7 +531,7 @@ class Schema(Mapping[str, Column]):
         skips = {} if self._skips is None else {"skips": [skip.to_dict() for skip in self._skips]}
         return {**skips, "columns": columns}
 
-    def with_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Schema:
+    def declare_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Schema:
         """A copy with values that mean "no answer" declared in every column that does not list them as answers.
 
         Parameters
@@ -551,11 +546,231 @@ class Schema(Mapping[str, Column]):
         Examples
         --------
         >>> import thurbo as tb
-        >>> tb.Schema({"age": tb.Continuous()}).with_missing([-9])["age"].missing
+        >>> tb.Schema({"age": tb.Continuous()}).declare_missing([-9])["age"].missing
         ((-9, '-9'),)
         """
         columns = {name: column.with_missing(missing) for name, column in self._columns.items()}
         return self._with(columns)
+
+    def with_type(self, name: str, kind: str | type[Column] | Column, *, table: Any = None, **settings: Any) -> Schema:
+        """A copy with another type for one question; its answers, names and missing codes are kept where they can be.
+
+        Parameters
+        ----------
+        name : str
+            Name of the question.
+        kind : str, type of column, or column
+            "ordinal", `tb.Ordinal`, or `tb.Ordinal(["low", "high"])`.
+        table : table, optional
+            Any table that `infer` takes. With it, answers that the schema does not know are those of the table, the
+            question is read once to see that it can be, and `skips` are found again.
+        **settings
+            Settings of the new column.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the schema has no such question, or if its answers do not fit the type.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"trust": tb.Categorical(["low", "high", "n/a"], missing=["-"])})
+        >>> schema.with_type("trust", "ordinal")["trust"]  # doctest: +ELLIPSIS
+        Ordinal(levels=('low', 'high', 'n/a'), ... missing=(('-', '-'),)...)
+        """
+        self[name]
+        source = None if table is None else as_table(table)
+        column = corrections.retyped(self._columns, name, kind, source, settings)
+        return self._corrected({name: {name: column}}, source)
+
+    def with_order(self, name: str, labels: Sequence[Any], *, table: Any = None) -> Schema:
+        """A copy with the answers to one question in another order, lowest first.
+
+        Parameters
+        ----------
+        name : str
+            Name of the question. A `Categorical` without an order becomes an `Ordinal`.
+        labels : list
+            All its answers, lowest first.
+        table : table, optional
+            As in `with_type`.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the schema has no such question, or if these are not its answers.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"trust": tb.Categorical(["a lot", "none", "some"])})
+        >>> print(schema.with_order("trust", ["none", "some", "a lot"])["trust"].describe())
+        none < some < a lot
+        """
+        self[name]
+        source = None if table is None else as_table(table)
+        return self._corrected({name: {name: corrections.reordered(self._columns, name, labels, source)}}, source)
+
+    def with_missing(self, name: str, codes: Mapping[Any, str] | Iterable[Any], *, table: Any = None) -> Schema:
+        """A copy with other values that mean "no answer" to one question; `declare_missing` adds to all columns.
+
+        Parameters
+        ----------
+        name : str
+            Name of the question.
+        codes : dict or list
+            Values, or {value: name}. They replace those that the question has: one that is an answer is no longer
+            among them, and one that is not named here becomes an answer again (with `table`, if it occurs).
+        table : table, optional
+            As in `with_type`.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the schema has no such question, or if it has fewer than two answers left.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"trust": tb.Ordinal(["low", "high", "other"], missing=["-"])})
+        >>> schema.with_missing("trust", ["other", "-"])["trust"].describe()
+        'low < high'
+        >>> schema.with_missing("trust", [])["trust"].labels
+        ('low', 'high', 'other', '-')
+        """
+        self[name]
+        source = None if table is None else as_table(table)
+        return self._corrected({name: {name: corrections.with_codes(self._columns, name, codes, source)}}, source)
+
+    def group(
+        self,
+        name: str,
+        columns: Sequence[str] | Mapping[Any, str],
+        kind: str | type[Column] = "multiselect",
+        *,
+        by: str | None = None,
+        table: Any = None,
+        **settings: Any,
+    ) -> Schema:
+        """A copy in which several columns are one question, in the place of the first of them.
+
+        Parameters
+        ----------
+        name : str
+            Name of the new question; it must not be that of a column of the table.
+        columns : list of str, or {label: str}
+            Columns of the table. In a list, the label of each is the only text of its cells, or else what its name
+            does not share with the others.
+        kind : str or type of column, default="multiselect"
+            "multiselect", "ranking", or a type with one answer that is spread over exclusive columns ("categorical").
+        by : str, optional
+            Setting of the type that names the columns, such as "ranks", "scores", "places" or "mentions".
+        table : table, optional
+            As in `with_type`.
+        **settings
+            Settings of the new column.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If a column is missing, if the name is taken, or if the type cannot be spread over columns.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"news: TV": tb.Binary(), "news: radio": tb.Binary(), "age": tb.Continuous()})
+        >>> schema = schema.group("news", ["news: TV", "news: radio"])
+        >>> schema.names, schema["news"].labels
+        (('news', 'age'), ('TV', 'radio'))
+        >>> schema.ungroup("news").names
+        ('news: TV', 'news: radio', 'age')
+        """
+        source = None if table is None else as_table(table)
+        members = (
+            [columns]
+            if isinstance(columns, str)
+            else list(columns.values() if isinstance(columns, Mapping) else columns)
+        )
+        for member in members:
+            if self[member].source_columns(member) not in ((), (member,)):
+                problem = "it is a question of several columns"
+                raise SchemaError(problem, column=member, remedy="divide it with ungroup(name) first")
+        if name in self or (source is not None and name in source):
+            raise SchemaError("a column has this name", column=name, remedy="give the question a new name")
+        if not isinstance(columns, Mapping):
+            columns = corrections.options_of(members, self._titles, source)
+        column = corrections.grouped(columns, name, kind, by, settings)
+        made = {members[0]: {name: column}} | {member: {} for member in members[1:]} if members else {}
+        titles = {name: title} if (title := corrections.stem_of(members, self._titles)) else {}
+        return self._corrected(made, source, titles=titles)
+
+    def ungroup(self, name: str, *, table: Any = None) -> Schema:
+        """A copy in which each column of a question of several columns is a question of its own.
+
+        Parameters
+        ----------
+        name : str
+            Name of the question.
+        table : table, optional
+            As in `with_type`; with it, the type of each column is detected.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the schema has no such question, or if it has one column.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"news": tb.MultiSelect(columns={"TV": "tv", "radio": "radio"})})
+        >>> schema.ungroup("news").names
+        ('tv', 'radio')
+        """
+        source = None if table is None else as_table(table)
+        parts, reasons = corrections.ungrouped(self[name], name, source)
+        titles = {} if source is None else {part: source.book.note(part).title for part in parts}
+        return self._corrected({name: parts}, source, reasons, titles)
+
+    def _corrected(
+        self,
+        made: Mapping[str, Mapping[str, Column]],
+        source: Table | None,
+        reasons: Mapping[str, str] | None = None,
+        titles: Mapping[str, str] | None = None,
+    ) -> Schema:
+        """A copy with other questions in the place of some; with a table, they are read and skips are found again."""
+        columns = {own: each for name in self for own, each in made.get(name, {name: self[name]}).items()}
+        for name, column in ((own, each) for parts in made.values() for own, each in parts.items()):
+            if source is not None and column.role == "answer":  # which raises, if its cells cannot be read
+                cells = source.answers(columns, name)
+                column.fit(cells).encode(cells)
+        kept = {name: why for name, why in self._reasons.items() if name not in made}
+        skips = None if self._skips is None else still(self._skips, columns)
+        skips = skips if source is None else find_skips(columns, source)
+        return Schema(
+            columns, reasons=kept | dict(reasons or {}), titles=self._titles | dict(titles or {}), skips=skips
+        )
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
@@ -576,7 +791,7 @@ class Schema(Mapping[str, Column]):
                 raise SchemaError(str(error), column=name) from None
         skips = read_skips(state["skips"]) if "skips" in state else None
         found = cls(columns, reasons=reasons, titles=titles, skips=skips)
-        return found.with_missing(state["missing"]) if state.get("missing") else found
+        return found.declare_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:
         """Write the schema to a TOML file, to read and edit.
@@ -644,134 +859,8 @@ def with_row_names(columns: Mapping[str, Column], source: Table) -> Table:
     return source
 
 
-def not_too_far(block: Block, name: str, rows: Any) -> Block:
-    """The block with numbers that overflow single precision, such as 1e20, brought nearer; warns of them."""
-    near, changed = block.within(FARTHEST)
-    if changed.any():
-        line = int(changed.argmax())
-        row = line if block.entries is None else int(block.entries.row[line])
-        place = "" if rows is None else f"row {rows[row]}, "
-        more = f" (and {changed.sum() - 1} more in this column)" if rows is not None and changed.sum() > 1 else ""
-        warnings.warn(
-            f'{place}column "{name}": the number{more} is more than {FARTHEST:,.0f} standard deviations from the mean '
-            f"of the training data, and is used as if it were {FARTHEST:,.0f}; correct it if it is an error",
-            SchemaWarning,
-            stacklevel=2,
-        )
-    return near
-
-
-def warn_of_swamped_columns(source: Table, blocks: Mapping[str, Block], rows: Any) -> None:
-    """Warn of columns in which one number, such as 1e20, is so large that all others look equal beside it."""
-
-    def spread(numbers: FloatArray) -> float:
-        """Median distance from the median; one number that is far away does not change it."""
-        return float(np.median(np.abs(numbers - np.median(numbers))))
-
-    for name, block in blocks.items():
-        if block.family != "measured" or len(block.sites) != 1 or block.entries is not None or name not in source:
-            continue
-        line = np.flatnonzero(block.point[:, 0])
-        z = block.lower[line, 0]
-        if len(line) < 3 or spread(z) >= SWAMPED or not spread(as_numbers(source.cells(name))[0][line]) > 0:
-            continue
-        warnings.warn(
-            f'row {rows[line[np.abs(z).argmax()]]}, column "{name}": the number is so far from the others that they '
-            'cannot be told apart; correct it if it is an error, or use transform="rank-normal" for this column',
-            SchemaWarning,
-            stacklevel=3,
-        )
-
-
-def encoded_condition(column: Column, name: str, value: Any, n_rows: int) -> Block:
-    """A condition of a query as a block: the same cell in every row.
-
-    An error is in no row, and says what a condition may be, because there is no cell to correct.
-    """
-    cell = np.full(n_rows, None, object)
-    cell[:] = [value] * n_rows
-    same = Cells(name, cell, np.zeros(n_rows, bool), np.full(n_rows, None))
-    try:
-        return column.encode(column.interpreted(column.recoded(same)))
-    except SchemaError as error:
-        near, is_cell, _ = (error.remedy or "").partition("correct the cell")
-        if not is_cell:
-            raise
-        known = f"use one of {listing(map(show, column.labels))}" if column.labels else "give a number"
-        raise SchemaError(error.problem, column=name, remedy=f"{near}{known}") from None
-
-
-def in_standard_units(columns: Mapping[str, Column], block: Block, rows: Any, name: str) -> Block:
-    """The block with the sites of its linear inequalities checked, and converted from the user's units."""
-    if not block.linear:
-        return block
-    homes: dict[str, list[str]] = {}  # columns of each site, by its full name; several where the name is ambiguous
-    for home, column in columns.items():
-        for site in column.sites:
-            homes.setdefault(f"{home}.{site}" if site else home, []).append(home)
-    found = []
-    for each in block.linear:
-        coefficients, shift = {}, 0.0
-        for site, coefficient in each.coefficients.items():
-            if len(homes.get(site, ())) != 1:
-                many = "more than one site" if site in homes else "no site"
-                remedy = f"{suggestion(site, homes)}the sites are {listing(homes)}"
-                raise SchemaError(f"{many} is called {show(site)}", row=rows[each.row], column=name, remedy=remedy)
-            try:
-                location, scale = columns[homes[site][0]].linear_units()
-            except Refused as refused:
-                problem = f"{show(site)} {refused.problem}"
-                raise SchemaError(problem, row=rows[each.row], column=name, remedy=refused.remedy) from None
-            shift += coefficient * location
-            coefficients[site] = coefficient * scale
-        found.append(LinearRow(each.row, coefficients, each.lower - shift, each.upper - shift))
-    return replace(block, linear=tuple(found))
-
-
 class _UnknownColumnError(SchemaError, KeyError):
     """A name that the schema does not have; also a KeyError, so that `get` works as for any mapping."""
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-SAME = 0.5  # least share of rows missing in both among those missing in one; single answers are missing as well
-LEAST = 0.02  # smallest share of rows with an answer, and without one
-
-
-def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = False) -> list[tuple[str, ...]]:
-    """Blocks of at least two questions to which largely the same rows have no answer, in order of the columns.
-
-    With `alone`, also single questions.
-    """
-    blocks: list[tuple[list[str], BoolArray]] = []
-    for name, column in columns.items():
-        if column.role != "answer" or column.is_listed or not column.sites:
-            continue
-        gone = unanswered(columns, table, name)
-        if not LEAST * len(gone) <= gone.sum() <= (1 - LEAST) * len(gone):
-            continue
-        for names, first in blocks:
-            if (gone & first).sum() >= SAME * (gone | first).sum():
-                names.append(name)
-                break
-        else:
-            blocks.append(([name], gone))
-    return [tuple(names) for names, _ in blocks if alone or len(names) > 1]
-
-
-def with_answered(schema: Schema, table: Table, alone: bool = False) -> Schema:
-    """The schema with one `Answered` column for each block of questions that are missing together in the table.
-
-    With `alone`, also for single questions. A schema that has such columns is returned as it is, so that a model can be
-    fitted again with its own schema.
-    """
-    if any(column.role == "pattern" for column in schema.values()):
-        return schema
-    added: dict[str, Column] = {}
-    for names in missing_together(schema, table, alone):
-        name = f"answered: {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-        while name in schema or name in table:
-            name += " "
-        added[name] = Answered(columns=names)
-    return schema | added
