@@ -126,6 +126,13 @@ def test_a_type_takes_over_what_is_known(name: str, kind: Any, expected: tb.Colu
     assert found == expected
 
 
+def test_several_questions_are_corrected_alike() -> None:
+    schema = tb.Schema({name: tb.Categorical(LEVELS) for name in "abc"})
+    found = schema.with_order(["a", "c"], LEVELS).with_missing(["a", "b"], ["none"]).with_type(["b"], "binary")
+    assert [column.kind for column in found.values()] == ["ordinal", "binary", "ordinal"]
+    assert [column.labels for column in found.values()] == [LEVELS[1:], ("a lot", "some"), LEVELS]
+
+
 def test_rare_answers_that_were_joined_come_apart() -> None:
     table = {"state": ["a", "b", "c", "a", "b", "d"]}
     schema = tb.Schema({"state": tb.Categorical(["a", "b", "other"], other="other")})

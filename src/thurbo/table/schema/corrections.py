@@ -39,7 +39,7 @@ def about(name: str) -> Iterator[None]:
         raise SchemaError(error.problem, row=error.row, column=name, remedy=error.remedy) from None
 
 
-def retyped(columns: Mapping[str, Column], name: str, kind: Any, table: Table | None, settings: Any) -> Column:
+def retyped(old: Column, name: str, table: Table | None, kind: Any, settings: Mapping[str, Any]) -> Column:
     """A column of another type for a question; its answers and missing codes stay where the types allow it."""
     if not isinstance(kind, str | type):
         check_column(name, kind)
@@ -50,7 +50,7 @@ def retyped(columns: Mapping[str, Column], name: str, kind: Any, table: Table | 
         return found
     from thurbo.table.guess.words import arranged  # only where something is detected
 
-    made, old = column_type(kind), columns[name]
+    made = column_type(kind)
     if table is not None:
         old = _with_labels(old, name, table)
         if not old.is_named.all() and "other" not in {item.name for item in fields(made)}:  # rare answers are joined
@@ -113,9 +113,9 @@ def _answers_in(column: Column, cells: Cells) -> tuple[Any, ...]:
     return labels if len(labels) == len(distinct) and 2 <= len(labels) <= MOST_LABELS else ()
 
 
-def reordered(columns: Mapping[str, Column], name: str, labels: Iterable[Any], table: Table | None) -> Column:
+def reordered(column: Column, name: str, table: Table | None, labels: Iterable[Any]) -> Column:
     """The column of a question with its answers in another order, lowest first."""
-    column = columns[name] if table is None else _with_labels(columns[name], name, table)
+    column = column if table is None else _with_labels(column, name, table)
     if isinstance(labels, str):
         raise SchemaError(f"{labels!r} is not a list", column=name, remedy="give all its answers, lowest first")
     given, known = [plain(label) for label in labels], meanings(column)
@@ -132,9 +132,9 @@ def reordered(columns: Mapping[str, Column], name: str, labels: Iterable[Any], t
         return column.ordered_as(order)
 
 
-def with_codes(columns: Mapping[str, Column], name: str, codes: Any, table: Table | None) -> Column:
+def with_codes(column: Column, name: str, table: Table | None, codes: Any) -> Column:
     """The column of a question with other codes that mean "no answer"; they are no longer among its answers."""
-    column = columns[name] if table is None else _with_labels(columns[name], name, table)
+    column = column if table is None else _with_labels(column, name, table)
     if isinstance(codes, str) or not isinstance(codes, Iterable):
         raise SchemaError(f"{codes!r} is not a list", column=name, remedy='give a list, or {9: "Refused"}')
     before, named = dict(column.declared_missing), dict(getattr(column, "names", ()))

@@ -552,13 +552,15 @@ class Schema(Mapping[str, Column]):
         columns = {name: column.with_missing(missing) for name, column in self._columns.items()}
         return self._with(columns)
 
-    def with_type(self, name: str, kind: str | type[Column] | Column, *, table: Any = None, **settings: Any) -> Schema:
-        """A copy with another type for one question; its answers, names and missing codes are kept where they can be.
+    def with_type(
+        self, name: str | Sequence[str], kind: str | type[Column] | Column, *, table: Any = None, **settings: Any
+    ) -> Schema:
+        """A copy with another type for a question; its answers, names and missing codes are kept where they can be.
 
         Parameters
         ----------
-        name : str
-            Name of the question.
+        name : str or list of str
+            Name of the question, or of several that are corrected alike.
         kind : str, type of column, or column
             "ordinal", `tb.Ordinal`, or `tb.Ordinal(["low", "high"])`.
         table : table, optional
@@ -583,18 +585,15 @@ class Schema(Mapping[str, Column]):
         >>> schema.with_type("trust", "ordinal")["trust"]  # doctest: +ELLIPSIS
         Ordinal(levels=('low', 'high', 'n/a'), ... missing=(('-', '-'),)...)
         """
-        self[name]
-        source = None if table is None else as_table(table)
-        column = corrections.retyped(self._columns, name, kind, source, settings)
-        return self._corrected({name: {name: column}}, source)
+        return self._with_each(corrections.retyped, name, table, kind, settings)
 
-    def with_order(self, name: str, labels: Sequence[Any], *, table: Any = None) -> Schema:
-        """A copy with the answers to one question in another order, lowest first.
+    def with_order(self, name: str | Sequence[str], labels: Sequence[Any], *, table: Any = None) -> Schema:
+        """A copy with the answers to a question in another order, lowest first.
 
         Parameters
         ----------
-        name : str
-            Name of the question. A `Categorical` without an order becomes an `Ordinal`.
+        name : str or list of str
+            As in `with_type`. A `Categorical` without an order becomes an `Ordinal`.
         labels : list
             All its answers, lowest first.
         table : table, optional
@@ -616,17 +615,17 @@ class Schema(Mapping[str, Column]):
         >>> print(schema.with_order("trust", ["none", "some", "a lot"])["trust"].describe())
         none < some < a lot
         """
-        self[name]
-        source = None if table is None else as_table(table)
-        return self._corrected({name: {name: corrections.reordered(self._columns, name, labels, source)}}, source)
+        return self._with_each(corrections.reordered, name, table, labels)
 
-    def with_missing(self, name: str, codes: Mapping[Any, str] | Iterable[Any], *, table: Any = None) -> Schema:
-        """A copy with other values that mean "no answer" to one question; `declare_missing` adds to all columns.
+    def with_missing(
+        self, name: str | Sequence[str], codes: Mapping[Any, str] | Iterable[Any], *, table: Any = None
+    ) -> Schema:
+        """A copy with other values that mean "no answer" to a question; `declare_missing` adds to all columns.
 
         Parameters
         ----------
-        name : str
-            Name of the question.
+        name : str or list of str
+            As in `with_type`.
         codes : dict or list
             Values, or {value: name}. They replace those that the question has: one that is an answer is no longer
             among them, and one that is not named here becomes an answer again (with `table`, if it occurs).
@@ -651,9 +650,7 @@ class Schema(Mapping[str, Column]):
         >>> schema.with_missing("trust", [])["trust"].labels
         ('low', 'high', 'other', '-')
         """
-        self[name]
-        source = None if table is None else as_table(table)
-        return self._corrected({name: {name: corrections.with_codes(self._columns, name, codes, source)}}, source)
+        return self._with_each(corrections.with_codes, name, table, codes)
 
     def group(
         self,
@@ -751,6 +748,12 @@ class Schema(Mapping[str, Column]):
         parts, reasons = corrections.ungrouped(self[name], name, source)
         titles = {} if source is None else {part: source.book.note(part).title for part in parts}
         return self._corrected({name: parts}, source, reasons, titles)
+
+    def _with_each(self, correct: Any, names: str | Sequence[str], table: Any, *arguments: Any) -> Schema:
+        """A copy in which some questions are corrected alike."""
+        source = None if table is None else as_table(table)
+        each = [names] if isinstance(names, str) else list(names)
+        return self._corrected({name: {name: correct(self[name], name, source, *arguments)} for name in each}, source)
 
     def _corrected(
         self,
