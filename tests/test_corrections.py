@@ -175,6 +175,15 @@ def test_columns_become_one_question_and_come_apart() -> None:
     unread = tb.Schema({"a": tb.Ignore(), "b": tb.Ignore()})
     assert unread.group("q", ["a", "b"], "ranking", by="places")["q"].places == ("a", "b")
     mentions = schema.group("m", news, by="mentions")
+    one = {"q1": ["a", None, None], "q2": [None, "b", None], "q3": [None, None, "c"]}
+    choice = tb.Schema({each: tb.Ignore() for each in one}).group("q", list(one), "ordinal", table=one)
+    assert choice["q"] == tb.Ordinal(columns={"a": "q1", "b": "q2", "c": "q3"})
+    assert choice.with_order("q", ["b", "a", "c"], table=one)["q"].labels == ("b", "a", "c")
+    assert choice.with_type("q", "multiselect", table=one)["q"].labels == ("a", "b", "c")
+    assert choice.with_missing("q", ["c"]).with_missing("q", []) == choice
+    bands = tb.Schema({"x 18-29": tb.Ignore(), "x 30-44": tb.Ignore()}).group("x", ["x 18-29", "x 30-44"], "banded")
+    assert bands["x"].labels == ("18-29", "30-44")
+    assert bands.ungroup("x").names == ("x 18-29", "x 30-44")
     assert mentions["m"].mentions == tuple(news)
     assert mentions.ungroup("m").names == schema.names
 

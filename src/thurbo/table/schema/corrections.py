@@ -19,8 +19,7 @@ from thurbo.table.columns.column import Column, check_column, column_type
 from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.labels import in_order
 from thurbo.table.columns.numbers import NOTATIONS
-from thurbo.table.columns.ordinal import is_word
-from thurbo.table.columns.values import is_label, listing, plain, show, spellings, suggestion
+from thurbo.table.columns.values import is_label, is_negative, is_word, listing, plain, show, spellings, suggestion
 from thurbo.table.io.frames import Table
 from thurbo.table.schema.routing import meanings
 
@@ -57,7 +56,7 @@ def retyped(old: Column, name: str, table: Table | None, kind: Any, settings: Ma
             old = old.with_answers(_answers_in(old, table.cells(name)) or old.labels, other=None)
     with about(name):
         if "bands" in made.mappings and "bands" not in settings:
-            settings = {**settings, "bands": _bands(old)}
+            settings = {**settings, "bands": _bands(old.labels, old.texts)}
         column = old.as_type(made, **settings)
     if table is None or name not in table or column.source_columns(name) != (name,):
         return column
@@ -77,17 +76,15 @@ def _with_labels(column: Column, name: str, table: Table) -> Column:
         return column
 
 
-def _bands(column: Column) -> dict[Any, Any]:
-    """The ends of the bands that the answers of a question say."""
+def _bands(labels: Sequence[Any], texts: Sequence[str]) -> dict[Any, Any]:
+    """The ends of the bands that the texts of some answers say."""
     from thurbo.table.guess.words import bands
 
-    ends = bands(column.texts)
+    ends = bands(texts)
     if ends is None:
-        problem = (
-            f"its answers ({listing(map(show, column.labels), most=6) or 'none are known'}) are not bands of a number"
-        )
+        problem = f"its answers ({listing(map(show, labels), most=6) or 'none are known'}) are not bands of a number"
         raise SchemaError(problem, remedy='declare others missing first, or give tb.Banded({"18-29": (18, 30), ...})')
-    return dict(zip(column.labels, ends, strict=True))
+    return dict(zip(labels, ends, strict=True))
 
 
 def _in_notation(column: Column, cells: Cells) -> Column:
@@ -185,7 +182,8 @@ def _stem(texts: Sequence[str]) -> str:
 
 
 def _only_text(cells: Cells) -> str | None:
-    distinct = cells.factorise()[0]
+    """The text of the cells that are not empty and do not say no, if it is always the same."""
+    distinct = [value for value in cells.factorise()[0] if not is_negative(value)]
     text = distinct[0] if len(distinct) == 1 and isinstance(distinct[0], str) else ""
     return text.strip() if text.strip() and not is_word(text) else None
 
@@ -197,6 +195,8 @@ def stem_of(members: Sequence[str], titles: Mapping[str, str]) -> str:
 
 def grouped(members: Mapping[Any, str], name: str, kind: Any, by: str | None, settings: Mapping[str, Any]) -> Column:
     """Several columns of a table as one question, {label: column}."""
+    if not members:
+        raise SchemaError("no columns are given", column=name, remedy="give the names of at least two columns")
     made = column_type(kind)
     settings_of = {item.name for item in fields(made)}
     named = [each for each in (by, "columns", *made.mappings) if each in settings_of and each != "bands"]
@@ -205,8 +205,10 @@ def grouped(members: Mapping[Any, str], name: str, kind: Any, by: str | None, se
         problem = f"{made.__name__} has no setting {by!r} for columns" if by else f"{made.__name__} reads one column"
         raise SchemaError(problem, column=name, remedy=f"use one of the kinds {kinds}")
     is_list = named[0] not in made.mappings
-    given = {named[0]: tuple(members.values()) if is_list else dict(members)}
+    given: dict[str, Any] = {named[0]: tuple(members.values()) if is_list else dict(members)}
     with about(name):
+        if "bands" in settings_of and "bands" not in settings:
+            given["bands"] = _bands(list(members), list(map(str, members)))
         return made(**{**given, **settings})
 
 
