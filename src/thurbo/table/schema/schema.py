@@ -31,6 +31,7 @@ from thurbo.table.columns.values import Refused, listing, show, suggestion
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import MissingColumns, Table, as_table
 from thurbo.table.schema.descriptions import as_html, as_text
+from thurbo.table.schema.naming import display_names
 from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips, unanswered
 from thurbo.table.schema.routing import kept as still
 
@@ -198,6 +199,15 @@ class Schema(Mapping[str, Column]):
     def titles(self) -> dict[str, str]:
         """Text of each question, where the file has one."""
         return dict(self._titles)
+
+    @cached_property
+    def display_names(self) -> dict[str, str]:
+        """A short name of each column that people can read, all different: the item of a grid, without its stem."""
+        return display_names(self.names, self._titles)
+
+    def named(self, text: str) -> str:
+        """The name of the column with this name or display name; the text itself if there is none."""
+        return text if text in self else next((own for own, name in self.display_names.items() if name == text), text)
 
     @property
     def skips(self) -> tuple[Skip, ...]:
