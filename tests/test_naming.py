@@ -55,7 +55,7 @@ def test_the_item_of_a_grid_is_its_name() -> None:
     assert list(display_names(brackets, {}).values()) == ["Speed", "Price"]
     tails = [f"{item} - How much do you agree or disagree with it?" for item in ("Rent", "Pay")]
     assert list(display_names(tails, {}).values()) == ["Rent", "Pay"]
-    shared = {name: "Please state how you view these characters." for name in ("Han Solo", "C-3P0", "Yoda")}
+    shared = dict.fromkeys(("Han Solo", "C-3P0", "Yoda"), "Please state how you view these characters.")
     assert display_names(list(shared), shared) == {name: name for name in shared}
 
 

@@ -267,7 +267,14 @@ def _of_one(schema: Schema, source: Table) -> list[ThurboError]:
 
 
 MOST_SHOWN = 50  # problems to print with the details
-_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES, _MOST_SKIPS = 10, 7, 7, 4, 3  # lines of each part
+_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES, _MOST_SKIPS, _MOST_RULES = (
+    10,
+    7,
+    6,
+    4,
+    3,
+    4,
+)  # lines of each part
 
 
 def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[Any]]) -> None:
@@ -288,6 +295,14 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
         for skip in schema.skips
     ]
     lines += _part("Not asked of everyone; not imputed where not asked", skips, _MOST_SKIPS)
+    followers: dict[str, list[str]] = {}
+    for name, stands in schema.sources.items():
+        followers.setdefault(stands, []).append(name)
+    rules = [
+        f"{_names(schema, [name for name in own if name != stands], 6)} with {schema.display_names[stands]}"
+        for stands, own in followers.items()
+    ]
+    lines += _part("Belong together, because one follows from the other; no findings of a report", rules, _MOST_RULES)
     guesses = [f"{_names(schema, each.names)} -> {each.kind}: {in_toml(each.why)}" for each in doubts(schema)]
     lines += _part("To check", guesses, _MOST_DOUBTS)
     advice = 'Categories without a known order; if one has an order, write kind = "ordinal" and levels = [...]'

@@ -30,7 +30,9 @@ from thurbo.table.columns.ratings import Ratings
 from thurbo.table.columns.values import Refused, listing, show, suggestion
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import MissingColumns, Table, as_table
+from thurbo.table.schema import determined as following
 from thurbo.table.schema.descriptions import as_html, as_text
+from thurbo.table.schema.determined import Determined, find_determined
 from thurbo.table.schema.naming import display_names
 from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips, unanswered
 from thurbo.table.schema.routing import kept as still
@@ -93,6 +95,8 @@ class Schema(Mapping[str, Column]):
     skips : sequence of Skip, optional
         Which questions are asked only after certain answers to another one. By default `infer` and `fit` find them in
         the table; [] means that there are none.
+    determined : sequence of Determined, optional
+        Which columns follow from another one. `infer` and `fit` find them in the table; [] means that they do not.
 
     Raises
     ------
@@ -119,6 +123,7 @@ class Schema(Mapping[str, Column]):
         reasons: Mapping[str, str] | None = None,
         titles: Mapping[str, str] | None = None,
         skips: Sequence[Skip] | None = None,
+        determined: Sequence[Determined] | None = None,
     ):
         for name, column in check_mapping(columns).items():
             check_column(name, column)
@@ -138,6 +143,7 @@ class Schema(Mapping[str, Column]):
                 problem = f'"{named[0]}" and "{named[1]}" are both {type(self._columns[named[0]]).__name__}'
                 raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
         self._skips = None if skips is None else checked(skips, self._columns)  # None: not looked for
+        self._determined = None if determined is None else following.checked(determined, self._columns)
 
     def __getitem__(self, name: str) -> Column:
         try:
@@ -169,12 +175,19 @@ class Schema(Mapping[str, Column]):
         columns = {**self._columns, **check_mapping(other)}
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
         skips = None if self._skips is None else still(self._skips, columns)
-        return Schema(columns, reasons=kept, titles=self._titles, skips=skips)
+        determined = self._determined and (following.kept(self._determined, other, columns) or None)
+        return Schema(columns, reasons=kept, titles=self._titles, skips=skips, determined=determined)
 
-    def _with(self, columns: Mapping[str, Column], skips: Sequence[Skip] | None = None) -> Schema:
-        """A copy with other columns of the same names, and with other skips if they are given."""
+    def _with(
+        self,
+        columns: Mapping[str, Column],
+        skips: Sequence[Skip] | None = None,
+        determined: Sequence[Determined] | None = None,
+    ) -> Schema:
+        """A copy with other columns of the same names, and with other skips and rules if they are given."""
         skips = self._skips if skips is None else skips
-        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips)
+        determined = self._determined if determined is None else determined
+        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips, determined=determined)
 
     def __str__(self) -> str:
         return as_text(self._columns, self._reasons, self.skips)
@@ -213,6 +226,16 @@ class Schema(Mapping[str, Column]):
     def skips(self) -> tuple[Skip, ...]:
         """Blocks of questions that are asked only after certain answers to another question, found or declared."""
         return self._skips or ()
+
+    @property
+    def determined(self) -> tuple[Determined, ...]:
+        """Columns whose answer follows from another one, each with the rule and how often it is right."""
+        return self._determined or ()
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """Of each column that follows from another one, or the other way, the one that stands for all of them."""
+        return following.sources(self.modelled, self.determined)
 
     def with_skips(self, skips: Sequence[Skip]) -> Schema:
         """A copy with other skips: a list of `Skip`, or [] for none.
@@ -276,7 +299,8 @@ class Schema(Mapping[str, Column]):
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
-            return cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))
+            schema = cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))
+            return schema._with(columns, determined=schema._find_determined(source) or None)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
@@ -318,7 +342,22 @@ class Schema(Mapping[str, Column]):
             for name, column in self._columns.items()
         }
         warn_of_many_levels(fitted)
-        return self._with(fitted, find_skips(fitted, source) if self._skips is None else None)
+        determined = () if self._determined == () else find_determined(fitted, source, weight) or None
+        skips = find_skips(fitted, source) if self._skips is None else self._skips
+        return Schema(fitted, reasons=self._reasons, titles=self._titles, skips=skips, determined=determined)
+
+    def _find_determined(self, source: Table) -> tuple[Determined, ...]:
+        """The columns that follow from another one, before a fit; none if there are cells that cannot be read."""
+        try:
+            weight = self.weights(source)
+            columns = {
+                name: each.fit(source.answers(self._columns, name), weight)
+                for name, each in self._columns.items()
+                if each.source_columns(name) and not each.is_listed
+            }
+            return find_determined(columns, source, weight)
+        except SchemaError:
+            return ()
 
     @property
     def asked_of_all(self) -> list[str]:
@@ -538,13 +577,17 @@ class Schema(Mapping[str, Column]):
         return {name: column.source_columns(name) for name, column in self.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON or TOML: {"skips": [...], "columns": {name: {"kind": ..., ..., "why": reason}}}."""
+        """Plain values for JSON or TOML: skips, determined, and columns: {name: {"kind": ..., ..., "why": reason}}."""
         columns = {}
         for name, column in self._columns.items():
             notes = {"title": self._titles.get(name), "why": self._reasons.get(name)}
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
-        skips = {} if self._skips is None else {"skips": [skip.to_dict() for skip in self._skips]}
-        return {**skips, "columns": columns}
+        state: dict[str, Any] = {}
+        if self._skips is not None:
+            state["skips"] = [skip.to_dict() for skip in self._skips]
+        if self._determined is not None:
+            state["determined"] = [each.to_dict() for each in self._determined]
+        return {**state, "columns": columns}
 
     def with_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Schema:
         """A copy with values that mean "no answer" declared in every column that does not list them as answers.
@@ -585,7 +628,8 @@ class Schema(Mapping[str, Column]):
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
         skips = read_skips(state["skips"]) if "skips" in state else None
-        found = cls(columns, reasons=reasons, titles=titles, skips=skips)
+        rules = [Determined.from_dict(each) for each in state["determined"]] if "determined" in state else None
+        found = cls(columns, reasons=reasons, titles=titles, skips=skips, determined=rules)
         return found.with_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:
@@ -603,8 +647,11 @@ class Schema(Mapping[str, Column]):
         state, lines = self.to_dict(), ["# thurbo schema: one table per column, in order"]
         if "skips" in state and not state["skips"]:
             lines += ["skips = []  # no question depends on the answer to another one"]
-        for skip in state.get("skips", ()):
-            lines += ["", "[[skips]]", *(f"{key} = {_value(value)}" for key, value in skip.items())]
+        if "determined" in state and not state["determined"]:
+            lines += ["determined = []  # no column follows from another one"]
+        for part in ("skips", "determined"):
+            for each in state.get(part, ()):
+                lines += ["", f"[[{part}]]", *(f"{key} = {_value(value)}" for key, value in each.items())]
         for name, entry in state["columns"].items():
             lines += ["", f"[columns.{_value(name)}]"]
             lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
