@@ -267,7 +267,7 @@ class Session:
     def _question(self, answers: Answers) -> dict[str, Any]:
         column, text = self.schema[answers.name], self.texts[answers.name]
         simple = not answers.parts or column.is_one_label
-        about = {"name": answers.name, "brief": text["brief"], "text": text["short"], "kind": answers.kind}
+        about = {"name": answers.name, "brief": text["brief"], "text": text["full"], "kind": answers.kind}
         return {
             **about,
             "labels": list(map(str, column.answer_texts))[:MOST_LABELS],

@@ -6,12 +6,10 @@ Guarantees one order of sites everywhere, and a TOML file that people can read, 
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.errors import SchemaError, in_toml
+from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
 from thurbo.table.columns.column import Column, check_column, column_from_dict
 from thurbo.table.columns.ignore import Id, Ignore
@@ -29,45 +27,13 @@ from thurbo.table.columns.values import listing, show, suggestion
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import MissingColumns, Table, as_table
 from thurbo.table.schema import corrections
-from thurbo.table.schema.descriptions import as_html, as_text
+from thurbo.table.schema import determined as following
+from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_scales
+from thurbo.table.schema.determined import Determined, find_determined
+from thurbo.table.schema.naming import display_names
 from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
 from thurbo.table.schema.routing import kept as still
 from thurbo.table.schema.units import encoded_condition, in_standard_units, not_too_far
-
-_ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
-
-
-def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns, with the name of a scale in [scales] replaced by its levels, as in levels = "agreement"."""
-    scales = state.get("scales", {})
-    if not isinstance(scales, Mapping) or not all(isinstance(levels, list) for levels in scales.values()):
-        raise SchemaError("scales is not a table of lists", remedy='write [scales] and agreement = ["no", "yes"]')
-    columns: dict[str, Any] = dict(state["columns"])
-    for name, entry in columns.items():
-        if not isinstance(entry, Mapping):
-            continue
-        for setting in _ORDERED:
-            wanted = entry.get(setting)
-            if isinstance(wanted, str):
-                if wanted not in scales:
-                    remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
-                    raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
-                entry = {**entry, setting: scales[wanted]}
-        columns[name] = entry
-    return columns
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items()) + "}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, str):
-        # TOML escapes text as JSON does, except for the delete character, which JSON does not escape.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    return json.dumps(value)
 
 
 class Schema(Mapping[str, Column]):
@@ -87,6 +53,8 @@ class Schema(Mapping[str, Column]):
     skips : sequence of Skip, optional
         Which questions are asked only after certain answers to another one. By default `infer` and `fit` find them in
         the table; [] means that there are none.
+    determined : sequence of Determined, optional
+        Which columns follow from another one. `infer` and `fit` find them in the table; [] means that they do not.
 
     Raises
     ------
@@ -113,6 +81,7 @@ class Schema(Mapping[str, Column]):
         reasons: Mapping[str, str] | None = None,
         titles: Mapping[str, str] | None = None,
         skips: Sequence[Skip] | None = None,
+        determined: Sequence[Determined] | None = None,
     ):
         for name, column in check_mapping(columns).items():
             check_column(name, column)
@@ -132,6 +101,7 @@ class Schema(Mapping[str, Column]):
                 problem = f'"{named[0]}" and "{named[1]}" are both {type(self._columns[named[0]]).__name__}'
                 raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
         self._skips = None if skips is None else checked(skips, self._columns)  # None: not looked for
+        self._determined = None if determined is None else following.checked(determined, self._columns)
 
     def __getitem__(self, name: str) -> Column:
         try:
@@ -163,12 +133,19 @@ class Schema(Mapping[str, Column]):
         columns = {**self._columns, **check_mapping(other)}
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
         skips = None if self._skips is None else still(self._skips, columns)
-        return Schema(columns, reasons=kept, titles=self._titles, skips=skips)
+        determined = self._determined and (following.kept(self._determined, other, columns) or None)
+        return Schema(columns, reasons=kept, titles=self._titles, skips=skips, determined=determined)
 
-    def _with(self, columns: Mapping[str, Column], skips: Sequence[Skip] | None = None) -> Schema:
-        """A copy with other columns of the same names, and with other skips if they are given."""
+    def _with(
+        self,
+        columns: Mapping[str, Column],
+        skips: Sequence[Skip] | None = None,
+        determined: Sequence[Determined] | None = None,
+    ) -> Schema:
+        """A copy with other columns of the same names, and with other skips and rules if they are given."""
         skips = self._skips if skips is None else skips
-        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips)
+        determined = self._determined if determined is None else determined
+        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips, determined=determined)
 
     def __str__(self) -> str:
         return as_text(self._columns, self._reasons, self.skips)
@@ -194,10 +171,29 @@ class Schema(Mapping[str, Column]):
         """Text of each question, where the file has one."""
         return dict(self._titles)
 
+    @cached_property
+    def display_names(self) -> dict[str, str]:
+        """A short name of each column that people can read, all different: the item of a grid, without its stem."""
+        return display_names(self.names, self._titles)
+
+    def named(self, text: str) -> str:
+        """The name of the column with this name or display name; the text itself if there is none."""
+        return text if text in self else next((own for own, name in self.display_names.items() if name == text), text)
+
     @property
     def skips(self) -> tuple[Skip, ...]:
         """Blocks of questions that are asked only after certain answers to another question, found or declared."""
         return self._skips or ()
+
+    @property
+    def determined(self) -> tuple[Determined, ...]:
+        """Columns whose answer follows from another one, each with the rule and how often it is right."""
+        return self._determined or ()
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """Of each column that follows from another one, or the other way, the one that stands for all of them."""
+        return following.sources(self.modelled, self.determined)
 
     def with_skips(self, skips: Sequence[Skip]) -> Schema:
         """A copy with other skips: a list of `Skip`, or [] for none.
@@ -261,7 +257,8 @@ class Schema(Mapping[str, Column]):
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
-            return cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))
+            schema = cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))
+            return schema._with(columns, determined=schema._find_determined(source) or None)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
@@ -303,7 +300,22 @@ class Schema(Mapping[str, Column]):
             for name, column in self._columns.items()
         }
         warn_of_many_levels(fitted)
-        return self._with(fitted, find_skips(fitted, source) if self._skips is None else None)
+        determined = () if self._determined == () else find_determined(fitted, source, weight) or None
+        skips = find_skips(fitted, source) if self._skips is None else self._skips
+        return Schema(fitted, reasons=self._reasons, titles=self._titles, skips=skips, determined=determined)
+
+    def _find_determined(self, source: Table) -> tuple[Determined, ...]:
+        """The columns that follow from another one, before a fit; none if there are cells that cannot be read."""
+        try:
+            weight = self.weights(source)
+            columns = {
+                name: each.fit(source.answers(self._columns, name), weight)
+                for name, each in self._columns.items()
+                if each.source_columns(name) and not each.is_listed
+            }
+            return find_determined(columns, source, weight)
+        except SchemaError:
+            return ()
 
     @property
     def asked_of_all(self) -> list[str]:
@@ -523,13 +535,17 @@ class Schema(Mapping[str, Column]):
         return {name: column.source_columns(name) for name, column in self.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON or TOML: {"skips": [...], "columns": {name: {"kind": ..., ..., "why": reason}}}."""
+        """Plain values for JSON or TOML: skips, determined, and columns: {name: {"kind": ..., ..., "why": reason}}."""
         columns = {}
         for name, column in self._columns.items():
             notes = {"title": self._titles.get(name), "why": self._reasons.get(name)}
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
-        skips = {} if self._skips is None else {"skips": [skip.to_dict() for skip in self._skips]}
-        return {**skips, "columns": columns}
+        state: dict[str, Any] = {}
+        if self._skips is not None:
+            state["skips"] = [skip.to_dict() for skip in self._skips]
+        if self._determined is not None:
+            state["determined"] = [each.to_dict() for each in self._determined]
+        return {**state, "columns": columns}
 
     def declare_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Schema:
         """A copy with values that mean "no answer" declared in every column that does not list them as answers.
@@ -771,9 +787,9 @@ class Schema(Mapping[str, Column]):
         kept = {name: why for name, why in self._reasons.items() if name not in made}
         skips = None if self._skips is None else still(self._skips, columns)
         skips = skips if source is None else find_skips(columns, source)
-        return Schema(
-            columns, reasons=kept | dict(reasons or {}), titles=self._titles | dict(titles or {}), skips=skips
-        )
+        determined = self._determined and (following.kept(self._determined, made, columns) or None)
+        reasons, titles = kept | dict(reasons or {}), self._titles | dict(titles or {})
+        return Schema(columns, reasons=reasons, titles=titles, skips=skips, determined=determined)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
@@ -793,7 +809,8 @@ class Schema(Mapping[str, Column]):
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
         skips = read_skips(state["skips"]) if "skips" in state else None
-        found = cls(columns, reasons=reasons, titles=titles, skips=skips)
+        rules = [Determined.from_dict(each) for each in state["determined"]] if "determined" in state else None
+        found = cls(columns, reasons=reasons, titles=titles, skips=skips, determined=rules)
         return found.declare_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:
@@ -808,16 +825,7 @@ class Schema(Mapping[str, Column]):
         ...     tb.Schema.from_toml(f"{folder}/schema.toml") == schema
         True
         """
-        state, lines = self.to_dict(), ["# thurbo schema: one table per column, in order"]
-        if "skips" in state and not state["skips"]:
-            lines += ["skips = []  # no question depends on the answer to another one"]
-        for skip in state.get("skips", ()):
-            lines += ["", "[[skips]]", *(f"{key} = {_value(value)}" for key, value in skip.items())]
-        for name, entry in state["columns"].items():
-            lines += ["", f"[columns.{_value(name)}]"]
-            lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
-        # Without columns the empty table is needed, so that the file can be read as a schema.
-        write_atomically(path, "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n")
+        write_atomically(path, as_toml(self.to_dict()))
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> Schema:
