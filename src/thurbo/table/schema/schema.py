@@ -35,6 +35,7 @@ from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips, u
 from thurbo.table.schema.routing import kept as still
 
 _ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
+_NOTES = ("why", "title", "confidence")  # entries of a column that are not its settings
 
 
 def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,6 +93,8 @@ class Schema(Mapping[str, Column]):
     skips : sequence of Skip, optional
         Which questions are asked only after certain answers to another one. By default `infer` and `fit` find them in
         the table; [] means that there are none.
+    confidence : mapping of str to float, optional
+        How sure each type is, from 0 to 1; `infer` fills this in.
 
     Raises
     ------
@@ -118,12 +121,14 @@ class Schema(Mapping[str, Column]):
         reasons: Mapping[str, str] | None = None,
         titles: Mapping[str, str] | None = None,
         skips: Sequence[Skip] | None = None,
+        confidence: Mapping[str, float] | None = None,
     ):
         for name, column in check_mapping(columns).items():
             check_column(name, column)
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
         self._titles = {name: title for name, title in (titles or {}).items() if title}
+        self._confidence = dict(confidence or {})
         reader: dict[str, str] = {}
         for name, column in self._columns.items():
             sources = column.source_columns(name)
@@ -167,22 +172,23 @@ class Schema(Mapping[str, Column]):
         """A copy with some columns added or replaced."""
         columns = {**self._columns, **check_mapping(other)}
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
+        sure = {name: each for name, each in self._confidence.items() if name not in other}
         skips = None if self._skips is None else still(self._skips, columns)
-        return Schema(columns, reasons=kept, titles=self._titles, skips=skips)
+        return Schema(columns, reasons=kept, titles=self._titles, skips=skips, confidence=sure)
 
     def _with(self, columns: Mapping[str, Column], skips: Sequence[Skip] | None = None) -> Schema:
         """A copy with other columns of the same names, and with other skips if they are given."""
         skips = self._skips if skips is None else skips
-        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips)
+        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips, confidence=self._confidence)
 
     def __str__(self) -> str:
-        return as_text(self._columns, self._reasons, self.skips)
+        return as_text(self)
 
     def __repr__(self) -> str:
         return f"Schema of {len(self)} columns, {self.n_sites} sites\n{self}"
 
     def _repr_html_(self) -> str:
-        return as_html(self._columns, self._reasons, self._titles, self.skips)
+        return as_html(self)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -193,6 +199,11 @@ class Schema(Mapping[str, Column]):
     def reasons(self) -> dict[str, str]:
         """Why `infer` chose each type, by column."""
         return dict(self._reasons)
+
+    @property
+    def confidence(self) -> dict[str, float]:
+        """How sure `infer` is of each type, from 0 to 1, by column; what is below 0.8 should be checked."""
+        return dict(self._confidence)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -266,13 +277,15 @@ class Schema(Mapping[str, Column]):
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
-            return cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))
+            skips = find_skips(columns, source)
+            return cls(columns, reasons=reasons, titles=found.titles, skips=skips, confidence=found.confidence)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
         }
         reasons[source.owner] = "the row identifier of the long table"
-        return cls({source.owner: Id(), **others, **lists}, reasons=reasons, titles=found.titles)
+        columns = {source.owner: Id(), **others, **lists}
+        return cls(columns, reasons=reasons, titles=found.titles, confidence=found.confidence)
 
     def fit(self, frame: Any, *, sample_weight: Any = None) -> Schema:
         """A copy with every column fitted to a table: levels, locations and scales.
@@ -531,7 +544,12 @@ class Schema(Mapping[str, Column]):
         """Plain values for JSON or TOML: {"skips": [...], "columns": {name: {"kind": ..., ..., "why": reason}}}."""
         columns = {}
         for name, column in self._columns.items():
-            notes = {"title": self._titles.get(name), "why": self._reasons.get(name)}
+            sure = self._confidence.get(name)
+            notes = {
+                "title": self._titles.get(name),
+                "confidence": sure and round(sure, 2),
+                "why": self._reasons.get(name),
+            }
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
         skips = {} if self._skips is None else {"skips": [skip.to_dict() for skip in self._skips]}
         return {**skips, "columns": columns}
@@ -562,7 +580,7 @@ class Schema(Mapping[str, Column]):
         """The schema that `to_dict` wrote, or a hand-written one with `missing` and `scales` for the whole file."""
         if not isinstance(state, Mapping) or not isinstance(state.get("columns"), Mapping):
             raise SchemaError("the schema has no columns", remedy='add a [columns."name"] table for each column')
-        columns, reasons, titles = {}, {}, {}
+        columns, reasons, titles, confidence = {}, {}, {}, {}
         for name, entry in with_scales(state).items():
             if not isinstance(entry, Mapping):
                 raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
@@ -570,12 +588,14 @@ class Schema(Mapping[str, Column]):
                 reasons[name] = str(entry["why"])
             if "title" in entry:
                 titles[name] = str(entry["title"])
+            if "confidence" in entry:
+                confidence[name] = float(entry["confidence"])
             try:
-                columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in ("why", "title")})
+                columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in _NOTES})
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
         skips = read_skips(state["skips"]) if "skips" in state else None
-        found = cls(columns, reasons=reasons, titles=titles, skips=skips)
+        found = cls(columns, reasons=reasons, titles=titles, skips=skips, confidence=confidence)
         return found.with_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:
