@@ -253,7 +253,9 @@ class Session:
             **about,
             "labels": list(map(str, column.answer_texts))[:MOST_LABELS],
             "relations": list(relations(column)),
-            "fillable": bool(simple and not column.is_listed and not column.source_columns(answers.name)[1:]),
+            "fillable": bool(
+                simple and not column.is_listed and (column.is_one_label or not column.source_columns(answers.name)[1:])
+            ),
         }
 
     def group(self, rows: Sequence[Any]) -> dict[str, Any]:

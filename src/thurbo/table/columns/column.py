@@ -160,7 +160,16 @@ class Column(ABC):
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
         """Latent values as the columns of the table that `source_columns` names, each in its own coding."""
-        return {name: self.decode(x, cuts, scale)}
+        return self.to_columns(name, self.decode(x, cuts, scale))
+
+    def to_columns(self, name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Answers, one value for each row, as the columns of the table that `source_columns` names."""
+        return {name: values}
+
+    @property
+    def label_of_source(self) -> dict[str, str]:
+        """The text of the label that each column of the table stands for, if there is one column for each label."""
+        return {}
 
     def from_answers(self, answered: Mapping[str, BoolArray], some: BoolArray) -> Block:
         """The block of a column without cells of its own, derived from which questions are answered."""
@@ -184,11 +193,24 @@ class Column(ABC):
         """Cells with predicted items added, in the listed layout; `utility` is that of the given entries."""
         raise NotImplementedError(f"a column of kind {self.kind} has no lists")
 
-    def gaps(self, name: str, missing: dict[str, BoolArray], silent: BoolArray) -> dict[str, BoolArray]:
-        """Which of the fillable cells are imputed: all; with several columns, those of rows without any answer."""
+    def gaps(
+        self, name: str, given: Mapping[str, Cells], kinds: Iterable[str], answered: BoolArray
+    ) -> dict[str, BoolArray]:
+        """Which cells of its columns are imputed: all fillable ones; of several columns, in rows without any answer.
+
+        `kinds` are those of missing values that are filled, `answered` the rows with an answer, [row].
+        """
+        gone = {source: self.fillable(own, kinds) for source, own in given.items()}
         if self.source_columns(name) == (name,):
-            return missing
-        return {source: gone & silent for source, gone in missing.items()}
+            return gone
+        kept = [self.answered(own).missing & ~gone[source] for source, own in given.items()]
+        silent = ~answered & ~np.any(kept, axis=0)
+        return {source: own & silent for source, own in gone.items()}
+
+    def unanswered(self, cells: Cells) -> BoolArray:
+        """Rows without any answer, in the cells as the column reads them: [row]."""
+        parts = [part.missing for part in cells.parts.values()]
+        return cells.missing & np.all(parts, axis=0) if parts else cells.missing
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -289,6 +311,10 @@ class Column(ABC):
 
     def interpreted(self, cells: Cells) -> Cells:
         """The cells after `recode`, with text read in the notation of the column, if it has one."""
+        return cells
+
+    def gathered(self, cells: Cells) -> Cells:
+        """The cells with one answer for each row, if the question has a column for each of its labels."""
         return cells
 
     def answered(self, cells: Cells) -> Cells:

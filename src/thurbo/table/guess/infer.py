@@ -24,9 +24,8 @@ from thurbo.table.columns.cells import BoolArray, Cells, IntArray
 from thurbo.table.columns.column import Column, Role
 from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.multiselect import MultiSelect
-from thurbo.table.columns.ordinal import is_word
 from thurbo.table.columns.ranking import Ranking
-from thurbo.table.columns.values import listing, spellings
+from thurbo.table.columns.values import is_word, listing, spellings
 from thurbo.table.guess.grids import Grid, grid
 from thurbo.table.guess.one_column import MOST_CODES, NO_ANSWER, TO_CHECK, Decision, guess, sort_codes
 from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered

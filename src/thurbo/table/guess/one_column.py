@@ -26,10 +26,18 @@ from thurbo.table.columns.ignore import Id, Ignore, Weight
 from thurbo.table.columns.labels import in_order
 from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.numbers import amount, days
-from thurbo.table.columns.ordinal import Binary, Ordinal, false_and_true, is_affirmative, is_word
+from thurbo.table.columns.ordinal import Binary, Ordinal
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.statements import Interval, OrderStatement, Statement, parse_order, split
-from thurbo.table.columns.values import is_label, is_number_text, listing, show
+from thurbo.table.columns.values import (
+    false_and_true,
+    is_affirmative,
+    is_label,
+    is_number_text,
+    is_word,
+    listing,
+    show,
+)
 from thurbo.table.guess.grids import NEAR, Grid
 from thurbo.table.guess.words import (
     KNOWN,

@@ -170,9 +170,17 @@ def unanswered(columns: Mapping[str, Column], table: Table, name: str) -> BoolAr
     sources = columns[name].source_columns(name) or (name,)
     if not any(each in table for each in (name, *sources)):
         return np.ones(table.n_rows, bool)
-    cells = table.answers(columns, name, "ignore") if columns[name].source_columns(name) else table.cells(name)
-    parts = [part.missing for part in cells.parts.values()]
-    return cells.missing & np.all(parts, axis=0) if parts else cells.missing
+    if not columns[name].source_columns(name):
+        return table.cells(name).missing
+    return columns[name].unanswered(table.answers(columns, name, "ignore"))
+
+
+def cells_of_gate(columns: Mapping[str, Column], table: Table, name: str) -> Cells | None:
+    """The cells of a question that decides; None if the table does not have it."""
+    sources = columns[name].source_columns(name)
+    if not any(each in table for each in (name, *sources)):
+        return None
+    return table.gathered(columns, name, "ignore") if sources else table.cells(name)
 
 
 def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
@@ -190,12 +198,12 @@ def not_asked(
     columns: Mapping[str, Column],
     skips: Sequence[Skip],
     table: Table,
-    imputed: Mapping[str, tuple[NDArray[Any], BoolArray]] | None = None,
+    imputed: Table | None = None,
 ) -> dict[str, BoolArray]:
     """Rows in which each question with a gate was not asked, [row].
 
-    `imputed` are cells in the place of empty ones and where they are, by column of the table: an imputed answer of a
-    gate decides too, except where the row has an answer that it must have led to.
+    `imputed` are the cells in the place of empty ones, all others empty: an imputed answer of a gate decides too,
+    except where the row has an answer that it must have led to.
     """
     answered = _answered(columns, skips, table)
     led = dict(zip(skips, led_to(skips, answered), strict=True))
@@ -204,12 +212,12 @@ def not_asked(
         out = np.zeros(table.n_rows, bool)
         for skip in own:
             gate, silent = skip.asked_if, ~answered[skip.asked_if]
-            if gate in table:
-                out |= says(columns[gate], skip, table.cells(gate)) == NOT_ASKED
+            if (cells := cells_of_gate(columns, table, gate)) is not None:
+                out |= says(columns[gate], skip, cells) == NOT_ASKED
             if gate in found:
                 out |= silent & found[gate]
-            if imputed is not None and gate in imputed:
-                guess = Cells(gate, np.asarray(imputed[gate][0]), ~imputed[gate][1], table.rows)
+            guess = None if imputed is None else cells_of_gate(columns, imputed, gate)
+            if guess is not None:
                 out |= silent & ~led[skip] & (says(columns[gate], skip, guess) == NOT_ASKED)
         found[name] = out
     return found
@@ -337,10 +345,10 @@ def find_skips(columns: Mapping[str, Column], table: Table) -> tuple[Skip, ...]:
 
 def _gate(column: Column, table: Table, name: str, missing: BoolArray) -> Gate | None:
     """The answers of a question with labels; None if it cannot decide about others."""
-    if not column.is_one_label or column.source_columns(name) != (name,) or missing.all():
+    if not column.is_one_label or not column.source_columns(name) or missing.all():
         return None
     try:
-        distinct, which = column.answered(table.cells(name)).hashable().factorise()
+        distinct, which = table.answers({name: column}, name).hashable().factorise()
     except (SchemaError, TypeError):
         return None
     meaning = meanings(column)
