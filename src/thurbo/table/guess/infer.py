@@ -1,8 +1,10 @@
 """Detect the type of every column of a table: questions of several columns first, then the other columns.
 
-Idea: columns whose names begin alike, or that the file declares a group, are one question if their cells agree; at
-most one Id and one Weight; codes such as −9 and 99 beside 1 to 5 mean "no answer".
-Guarantees the order of the table, a reason for every choice, and the title of every question that has one.
+Idea: columns whose names begin alike, or that the file declares a group, are one question if their cells agree;
+columns with the same answers are decided together; at most one Id and one Weight; codes such as −9 and 99 beside 1 to 5
+mean "no answer".
+Guarantees the order of the table, a reason and a confidence for every choice, and the title of every question that has
+one.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_word, listing, spellings
-from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
-from thurbo.table.guess.words import folded, in_words
+from thurbo.table.guess.grids import Grid, grid
+from thurbo.table.guess.one_column import MOST_CODES, NO_ANSWER, TO_CHECK, Decision, guess, sort_codes
+from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
+from thurbo.table.schema.descriptions import CERTAIN, OTHERWISE
 
 _FEWEST_ROWS = 20
 _MOST_ITEMS = 100
@@ -42,6 +46,9 @@ _SPLITS = (
     re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
     re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
 )
+
+
+_LETTERED = re.compile(r"^(?P<head>.*\d)(?P<rest>[A-Za-z])$", re.DOTALL)
 
 
 class _Part(NamedTuple):
@@ -382,12 +389,129 @@ def _are_whole(values: Iterable[float]) -> bool:
     return all(float(value).is_integer() for value in values)
 
 
+_MOST_ANSWERS = 12  # of a grid
+_UNSEEN = 5.0  # most answers expected of a column that has none of them, if it has the scale of the others
+
+
+class Answers(NamedTuple):
+    """The distinct answers of a column as texts, and the place of each row's answer, −1 if it has none: [row]."""
+
+    texts: tuple[str, ...]
+    which: IntArray
+    family: str  # of texts, of numbers, or of codes with labels
+
+    @property
+    def counts(self) -> list[int]:
+        """How often each answer occurs."""
+        return np.bincount(self.which[self.which >= 0], minlength=len(self.texts)).tolist()
+
+
+def shared_answers(
+    names: Iterable[str],
+    read: Callable[[str], Cells],
+    notes: Mapping[str, Note],
+    codes: Mapping[str, Collection[float]],
+) -> tuple[dict[str, Grid], dict[str, dict[str, str]]]:
+    """The grid of each column that has the same answers as others, and how its answers are spelled there."""
+    answers = {
+        name: own for name in names if (own := _answers(read(name), notes[name], codes.get(name, ()))) is not None
+    }
+    groups: dict[tuple[str, frozenset[str]], list[str]] = {}
+    for name, own in answers.items():
+        key = frozenset(spelling(text) for text in own.texts if unanswered(text) not in NO_ANSWER)
+        if 2 <= len(key) <= _MOST_ANSWERS:
+            groups.setdefault((own.family, key), []).append(name)
+    for (family, few), members in sorted(groups.items(), key=lambda each: len(each[0][1])):
+        for (other, many), larger in sorted(groups.items(), key=lambda each: -len(each[0][1])):
+            if other == family and few < many and larger and _are_of(members, few, larger, answers):
+                larger += members
+                members.clear()
+                break
+    grids: dict[str, Grid] = {}
+    recodes: dict[str, dict[str, str]] = {}
+    for (family, key), members in groups.items():
+        if len(members) < 2 or len(key) < 3:
+            continue
+        counts: Counter[str] = Counter()
+        for name in members:
+            counts.update(dict(zip(answers[name].texts, answers[name].counts, strict=True)))
+        recode = folded(list(counts), list(counts.values())) if family == "texts" else {}
+        kept = (recode.get(text, text) for text in counts if unanswered(text) not in NO_ANSWER)
+        labels = sorted(set(kept), key=(lambda text: (float(text), text)) if family == "numbers" else None)
+        place = {text: at for at, text in enumerate(labels)}
+        columns = {}
+        for name in members:
+            codes_of = [place.get(recode.get(text, text), -1) for text in answers[name].texts]
+            columns[name] = np.asarray([*codes_of, -1], np.int32)[answers[name].which]
+            recodes[name] = {text: to for text, to in recode.items() if text in answers[name].texts}
+        made = grid(columns, labels)
+        grids |= dict.fromkeys(members, made)
+    return grids, recodes
+
+
+def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Answers | None:
+    """The answers of a column that may belong to a grid: a few texts, labelled codes or whole numbers."""
+    kind = cells.values.dtype.kind
+    if kind not in "OTUiuf" or cells.ordered_levels is not None or cells.missing.all():
+        return None
+    if kind == "O" and not all(isinstance(value, str) for value in cells.values[~cells.missing][:100].tolist()):
+        return None
+    try:
+        distinct, which = cells.factorise()
+    except SchemaError:
+        return None
+    if len(distinct) > 2 * _MOST_ANSWERS:
+        return None
+    if kind in "OTU":
+        return Answers(tuple(map(str, distinct)), which, "texts") if not note.names else None
+    found = sort_codes(distinct, note)
+    left = [code for code in map(whole, distinct) if code in found.answers and code not in gone]
+    if note.names:
+        texts = [found.named.get(code, "") for code in left]
+        family = "codes"
+    else:
+        texts, family = [str(code) for code in left], "numbers"
+        if not all(isinstance(code, int) and 0 <= code <= _TOP for code in left):
+            return None
+    if not all(texts) or len(set(texts)) < len(texts):
+        return None
+    place = {code: at for at, code in enumerate(left)}
+    codes = np.asarray([*(place.get(whole(value), -1) for value in distinct), -1], np.int32)
+    return Answers(tuple(texts), codes[which], family)
+
+
+def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers: Mapping[str, Answers]) -> bool:
+    """Whether columns with fewer answers have the scale of others with similar names, and lack answers by chance."""
+    if not {_stem(name) for name in members} & {_stem(name) for name in larger}:
+        return False
+    counts: Counter[str] = Counter()
+    for name in larger:
+        for text, n_rows in zip(answers[name].texts, answers[name].counts, strict=True):
+            counts[spelling(text)] += n_rows
+    lacking = sum(n for text, n in counts.items() if text not in few and unanswered(text) not in NO_ANSWER)
+    most = max(int((answers[name].which >= 0).sum()) for name in members)
+    return most * lacking / max(sum(counts.values()), 1) <= _UNSEEN
+
+
+def _stem(name: str) -> str:
+    """The first part of a name that several columns may share; the name itself if it has no parts."""
+    heads = (part.head for pattern in (*_SPLITS, _LETTERED) if (part := _split(name, pattern)).head)
+    return next(heads, name)
+
+
 class Inferred(NamedTuple):
-    """Type, reason and title of each question, by name."""
+    """Type, reason, title and confidence of each question, by name."""
 
     columns: dict[str, Column]
     reasons: dict[str, str]
     titles: dict[str, str]
+    confidence: dict[str, float]
+
+    def add(self, name: str, found: Decision, title: str) -> None:
+        """One more question."""
+        self.columns[name], self.titles[name], self.confidence[name] = found.column, title, found.confidence
+        other = f"; {OTHERWISE}{found.otherwise}" if found.otherwise and found.confidence < CERTAIN else ""
+        self.reasons[name] = f"{found.reason}{other}"
 
 
 def infer(
@@ -418,22 +542,21 @@ def infer(
     together = questions(names, cells_of, notes, groups)
     first = {question.members[0]: question for question in together}
     inside = {member for question in together for member in question.members}
-    found = Inferred({}, {}, {})
+    alone = [name for name in names if name not in inside]
+    grids, recodes = ({}, {}) if is_array else shared_answers(alone, cells_of, notes, codes)
+    found = Inferred({}, {}, {}, {})
     for name in names:
         if name in first:
             question = first[name]
-            found.columns[question.name], found.reasons[question.name] = (
-                _with(question.column, declared),
-                question.reason,
-            )
-            found.titles[question.name] = question.title
+            found.add(question.name, Decision(_with(question.column, declared), question.reason), question.title)
         elif name not in inside:
             cells = cells_of(name)
-            column, reason = _guessed(cells, is_array, notes[name], codes.get(name, {}))
-            found.columns[name], found.reasons[name] = _with(column, _of_kind(declared, cells)), reason
-            found.titles[name] = notes[name].title
+            decided = _guessed(cells, is_array, notes[name], codes.get(name, {}), grids.get(name), recodes.get(name))
+            found.add(
+                name, decided._replace(column=_with(decided.column, _of_kind(declared, cells))), notes[name].title
+            )
     _once(found, "id", "a second row identifier")
-    _once(found, "weight", "a second column of weights")
+    _one_weight(found, cells_of)
     return found
 
 
@@ -460,28 +583,38 @@ def _with(column: Column, missing: Mapping[Any, str]) -> Column:
     return replace(column, missing=(*own, *extra.items())) if extra and column.role == "answer" else column
 
 
-def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str]) -> tuple[Column, str]:
+def _guessed(
+    cells: Cells,
+    is_array: bool,
+    note: Note,
+    codes: Mapping[float, str],
+    shared: Grid | None,
+    recode: dict[str, str] | None,
+) -> Decision:
     """The type of one column, without isolated codes, and with answers of several spellings as one."""
     if codes:
         gone = {whole(code): str(whole(code)) for code in codes}
-        column, reason = guess(Ignore(missing=gone).answered(cells), is_array, note)
-        if column.role == "answer":
+        found = guess(Ignore(missing=gone).answered(cells), is_array, note, shared)
+        if found.column.role == "answer":
             why = listing(dict.fromkeys(codes.values()), " and ")
-            return _with(column, gone), f"{reason}; a guess: counted as missing: {listing(gone)}, {why}"
+            reason = f"{found.reason}; a guess: counted as missing: {listing(gone)}, {why}"
+            return found._replace(column=_with(found.column, gone), reason=reason, sure=min(found.sure, TO_CHECK))
     if is_array or cells.values.dtype.kind not in "OTU" or note.names or cells.ordered_levels is not None:
-        return guess(cells, is_array, note)
-    try:
-        distinct, which = cells.factorise()
-    except SchemaError:  # lists, which `guess` reads
-        return guess(cells, is_array, note)
-    recode = folded(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
+        return guess(cells, is_array, note, shared)
+    if recode is None:
+        try:
+            distinct, which = cells.factorise()
+        except SchemaError:  # lists, which `guess` reads
+            return guess(cells, is_array, note)
+        recode = folded(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
     if not recode:
-        return guess(cells, is_array, note)
-    column, reason = guess(Ignore(recode=recode).recoded(cells), is_array, note)
+        return guess(cells, is_array, note, shared)
+    found = guess(Ignore(recode=recode).recoded(cells), is_array, note, shared)
+    column = found.column
     used = {text: to for text, to in recode.items() if not column.labels or to in column.labels}
     if column.role != "answer" or column.kind not in _FOLDED or not used:
-        return column, reason
-    return replace(column, recode=used), f"{reason}{in_words(used)}"
+        return found
+    return found._replace(column=replace(column, recode=used), reason=f"{found.reason}{in_words(used)}")
 
 
 _FOLDED = ("binary", "ordinal", "categorical", "banded")
@@ -493,3 +626,33 @@ def _once(found: Inferred, role: Role, reason: str) -> None:
     for name in names[1:]:
         found.columns[name] = Ignore(reason)
         found.reasons[name] += f'; "{names[0]}" is already {type(found.columns[names[0]]).__name__}()'
+
+
+def _one_weight(found: Inferred, read: Callable[[str], Cells]) -> None:
+    """Keep the weight that combines the others, by its numbers or its name, or else the first; name them all."""
+    names = [name for name, column in found.columns.items() if column.role == "weight"]
+    if len(names) < 2:
+        return
+    values = {name: read(name).values.astype(np.float64) for name in names}
+    product = next((name for name in names if _combines(name, values)), None)
+    named = next((name for name in names if NAMES["combined"].search(name.casefold())), None)
+    chosen = product or named or names[0]
+    why = "the product of two others" if product else "the combined one by its name" if named else "the first"
+    for name in names:
+        what = "it is" if name == chosen else f'"{chosen}" is'
+        found.reasons[name] += f"; of the weights {listing(names)}, {what} used: {why}"
+        found.confidence[name] = min(found.confidence[name], TO_CHECK)
+        if name != chosen:
+            found.columns[name] = Ignore("a second column of weights")
+
+
+def _combines(name: str, values: Mapping[str, Any]) -> bool:
+    """Whether a weight is the product of two others, up to its scale."""
+    with np.errstate(all="ignore"):
+        for one, two in combinations([other for other in values if other != name], 2):
+            ratio = values[name] / (values[one] * values[two])
+            ratio = ratio[np.isfinite(ratio)]
+            varies = min(values[each].std() for each in (one, two)) > 0
+            if varies and len(ratio) and np.ptp(np.percentile(ratio, [1, 99])) <= 0.01 * abs(np.median(ratio)):
+                return True
+    return False

@@ -7,36 +7,38 @@ Guarantees that all text from the user is escaped in HTML.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thurbo.errors import SchemaError, in_toml
-from thurbo.table.columns.values import suggestion
+from thurbo.table.columns.values import listing, suggestion
 
 if TYPE_CHECKING:
     from thurbo.table.columns.column import Column
-    from thurbo.table.schema.routing import Skip
+    from thurbo.table.schema.schema import Schema
 
 HEADER = ("column", "type", "meaning of a cell", "reason")
-_MOST_CHARACTERS = 72
+_MOST_CHARACTERS, _MOST_IN_LINE = 72, 200
 
 
-def as_text(columns: Mapping[str, Column], reasons: Mapping[str, str], skips: Sequence[Skip] = ()) -> str:
-    """The table as text; without the last column if there are no reasons. Skips stand below."""
+def as_text(schema: Schema) -> str:
+    """The table as text; without the last column if there are no reasons. Skips and columns to check stand below."""
+    columns, reasons, skips = schema, schema.reasons, schema.skips
     lines = [tuple(_shortened(text) for text in line) for line in [HEADER, *_lines(columns, reasons)]]
     if not reasons:
         lines = [line[:3] for line in lines]
     widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     padded = ("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-    return "\n".join([*padded, *(["", *map(str, skips)] if skips else [])])
+    check = [_shortened(f"{listing(each.names)}: {each.why}", _MOST_IN_LINE) for each in doubts(schema)]
+    parts = (["", *map(str, skips)] if skips else []), (["", "Please check:", *check] if check else [])
+    return "\n".join([*padded, *parts[0], *parts[1]])
 
 
-def as_html(
-    columns: Mapping[str, Column], reasons: Mapping[str, str], titles: Mapping[str, str], skips: Sequence[Skip] = ()
-) -> str:
-    """The table as HTML, with the title of each question below its name. Skips stand below."""
+def as_html(schema: Schema) -> str:
+    """The table as HTML, with the title of each question below its name. Skips and columns to check stand below."""
+    columns, reasons, titles, skips = schema, schema.reasons, schema.titles, schema.skips
     header = "".join(f"<th>{text}</th>" for text in HEADER)
     body = ""
     for name, *others in _lines(columns, reasons):
@@ -44,23 +46,29 @@ def as_html(
         cells = "".join(f"<td>{escape(text)}</td>" for text in others)
         body += f"<tr><td>{escape(name)}{title}</td>{cells}</tr>"
     below = f"<ul>{''.join(f'<li>{escape(str(skip))}</li>' for skip in skips)}</ul>" if skips else ""
-    return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}"
+    check = "".join(f"<li>{escape(listing(each.names))}: {escape(each.why)}</li>" for each in doubts(schema))
+    check = f"<p>Please check:</p><ul>{check}</ul>" if check else ""
+    return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}{check}"
 
 
 def _lines(columns: Mapping[str, Column], reasons: Mapping[str, str]) -> list[tuple[str, str, str, str]]:
     return [(name, type(column).__name__, column.describe(), reasons.get(name, "")) for name, column in columns.items()]
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, most: int = _MOST_CHARACTERS) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= _MOST_CHARACTERS else f"{flat[: _MOST_CHARACTERS - 3]}..."
+    return flat if len(flat) <= most else f"{flat[: most - 3]}..."
 
 
 GUESS = "a guess"
+CERTAIN = 0.8  # confidence from which a column need not be checked
+
+
+OTHERWISE = "otherwise: "  # in a reason, before what else a column may be
 
 
 class Doubt(NamedTuple):
-    """Columns whose type or reading is a guess, for the same reason."""
+    """Columns whose type or reading is not certain, for the same reason."""
 
     kind: str  # name of the class of the columns
     why: str
@@ -68,9 +76,14 @@ class Doubt(NamedTuple):
 
 
 def doubts(schema: Any) -> list[Doubt]:
-    """Columns whose type or reading is a guess, by reason; those with most columns first."""
+    """Columns whose type or reading is not certain, by reason; those with most columns first.
+
+    Only what is a guess about a column is said, or the whole reason; a schema without confidences says what is a guess.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for name, reason in schema.reasons.items():
+        if schema.confidence.get(name, 0.0) >= CERTAIN:
+            continue
         guesses, taken = [], False
         for clause in reason.split("; "):
             if clause.startswith(GUESS):
@@ -80,7 +93,8 @@ def doubts(schema: Any) -> list[Doubt]:
                 guesses.append(clause)
             else:
                 taken = False
-        why = "; ".join(filter(None, guesses))
+        other = [clause for clause in reason.split("; ") if clause.startswith(OTHERWISE)]
+        why = "; ".join([*filter(None, guesses), *other]) if guesses else reason if name in schema.confidence else ""
         if why and name in schema and schema[name].role == "answer":
             found.setdefault((type(schema[name]).__name__, why), []).append(name)
     ranked = sorted(found.items(), key=lambda each: -len(each[1]))

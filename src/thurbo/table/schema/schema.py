@@ -35,6 +35,8 @@ from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
 from thurbo.table.schema.routing import kept as still
 from thurbo.table.schema.units import encoded_condition, in_standard_units, not_too_far
 
+_NOTES = ("why", "title", "confidence")  # entries of a column that are not its settings
+
 
 class Schema(Mapping[str, Column]):
     """The type of each column of a table: an ordered, immutable mapping from name to column.
@@ -55,6 +57,8 @@ class Schema(Mapping[str, Column]):
         the table; [] means that there are none.
     determined : sequence of Determined, optional
         Which columns follow from another one. `infer` and `fit` find them in the table; [] means that they do not.
+    confidence : mapping of str to float, optional
+        How sure each type is, from 0 to 1; `infer` fills this in.
 
     Raises
     ------
@@ -82,12 +86,14 @@ class Schema(Mapping[str, Column]):
         titles: Mapping[str, str] | None = None,
         skips: Sequence[Skip] | None = None,
         determined: Sequence[Determined] | None = None,
+        confidence: Mapping[str, float] | None = None,
     ):
         for name, column in check_mapping(columns).items():
             check_column(name, column)
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
         self._titles = {name: title for name, title in (titles or {}).items() if title}
+        self._confidence = dict(confidence or {})
         reader: dict[str, str] = {}
         for name, column in self._columns.items():
             sources = column.source_columns(name)
@@ -132,29 +138,24 @@ class Schema(Mapping[str, Column]):
         """A copy with some columns added or replaced."""
         columns = {**self._columns, **check_mapping(other)}
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
+        sure = {name: each for name, each in self._confidence.items() if name not in other}
         skips = None if self._skips is None else still(self._skips, columns)
         determined = self._determined and (following.kept(self._determined, other, columns) or None)
-        return Schema(columns, reasons=kept, titles=self._titles, skips=skips, determined=determined)
+        return self._with(columns, reasons=kept, confidence=sure, skips=skips, determined=determined)
 
-    def _with(
-        self,
-        columns: Mapping[str, Column],
-        skips: Sequence[Skip] | None = None,
-        determined: Sequence[Determined] | None = None,
-    ) -> Schema:
-        """A copy with other columns of the same names, and with other skips and rules if they are given."""
-        skips = self._skips if skips is None else skips
-        determined = self._determined if determined is None else determined
-        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips, determined=determined)
+    def _with(self, columns: Mapping[str, Column], **changes: Any) -> Schema:
+        """A copy with these columns, and with other titles, reasons, confidence, skips or rules if they are given."""
+        own = {"reasons": self._reasons, "titles": self._titles, "confidence": self._confidence}
+        return Schema(columns, **{**own, "skips": self._skips, "determined": self._determined, **changes})
 
     def __str__(self) -> str:
-        return as_text(self._columns, self._reasons, self.skips)
+        return as_text(self)
 
     def __repr__(self) -> str:
         return f"Schema of {len(self)} columns, {self.n_sites} sites\n{self}"
 
     def _repr_html_(self) -> str:
-        return as_html(self._columns, self._reasons, self._titles, self.skips)
+        return as_html(self)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,6 +166,11 @@ class Schema(Mapping[str, Column]):
     def reasons(self) -> dict[str, str]:
         """Why `infer` chose each type, by column."""
         return dict(self._reasons)
+
+    @property
+    def confidence(self) -> dict[str, float]:
+        """How sure `infer` is of each type, from 0 to 1, by column; what is below 0.8 should be checked."""
+        return dict(self._confidence)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -214,7 +220,7 @@ class Schema(Mapping[str, Column]):
         >>> print(schema.with_skips([tb.Skip(["fan"], "seen_any", ["Yes"])]).skips[0])
         fan: asked only if seen_any = Yes
         """
-        return self._with(self._columns, skips)
+        return self._with(self._columns, skips=skips)
 
     @classmethod
     def infer(cls, frame: Any, *, missing: Mapping[Any, str] | Iterable[Any] = ()) -> Schema:
@@ -257,14 +263,16 @@ class Schema(Mapping[str, Column]):
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
-            schema = cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))
+            notes: Any = {"titles": found.titles, "confidence": found.confidence}
+            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **notes)
             return schema._with(columns, determined=schema._find_determined(source) or None)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
         }
         reasons[source.owner] = "the row identifier of the long table"
-        return cls({source.owner: Id(), **others, **lists}, reasons=reasons, titles=found.titles)
+        columns = {source.owner: Id(), **others, **lists}
+        return cls(columns, reasons=reasons, titles=found.titles, confidence=found.confidence)
 
     def fit(self, frame: Any, *, sample_weight: Any = None) -> Schema:
         """A copy with every column fitted to a table: levels, locations and scales.
@@ -302,7 +310,7 @@ class Schema(Mapping[str, Column]):
         warn_of_many_levels(fitted)
         determined = () if self._determined == () else find_determined(fitted, source, weight) or None
         skips = find_skips(fitted, source) if self._skips is None else self._skips
-        return Schema(fitted, reasons=self._reasons, titles=self._titles, skips=skips, determined=determined)
+        return self._with(fitted, skips=skips, determined=determined)
 
     def _find_determined(self, source: Table) -> tuple[Determined, ...]:
         """The columns that follow from another one, before a fit; none if there are cells that cannot be read."""
@@ -538,7 +546,12 @@ class Schema(Mapping[str, Column]):
         """Plain values for JSON or TOML: skips, determined, and columns: {name: {"kind": ..., ..., "why": reason}}."""
         columns = {}
         for name, column in self._columns.items():
-            notes = {"title": self._titles.get(name), "why": self._reasons.get(name)}
+            sure = self._confidence.get(name)
+            notes = {
+                "title": self._titles.get(name),
+                "confidence": sure and round(sure, 2),
+                "why": self._reasons.get(name),
+            }
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
         state: dict[str, Any] = {}
         if self._skips is not None:
@@ -784,19 +797,20 @@ class Schema(Mapping[str, Column]):
             if source is not None and column.role == "answer":  # which raises, if its cells cannot be read
                 cells = source.answers(columns, name)
                 column.fit(cells).encode(cells)
-        kept = {name: why for name, why in self._reasons.items() if name not in made}
+        why = {name: each for name, each in self._reasons.items() if name not in made} | dict(reasons or {})
+        sure = {name: each for name, each in self._confidence.items() if name not in made}
         skips = None if self._skips is None else still(self._skips, columns)
         skips = skips if source is None else find_skips(columns, source)
         determined = self._determined and (following.kept(self._determined, made, columns) or None)
-        reasons, titles = kept | dict(reasons or {}), self._titles | dict(titles or {})
-        return Schema(columns, reasons=reasons, titles=titles, skips=skips, determined=determined)
+        notes: Any = {"reasons": why, "confidence": sure, "titles": self._titles | dict(titles or {})}
+        return self._with(columns, skips=skips, determined=determined, **notes)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
         """The schema that `to_dict` wrote, or a hand-written one with `missing` and `scales` for the whole file."""
         if not isinstance(state, Mapping) or not isinstance(state.get("columns"), Mapping):
             raise SchemaError("the schema has no columns", remedy='add a [columns."name"] table for each column')
-        columns, reasons, titles = {}, {}, {}
+        columns, reasons, titles, confidence = {}, {}, {}, {}
         for name, entry in with_scales(state).items():
             if not isinstance(entry, Mapping):
                 raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
@@ -804,13 +818,16 @@ class Schema(Mapping[str, Column]):
                 reasons[name] = str(entry["why"])
             if "title" in entry:
                 titles[name] = str(entry["title"])
+            if "confidence" in entry:
+                confidence[name] = float(entry["confidence"])
             try:
-                columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in ("why", "title")})
+                columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in _NOTES})
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
         skips = read_skips(state["skips"]) if "skips" in state else None
         rules = [Determined.from_dict(each) for each in state["determined"]] if "determined" in state else None
-        found = cls(columns, reasons=reasons, titles=titles, skips=skips, determined=rules)
+        notes: Any = {"reasons": reasons, "titles": titles, "confidence": confidence}
+        found = cls(columns, skips=skips, determined=rules, **notes)
         return found.declare_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:
