@@ -489,7 +489,7 @@ def test_people_read_questions_not_codes(coded: dict[str, Any]) -> None:
     names = {name: text["brief"] for name, text in coded["texts"].items()}
     assert names["q1"] == "How satisfied … works in this country"
     assert all(len(text) <= 40 for text in names.values())
-    assert f'<li title="q1: {QUESTIONS["q1"]}"><span>{names["q1"]} <em>yes</em>' in html  # a segment
+    assert f'<li title="q1: {QUESTIONS["q1"]}"><span>{names["q1"]}: <em>yes</em>' in html  # a segment
     assert f'<p class="asked">q3: {QUESTIONS["q3"]}</p>' in html  # the card of the question has its full text
     # A question asked about several things has one text, so the columns keep their names beside it.
     assert names["q2a"] != names["q2b"]

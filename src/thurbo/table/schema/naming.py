@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST = 40  # characters of a name
 _TAG = 13  # characters of the words that tell two grids apart
 _TAIL = 0.6  # most of a shortened text that is taken from its end
+_EVEN = 0.25  # characters that are given up for each one by which the two ends differ less in length
 _FEWEST_LEVELS = 3  # of neighbours that are a grid without a common stem
 
 _CODE = re.compile(r"(?:[A-Za-z]{0,4}[_.-]?\d+[A-Za-z_.\d]*|[A-Z]{1,3})")  # q12, V201_a, x3
@@ -236,7 +237,7 @@ def fitted(text: str, most: int) -> str:
 
 def both_ends(text: str, most: int) -> str:
     """The first and the last words of a text: the questions of a battery often differ at the end."""
-    words, best = text.split(), ""
+    words, best, most_said = text.split(), "", 0.0
     if len(text) <= most:
         return text
     for start in range(len(words) - 1, 0, -1):
@@ -246,8 +247,8 @@ def both_ends(text: str, most: int) -> str:
         room = most - len(tail) - 3
         head = _without_end(clipped(text, room + 2).rstrip("…").split()) if room > 0 else ""
         if _bare(words[start]) not in _DANGLING and text.startswith(f"{head} ") and head and len(head) <= room:
-            shown = f"{head} … {tail}"
-            best = shown if len(shown) > len(best) else best
+            said = len(head) + len(tail) - _EVEN * abs(len(head) - len(tail))
+            best, most_said = (f"{head} … {tail}", said) if said > most_said else (best, most_said)
     return best or clipped(text, most)
 
 
