@@ -20,13 +20,12 @@ from thurbo.app.report import cards as embedding_module
 from thurbo.app.report import render, summary
 from thurbo.app.report.cards import describe_factors, describe_units, embed, row_map
 from thurbo.app.report.pictures import palette
-from thurbo.app.report.wording import BRIEF, both_ends, briefs, clipped, percent, read_answers
+from thurbo.app.report.wording import percent, read_answers
 from thurbo.errors import SchemaError
 from thurbo.predict.dependence import Dependence
 from thurbo.predict.segments import Segments, scaled, segments
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import as_table
-from thurbo.table.schema.descriptions import question_texts
 
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 
@@ -487,30 +486,15 @@ def test_people_read_questions_not_codes(coded: dict[str, Any]) -> None:
     page = _Page()
     page.feed(html)
     assert page.open == []
-    assert coded["texts"]["q1"]["brief"].startswith("How satisfied … ")
-    assert len(coded["texts"]["q3"]["brief"]) <= BRIEF
-    assert f'<li title="{QUESTIONS["q1"]}"><span>{coded["texts"]["q1"]["brief"]} <em>yes</em>' in html  # a segment
-    assert f'title="q3: {QUESTIONS["q3"]}"' in html  # in full where the text is shortened
-    short = coded["texts"]["q3"]["short"]
-    assert len(short) <= 72
-    assert short.startswith("Which of the following, taking")
-    assert short.endswith("own opinion about taxes?")
-    assert f">{short} <small>q3</small>" in html  # the card of the question also has the code
-    # A question asked about several things has one text, so the columns keep their names.
-    assert coded["texts"]["q2a"] == {"brief": "q2a", "short": "q2a", "full": f"q2a: {QUESTIONS['q2a']}"}
-    assert coded["texts"]["q5"] == {"brief": "q5", "short": "q5", "full": "q5"}
-
-
-def test_texts_of_questions_differ_and_are_short() -> None:
-    stem = "Please tell me for each of the following groups and institutions in your country how much you trust "
-    names = [f"t{i}" for i in range(4)]
-    titles = {name: stem + who for name, who in zip(names, ("the police", "the army", "the courts"), strict=False)}
-    found = question_texts([*names, "word" * 40], titles | {"t3": f"{stem} (again) and now let us turn to the police"})
-    assert len({text.short for text in found.values()}) == len(found)
-    assert all(len(text.short) <= 72 + len(" (t0)") for text in found.values())
-    assert found["t0"].short.endswith("trust the police")
-    assert found["t1"].full == f"t1: {stem}the army"
-    assert question_texts(["a", "b"], {"a": "b"})["a"].short != question_texts(["a", "b"], {"a": "b"})["b"].short
+    names = {name: text["brief"] for name, text in coded["texts"].items()}
+    assert names["q1"] == "How satisfied … works in this country"
+    assert all(len(text) <= 40 for text in names.values())
+    assert f'<li title="q1: {QUESTIONS["q1"]}"><span>{names["q1"]}: <em>yes</em>' in html  # a segment
+    assert f'<p class="asked">q3: {QUESTIONS["q3"]}</p>' in html  # the card of the question has its full text
+    # A question asked about several things has one text, so the columns keep their names beside it.
+    assert names["q2a"] != names["q2b"]
+    assert names["q2a"].endswith("(q2a)")
+    assert coded["texts"]["q5"] == {"brief": "q5", "full": "q5"}
 
 
 def test_the_bundled_survey_is_shown_by_its_questions() -> None:
@@ -520,9 +504,9 @@ def test_the_bundled_survey_is_shown_by_its_questions() -> None:
     log_odds = np.where(frame["fan"] == "Yes", 4.0, -4.0)[:, None]
     found = summary(FakeModel(schema, log_odds, np.ones((len(schema.site_names), 1))), frame)
     (unit,) = found["units"]
-    assert unit["words"].startswith("Higher on “Do you consider yourself to be a fan of the Star Wars film franchise?”")
+    assert unit["words"].startswith("Higher on fan")
     html = render(found)
-    assert "Do you consider yourself to be a fan of the Star Wars film franchise? <small>fan</small>" in html
+    assert '<p class="asked">fan: Do you consider yourself to be a fan of the Star Wars film franchise?</p>' in html
     assert found["texts"]["fan_star_trek"]["brief"] == "fan star trek"
     skipped = next(each for each in found["warnings"] if "not asked of everyone" in each["title"])
     assert "asked only if “seen any” is Yes" in skipped["words"]
@@ -698,27 +682,3 @@ def test_guesses_and_missing_answers_are_warned_of() -> None:
     words = [each["words"] for each in found]
     assert "“fan”, read as Binary: two texts; use Categorical() if not." in words
     assert any("“age” 5" in each and "missing among those who were asked" in each for each in words)
-
-
-def test_brief_names_are_short_and_different() -> None:
-    ask = "Is it rude to ask someone to switch seats with you in order to be closer to {}?"
-    texts = {
-        "fan_star_trek": "Do you consider yourself to be a fan of the Star Trek franchise?",
-        "q1": ask.format("friends"),
-        "q2": ask.format("family"),
-        "q3": "Which of these side dishes are typically served at your dinner? Please select all that apply.",
-        "q4": "Age",
-        "q5": ask.format("friends"),
-    }
-    found = briefs(texts)
-    assert len(set(found.values())) == len(texts)
-    assert all(len(text) <= BRIEF + 8 for text in found.values())
-    assert found["fan_star_trek"] == "fan star trek"
-    assert found["q2"] == "Rude to ask someone … family?"
-    assert found["q3"] == "Side dishes … your dinner?"
-    assert found["q4"] == "Age"
-    assert (found["q1"], found["q5"]) == ("q1", "q5")  # two questions with one text
-    # Whole words only.
-    for text in texts.values():
-        assert set(both_ends(text, BRIEF).split()) <= {*text.split(), "…"}
-        assert {word.rstrip("…") for word in clipped(text, BRIEF).split()} <= set(text.split())

@@ -298,12 +298,10 @@ def test_display(planted: Planted, found: Segments) -> None:
     assert list(frame.columns) == ["segment", "column", "answer", "value", "overall", "difference", "lift", "z"]
     assert len(frame) == len(found.answers)
     assert frame["value"].notna().all()
-    titled = tb.Schema(SCHEMA, titles={"member": "Are you a member of the club?"}).fit(planted.frame)
+    titled = tb.Schema(SCHEMA, titles={"member": "Do you belong to the club?"}).fit(planted.frame)
     told = segments(titled, planted.blocks, planted.features, None, 3)
-    assert "  + Are you a member of the club?: yes" in str(told)
-    assert {each["question"] for each in told.answers if each["column"] == "member"} == {
-        "Are you a member of the club?"
-    }
+    assert "  + Do you belong to the club?: yes" in str(told)
+    assert {each["question"] for each in told.answers if each["column"] == "member"} == {"Do you belong to the club?"}
     odd = planted.frame.assign(trust=planted.frame["trust"].replace("some", "<some>"))
     schema = (SCHEMA | {"trust": tb.Ordinal(["none", "<some>", "a lot"])}).fit(odd)
     escaped = segments(schema, schema.compile(odd), planted.features, None, 3)._repr_html_()
