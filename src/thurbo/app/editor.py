@@ -18,9 +18,10 @@ import numpy as np
 
 from thurbo.errors import SchemaError, ThurboError, in_toml
 from thurbo.table.columns.column import Column
+from thurbo.table.columns.values import listing, show
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema.corrections import stem_of
-from thurbo.table.schema.descriptions import doubts
+from thurbo.table.schema.descriptions import OTHERWISE, doubts
 from thurbo.table.schema.naming import full_text, grids
 from thurbo.table.schema.routing import find_skips, not_asked, unanswered
 from thurbo.table.schema.routing import kept as still
@@ -81,6 +82,7 @@ class Editor:
         self._saved = self.schema if is_saved else None
         self._known: dict[str, tuple[Any, dict[str, Any]]] = {}  # what a record was made from, and the record
         self._bars: dict[str, Bars] = {}
+        self._records()
 
     @property
     def schema(self) -> Schema:
@@ -95,11 +97,11 @@ class Editor:
     @property
     def questions(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """What the page can ask, by the last part of the address."""
-        changes = (self.type, self.order, self.missing, self.group, self.ungroup, self.confirm, self.undo, self.redo)
+        changes = self.type, self.order, self.missing, self.instead, self.confirm, self.group, self.ungroup
         return {
             "survey": lambda asked: self.survey(),
             "save": lambda asked: self.save(),
-            **{change.__name__: partial(self._after, change) for change in changes},
+            **{change.__name__: partial(self._after, change) for change in (*changes, self.undo, self.redo)},
         }
 
     def survey(self) -> dict[str, Any]:
@@ -120,7 +122,7 @@ class Editor:
 
     def _after(self, change: Callable[[Mapping[str, Any]], str], asked: Mapping[str, Any]) -> dict[str, Any]:
         """What a change made different."""
-        if asked.get("version") != self._version:
+        if type(asked.get("version")) is not int or asked["version"] != self._version:
             raise ThurboError("the schema was changed in another window; reload the page")
         before = {name: record for name, (_, record) in self._known.items()}
         said = change(asked)
@@ -176,6 +178,21 @@ class Editor:
         names_of = dict(column.declared_missing)
         self._do(self.schema.with_missing(names, {each: names_of.get(each, "") for each in codes}, table=self.table))
         return f"{_counted(names)}: {', '.join(map(str, codes)) or 'nothing'} counted as missing."
+
+    def instead(self, asked: Mapping[str, Any]) -> str:
+        """The other type that the reason of a type names."""
+        names = self._names(asked)
+        other = _alternative(self.schema.reasons.get(names[0], ""), self.schema[names[0]])
+        if other is None:
+            raise ThurboError(f"nothing else is known that “{names[0]}” could be; choose a type from the list")
+        schema = self.schema
+        if other.answers:
+            declared = dict(schema[names[0]].declared_missing)
+            schema = schema.with_missing(
+                names, {code: declared[code] for code in declared if code not in other.answers}
+            )
+        self._do(schema.with_type(names, other.kind, table=self.table))
+        return f"{_counted(names)}: {other.words.lower()}."
 
     def group(self, asked: Mapping[str, Any]) -> str:
         """Several columns as one question."""
@@ -271,6 +288,7 @@ class Editor:
         kinds = TOGETHER if members else ALONE
         known = column.kind in {**kinds, "ignore": ""} and not column.is_listed
         reason = self.schema.reasons.get(name, "")
+        other = _alternative(reason, column)
         return {
             "name": name,
             "text": full_text(name, self.schema.titles),
@@ -281,7 +299,7 @@ class Editor:
             "means": column.describe(),
             "why": in_toml(reason),
             "check": problem or in_toml(why),
-            "instead": _alternative(reason, column) if not problem else None,
+            "instead": other.words if why and other is not None else "",
             "members": members,
             "skip": "" if skip is None else skip.condition,
             "n_not_asked": n_out,
@@ -290,7 +308,7 @@ class Editor:
 
     def _counted(self, name: str, column: Column) -> Bars:
         """The answers to a question with the number of rows of each."""
-        if column.role != "answer":
+        if column.role != "answer" or column.form_type is None:
             return self._left_out(name)
         cells = self.table.answers(self.schema, name)
         fitted = column.fit(cells)
@@ -364,11 +382,24 @@ def _histogram(values: Any) -> dict[str, Any] | None:
 
 
 _USE = re.compile(r"\b[Uu]se (\w+)\(")
+_OTHERWISE = {"categories": "categorical", "levels": "ordinal", "numbers": "continuous"}  # by the first word
 
 
-def _alternative(reason: str, column: Column) -> dict[str, str] | None:
-    """The other type that the reason of a type names, to take with one click."""
-    for kind in (match[1].casefold() for match in _USE.finditer(reason)):
+class Alternative(NamedTuple):
+    """What else a question may be: its type, and missing codes that are then answers."""
+
+    kind: str
+    answers: list[Any]
+    words: str
+
+
+def _alternative(reason: str, column: Column) -> Alternative | None:
+    """The other type that the reason of a type names."""
+    clause = reason.partition(OTHERWISE)[2].partition(";")[0]
+    kinds = [_OTHERWISE.get(clause.partition(",")[0].partition(" ")[0], "")]
+    kinds += [match[1].casefold() for match in _USE.finditer(reason)]
+    for kind in kinds:
         if kind in ALONE and kind != column.kind:
-            return {"kind": kind, "text": ALONE[kind]}
+            back = [code for code, _ in column.declared_missing if show(code) in clause and " as a" in clause]
+            return Alternative(kind, back, ALONE[kind] + (f", with {listing(map(show, back))}" if back else ""))
     return None

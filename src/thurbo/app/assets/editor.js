@@ -207,7 +207,7 @@
   const check = (question) => {
     const box = make("div", null, { class: "callout" }), tools = make("p", null, { class: "tools" });
     box.append(make("strong", "Please check: "), make("span", question.check), tools);
-    if (question.instead) tools.append(button("Change to: " + question.instead.text, () => act("type", { names: names(question), kind: question.instead.kind }), { "data-focus": "instead" }));
+    if (question.instead) tools.append(button("Change to: " + question.instead, () => act("instead", { names: names(question) }), { "data-focus": "instead" }));
     const many = together && question.same.filter((name) => by[name].check === question.check).length;
     tools.append(button(many > 1 ? "All " + many + " are right" : "It is right", async () => {
       const next = inOrder().filter((name) => by[name].check && !(many > 1 ? question.same : [question.name]).includes(name))[0];
