@@ -744,7 +744,8 @@ class Schema(Mapping[str, Column]):
             columns = corrections.options_of(members, self._titles, source)
         column = corrections.grouped(columns, name, kind, by, settings)
         made = {members[0]: {name: column}} | {member: {} for member in members[1:]} if members else {}
-        titles = {name: title} if (title := corrections.stem_of(members, self._titles)) else {}
+        has_titles = all(member in self._titles for member in members)
+        titles = {name: corrections.stem_of(members, self._titles)} if has_titles else {}
         return self._corrected(made, source, titles=titles)
 
     def ungroup(self, name: str, *, table: Any = None) -> Schema:
