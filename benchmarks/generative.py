@@ -156,6 +156,7 @@ def thurbo_run(data: Digits, settings: Mapping[str, Any], save: Path | None) -> 
         if save is not None:
             save.parent.mkdir(parents=True, exist_ok=True)
             model.save(save.with_name(f"{save.name}-{seed}.thurbo"))
+        say(f"    seed {seed}: fitted in {seconds:.0f} s; scores are next")
         started = time.perf_counter()
         scores = bracketed(model, data.test)
         scoring = time.perf_counter() - started
