@@ -30,7 +30,7 @@ from thurbo.table.schema import corrections
 from thurbo.table.schema import determined as following
 from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_scales
 from thurbo.table.schema.determined import Determined, find_determined
-from thurbo.table.schema.naming import display_names
+from thurbo.table.schema.naming import display_names, grids
 from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
 from thurbo.table.schema.routing import kept as still
 from thurbo.table.schema.units import encoded_condition, in_standard_units, not_too_far
@@ -181,6 +181,11 @@ class Schema(Mapping[str, Column]):
     def display_names(self) -> dict[str, str]:
         """A short name of each column that people can read, all different: the item of a grid, without its stem."""
         return display_names(self.names, self._titles)
+
+    @cached_property
+    def grids(self) -> dict[str, int]:
+        """The number of the grid of each question that is in one: neighbours with one scale or one stem."""
+        return grids({name: self._columns[name] for name in self.modelled}, self._titles)
 
     def named(self, text: str) -> str:
         """The name of the column with this name or display name; the text itself if there is none."""
