@@ -30,7 +30,6 @@ from thurbo.table.guess.grids import Grid, grid
 from thurbo.table.guess.one_column import MOST_CODES, NO_ANSWER, TO_CHECK, Decision, guess, sort_codes
 from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
-from thurbo.table.schema.descriptions import CERTAIN, OTHERWISE
 
 _FEWEST_ROWS = 20
 _MOST_ITEMS = 100
@@ -295,70 +294,6 @@ def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[
     return ordered, {item: names[item] for item in ordered if names.get(item)}, missing
 
 
-_SAMPLE = 400  # rows compared first
-_FEWEST = 20  # fewest rows of both, and fewest disagreements that independent answers would have
-
-
-def derived(columns: Mapping[str, Cells]) -> Iterator[tuple[str, str, bool]]:
-    """(column, the column that it follows from, whether they are the same), at most one source for each column."""
-    codes, values = _codes(columns)
-    names = list(codes)
-    if len(names) < 2:
-        return
-    table = np.column_stack([codes[name] for name in names])
-    rows = np.random.default_rng(0).permutation(len(table))[:_SAMPLE]
-    sample, n_values = table[rows], table.max(axis=0) + 1
-    done: set[str] = set()
-    for source in np.argsort(-n_values, kind="stable"):  # fine answers first: age before its bands
-        if names[source] in done or n_values[source] < 2:
-            continue
-        order = np.argsort(sample[:, source], kind="stable")
-        same = (sample[order][1:, source] == sample[order][:-1, source]) & (sample[order][1:, source] >= 0)
-        one, two = sample[order][1:][same], sample[order][:-1][same]
-        breaks = ((one != two) & (one >= 0) & (two >= 0)).any(axis=0)
-        for place in np.flatnonzero(~breaks & (n_values >= 2) & (n_values <= n_values[source])):
-            name = names[place]
-            if place == source or name in done or not _follows(table[:, source], table[:, place]):
-                continue
-            is_copy = values[name] == values[names[source]] and np.array_equal(table[:, source], table[:, place])
-            if n_values[place] == n_values[source] and place < source:
-                continue  # of two columns that determine each other, the later one follows
-            done.add(name)
-            yield name, names[source], is_copy
-
-
-def _codes(columns: Mapping[str, Cells]) -> tuple[dict[str, IntArray], dict[str, list[str]]]:
-    """Answers of each column as codes in the order of their texts, −1 if missing, and the texts."""
-    codes, values = {}, {}
-    for name, cells in columns.items():
-        try:
-            distinct, which = cells.factorise()
-        except (SchemaError, TypeError):
-            continue
-        if len(distinct) < 2 or len(distinct) > len(cells) / 2:
-            continue
-        texts = [str(value) for value in distinct]
-        place = np.empty(len(distinct) + 1, np.int32)
-        place[np.argsort(texts, kind="stable")] = np.arange(len(distinct))
-        place[-1] = -1
-        codes[name], values[name] = place[which], sorted(texts)
-    return codes, values
-
-
-def _follows(source: IntArray, target: IntArray) -> bool:
-    """Whether each value of `source` goes with one value of `target`, and that is not by chance."""
-    both = (source >= 0) & (target >= 0)
-    if both.sum() < _FEWEST:
-        return False
-    one, two = source[both].astype(np.int64), target[both].astype(np.int64)
-    pairs = np.unique(one * (two.max() + 1) + two)
-    if len(pairs) > len(np.unique(one)):
-        return False
-    shares = np.bincount(two) / len(two)
-    expected = (len(one) - len(pairs)) * (1 - float((shares**2).sum()))
-    return expected >= _FEWEST
-
-
 _WIDE = tuple(range(2, 7))  # numbers of digits
 HIGH = frozenset(
     [7, 8, 9, *(int(digit * width) for digit in "789" for width in _WIDE)]
@@ -457,7 +392,7 @@ _MOST_ANSWERS = 12  # of a grid
 _UNSEEN = 5.0  # most answers expected of a column that has none of them, if it has the scale of the others
 
 
-class Answers(NamedTuple):
+class Distinct(NamedTuple):
     """The distinct answers of a column as texts, and the place of each row's answer, −1 if it has none: [row]."""
 
     texts: tuple[str, ...]
@@ -513,7 +448,7 @@ def shared_answers(
     return grids, recodes
 
 
-def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Answers | None:
+def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Distinct | None:
     """The answers of a column that may belong to a grid: a few texts, labelled codes or whole numbers."""
     kind = cells.values.dtype.kind
     if kind not in "OTUiuf" or cells.ordered_levels is not None or cells.missing.all():
@@ -527,7 +462,7 @@ def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Answers | Non
     if len(distinct) > 2 * _MOST_ANSWERS:
         return None
     if kind in "OTU":
-        return Answers(tuple(map(str, distinct)), which, "texts") if not note.names else None
+        return Distinct(tuple(map(str, distinct)), which, "texts") if not note.names else None
     found = sort_codes(distinct, note)
     left = [code for code in map(whole, distinct) if code in found.answers and code not in gone]
     if note.names:
@@ -541,10 +476,10 @@ def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Answers | Non
         return None
     place = {code: at for at, code in enumerate(left)}
     codes = np.asarray([*(place.get(whole(value), -1) for value in distinct), -1], np.int32)
-    return Answers(tuple(texts), codes[which], family)
+    return Distinct(tuple(texts), codes[which], family)
 
 
-def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers: Mapping[str, Answers]) -> bool:
+def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers: Mapping[str, Distinct]) -> bool:
     """Whether columns with fewer answers have the scale of others with similar names, and lack answers by chance."""
     if not {_stem(name) for name in members} & {_stem(name) for name in larger}:
         return False
@@ -564,18 +499,18 @@ def _stem(name: str) -> str:
 
 
 class Inferred(NamedTuple):
-    """Type, reason, title and confidence of each question, by name."""
+    """Type, reason, title, confidence, and what else it may be, of each question by name."""
 
     columns: dict[str, Column]
     reasons: dict[str, str]
     titles: dict[str, str]
     confidence: dict[str, float]
+    otherwise: dict[str, str]
 
     def add(self, name: str, found: Decision, title: str) -> None:
         """One more question."""
         self.columns[name], self.titles[name], self.confidence[name] = found.column, title, found.confidence
-        other = f"; {OTHERWISE}{found.otherwise}" if found.otherwise and found.confidence < CERTAIN else ""
-        self.reasons[name] = f"{found.reason}{other}"
+        self.reasons[name], self.otherwise[name] = found.reason, found.otherwise
 
 
 def infer(
@@ -608,7 +543,7 @@ def infer(
     inside = {member for question in together for member in question.members}
     alone = [name for name in names if name not in inside]
     grids, recodes = ({}, {}) if is_array else shared_answers(alone, cells_of, notes, codes)
-    found = Inferred({}, {}, {}, {})
+    found = Inferred({}, {}, {}, {}, {})
     for name in names:
         if name in first:
             question = first[name]
@@ -621,17 +556,6 @@ def infer(
             )
     _once(found, "id", "a second row identifier")
     _one_weight(found, cells_of)
-    if is_array:
-        return found
-    modelled = {
-        name: column.answered(cells_of(name))
-        for name, column in found.columns.items()
-        if column.role == "answer" and column.source_columns(name) == (name,) and not column.is_listed
-    }
-    for name, source, is_copy in derived(modelled):
-        what = f'has the same answers as "{source}"' if is_copy else f'follows from "{source}"'
-        found.reasons[name] += f"; a guess: {what}, use Ignore() to leave it out"
-        found.confidence[name] = min(found.confidence[name], TO_CHECK)
     return found
 
 

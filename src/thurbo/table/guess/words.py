@@ -349,7 +349,7 @@ def as_phrase(text: str) -> str:
     return _plain(unnumbered(text))
 
 
-class Levels(NamedTuple):
+class Ordered(NamedTuple):
     """Answers as a scale: the levels, lowest first, the answers that are set apart from it, and how sure that is."""
 
     name: str
@@ -374,7 +374,7 @@ KNOWN, BY_WORDS, NEGATIVE = (
 )  # how sure: a known scale, answers apart by their words, a negated lowest level
 
 
-def levels_of(texts: Sequence[str]) -> Levels | None:
+def levels_of(texts: Sequence[str]) -> Ordered | None:
     """The scale of at least three of the texts, if the others are answers of people whom it does not fit."""
     plain = {text: _plain(unnumbered(text)) for text in texts}
     strong = [text for text in texts if STRONG.fullmatch(plain[text])]
@@ -411,13 +411,13 @@ def _is_negated(text: str) -> bool:
     return NEGATED.match(_plain(unnumbered(text))) is not None and not unanswered(text)
 
 
-def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: list[str]) -> Levels:
+def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: list[str]) -> Ordered:
     """The levels of a scale, lowest first; the lowest level of an amount may be an answer that says not to do it."""
     levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
     if len(negated) == 1 and found.name in AMOUNTS and min(found.heights) > 0:
         apart = tuple(text for text in gone if text != negated[0])
-        return Levels(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
-    return Levels(found.name, levels, gone, BY_WORDS if gone else KNOWN)
+        return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
+    return Ordered(found.name, levels, gone, BY_WORDS if gone else KNOWN)
 
 
 def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> tuple[list[Any], str] | None:

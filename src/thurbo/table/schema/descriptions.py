@@ -1,4 +1,4 @@
-"""A schema for people: as a table, its doubtful guesses, and the texts of its questions.
+"""A schema for people: as a table, as a file to edit, and its doubtful guesses.
 
 Idea: one line per column with its type, what a cell means and the reason for the choice.
 Guarantees that all text from the user is escaped in HTML.
@@ -6,12 +6,14 @@ Guarantees that all text from the user is escaped in HTML.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from html import escape
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from thurbo.table.columns.values import listing
+from thurbo.errors import SchemaError, in_toml
+from thurbo.table.columns.values import listing, suggestion
 
 if TYPE_CHECKING:
     from thurbo.table.columns.column import Column
@@ -60,9 +62,15 @@ def _shortened(text: str, most: int = _MOST_CHARACTERS) -> str:
 
 GUESS = "a guess"
 CERTAIN = 0.8  # confidence from which a column need not be checked
-
-
 OTHERWISE = "otherwise: "  # in a reason, before what else a column may be
+
+
+def with_alternatives(
+    reasons: Mapping[str, str], confidence: Mapping[str, float], otherwise: Mapping[str, str]
+) -> dict[str, str]:
+    """Reasons that end with what else a column may be, where that is not certain."""
+    also = {name: each for name, each in otherwise.items() if each and confidence.get(name, 1.0) < CERTAIN}
+    return {name: f"{why}; {OTHERWISE}{also[name]}" if name in also else why for name, why in reasons.items()}
 
 
 class Doubt(NamedTuple):
@@ -93,7 +101,7 @@ def doubts(schema: Any) -> list[Doubt]:
                 taken = False
         other = [clause for clause in reason.split("; ") if clause.startswith(OTHERWISE)]
         why = "; ".join([*filter(None, guesses), *other]) if guesses else reason if name in schema.confidence else ""
-        if why and name in schema and schema[name].role == "answer":
+        if why and name in schema and schema[name].role in ("answer", "weight"):
             found.setdefault((type(schema[name]).__name__, why), []).append(name)
     ranked = sorted(found.items(), key=lambda each: -len(each[1]))
     return [Doubt(kind, why, names) for (kind, why), names in ranked]
@@ -113,43 +121,54 @@ def left_out(schema: Any, source: Any) -> Mapping[str, list[str]]:
     return found
 
 
-MOST_CHARACTERS = 72
-_TAIL = 0.4  # share of a shortened text that is taken from its end
+_ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
 
 
-class QuestionText(NamedTuple):
-    """A question as short text, and in full with the column name."""
-
-    short: str
-    full: str
-
-
-def question_texts(names: Sequence[str], titles: Mapping[str, str]) -> dict[str, QuestionText]:
-    """Texts of the columns `names`, which may have a title each."""
-    flat = {name: " ".join(titles.get(name, "").split()) for name in names}
-    shared = Counter(flat.values())
-    long = {name: title if title and shared[title] == 1 else name for name, title in flat.items()}
-    short = {name: shortened(text) for name, text in long.items()}
-    times = Counter(short.values())
-    return {
-        name: QuestionText(
-            text if times[text] == 1 or text == name else f"{text} ({name})",
-            f"{name}: {flat[name]}" if flat[name] and flat[name] != name else name,
-        )
-        for name, text in short.items()
-    }
+def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns, with the name of a scale in [scales] replaced by its levels, as in levels = "agreement"."""
+    scales = state.get("scales", {})
+    if not isinstance(scales, Mapping) or not all(isinstance(levels, list) for levels in scales.values()):
+        raise SchemaError("scales is not a table of lists", remedy='write [scales] and agreement = ["no", "yes"]')
+    columns: dict[str, Any] = dict(state["columns"])
+    for name, entry in columns.items():
+        if not isinstance(entry, Mapping):
+            continue
+        for setting in _ORDERED:
+            wanted = entry.get(setting)
+            if isinstance(wanted, str):
+                if wanted not in scales:
+                    remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
+                    raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
+                entry = {**entry, setting: scales[wanted]}
+        columns[name] = entry
+    return columns
 
 
-def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
-    """A text of at most `most` characters: its first and last words, because questions often differ at the end."""
-    flat = " ".join(text.split())
-    if len(flat) <= most:
-        return flat
-    n_tail = int(_TAIL * most)
-    head, tail = flat[: most - n_tail - 3], flat[-n_tail:]
-    # Whole words, unless a word is very long.
-    if " " in head[len(head) // 2 :] and flat[len(head)] != " ":
-        head = head.rpartition(" ")[0]
-    if " " in tail[: n_tail // 2] and flat[-n_tail - 1] != " ":
-        tail = tail.partition(" ")[2]
-    return f"{head.rstrip(' ,;:')} … {tail.lstrip()}"
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, str):
+        # TOML escapes text as JSON does, except for the delete character, which JSON does not escape.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return json.dumps(value)
+
+
+def as_toml(state: Mapping[str, Any]) -> str:
+    """The plain values of a schema as a file to read and edit."""
+    lines = ["# thurbo schema: one table per column, in order"]
+    if "skips" in state and not state["skips"]:
+        lines += ["skips = []  # no question depends on the answer to another one"]
+    if "determined" in state and not state["determined"]:
+        lines += ["determined = []  # no column follows from another one"]
+    for part in ("skips", "determined"):
+        for each in state.get(part, ()):
+            lines += ["", f"[[{part}]]", *(f"{key} = {_value(value)}" for key, value in each.items())]
+    for name, entry in state["columns"].items():
+        lines += ["", f"[columns.{_value(name)}]"]
+        lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
+    # Without columns the empty table is needed, so that the file can be read as a schema.
+    return "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from graphlib import CycleError, TopologicalSorter
 from math import exp, lgamma
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import one_of
 from thurbo.table.columns.values import collection, is_label, listing, plain, show, suggestion
 from thurbo.table.io.frames import Table
+
+if TYPE_CHECKING:
+    from thurbo.table.schema.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -432,3 +435,45 @@ def _tail(m: int, n: int, m_rest: int, n_rest: int) -> float:
 
     whole = log_choose(total, gone)
     return sum(exp(log_choose(n, k) + log_choose(n_rest, gone - k) - whole) for k in range(m, min(n, gone) + 1))
+
+
+SAME = 0.5  # least share of rows missing in both among those missing in one; single answers are missing as well
+LEAST = 0.02  # smallest share of rows with an answer, and without one
+
+
+def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = False) -> list[tuple[str, ...]]:
+    """Blocks of at least two questions to which largely the same rows have no answer, in order of the columns.
+
+    With `alone`, also single questions.
+    """
+    blocks: list[tuple[list[str], BoolArray]] = []
+    for name, column in columns.items():
+        if column.role != "answer" or column.is_listed or not column.sites:
+            continue
+        gone = unanswered(columns, table, name)
+        if not LEAST * len(gone) <= gone.sum() <= (1 - LEAST) * len(gone):
+            continue
+        for names, first in blocks:
+            if (gone & first).sum() >= SAME * (gone | first).sum():
+                names.append(name)
+                break
+        else:
+            blocks.append(([name], gone))
+    return [tuple(names) for names, _ in blocks if alone or len(names) > 1]
+
+
+def with_answered(schema: Schema, table: Table, alone: bool = False) -> Schema:
+    """The schema with one `Answered` column for each block of questions that are missing together in the table.
+
+    With `alone`, also for single questions. A schema that has such columns is returned as it is, so that a model can be
+    fitted again with its own schema.
+    """
+    if any(column.role == "pattern" for column in schema.values()):
+        return schema
+    added: dict[str, Column] = {}
+    for names in missing_together(schema, table, alone):
+        name = f"answered: {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        while name in schema or name in table:
+            name += " "
+        added[name] = Column.registered["answered"](columns=names)  # type: ignore[call-arg]
+    return schema | added
