@@ -50,6 +50,7 @@ OPPOSITES, SAME = (
 _TIMES = _weighed(_WORDS["rates"]["times"])
 Kind = Literal["absent", "unknown", "doubtful"]
 _UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
+_NOT_ASKED = _compiled(_WORDS["unanswered"]["not_asked"])
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
 
 # Scales of amounts, which have a lowest level: a negated text belongs there.
@@ -606,6 +607,12 @@ def unanswered(text: str) -> Kind | None:
         if any(phrase.fullmatch(part) for part in parts for phrase in phrases):
             return kind
     return None
+
+
+def is_not_asked(text: str) -> bool:
+    """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
+    plain = _trimmed(re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold()))
+    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(plain) for phrase in _NOT_ASKED)
 
 
 def _trimmed(text: str) -> str:

@@ -35,6 +35,8 @@ from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
 from thurbo.table.schema.routing import kept as still
 from thurbo.table.schema.units import encoded_condition, in_standard_units, not_too_far
 
+Routing = Literal["given", "found", "outdated"]
+
 
 class Schema(Mapping[str, Column]):
     """The type of each column of a table: an ordered, immutable mapping from name to column.
@@ -105,6 +107,7 @@ class Schema(Mapping[str, Column]):
                 problem = f'"{named[0]}" and "{named[1]}" are both {type(self._columns[named[0]]).__name__}'
                 raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
         self._skips = None if skips is None else checked(skips, self._columns)  # None: not looked for
+        self._routing: Routing = "given"  # or found in a table, which a correction makes outdated
         self._determined = None if determined is None else following.checked(determined, self._columns)
 
     def __getitem__(self, name: str) -> Column:
@@ -139,7 +142,14 @@ class Schema(Mapping[str, Column]):
         sure = {name: each for name, each in self._confidence.items() if name not in other}
         skips = None if self._skips is None else still(self._skips, columns)
         determined = self._determined and (following.kept(self._determined, other, columns) or None)
-        return Schema(columns, reasons=kept, titles=self._titles, skips=skips, determined=determined, confidence=sure)
+        made = Schema(columns, reasons=kept, titles=self._titles, skips=skips, determined=determined, confidence=sure)
+        changed = any(each.role == "answer" and self._columns.get(name) != each for name, each in other.items())
+        return made._routed("outdated" if changed and self._routing == "found" else self._routing)
+
+    def _routed(self, routing: Routing) -> Schema:
+        """The schema, and whether its skips are given, found in a table, or found before a correction."""
+        self._routing = routing
+        return self
 
     def _with(
         self,
@@ -148,10 +158,10 @@ class Schema(Mapping[str, Column]):
         determined: Sequence[Determined] | None = None,
     ) -> Schema:
         """A copy with other columns of the same names, and with other skips and rules if they are given."""
-        skips = self._skips if skips is None else skips
         determined = self._determined if determined is None else determined
         own: dict[str, Any] = {"reasons": self._reasons, "titles": self._titles, "confidence": self._confidence}
-        return Schema(columns, skips=skips, determined=determined, **own)
+        made = Schema(columns, skips=self._skips if skips is None else skips, determined=determined, **own)
+        return made._routed(self._routing if skips is None else "given")
 
     def __str__(self) -> str:
         return as_text(self)
@@ -270,7 +280,7 @@ class Schema(Mapping[str, Column]):
         if source.owner is None:
             columns = {**found.columns, **lists}
             own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
-            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **own)
+            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **own)._routed("found")
             return schema._with(columns, determined=schema._find_determined(source) or None)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
@@ -315,9 +325,11 @@ class Schema(Mapping[str, Column]):
         }
         warn_of_many_levels(fitted)
         determined = () if self._determined == () else find_determined(fitted, source, weight) or None
-        skips = find_skips(fitted, source) if self._skips is None else self._skips
+        is_new = self._skips is None or self._routing == "outdated"
+        skips = find_skips(fitted, source) if is_new else self._skips
         own: dict[str, Any] = {"reasons": self._reasons, "titles": self._titles, "confidence": self._confidence}
-        return Schema(fitted, skips=skips, determined=determined, **own)
+        made = Schema(fitted, skips=skips, determined=determined, **own)
+        return made._routed("found" if is_new else self._routing)
 
     def _find_determined(self, source: Table) -> tuple[Determined, ...]:
         """The columns that follow from another one, before a fit; none if there are cells that cannot be read."""
@@ -586,7 +598,7 @@ class Schema(Mapping[str, Column]):
         ((-9, '-9'),)
         """
         columns = {name: column.with_missing(missing) for name, column in self._columns.items()}
-        return self._with(columns)
+        return self._with(columns)._routed("outdated" if self._routing == "found" else self._routing)
 
     def with_type(
         self, name: str | Sequence[str], kind: str | type[Column] | Column, *, table: Any = None, **settings: Any
@@ -810,7 +822,8 @@ class Schema(Mapping[str, Column]):
         determined = self._determined and (following.kept(self._determined, made, columns) or None)
         reasons, titles = kept | dict(reasons or {}), self._titles | dict(titles or {})
         sure = {name: each for name, each in self._confidence.items() if name in columns and name not in made}
-        return Schema(columns, reasons=reasons, titles=titles, skips=skips, determined=determined, confidence=sure)
+        found = Schema(columns, reasons=reasons, titles=titles, skips=skips, determined=determined, confidence=sure)
+        return found._routed("found" if source is not None else "given" if self._routing == "given" else "outdated")
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
