@@ -43,7 +43,7 @@ from thurbo.table.guess.words import (
     KNOWN,
     NAMES,
     STRONG,
-    Levels,
+    Ordered,
     arranged,
     as_phrase,
     folded,
@@ -578,7 +578,7 @@ def _scale(texts: Texts, shared: Grid | None) -> Found | None:
     return Decision(column, f"{reason}{less}", sure, otherwise)
 
 
-def _as_in_data(found: Levels, shared: Grid | None) -> tuple[Levels, str]:
+def _as_in_data(found: Ordered, shared: Grid | None) -> tuple[Ordered, str]:
     """The scale with the confidence that the answers to several questions add, and what to say of it.
 
     A negated answer that goes with no level is set apart; one that goes with the lowest level stays the lowest.

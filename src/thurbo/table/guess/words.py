@@ -50,6 +50,7 @@ OPPOSITES, SAME = (
 _TIMES = _weighed(_WORDS["rates"]["times"])
 Kind = Literal["absent", "unknown", "doubtful"]
 _UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
+_NOT_ASKED = _compiled(_WORDS["unanswered"]["not_asked"])
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
 
 # Scales of amounts, which have a lowest level: a negated text belongs there.
@@ -349,7 +350,7 @@ def as_phrase(text: str) -> str:
     return _plain(unnumbered(text))
 
 
-class Levels(NamedTuple):
+class Ordered(NamedTuple):
     """Answers as a scale: the levels, lowest first, the answers that are set apart from it, and how sure that is."""
 
     name: str
@@ -374,7 +375,7 @@ KNOWN, BY_WORDS, NEGATIVE = (
 )  # how sure: a known scale, answers apart by their words, a negated lowest level
 
 
-def levels_of(texts: Sequence[str]) -> Levels | None:
+def levels_of(texts: Sequence[str]) -> Ordered | None:
     """The scale of at least three of the texts, if the others are answers of people whom it does not fit."""
     plain = {text: _plain(unnumbered(text)) for text in texts}
     strong = [text for text in texts if STRONG.fullmatch(plain[text])]
@@ -411,13 +412,13 @@ def _is_negated(text: str) -> bool:
     return NEGATED.match(_plain(unnumbered(text))) is not None and not unanswered(text)
 
 
-def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: list[str]) -> Levels:
+def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: list[str]) -> Ordered:
     """The levels of a scale, lowest first; the lowest level of an amount may be an answer that says not to do it."""
     levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
     if len(negated) == 1 and found.name in AMOUNTS and min(found.heights) > 0:
         apart = tuple(text for text in gone if text != negated[0])
-        return Levels(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
-    return Levels(found.name, levels, gone, BY_WORDS if gone else KNOWN)
+        return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
+    return Ordered(found.name, levels, gone, BY_WORDS if gone else KNOWN)
 
 
 def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> tuple[list[Any], str] | None:
@@ -606,6 +607,12 @@ def unanswered(text: str) -> Kind | None:
         if any(phrase.fullmatch(part) for part in parts for phrase in phrases):
             return kind
     return None
+
+
+def is_not_asked(text: str) -> bool:
+    """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
+    plain = _trimmed(re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold()))
+    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(plain) for phrase in _NOT_ASKED)
 
 
 def _trimmed(text: str) -> str:

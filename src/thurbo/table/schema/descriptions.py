@@ -62,9 +62,15 @@ def _shortened(text: str, most: int = _MOST_CHARACTERS) -> str:
 
 GUESS = "a guess"
 CERTAIN = 0.8  # confidence from which a column need not be checked
-
-
 OTHERWISE = "otherwise: "  # in a reason, before what else a column may be
+
+
+def with_alternatives(
+    reasons: Mapping[str, str], confidence: Mapping[str, float], otherwise: Mapping[str, str]
+) -> dict[str, str]:
+    """Reasons that end with what else a column may be, where that is not certain."""
+    also = {name: each for name, each in otherwise.items() if each and confidence.get(name, 1.0) < CERTAIN}
+    return {name: f"{why}; {OTHERWISE}{also[name]}" if name in also else why for name, why in reasons.items()}
 
 
 class Doubt(NamedTuple):
@@ -95,7 +101,7 @@ def doubts(schema: Any) -> list[Doubt]:
                 taken = False
         other = [clause for clause in reason.split("; ") if clause.startswith(OTHERWISE)]
         why = "; ".join([*filter(None, guesses), *other]) if guesses else reason if name in schema.confidence else ""
-        if why and name in schema and schema[name].role == "answer":
+        if why and name in schema and schema[name].role in ("answer", "weight"):
             found.setdefault((type(schema[name]).__name__, why), []).append(name)
     ranked = sorted(found.items(), key=lambda each: -len(each[1]))
     return [Doubt(kind, why, names) for (kind, why), names in ranked]

@@ -307,10 +307,13 @@ class Gate(NamedTuple):
 
 
 def find_skips(columns: Mapping[str, Column], table: Table) -> tuple[Skip, ...]:
-    """All skips of a table: questions of one gate and the same answers are one block, in order of the schema."""
+    """All skips of a table: questions of one gate and the same answers are one block, in order of the schema.
+
+    A missing code that says something, such as "refused" or "I have no job", was answered, so the question was asked.
+    """
     order = [name for name, each in columns.items() if each.role == "answer" and not each.is_listed]
     order = [name for name in order if all(part in table for part in columns[name].source_columns(name))]
-    gone = {name: unanswered(columns, table, name) for name in order}
+    gone = {name: unanswered(columns, table, name) & ~_said(columns[name], table, name) for name in order}
     missing = {name: own for name, own in gone.items() if own.any() and not own.all()}
     if not missing:
         return ()
@@ -344,6 +347,18 @@ def find_skips(columns: Mapping[str, Column], table: Table) -> tuple[Skip, ...]:
         Skip(tuple(names), gate_name, tuple(gates[gate_name].labels[at] for at in asked))
         for (gate_name, asked), names in blocks.items()
     )
+
+
+def _said(column: Column, table: Table, name: str) -> BoolArray:
+    """Rows with a missing code of a question that only somebody gives who is asked: "refused", [row]."""
+    from thurbo.table.guess.words import is_not_asked  # only where skips are looked for
+
+    codes = {each for code, text in column.declared_missing if not is_not_asked(str(text)) for each in (code, text)}
+    found = np.zeros(table.n_rows, bool)
+    for source in column.source_columns(name) if codes else ():
+        distinct, which = column.recoded(table.cells(source)).hashable().factorise()
+        found |= np.asarray([*(is_label(value) and value in codes for value in distinct), False], bool)[which]
+    return found
 
 
 def _gate(column: Column, table: Table, name: str, missing: BoolArray) -> Gate | None:

@@ -28,14 +28,14 @@ from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import MissingColumns, Table, as_table
 from thurbo.table.schema import corrections
 from thurbo.table.schema import determined as following
-from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_scales
+from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_alternatives, with_scales
 from thurbo.table.schema.determined import Determined, find_determined
 from thurbo.table.schema.naming import display_names, grids
 from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
 from thurbo.table.schema.routing import kept as still
 from thurbo.table.schema.units import encoded_condition, in_standard_units, not_too_far
 
-_NOTES = ("why", "title", "confidence")  # entries of a column that are not its settings
+Routing = Literal["given", "found", "outdated"]
 
 
 class Schema(Mapping[str, Column]):
@@ -55,10 +55,10 @@ class Schema(Mapping[str, Column]):
     skips : sequence of Skip, optional
         Which questions are asked only after certain answers to another one. By default `infer` and `fit` find them in
         the table; [] means that there are none.
-    determined : sequence of Determined, optional
-        Which columns follow from another one. `infer` and `fit` find them in the table; [] means that they do not.
     confidence : mapping of str to float, optional
         How sure each type is, from 0 to 1; `infer` fills this in.
+    determined : sequence of Determined, optional
+        Which columns follow from another one. `infer` and `fit` find them in the table; [] means that they do not.
 
     Raises
     ------
@@ -85,8 +85,8 @@ class Schema(Mapping[str, Column]):
         reasons: Mapping[str, str] | None = None,
         titles: Mapping[str, str] | None = None,
         skips: Sequence[Skip] | None = None,
-        determined: Sequence[Determined] | None = None,
         confidence: Mapping[str, float] | None = None,
+        determined: Sequence[Determined] | None = None,
     ):
         for name, column in check_mapping(columns).items():
             check_column(name, column)
@@ -107,6 +107,7 @@ class Schema(Mapping[str, Column]):
                 problem = f'"{named[0]}" and "{named[1]}" are both {type(self._columns[named[0]]).__name__}'
                 raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
         self._skips = None if skips is None else checked(skips, self._columns)  # None: not looked for
+        self._routing: Routing = "given"  # or found in a table, which a correction makes outdated
         self._determined = None if determined is None else following.checked(determined, self._columns)
 
     def __getitem__(self, name: str) -> Column:
@@ -141,12 +142,16 @@ class Schema(Mapping[str, Column]):
         sure = {name: each for name, each in self._confidence.items() if name not in other}
         skips = None if self._skips is None else still(self._skips, columns)
         determined = self._determined and (following.kept(self._determined, other, columns) or None)
-        return self._with(columns, reasons=kept, confidence=sure, skips=skips, determined=determined)
+        changed = any(each.role == "answer" and self._columns.get(name) != each for name, each in other.items())
+        routing: Routing = "outdated" if changed and self._routing == "found" else self._routing
+        return self._with(columns, routing, reasons=kept, confidence=sure, skips=skips, determined=determined)
 
-    def _with(self, columns: Mapping[str, Column], **changes: Any) -> Schema:
-        """A copy with these columns, and with other titles, reasons, confidence, skips or rules if they are given."""
+    def _with(self, columns: Mapping[str, Column], routing: Routing | None = None, **changes: Any) -> Schema:
+        """A copy with these columns and changes; `routing` says where its skips are from, by default as before."""
         own = {"reasons": self._reasons, "titles": self._titles, "confidence": self._confidence}
-        return Schema(columns, **{**own, "skips": self._skips, "determined": self._determined, **changes})
+        made = Schema(columns, **{**own, "skips": self._skips, "determined": self._determined, **changes})
+        made._routing = routing or self._routing
+        return made
 
     def __str__(self) -> str:
         return as_text(self)
@@ -225,7 +230,7 @@ class Schema(Mapping[str, Column]):
         >>> print(schema.with_skips([tb.Skip(["fan"], "seen_any", ["Yes"])]).skips[0])
         fan: asked only if seen_any = Yes
         """
-        return self._with(self._columns, skips=skips)
+        return self._with(self._columns, "given", skips=skips)
 
     @classmethod
     def infer(cls, frame: Any, *, missing: Mapping[Any, str] | Iterable[Any] = ()) -> Schema:
@@ -242,8 +247,7 @@ class Schema(Mapping[str, Column]):
         -------
         Schema
             One entry per question; `reasons` says why, and `skips` which questions are not asked of everyone. Print it
-            to check it, and correct it with
-            `schema | {"name": tb.Ordinal([...])}`.
+            to check it, and correct it with `with_type` and the like.
 
         Examples
         --------
@@ -263,14 +267,15 @@ class Schema(Mapping[str, Column]):
         found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups, dict(declared))
         warn_of_spellings(found.columns)
         lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
-        reasons = {**found.reasons, **dict.fromkeys(lists, "each row lists few of many items")}
+        reasons = with_alternatives(found.reasons, found.confidence, found.otherwise)
+        reasons = {**reasons, **dict.fromkeys(lists, "each row lists few of many items")}
         lists |= source.declared
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
-            notes: Any = {"titles": found.titles, "confidence": found.confidence}
-            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **notes)
-            return schema._with(columns, determined=schema._find_determined(source) or None)
+            own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
+            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **own)
+            return schema._with(columns, "found", determined=schema._find_determined(source) or None)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
@@ -314,8 +319,9 @@ class Schema(Mapping[str, Column]):
         }
         warn_of_many_levels(fitted)
         determined = () if self._determined == () else find_determined(fitted, source, weight) or None
-        skips = find_skips(fitted, source) if self._skips is None else self._skips
-        return self._with(fitted, skips=skips, determined=determined)
+        is_new = self._skips is None or self._routing == "outdated"
+        skips = find_skips(fitted, source) if is_new else self._skips
+        return self._with(fitted, "found" if is_new else self._routing, skips=skips, determined=determined)
 
     def _find_determined(self, source: Table) -> tuple[Determined, ...]:
         """The columns that follow from another one, before a fit; none if there are cells that cannot be read."""
@@ -584,7 +590,7 @@ class Schema(Mapping[str, Column]):
         ((-9, '-9'),)
         """
         columns = {name: column.with_missing(missing) for name, column in self._columns.items()}
-        return self._with(columns)
+        return self._with(columns, "outdated" if self._routing == "found" else None)
 
     def with_type(
         self, name: str | Sequence[str], kind: str | type[Column] | Column, *, table: Any = None, **settings: Any
@@ -803,13 +809,14 @@ class Schema(Mapping[str, Column]):
             if source is not None and column.role == "answer":  # which raises, if its cells cannot be read
                 cells = source.answers(columns, name)
                 column.fit(cells).encode(cells)
-        why = {name: each for name, each in self._reasons.items() if name not in made} | dict(reasons or {})
+        kept = {name: why for name, why in self._reasons.items() if name not in made} | dict(reasons or {})
         sure = {name: each for name, each in self._confidence.items() if name not in made}
         skips = None if self._skips is None else still(self._skips, columns)
         skips = skips if source is None else find_skips(columns, source)
         determined = self._determined and (following.kept(self._determined, made, columns) or None)
-        notes: Any = {"reasons": why, "confidence": sure, "titles": self._titles | dict(titles or {})}
-        return self._with(columns, skips=skips, determined=determined, **notes)
+        notes: Any = {"reasons": kept, "confidence": sure, "titles": self._titles | dict(titles or {})}
+        routing: Routing = "found" if source is not None else "given" if self._routing == "given" else "outdated"
+        return self._with(columns, routing, skips=skips, determined=determined, **notes)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
@@ -827,13 +834,14 @@ class Schema(Mapping[str, Column]):
             if "confidence" in entry:
                 confidence[name] = float(entry["confidence"])
             try:
-                columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in _NOTES})
+                columns[name] = column_from_dict(
+                    {k: v for k, v in entry.items() if k not in ("why", "title", "confidence")}
+                )
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
         skips = read_skips(state["skips"]) if "skips" in state else None
         rules = [Determined.from_dict(each) for each in state["determined"]] if "determined" in state else None
-        notes: Any = {"reasons": reasons, "titles": titles, "confidence": confidence}
-        found = cls(columns, skips=skips, determined=rules, **notes)
+        found = cls(columns, reasons=reasons, titles=titles, skips=skips, determined=rules, confidence=confidence)
         return found.declare_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:
