@@ -228,7 +228,8 @@ def infer(
             )
             found.titles[question.name] = question.title
         elif name in together.apart:
-            found.columns[name], found.reasons[name] = Ignore("it is free text"), together.apart[name]
+            found.columns[name], found.reasons[name] = Ignore("it is no answer"), together.apart[name]
+            found.titles[name] = notes[name].title
         elif name not in inside:
             cells = cells_of(name)
             column, reason = _guessed(cells, is_array, notes[name], codes.get(name, {}))

@@ -26,7 +26,7 @@ from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
-from thurbo.table.guess.words import NAMES
+from thurbo.table.guess.words import NAMES, TOOLS
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
@@ -56,7 +56,20 @@ _OTHER = re.compile(r"(\d+[_ ])?other\b.{0,60}|.*\bother[]_ :(-]*(\(?please\b.*|
 _CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
 _BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
 
+_FEWEST_TOOL = 3  # columns of a survey tool that show that it wrote the file
+
 Read = Callable[[str], Cells]
+
+
+def technical(names: Collection[str], titles: Mapping[str, str]) -> dict[str, str]:
+    """Columns that the survey tool added, such as the progress of a respondent, with the reason."""
+    texts = {name: {name.casefold().strip(), titles.get(name, "").casefold().strip()} for name in names}
+    found: dict[str, str] = {}
+    for pattern in TOOLS.values():
+        own = [name for name, written in texts.items() if any(map(pattern.fullmatch, written))]
+        if len(own) >= _FEWEST_TOOL:
+            found |= dict.fromkeys(own, "its name is that of a column which a survey tool adds")
+    return found
 
 
 class _Part(NamedTuple):
@@ -376,9 +389,9 @@ def questions(
     names: Collection[str], read: Read, notes: Mapping[str, Note], groups: Sequence[ColumnGroup]
 ) -> GroupedColumns:
     """Questions that consist of several columns; a column belongs to at most one of them."""
-    columns, found = _Columns(names, read, notes), GroupedColumns([], {})
-    taken: set[str] = set()
-    held = set(names)
+    apart = technical(names, {name: note.title for name, note in notes.items()})
+    columns, found = _Columns(names, read, notes), GroupedColumns([], apart)
+    taken, held = set(apart), set(names)
     for group in (*groups, *_places(notes), *named_groups(columns)):
         _take(group, columns, found, taken, held)
     for group in unnamed_groups(columns, taken):

@@ -51,6 +51,7 @@ _TIMES = _weighed(_WORDS["rates"]["times"])
 Kind = Literal["absent", "unknown", "doubtful"]
 _UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
+TOOLS = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools"].items()}
 
 # Scales of amounts, which have a lowest level: a negated text belongs there.
 AMOUNTS = ("how often", "how many times", "how many days", "how large", "rate", "bands")
