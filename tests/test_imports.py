@@ -62,7 +62,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cross_evaluation": _SHARED | _TABLES | {"fit", "predict", "tbm"},
     "app": set(),
     "app.report": _TABLES | {"_concurrency", "predict", "cross_evaluation"},
-    "app.explorer": _TABLES | {"predict", "app.report"},
+    "app.server": set(),
+    "app.explorer": _TABLES | {"predict", "app.report", "app.server"},
     "app.demo": _TABLES | {"table.datasets", "fit", "predict", "tbm", "app.report"},  # fit: objectives
     "app.cli": _TABLES | {"table.datasets", "fit", "tbm", "app.report", "app.explorer", "app.demo"},
 }

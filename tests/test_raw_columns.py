@@ -498,18 +498,6 @@ def test_ranks_of_items_in_columns() -> None:
     assert dict(column.ranks) == {item: f"Rank these [{item}]" for item in "ABCD"}
 
 
-def test_columns_that_follow_from_another_are_named() -> None:
-    age = RNG.integers(18, 80, N)
-    band = ["18-39" if each < 40 else "40-59" if each < 60 else "60+" for each in age]
-    party = RNG.choice(["Red", "Green", "Blue"], N)
-    reasons = infer(
-        {"age": age, "band": band, "party": party, "party again": party, "other": RNG.permutation(party)}
-    ).reasons
-    assert 'follows from "age"' in reasons["band"]
-    assert 'has the same answers as "party"' in reasons["party again"]
-    assert "follows" not in reasons["party"] + reasons["other"] + reasons["age"]
-
-
 # ---- files
 
 
@@ -579,6 +567,6 @@ parse = "currency"
 
 
 def test_explicit_levels_win_over_codes_of_the_whole_file() -> None:
-    schema = tb.Schema({"a": tb.Ordinal([-9, 0, 9]), "b": tb.Continuous()}).with_missing({-9: "refused"})
+    schema = tb.Schema({"a": tb.Ordinal([-9, 0, 9]), "b": tb.Continuous()}).declare_missing({-9: "refused"})
     assert codes_of(schema["a"]) == []
     assert schema["b"].missing == ((-9, "refused"),)

@@ -225,7 +225,7 @@ def test_skips_follow_changes_of_columns() -> None:
     assert (schema | {"a": tb.Continuous()}).skips == ()  # a number cannot decide
     assert (schema | {"a": tb.Ignore()}).skips == schema.skips  # known, though not modelled
     assert schema.with_skips([]).skips == ()
-    assert schema.with_missing([-9]).skips == schema.skips
+    assert schema.declare_missing([-9]).skips == schema.skips
 
 
 def test_routing_by_codes_names_and_unknown_answers() -> None:
@@ -399,4 +399,4 @@ def test_the_command_line_leaves_empty_what_was_not_asked(model: tb.TBM, survey:
 def test_check_names_the_blocks(survey: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tb.write(survey, tmp_path / "survey.csv")
     _run("check", str(tmp_path / "survey.csv"))
-    assert "asked only if seen_any = Yes" in capsys.readouterr().out
+    assert "asked only if seen any = Yes" in capsys.readouterr().out

@@ -112,7 +112,8 @@ def evaluate(
             rest, whole = fitted._query(shown, method=method), fitted.schema_.compile(table)
             tests += evaluation.score_masked(rest, whole, mask, weight, baselines, baseline.FULL)
         tell(_standing(len(masks), len(masks), tests))
-    return evaluation.result(pooled(tests), masks, 1.0 if hide is None else float(hide), fit_seconds=seconds)
+    share = 1.0 if hide is None else float(hide)
+    return evaluation.result(schema, pooled(tests), masks, share, fit_seconds=seconds)
 
 
 def _standing(done: int, of: int, tests: list[Tested]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from thurbo.predict.model import Query
 from thurbo.table.columns import Block
 from thurbo.table.columns.forms import Answers, Ask
 from thurbo.table.io import frames
-from thurbo.table.schema.descriptions import question_texts
 from thurbo.table.schema.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -44,7 +43,7 @@ class Dependence:
     nats : array of shape (n_questions, n_questions)
         The mutual information itself.
     texts : tuple of str
-        Short texts of the questions.
+        Display names of the questions.
     """
 
     names: tuple[str, ...]
@@ -157,8 +156,7 @@ def dependence(query: Query, told: Told) -> Dependence:
         chance = predicted(query.schema, name, alone.about(name, own=False))
         nats[place, kept], found[place, kept] = information(chance, share)
         nats[place, place] = found[place, place] = np.nan
-    texts = question_texts(query.schema.names, query.schema.titles)
-    return Dependence(tuple(names), found, nats, tuple(texts[name].short for name in names))
+    return Dependence(tuple(names), found, nats, tuple(query.schema.display_names[name] for name in names))
 
 
 def predicted(schema: Schema, name: str, ask: Ask) -> FloatArray:

@@ -110,7 +110,7 @@ class Evaluation:
 
     `calibration` has ten bins of the probability of the predicted label: `n` answers, mean `predicted` probability,
     share `observed`. `surprises` are labels (`column`, `code`) that were given by `n` of `of` rows although the other
-    answers of these rows made them at most half as probable as usual.
+    answers of these rows made them at most half as probable as usual. `names` are the display names of columns.
     """
 
     columns: list[dict[str, Any]]
@@ -122,6 +122,7 @@ class Evaluation:
     fit_seconds: tuple[float, ...] = field(default=(), compare=False)
     calibration: list[dict[str, Any]] = field(default_factory=list, repr=False)
     surprises: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    names: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def frame(self) -> Any:
@@ -172,15 +173,24 @@ class Evaluation:
             wanted = [(m, rival) for m in measures for rival in rivals if (m, rival) not in hidden]
             header = [words[rival] if rival else _WORDS.get(measure, measure) for measure, rival in wanted]
             numbers = [[_number(each.get(f"{m}{rival}"), m) for m, rival in wanted] for each in own]
-            lines = [[each["column"], f"{each['n']:,}", *line] for each, line in zip(own, numbers, strict=True)]
+            lines = [
+                [self._shown(each["column"]), f"{each['n']:,}", *line] for each, line in zip(own, numbers, strict=True)
+            ]
             sections.append((title, ["column", "n", *header], lines))
         scored = [record for record in self.columns if record["log_score"] is not None]
         rivals = [rival for rival in RIVALS[1:] if any(record[f"gain{rival}"] is not None for record in scored)]
         if rivals:
-            lines = [[r["column"], f"{r['n']:,}", *(_interval(r, rival) for rival in rivals)] for r in scored]
+            lines = [
+                [self._shown(r["column"]), f"{r['n']:,}", *(_interval(r, rival) for rival in rivals)] for r in scored
+            ]
             title = "Difference of log scores, model − baseline (95 % interval)"
             sections.append((title, ["column", "n", *(_RIVAL_GAINS[rival] for rival in rivals)], lines))
         return sections
+
+    def _shown(self, column: str) -> str:
+        """The display name of a column; a ranking is tested as "column: favourite"."""
+        base, mark, part = column.rpartition(": ")
+        return f"{self.names[base]}{mark}{part}" if base in self.names else self.names.get(column, column)
 
     def _heading(self) -> str:
         n, share = self.overall["n_cells"], f"{self.overall['share']:.0%} of all answers"
@@ -200,7 +210,7 @@ class Evaluation:
             caution += " the model is likely to have seen their answers and its results are too good; give other rows,"
             lines.append(f"Caution: {caution} or use tb.evaluate, which hides answers before fitting.")
         if self.untested:
-            lines.append(f"Not tested, since no answer was masked: {', '.join(self.untested)}.")
+            lines.append(f"Not tested, since no answer was masked: {', '.join(map(self._shown, self.untested))}.")
         return lines
 
     def __str__(self) -> str:
@@ -428,18 +438,24 @@ def evaluate(
     in_cells = {name: lines for name, lines in masked.items() if blocks[name].entries is None or name in table.lists}
     rest = read(without(table, schema, blocks, in_cells))
     rest = rest.hide({name: lines for name, lines in masked.items() if name not in table.lists})
-    return result(score_masked(rest, blocks, masked, weight, baselines), [masked], hide, seen)
+    return result(schema, score_masked(rest, blocks, masked, weight, baselines), [masked], hide, seen)
 
 
 def result(
-    tests: list[Tested], masks: Masks, hide: float, seen: np.ndarray | None = None, fit_seconds: Sequence[float] = ()
+    schema: Schema,
+    tests: list[Tested],
+    masks: Masks,
+    hide: float,
+    seen: np.ndarray | None = None,
+    fit_seconds: Sequence[float] = (),
 ) -> Evaluation:
     """Records, means and pictures of tested answers; `masks` are kept where they were hidden before fitting."""
     untested = tuple(name for name in masks[0] if not any(mask[name].any() for mask in masks))
     rows = np.unique(np.concatenate([test.row for test in tests]))
     n_seen, kept = (0, tuple(masks)) if seen is None else (int(seen[rows].sum()), ())
     records, pictures = [test.record for test in tests], (form.calibration_bins(tests), form.surprises(tests))
-    return Evaluation(records, overall(tests, hide), untested, len(rows), n_seen, kept, tuple(fit_seconds), *pictures)
+    about = (untested, len(rows), n_seen, kept, tuple(fit_seconds))
+    return Evaluation(records, overall(tests, hide), *about, *pictures, schema.display_names)
 
 
 def score_masked(

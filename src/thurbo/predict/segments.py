@@ -22,7 +22,6 @@ from thurbo._concurrency import one_thread
 from thurbo.errors import ThurboError
 from thurbo.table.columns import Block
 from thurbo.table.io import frames
-from thurbo.table.schema.descriptions import question_texts
 from thurbo.table.schema.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -101,7 +100,7 @@ class Segments:
         For each segment: `n` rows, weighted `share`, `stability`, the mean share of questions that were `answered`, and
         the answers that are `over`- and `under`-represented compared with all rows.
     answers : list of dict
-        Every answer in every segment: `column`, `question` (its text), `value` in the segment, `overall` value,
+        Every answer in every segment: `column`, `question` (its display name), `value` in the segment, `overall` value,
         `difference`, `lift`, `z`, and `n`, how many rows of the segment answered (by weight).
     tried : list of dict
         Results for the numbers of segments that "auto" tried.
@@ -404,7 +403,6 @@ def _answers(
 ) -> Iterator[dict[str, Any]]:
     """Every answer in every segment, compared with all rows."""
     member = (labels[:, None] == np.arange(n)) * weight[:, None]
-    texts = question_texts(schema.names, schema.titles)
     for name in schema.modelled:
         lines = schema[name].form.profile(blocks[name])
         observed = ~np.isnan(lines.values)
@@ -416,7 +414,12 @@ def _answers(
             # Effective sample sizes (Kish).
             n_all, n_here = total**2 / (weight**2 @ observed), total_here**2 / ((member**2).T @ observed)
             z = (means - mean) / np.sqrt(variance * np.maximum(1 / n_here - 1 / n_all, 0))
-        about = {"column": name, "question": texts[name].short, "kind": schema[name].kind, "several": lines.several}
+        about = {
+            "column": name,
+            "question": schema.display_names[name],
+            "kind": schema[name].kind,
+            "several": lines.several,
+        }
         for segment, place in np.ndindex(means.shape):
             if np.isfinite(means[segment, place]):
                 given = float(means[segment, place]), float(mean[place]), float(z[segment, place])

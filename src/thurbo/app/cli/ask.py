@@ -170,6 +170,7 @@ def predict(
     from thurbo.app.cli import results
     from thurbo.table.io.frames import as_table
 
+    column = fitted.schema_.named(column)
     asked, items = fitted.schema_[column], tables.items_named(fitted.schema_, item_list, column)
     if asked.kind == "ratings":
         tables.write(results.predicted(fitted, frame, column, given, items), output, run)

@@ -267,8 +267,14 @@ def _of_one(schema: Schema, source: Table) -> list[ThurboError]:
 
 
 MOST_SHOWN = 50  # problems to print with the details
-_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES, _MOST_SKIPS = 10, 7, 7, 4, 3  # lines of each part
-_NAME, _ONE_OF_MANY = 44, 28  # characters of a name, alone and beside others
+_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES, _MOST_SKIPS, _MOST_RULES = (
+    10,
+    7,
+    6,
+    4,
+    3,
+    4,
+)  # lines of each part
 
 
 def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[Any]]) -> None:
@@ -285,19 +291,27 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
     in_columns = [f'"{text}" in {counted(n, "column")}' for text, n in codes.most_common()]
     lines += _part("Counted as missing", in_columns, _MOST_CODES, ", ")
     skips = [
-        f"{_names(list(skip.columns))}: {skip.condition.replace(skip.asked_if, _shortened(skip.asked_if, _NAME))}"
+        f"{_names(schema, skip.columns)}: {skip.condition.replace(skip.asked_if, schema.display_names[skip.asked_if])}"
         for skip in schema.skips
     ]
     lines += _part("Not asked of everyone; not imputed where not asked", skips, _MOST_SKIPS)
-    guesses = [f"{_names(each.names)} -> {each.kind}: {in_toml(each.why)}" for each in doubts(schema)]
+    followers: dict[str, list[str]] = {}
+    for name, stands in schema.sources.items():
+        followers.setdefault(stands, []).append(name)
+    rules = [
+        f"{_names(schema, [name for name in own if name != stands], 6)} with {schema.display_names[stands]}"
+        for stands, own in followers.items()
+    ]
+    lines += _part("Belong together, because one follows from the other; no findings of a report", rules, _MOST_RULES)
+    guesses = [f"{_names(schema, each.names)} -> {each.kind}: {in_toml(each.why)}" for each in doubts(schema)]
     lines += _part("To check", guesses, _MOST_DOUBTS)
     advice = 'Categories without a known order; if one has an order, write kind = "ordinal" and levels = [...]'
     unordered = [name for name, column in schema.items() if column.kind == "categorical" and not column.has_order]
-    lines += _part(advice, [_names(unordered, 6)] if schema.reasons else [], 1)
-    outside = [f"{why} ({len(names)}): {_names(names, 3)}" for why, names in left_out(schema, source).items()]
+    lines += _part(advice, [_names(schema, unordered, 6)] if schema.reasons else [], 1)
+    outside = [f"{why} ({len(names)}): {_names(schema, names, 3)}" for why, names in left_out(schema, source).items()]
     lines += _part("Left out", outside, _MOST_LEFT_OUT)
     if errors:
-        firsts = [_problem(*each) for each in errors.items()]
+        firsts = [_problem(schema, *each) for each in errors.items()]
         lines += _part(f"Problems ({count_problems(errors)})", firsts, _MOST_PROBLEMS)
     for line in lines:
         flat = " ".join(line.split()) if not line.startswith("  ") else f"  {' '.join(line.split())}"
@@ -333,21 +347,16 @@ def _modelled(schema: Any) -> str:
     return f"{counted(len(names), 'question')}{spread} modelled: {types}" if names else "No column can be modelled."
 
 
-def _names(names: list[str], most: int = 2) -> str:
-    """Names in quotes where they are long, shortened, and counted if there are many."""
-    shown = [_shortened(name, _NAME if len(names) == 1 else _ONE_OF_MANY) for name in names[:most]]
+def _names(schema: Any, names: Sequence[str], most: int = 2) -> str:
+    """Display names, and how many more there are."""
+    shown = [schema.display_names.get(name, name) for name in names[:most]]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _shortened(name: str, most: int) -> str:
-    flat = " ".join(name.split())
-    return flat if len(flat) <= most else f"{flat[: most // 2]}...{flat[3 - most // 2 :]}"
-
-
-def _problem(name: str, errors: list[Any]) -> str:
+def _problem(schema: Any, name: str, errors: list[Any]) -> str:
     """How many problems a column has, and the first of them."""
     count = f"{len(errors)}{' or more' if len(errors) >= MOST else ''}"
-    return f"{_shortened(name, _ONE_OF_MANY)} ({count}): {in_toml(' '.join(str(errors[0]).split()))}"
+    return f"{_names(schema, [name])} ({count}): {in_toml(' '.join(str(errors[0]).split()))}"
 
 
 def count_problems(errors: Mapping[str, list[Any]]) -> str:

@@ -21,12 +21,10 @@ from thurbo.app.report import wording
 from thurbo.app.report.wording import (
     FloatArray,
     Texts,
-    capital,
-    clipped,
+    brief_of,
     listing,
     percent,
     quoted,
-    short_of,
     with_answer,
 )
 from thurbo.errors import SchemaError
@@ -34,6 +32,7 @@ from thurbo.predict.segments import BoolArray, IntArray, Segments, scaled, segme
 from thurbo.table.columns import values
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import as_table
+from thurbo.table.schema.naming import capital, clipped
 from thurbo.table.schema.routing import NOT_APPLICABLE
 
 MOST_BARS = 12  # labels of a question that have a bar
@@ -214,7 +213,7 @@ def _lines(record: Mapping[str, Any], texts: Texts, left_out: Collection[str]) -
             continue
         seen[name] += 1
         kept = ("column", "answer", "value", "overall", "is_share", "sign", "z", "words")
-        lines.append({key: texts[name][key] for key in ("brief", "short")} | {key: each[key] for key in kept})
+        lines.append({**texts[name], **{key: each[key] for key in kept}})
     return lines
 
 
@@ -284,7 +283,7 @@ def describe_units(
 ) -> list[dict[str, Any]]:
     """One record per hidden unit, largest share first: its share, the answers that differ most, its weights.
 
-    `rows` are row weights with mean one: [row]; `texts` has the "short" text of each line of answers.
+    `rows` are row weights with mean one: [row]; `texts` has the names of each line of answers.
     """
     rows = np.ones(len(on)) if rows is None else rows
     lines = [line for a in answers for line in a.lines]
@@ -382,7 +381,7 @@ def _effect(found: Contrast, k: int, weights: FloatArray, place: Mapping[str, in
     best = int(np.abs(found.share_on[:, k] - found.share_off[:, k]).argmax())
     share_on, share_off = float(found.share_on[best, k]), float(found.share_off[best, k])
     statement, site = found.statements[best], place.get(line.site or line.name)
-    text = short_of(texts, line.name)
+    text = brief_of(texts, line.name)
     means = {name: float(getattr(found, name)[k]) for name in ("mean_on", "mean_off", "standardised")}
     about = {"column": line.name, "text": text, "kind": line.kind, "statement": statement}
     return {
@@ -421,7 +420,7 @@ def describe_factors(
             side = ends["high" if own[i] > 0 else "low"]
             if abs(own[i]) >= _LEAST_CORRELATION and len(side) < _TOP:
                 name = lines[i].name
-                side.append({"column": name, "text": short_of(texts or {}, name), "correlation": float(own[i])})
+                side.append({"column": name, "text": brief_of(texts or {}, name), "correlation": float(own[i])})
         records.append({"factor": k + 1, "variance": float(np.average(squares[:, k], weights=rows)), **ends})
     return sorted(records, key=lambda each: -each["variance"])
 

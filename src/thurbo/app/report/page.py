@@ -19,10 +19,9 @@ from typing import Any, Literal
 
 from thurbo.app.report import pictures
 from thurbo.app.report.summary import measured, of_orders, summary, verdict
-from thurbo.app.report.wording import BRIEF, brief_of, clipped, line_label, missing_words, percent, time_words
+from thurbo.app.report.wording import brief_of, line_label, missing_words, percent, time_words
 from thurbo.errors import ThurboError
 from thurbo.table.io.files import destination, write_atomically
-from thurbo.table.schema.descriptions import shortened
 
 # Limits of the page: units and factors shown, and questions whose cards are open.
 _MOST_UNITS, _MOST_FACTORS = 3, 3
@@ -55,7 +54,6 @@ def render(summary: Mapping[str, Any]) -> str:
     strict = partial(jinja2.Environment, autoescape=True, undefined=jinja2.StrictUndefined)
     environment = strict(loader=loader, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
-        short=lambda name: texts.get(name, {"short": shortened(str(name))})["short"],
         full=lambda name: texts.get(name, {"full": name})["full"],
         brief=lambda name: brief_of(texts, name),
         percent=percent,
@@ -114,7 +112,7 @@ def _facts(summary: Mapping[str, Any], place: Mapping[str, Any], heat: Mapping[s
     """What hover needs, as JSON that cannot end its script element."""
     layout, texts, profiles = summary["map"], summary["texts"], summary["segments"]["profiles"]
     segment_lines = [[line_label(line) for line in each["lines"][:3]] for each in profiles]
-    names = [clipped(texts[name]["short"], 2 * BRIEF) for name in (heat["names"] if heat else ())]
+    names = [texts[name]["brief"] for name in (heat["names"] if heat else ())]
     held = {
         "points": [list(p) for p in place["points"]],
         "segment": layout["segment"],

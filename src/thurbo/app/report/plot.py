@@ -13,9 +13,10 @@ import numpy as np
 
 from thurbo.app.report.cards import Described, answer_groups, named, row_map, segment_records
 from thurbo.app.report.pictures import layers, palette, relative_sizes, segment_colours, strongest, training_course
-from thurbo.app.report.wording import NOTHING, brief_of, briefs, clipped, line_label, missing_kinds, texts_of
+from thurbo.app.report.wording import NOTHING, brief_of, line_label, missing_kinds, texts_of
 from thurbo.errors import ThurboError
 from thurbo.table.io.frames import as_table
+from thurbo.table.schema.naming import clipped
 from thurbo.table.schema.routing import NOT_APPLICABLE
 
 __all__ = ["calibration", "dependence", "history", "map", "missing", "segments", "units"]
@@ -121,7 +122,7 @@ def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
     -------
     matplotlib axes
     """
-    texts = {each["column"]: dict.fromkeys(("brief", "short"), each["column"]) for each in found.answers}
+    texts = {each["column"]: dict.fromkeys(("brief", "full"), each["column"]) for each in found.answers}
     texts = texts if schema is None else texts_of(schema)
     profiles = segment_records(found, texts, () if schema is None else schema.skips)["profiles"]
     colours, labels, height = segment_colours(profiles), dict[float, str](), 0.0
@@ -249,7 +250,7 @@ def dependence(found: Any, *, most: int = 40, ax: Any = None) -> Any:
     matplotlib axes
     """
     kept, share = strongest(found.names, found.share, most)
-    n, texts = len(kept), briefs(dict(zip(found.names, found.texts, strict=True)))
+    n, texts = len(kept), dict(zip(found.names, found.texts, strict=True))
     ax = _axes(ax, 0.24 * n + 3.4, 0.24 * n + 1.6)
     image = ax.imshow(share, cmap="Blues", vmin=0)
     ax.set_yticks(range(n), [f"{texts[name]}  {k + 1}" for k, name in enumerate(kept)], fontsize="small")

@@ -1,9 +1,7 @@
-"""Words and numbers that all parts of the report share: shares as text, short names, answers, missing cells."""
+"""Words and numbers that all parts of the report share: shares as text, names, answers, missing cells."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,22 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.table.columns.forms import Answers
-from thurbo.table.schema.descriptions import question_texts
+from thurbo.table.schema.naming import MOST, clipped, fitted, full_text
 from thurbo.table.schema.routing import NOT_APPLICABLE, not_asked
 
-BRIEF = 34  # characters of a name on an axis or in a heading
-LONG_TEXT = 40
-_TAIL = 0.45  # most of a brief name that is taken from the end of the question
-# Words that say little at the start of a question, words that link, and sentences that only tell how to answer.
-_FIRST = """which of these the following do does did you your typically please is are it what a an in general generally
-speaking would say and"""
-_LINKS = "to for at on if when who whom how with any by from up should get will have or than as"
-_OPENING, _DANGLING = frozenset(_FIRST.split()), frozenset(f"{_FIRST} {_LINKS}".split())
-_INSTRUCTION = re.compile(r"\s*\(?\b(please|select|choose|check|tick|mark)\b[^.?!]*[.?!)]*\s*$", re.IGNORECASE)
-_CODE = re.compile(r"[A-Za-z]{0,4}[_.-]?\d+[A-Za-z_.\d]*|[A-Z]{1,3}")  # q12, V201_a, x3
 NOTHING = "no answer"
 FloatArray = NDArray[np.float64]
-Texts = Mapping[str, Mapping[str, str]]  # by name of the column or part: "brief", "short" and "full"
+Texts = Mapping[str, Mapping[str, str]]  # by name of the column or part: "brief" and "full"
 
 
 def percent(share: float | None) -> str:
@@ -48,120 +36,28 @@ def quoted(text: str) -> str:
     return f"“{text}”"
 
 
-def capital(text: str) -> str:
-    """A text that begins with a capital letter."""
-    return text[:1].upper() + text[1:]
-
-
 def texts_of(schema: Any, answers: Sequence[Any] = ()) -> dict[str, dict[str, str]]:
-    """The text of every column and of every part of a question by name: brief, short, and in full.
-
-    The short text of a part has the name of the column if the question is long: a label needs the room.
-    """
-    texts = question_texts(schema.names, schema.titles)
-    full = {name: name if text.full == name else text.full[len(name) + 2 :] for name, text in texts.items()}
-    asked = briefs({name: full[name] for name in schema.modelled})
-    short = asked | briefs({name: text for name, text in full.items() if name not in asked})
-    own = {name: {"brief": short[name], "short": text.short, "full": text.full} for name, text in texts.items()}
+    """The display name ("brief") and the full text of every column and of every part of a question, by name."""
+    own = {
+        name: {"brief": brief, "full": full_text(name, schema.titles)} for name, brief in schema.display_names.items()
+    }
     parts = dict[str, dict[str, str]]()
     for name, part in ((column.name, part) for column in answers for part in column.parts):
-        home, label = own[name], part.name[len(name) + 2 :]
-        parts[part.name] = {key: f"{text}: {label}" for key, text in home.items()}
-        if len(home["short"]) > LONG_TEXT:
-            parts[part.name]["short"] = part.name
+        label = part.name[len(name) + 2 :]
+        brief = f"{own[name]['brief']}: {label}"
+        parts[part.name] = {
+            "brief": brief if len(brief) <= MOST else fitted(label, MOST),
+            "full": f"{own[name]['full']}: {label}",
+        }
     return own | parts
 
 
-def briefs(texts: Mapping[str, str]) -> dict[str, str]:
-    """A different brief name for each column: its own if people can read it, and otherwise the heart of its question.
-
-    `texts` are the questions by name of the column.
-    """
-    hearts = {name: text if _CODE.fullmatch(text) else _heart(text) for name, text in texts.items()}
-    found, taken = dict[str, str](), Counter(hearts.values())
-    for name in texts:
-        readable = " ".join(name.replace("_", " ").split())
-        if len(readable) <= BRIEF and not _CODE.fullmatch(name):
-            found[name] = readable
-        elif taken[hearts[name]] > 1:  # the questions of a grid share their text
-            found[name] = clipped(name, BRIEF)
-        else:
-            found[name] = both_ends(hearts[name], BRIEF)
-    for same in _groups(found):
-        words = [hearts[name].split() for name in same]
-        n_shared = next((k for k, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1), 0)
-        for name, own in zip(same, words, strict=True):
-            start, rest = clipped(" ".join(own[:n_shared]), BRIEF // 2), " ".join(own[n_shared:]) or name
-            found[name] = clipped(f"{start} {rest}".strip(), BRIEF + 8)
-    for same in _groups(found):
-        for number, name in enumerate(same, start=1):
-            found[name] = f"{found[name]} ({number})"
-    return found
-
-
-def _groups(names: Mapping[str, str]) -> list[list[str]]:
-    """Columns with the same brief name."""
-    groups: dict[str, list[str]] = {}
-    for name, text in names.items():
-        groups.setdefault(text.casefold(), []).append(name)
-    return [each for each in groups.values() if len(each) > 1]
-
-
-def _heart(text: str) -> str:
-    """A question without instructions and without the words that many questions begin with."""
-    flat = " ".join(text.split())
-    without = _INSTRUCTION.sub("", flat).strip() or flat
-    words = without.split(" ")
-    while len(words) > 2 and words[0].strip(",.:").casefold() in _OPENING:
-        words = words[1:]
-    return capital(" ".join(words))
-
-
-def clipped(text: str, most: int) -> str:
-    """The beginning of a text in whole words."""
-    flat = " ".join(text.split())
-    if len(flat) <= most:
-        return flat
-    head = flat[: most - 1]
-    if " " in head[most // 2 :]:
-        head = head.rpartition(" ")[0]
-    return _without_end(head.split(" ")) + "…"
-
-
-def _without_end(words: Sequence[str]) -> str:
-    """Words without those at the end that would dangle, and without the last punctuation."""
-    while len(words) > 1 and words[-1].strip(",.:").casefold() in _DANGLING:
-        words = words[:-1]
-    return " ".join(words).rstrip(" ,;:.-")
-
-
-def both_ends(text: str, most: int) -> str:
-    """The first and the last words of a text: the questions of a battery differ at the end."""
-    words = text.split()
-    if len(text) <= most:
-        return text
-    head, tail = list[str](), list[str]()
-    while words and len(" ".join([*tail, words[-1]])) <= _TAIL * most:
-        tail.insert(0, words.pop())
-    while tail and tail[0].strip(",.:").casefold() in _LINKS.split():  # no dangling words
-        tail.pop(0)
-    room = most - len(" ".join(tail)) - 3
-    while words and len(" ".join([*head, words[0]])) <= room:
-        head.append(words.pop(0))
-    return f"{_without_end(head)} … {' '.join(tail)}" if head and tail else clipped(text, most)
-
-
 def brief_of(texts: Texts, name: str) -> str:
-    """The brief name of a question or part; a ranking is tested as "name: favourite"."""
+    """The display name of a question or part; a ranking is tested as "name: favourite"."""
     if name in texts:
         return texts[name]["brief"]
     base, mark, rest = name.rpartition(": ")
-    return f"{texts[base]['brief']}: {rest}" if mark and base in texts else clipped(name, BRIEF)
-
-
-def short_of(texts: Texts, name: str) -> str:
-    """The short text of a question or part; its name if it is not known."""
-    return texts[name]["short"] if name in texts else name
+    return f"{texts[base]['brief']}: {rest}" if mark and base in texts else clipped(name, MOST)
 
 
 def with_answer(question: str, answer: str) -> str:

@@ -6,8 +6,8 @@ Bands are sorted from lowest to highest and do not overlap. A number decodes to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, Cells, FloatArray, IntArray
+from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import NARROWEST, MeasuredColumn
 from thurbo.table.columns.forms.number import BandForm
 from thurbo.table.columns.labels import check_labels
@@ -100,6 +101,20 @@ class Banded(SpreadChoice, MeasuredColumn):
             raise SchemaError(problem, remedy='use transform="rank-normal" or None')
         object.__setattr__(self, "bands", tuple(bands))
         super()._check()
+
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        return {}  # only texts tell the ends of bands
+
+    def with_answers(self, labels: Sequence[Any], **settings: Any) -> Column:
+        ends = dict(self._pairs)
+        for label in labels:
+            if label not in ends:
+                remedy = (
+                    'give its ends with with_type(name, tb.Banded({"18-29": (18, 30), ...})), or choose another type'
+                )
+                raise SchemaError(f"{show(label)} is not one of the bands", remedy=remedy)
+        return replace(self, bands={label: ends[label] for label in labels}, **settings)
 
     @property
     def edges(self) -> tuple[FloatArray, FloatArray]:

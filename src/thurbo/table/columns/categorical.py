@@ -7,7 +7,7 @@ After fit, `labels` equals `categories`. "One of these" and "all of these above 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -97,6 +97,13 @@ class Categorical(SpreadChoice, UtilityColumn):
             return cells
         places = self.index(cells)
         return cells.mapped(lambda value: self.other if is_label(value) and value not in places else value)
+
+    def with_answers(self, labels: Sequence[Any], **settings: Any) -> Column:
+        return super().with_answers(labels, **{"other": self.other if self.other in labels else None, **settings})
+
+    def ordered_as(self, labels: Sequence[Any]) -> Column:
+        """Without an order so far, it becomes an Ordinal."""
+        return self.with_answers(labels) if self.ordered else self.as_type(self.registered["ordinal"], levels=labels)
 
     @property
     def is_named(self) -> BoolArray:

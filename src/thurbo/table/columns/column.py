@@ -7,7 +7,7 @@ A new data type is one new module in this folder, and one line in the table of c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Role = Literal["answer", "id", "weight", "ignored", "pattern"]
 Measure = Literal["nominal", "ordinal", "scale", ""]
+_SHARED = ("missing", "names", "recode", "columns", "ticked")  # settings that a question keeps if its type changes
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,30 @@ class Column(ABC):
     @abstractmethod
     def describe(self) -> str:
         """One line of text: the meaning of a cell."""
+
+    def as_type(self, kind: type[Column], **settings: Any) -> Column:
+        """The question as another type, with what both types say of its cells; `settings` come first."""
+        both = {item.name for item in fields(self)} & {item.name for item in fields(kind)} & set(_SHARED)
+        kept = {name: value for name in both if (value := getattr(self, name)) not in ((), None)}
+        return kind(**{**kept, **kind.answers_of_type(self), **settings})
+
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        """The settings that give a column of this type the answers of another column."""
+        return {}
+
+    def with_answers(self, labels: Sequence[Any], **settings: Any) -> Column:
+        """The same question with these answers, lowest first where they have an order, and with other settings."""
+        return replace(self, **settings)
+
+    def ordered_as(self, labels: Sequence[Any]) -> Column:
+        """The same answers in this order, lowest first."""
+        problem = f"the answers of {type(self).__name__} have no order that could be changed"
+        raise SchemaError(problem, remedy='change its type first, for example to "ordinal"')
+
+    def separated(self) -> dict[str, Column]:
+        """Each column of the table that the question consists of, as a question of its own."""
+        return {}
 
     @property
     def form(self) -> Form:
@@ -462,10 +487,17 @@ def _lists(value: Any) -> Any:
 
 def column_from_dict(state: dict[str, Any]) -> Column:
     """Rebuild a column of any type from the dictionary of its `to_dict`."""
-    kinds, kind = Column.registered, state.get("kind")
-    if kind is None:
-        raise SchemaError("the column has no kind", remedy=f"give it one of the kinds {', '.join(kinds)}")
+    if state.get("kind") is None:
+        raise SchemaError("the column has no kind", remedy=f"give it one of the kinds {', '.join(Column.registered)}")
+    return column_type(state["kind"]).from_dict(state)
+
+
+def column_type(kind: Any) -> type[Column]:
+    """A type of column: the class itself, or by its name in a schema file."""
+    if isinstance(kind, type) and issubclass(kind, Column):
+        return kind
+    kinds = Column.registered
     if kind not in kinds:
         remedy = f"{suggestion(kind, kinds)}the kinds are {', '.join(kinds)}"
         raise SchemaError(f'there is no kind of column "{kind}"', remedy=remedy)
-    return kinds[kind].from_dict(state)
+    return kinds[kind]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, Cells, Family, FloatArray, IntArray
+from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.levels import OptionForm
 from thurbo.table.columns.labels import check_labels, check_names, in_order
 from thurbo.table.columns.spread import REFUSED, Found, SpreadColumn
@@ -104,6 +105,16 @@ class MultiSelect(SpreadColumn):
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         return self.mentions or super().source_columns(name)
+
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        return {"columns": ranks} if (ranks := getattr(column, "ranks", None)) else {}
+
+    def separated(self) -> dict[str, Column]:
+        if self.mentions is not None:
+            kind: Any = self.registered["categorical"]
+            return dict.fromkeys(self.mentions, kind(self.options, names=self.names, missing=self.missing))
+        return super().separated()
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.columns is not None:

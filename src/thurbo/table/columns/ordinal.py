@@ -6,7 +6,7 @@ Only the order of levels is used, not their distances. A binary answer has one c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -214,6 +214,21 @@ class Binary(SpreadChoice, LevelColumn):
             f"value {show(label)} is neither {show(self.labels[0])} nor {show(self.labels[1])}",
             f'{near}correct the cell, or treat it as missing with Binary(unseen="missing")',
         )
+
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        labels = column.labels
+        if len(labels) > 2 and column.is_one_label:
+            problem = f"it has {len(labels)} answers ({listing(labels)}), and Binary has two"
+            raise SchemaError(problem, remedy="declare the others missing first")
+        pair = labels if column.has_order else false_and_true(list(labels), None)
+        return {"values": pair} if len(labels) == 2 and column.is_one_label else {}
+
+    def with_answers(self, labels: Sequence[Any], **settings: Any) -> Column:
+        """With another number of answers than two it is a Categorical."""
+        if len(labels) in (0, 2):
+            return replace(self, true=None, values=tuple(labels), **settings) if labels else replace(self, **settings)
+        return self.as_type(self.registered["categorical"], **{"categories": tuple(labels), **settings})
 
     def describe(self) -> str:
         if self.values is not None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import BoolArray, Cells, FloatArray, IntArray
+from thurbo.table.columns.column import Column
 from thurbo.table.columns.labels import LabelledColumn, check_pairs
 from thurbo.table.columns.values import false_and_true, is_label, is_negative, is_word, listing, natural, plain, show
 
@@ -58,6 +59,10 @@ class SpreadColumn(LabelledColumn):
     def label_of_source(self) -> dict[str, str]:
         names = dict(self._names)
         return {column: str(names.get(label, label)) for label, column in self._spread}
+
+    def separated(self) -> dict[str, Column]:
+        binary: Any = self.registered["binary"]
+        return {column: binary(missing=self.missing) for _, column in self._spread}
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         return tuple(column for _, column in self._spread) or (name,)

@@ -252,12 +252,16 @@ def parse_given(text: str, schema: Mapping[str, Column] | None = None) -> tuple[
     """A condition from the command line as (column, value or statement of its cell).
 
     Examples: "income in [20000, 40000]", "age >= 30", "party = Green | Red", "films: A > B". After a colon, any text
-    that a cell of the column may hold. With a schema, names and labels may contain these signs.
+    that a cell of the column may hold. With a schema, names and labels may contain these signs, and columns may be
+    called by their display names.
     """
-    names = sorted((name for name in schema or () if text.strip().startswith(name)), key=len, reverse=True)
-    for name in names:
-        match = _OPERATOR.match(text.strip(), len(name))
+    known = dict(zip(schema or (), schema or (), strict=True))
+    known = {shown: name for name, shown in getattr(schema, "display_names", {}).items()} | known
+    names = sorted((name for name in known if text.strip().startswith(name)), key=len, reverse=True)
+    for shown in names:
+        match = _OPERATOR.match(text.strip(), len(shown))
         if match:
+            name = known[shown]
             return name, _cell(match["sign"], text.strip()[match.end() :], text, _spelt(schema[name]) if schema else {})
     match = _OPERATOR.search(text.strip())
     if match is None or match.start() == 0:

@@ -1,15 +1,17 @@
 """Detect the type of every column of a table: questions of several columns first, then the other columns.
 
-Idea: what belongs together is found first (layouts.py); at most one Id and one Weight; codes such as −9 and 99 beside
-1 to 5 mean "no answer".
-Guarantees the order of the table, a reason for every choice, and the title of every question that has one.
+Idea: questions of several columns are found first (layouts.py); columns with the same answers are decided together; at
+most one Id and one Weight; codes such as −9 and 99 beside 1 to 5 mean "no answer".
+Guarantees the order of the table, a reason and a confidence for every choice, and the title of every question that has
+one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,74 +21,11 @@ from thurbo.table.columns.cells import Cells, IntArray
 from thurbo.table.columns.column import Column, Role
 from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.values import listing, spellings
-from thurbo.table.guess.layouts import questions
-from thurbo.table.guess.one_column import guess
-from thurbo.table.guess.words import folded, in_words
+from thurbo.table.guess.grids import Grid, grid
+from thurbo.table.guess.layouts import questions, stem
+from thurbo.table.guess.one_column import NO_ANSWER, TO_CHECK, Decision, guess, sort_codes
+from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
-
-_SAMPLE = 400  # rows compared first
-_FEWEST = 20  # fewest rows of both, and fewest disagreements that independent answers would have
-
-
-def derived(columns: Mapping[str, Cells]) -> Iterator[tuple[str, str, bool]]:
-    """(column, the column that it follows from, whether they are the same), at most one source for each column."""
-    codes, values = _codes(columns)
-    names = list(codes)
-    if len(names) < 2:
-        return
-    table = np.column_stack([codes[name] for name in names])
-    rows = np.random.default_rng(0).permutation(len(table))[:_SAMPLE]
-    sample, n_values = table[rows], table.max(axis=0) + 1
-    done: set[str] = set()
-    for source in np.argsort(-n_values, kind="stable"):  # fine answers first: age before its bands
-        if names[source] in done or n_values[source] < 2:
-            continue
-        order = np.argsort(sample[:, source], kind="stable")
-        same = (sample[order][1:, source] == sample[order][:-1, source]) & (sample[order][1:, source] >= 0)
-        one, two = sample[order][1:][same], sample[order][:-1][same]
-        breaks = ((one != two) & (one >= 0) & (two >= 0)).any(axis=0)
-        for place in np.flatnonzero(~breaks & (n_values >= 2) & (n_values <= n_values[source])):
-            name = names[place]
-            if place == source or name in done or not _follows(table[:, source], table[:, place]):
-                continue
-            is_copy = values[name] == values[names[source]] and np.array_equal(table[:, source], table[:, place])
-            if n_values[place] == n_values[source] and place < source:
-                continue  # of two columns that determine each other, the later one follows
-            done.add(name)
-            yield name, names[source], is_copy
-
-
-def _codes(columns: Mapping[str, Cells]) -> tuple[dict[str, IntArray], dict[str, list[str]]]:
-    """Answers of each column as codes in the order of their texts, −1 if missing, and the texts."""
-    codes, values = {}, {}
-    for name, cells in columns.items():
-        try:
-            distinct, which = cells.factorise()
-        except (SchemaError, TypeError):
-            continue
-        if len(distinct) < 2 or len(distinct) > len(cells) / 2:
-            continue
-        texts = [str(value) for value in distinct]
-        place = np.empty(len(distinct) + 1, np.int32)
-        place[np.argsort(texts, kind="stable")] = np.arange(len(distinct))
-        place[-1] = -1
-        codes[name], values[name] = place[which], sorted(texts)
-    return codes, values
-
-
-def _follows(source: IntArray, target: IntArray) -> bool:
-    """Whether each value of `source` goes with one value of `target`, and that is not by chance."""
-    both = (source >= 0) & (target >= 0)
-    if both.sum() < _FEWEST:
-        return False
-    one, two = source[both].astype(np.int64), target[both].astype(np.int64)
-    pairs = np.unique(one * (two.max() + 1) + two)
-    if len(pairs) > len(np.unique(one)):
-        return False
-    shares = np.bincount(two) / len(two)
-    expected = (len(one) - len(pairs)) * (1 - float((shares**2).sum()))
-    return expected >= _FEWEST
-
 
 _WIDE = tuple(range(2, 7))  # numbers of digits
 HIGH = frozenset(
@@ -182,12 +121,123 @@ def _are_whole(values: Iterable[float]) -> bool:
     return all(float(value).is_integer() for value in values)
 
 
+_MOST_ANSWERS = 12  # of a grid
+_UNSEEN = 5.0  # most answers expected of a column that has none of them, if it has the scale of the others
+
+
+class Distinct(NamedTuple):
+    """The distinct answers of a column as texts, and the place of each row's answer, −1 if it has none: [row]."""
+
+    texts: tuple[str, ...]
+    which: IntArray
+    family: str  # of texts, of numbers, or of codes with labels
+
+    @property
+    def counts(self) -> list[int]:
+        """How often each answer occurs."""
+        return np.bincount(self.which[self.which >= 0], minlength=len(self.texts)).tolist()
+
+
+def shared_answers(
+    names: Iterable[str],
+    read: Callable[[str], Cells],
+    notes: Mapping[str, Note],
+    codes: Mapping[str, Collection[float]],
+) -> tuple[dict[str, Grid], dict[str, dict[str, str]]]:
+    """The grid of each column that has the same answers as others, and how its answers are spelled there."""
+    answers = {
+        name: own for name in names if (own := _answers(read(name), notes[name], codes.get(name, ()))) is not None
+    }
+    groups: dict[tuple[str, frozenset[str]], list[str]] = {}
+    for name, own in answers.items():
+        key = frozenset(spelling(text) for text in own.texts if unanswered(text) not in NO_ANSWER)
+        if 2 <= len(key) <= _MOST_ANSWERS:
+            groups.setdefault((own.family, key), []).append(name)
+    for (family, few), members in sorted(groups.items(), key=lambda each: len(each[0][1])):
+        for (other, many), larger in sorted(groups.items(), key=lambda each: -len(each[0][1])):
+            if other == family and few < many and larger and _are_of(members, few, larger, answers):
+                larger += members
+                members.clear()
+                break
+    grids: dict[str, Grid] = {}
+    recodes: dict[str, dict[str, str]] = {}
+    for (family, key), members in groups.items():
+        if len(members) < 2 or len(key) < 3:
+            continue
+        counts: Counter[str] = Counter()
+        for name in members:
+            counts.update(dict(zip(answers[name].texts, answers[name].counts, strict=True)))
+        recode = folded(list(counts), list(counts.values())) if family == "texts" else {}
+        kept = (recode.get(text, text) for text in counts if unanswered(text) not in NO_ANSWER)
+        labels = sorted(set(kept), key=(lambda text: (float(text), text)) if family == "numbers" else None)
+        place = {text: at for at, text in enumerate(labels)}
+        columns = {}
+        for name in members:
+            codes_of = [place.get(recode.get(text, text), -1) for text in answers[name].texts]
+            columns[name] = np.asarray([*codes_of, -1], np.int32)[answers[name].which]
+            recodes[name] = {text: to for text, to in recode.items() if text in answers[name].texts}
+        made = grid(columns, labels)
+        grids |= dict.fromkeys(members, made)
+    return grids, recodes
+
+
+def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Distinct | None:
+    """The answers of a column that may belong to a grid: a few texts, labelled codes or whole numbers."""
+    kind = cells.values.dtype.kind
+    if kind not in "OTUiuf" or cells.ordered_levels is not None or cells.missing.all():
+        return None
+    if kind == "O" and not all(isinstance(value, str) for value in cells.values[~cells.missing][:100].tolist()):
+        return None
+    try:
+        distinct, which = cells.factorise()
+    except SchemaError:
+        return None
+    if len(distinct) > 2 * _MOST_ANSWERS:
+        return None
+    if kind in "OTU":
+        return Distinct(tuple(map(str, distinct)), which, "texts") if not note.names else None
+    found = sort_codes(distinct, note)
+    left = [code for code in map(whole, distinct) if code in found.answers and code not in gone]
+    if note.names:
+        texts = [found.named.get(code, "") for code in left]
+        family = "codes"
+    else:
+        texts, family = [str(code) for code in left], "numbers"
+        if not all(isinstance(code, int) and 0 <= code <= _TOP for code in left):
+            return None
+    if not all(texts) or len(set(texts)) < len(texts):
+        return None
+    place = {code: at for at, code in enumerate(left)}
+    codes = np.asarray([*(place.get(whole(value), -1) for value in distinct), -1], np.int32)
+    return Distinct(tuple(texts), codes[which], family)
+
+
+def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers: Mapping[str, Distinct]) -> bool:
+    """Whether columns with fewer answers have the scale of others with similar names, and lack answers by chance."""
+    if not {stem(name) for name in members} & {stem(name) for name in larger}:
+        return False
+    counts: Counter[str] = Counter()
+    for name in larger:
+        for text, n_rows in zip(answers[name].texts, answers[name].counts, strict=True):
+            counts[spelling(text)] += n_rows
+    lacking = sum(n for text, n in counts.items() if text not in few and unanswered(text) not in NO_ANSWER)
+    most = max(int((answers[name].which >= 0).sum()) for name in members)
+    return most * lacking / max(sum(counts.values()), 1) <= _UNSEEN
+
+
 class Inferred(NamedTuple):
-    """Type, reason and title of each question, by name."""
+    """Type, reason, title, confidence, and what else it may be, of each question by name."""
 
     columns: dict[str, Column]
     reasons: dict[str, str]
     titles: dict[str, str]
+    confidence: dict[str, float]
+    otherwise: dict[str, str]
+
+    def add(self, name: str, found: Decision, title: str) -> None:
+        """One more question."""
+        self.columns[name], self.titles[name], self.confidence[name] = found.column, title, found.confidence
+        self.reasons[name], self.otherwise[name] = found.reason, found.otherwise
 
 
 def infer(
@@ -217,36 +267,25 @@ def infer(
 
     together = questions(names, cells_of, notes, groups)
     first = {question.members[0]: question for question in together.questions}
-    inside = {member for question in together.questions for member in question.members}
-    found = Inferred({}, {}, {})
+    inside = {member for question in together.questions for member in question.members} | together.apart.keys()
+    alone = [name for name in names if name not in inside]
+    grids, recodes = ({}, {}) if is_array else shared_answers(alone, cells_of, notes, codes)
+    found = Inferred({}, {}, {}, {}, {})
     for name in names:
         if name in first:
             question = first[name]
-            found.columns[question.name], found.reasons[question.name] = (
-                _with(question.column, declared),
-                question.reason,
-            )
-            found.titles[question.name] = question.title
+            decided = question.found._replace(column=_with(question.found.column, declared))
+            found.add(question.name, decided, question.title)
         elif name in together.apart:
-            found.columns[name], found.reasons[name] = Ignore("it is no answer"), together.apart[name]
-            found.titles[name] = notes[name].title
+            found.add(name, Decision(Ignore("it is no answer"), together.apart[name]), notes[name].title)
         elif name not in inside:
             cells = cells_of(name)
-            column, reason = _guessed(cells, is_array, notes[name], codes.get(name, {}))
-            found.columns[name], found.reasons[name] = _with(column, _of_kind(declared, cells)), reason
-            found.titles[name] = notes[name].title
+            decided = _guessed(cells, is_array, notes[name], codes.get(name, {}), grids.get(name), recodes.get(name))
+            found.add(
+                name, decided._replace(column=_with(decided.column, _of_kind(declared, cells))), notes[name].title
+            )
     _once(found, "id", "a second row identifier")
-    _once(found, "weight", "a second column of weights")
-    if is_array:
-        return found
-    alone = {
-        name: column.answered(cells_of(name))
-        for name, column in found.columns.items()
-        if column.role == "answer" and column.source_columns(name) == (name,) and not column.is_listed
-    }
-    for name, source, is_copy in derived(alone):
-        what = f'has the same answers as "{source}"' if is_copy else f'follows from "{source}"'
-        found.reasons[name] += f"; a guess: {what}, use Ignore() to leave it out"
+    _one_weight(found, cells_of)
     return found
 
 
@@ -273,28 +312,38 @@ def _with(column: Column, missing: Mapping[Any, str]) -> Column:
     return replace(column, missing=(*own, *extra.items())) if extra and column.role == "answer" else column
 
 
-def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str]) -> tuple[Column, str]:
+def _guessed(
+    cells: Cells,
+    is_array: bool,
+    note: Note,
+    codes: Mapping[float, str],
+    shared: Grid | None,
+    recode: dict[str, str] | None,
+) -> Decision:
     """The type of one column, without isolated codes, and with answers of several spellings as one."""
     if codes:
         gone = {whole(code): str(whole(code)) for code in codes}
-        column, reason = guess(Ignore(missing=gone).answered(cells), is_array, note)
-        if column.role == "answer":
+        found = guess(Ignore(missing=gone).answered(cells), is_array, note, shared)
+        if found.column.role == "answer":
             why = listing(dict.fromkeys(codes.values()), " and ")
-            return _with(column, gone), f"{reason}; a guess: counted as missing: {listing(gone)}, {why}"
+            reason = f"{found.reason}; a guess: counted as missing: {listing(gone)}, {why}"
+            return found._replace(column=_with(found.column, gone), reason=reason, sure=min(found.sure, TO_CHECK))
     if is_array or cells.values.dtype.kind not in "OTU" or note.names or cells.ordered_levels is not None:
-        return guess(cells, is_array, note)
-    try:
-        distinct, which = cells.factorise()
-    except SchemaError:  # lists, which `guess` reads
-        return guess(cells, is_array, note)
-    recode = folded(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
+        return guess(cells, is_array, note, shared)
+    if recode is None:
+        try:
+            distinct, which = cells.factorise()
+        except SchemaError:  # lists, which `guess` reads
+            return guess(cells, is_array, note)
+        recode = folded(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
     if not recode:
-        return guess(cells, is_array, note)
-    column, reason = guess(Ignore(recode=recode).recoded(cells), is_array, note)
+        return guess(cells, is_array, note, shared)
+    found = guess(Ignore(recode=recode).recoded(cells), is_array, note, shared)
+    column = found.column
     used = {text: to for text, to in recode.items() if not column.labels or to in column.labels}
     if column.role != "answer" or column.kind not in _FOLDED or not used:
-        return column, reason
-    return replace(column, recode=used), f"{reason}{in_words(used)}"
+        return found
+    return found._replace(column=replace(column, recode=used), reason=f"{found.reason}{in_words(used)}")
 
 
 _FOLDED = ("binary", "ordinal", "categorical", "banded")
@@ -306,3 +355,33 @@ def _once(found: Inferred, role: Role, reason: str) -> None:
     for name in names[1:]:
         found.columns[name] = Ignore(reason)
         found.reasons[name] += f'; "{names[0]}" is already {type(found.columns[names[0]]).__name__}()'
+
+
+def _one_weight(found: Inferred, read: Callable[[str], Cells]) -> None:
+    """Keep the weight that combines the others, by its numbers or its name, or else the first; name them all."""
+    names = [name for name, column in found.columns.items() if column.role == "weight"]
+    if len(names) < 2:
+        return
+    values = {name: read(name).values.astype(np.float64) for name in names}
+    product = next((name for name in names if _combines(name, values)), None)
+    named = next((name for name in names if NAMES["combined"].search(name.casefold())), None)
+    chosen = product or named or names[0]
+    why = "the product of two others" if product else "the combined one by its name" if named else "the first"
+    for name in names:
+        what = "it is" if name == chosen else f'"{chosen}" is'
+        found.reasons[name] += f"; of the weights {listing(names)}, {what} used: {why}"
+        found.confidence[name] = min(found.confidence[name], TO_CHECK)
+        if name != chosen:
+            found.columns[name] = Ignore("a second column of weights")
+
+
+def _combines(name: str, values: Mapping[str, Any]) -> bool:
+    """Whether a weight is the product of two others, up to its scale."""
+    with np.errstate(all="ignore"):
+        for one, two in combinations([other for other in values if other != name], 2):
+            ratio = values[name] / (values[one] * values[two])
+            ratio = ratio[np.isfinite(ratio)]
+            varies = min(values[each].std() for each in (one, two)) > 0
+            if varies and len(ratio) and np.ptp(np.percentile(ratio, [1, 99])) <= 0.01 * abs(np.median(ratio)):
+                return True
+    return False

@@ -1,0 +1,271 @@
+"""Names of questions that people can read: short, different, and without the words that a whole grid shares.
+
+Idea: "How often do you: Pray in public (…)" is the stem of a grid and an item; the item is the name. A text that is too
+long loses what says least (remarks, articles, the middle). Where two grids share items, words of the stems follow.
+Guarantees one name per column of at most `MOST` characters, no two of which are equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from thurbo.table.columns.column import Column
+
+MOST = 40  # characters of a name
+_TAG = 13  # characters of the words that tell two grids apart
+_TAIL = 0.45  # most of a shortened text that is taken from its end
+_FEWEST_LEVELS = 3  # of neighbours that are a grid without a common stem
+
+_CODE = re.compile(r"(?:[A-Za-z]{0,4}[_.-]?\d+[A-Za-z_.\d]*|[A-Z]{1,3})")  # q12, V201_a, x3
+_NUMBER = re.compile(r"^\(?(?:[A-Za-z]{0,3}\d{1,4}(?:[._-]?\d{1,3})?[A-Za-z]?)[.):]\s+(?=\S)")  # "Q42a. ", "12) "
+_INSTRUCTION = re.compile(
+    r"(?:(?<=[.?!:])\s+|\s*\(\s*)(?:please\s+)?(?:select|choose|check|tick|mark|specify|enter|provide|explain)\b[^.?!)]*[.?!)]*",
+    re.IGNORECASE,
+)
+_SEPARATOR = re.compile(r"(?:[:?]|\.\.\.|…)\s+|\s+[-–—|]+\s+|\s*\[")
+_AUXILIARY = "do|does|did|have|has|had|are|is|was|were|will|would|can|could|should"
+_ADVERB = r"(?:(?:ever|typically|usually|personally|currently|generally|normally|also)\s+)?"
+_IN_FRONT = "in|on|at|if|when|given|under|prior|before|after|thinking|assuming|during|for|as|with|generally|overall"
+# What a long text loses, one after another, until it is short enough.
+_STEPS = tuple(
+    (re.compile(pattern, re.IGNORECASE), instead)
+    for pattern, instead in (
+        (r"\s*[(\[][^()\[\]]*[)\]]", ""),  # remarks
+        (r"^.*[.!>:]\s+(?=\w[^.!?]*\?$)", ""),  # what comes before the question
+        (r"\b(\w+),? or (?:un|in|dis|im)\1\b", r"\1"),  # "important or unimportant"
+        (r"^([^,]*),\s+[^,]{1,20},\s+(?!(?:and|or)\b)([^,]*)$", r"\1 \2"),  # ", unprompted,"
+        (r",\s*if (?:at all|any)\b,?", ""),
+        (r"\b(?:which|what) of (?:the following|these|those)\b", "which"),
+        (r"\s*\b(?:where|with) 1 (?:is|being|means)\b.*$", ""),
+        (rf"^(?:{_IN_FRONT})\b(?:[^\w,]+\w+){{0,12}},\s*(?=\w+\W+\w)", ""),  # "In your opinion, …"
+        (r"^(?:please|in general|overall)\b[\s,]*", ""),
+        (r"\b(?:typically|usually|personally|currently|generally)\s+", ""),
+        (rf"\s+(?:{_AUXILIARY}) you\s+(?:have|own|use|do|get|buy)?\s*\?$", "?"),
+        (rf"^(?:{_AUXILIARY}) (?:you|they|it|there)\s+{_ADVERB}", ""),
+        (r"^(?:to )?(?:consider|describe|regard|see) yourself(?: to be| as)?\s+(?:an?\s+|the\s+)?", ""),
+        (r"^(?:to what extent|what (?:is|are|was|were)|what'?s)\s+(?:do you\s+)?", ""),
+        (rf"(?<!^)\b(?:{_AUXILIARY}) you\s+", ""),
+        (r"\b(?:the|an?|your)\s+", ""),
+        (r"\?$", ""),
+        (rf"(?<=\s)(?:{_AUXILIARY}|be|been|it|that|of|to)\s+", ""),
+    )
+)
+# Words with which a shortened text does not end or go on.
+_DANGLING = frozenset(
+    f"""{_AUXILIARY.replace("|", " ")} a an and as at be by for from get how if in it of on or than that the these this
+    those to up what when which who whom will with you your""".split()
+)
+
+
+class _Question(NamedTuple):
+    """A text in two parts; without a stem it is all item."""
+
+    item: str
+    stem: str = ""
+
+
+def full_text(name: str, titles: Mapping[str, str]) -> str:
+    """The name of a column and the text of its question."""
+    title = " ".join(titles.get(name, "").split())
+    return f"{name}: {title}" if title and title != name else name
+
+
+def display_names(names: Sequence[str], titles: Mapping[str, str], most: int = MOST) -> dict[str, str]:
+    """A different name of at most `most` characters for each of these columns."""
+    texts = _texts(names, titles)
+    parts = _divided(texts)
+    tags, found = _tags(parts), dict[str, str]()
+    for name, own in parts.items():
+        tag = tags.get(own.stem, "")
+        text = fitted(own.item, most - len(tag) - 3) + f" ({tag})" if tag else fitted(own.item, most)
+        found[name] = text if text == _spaced(name) else capital(text)  # a name stays as people know it
+    for same in _equal(found):  # what differs between their texts
+        for name, text in zip(same, _differing([parts[name] for name in same]), strict=True):
+            found[name] = capital(both_ends(text, most))
+    for same in _equal(found):
+        for number, name in enumerate(same, start=1):
+            mark = f" ({name if len(name) <= _TAG else number})"
+            found[name] = clipped(found[name], most - len(mark)) + mark
+    taken = set[str]()
+    for name, text in found.items():  # "A (2)" may itself be the name of a column
+        number = 1
+        while found[name].casefold() in taken:
+            number += 1
+            found[name] = f"{clipped(text, most - 4 - len(str(number)))} ({number})"
+        taken.add(found[name].casefold())
+    return found
+
+
+def grids(columns: Mapping[str, Column], titles: Mapping[str, str]) -> dict[str, int]:
+    """The number of the grid of each column that is in one: the same answers, and a common stem or place."""
+    full, held = {name: titles.get(name, name) for name in columns}, defaultdict[object, list[str]](list)
+    parts, shared = _divided(_texts(list(columns), titles)), Counter(full.values())
+    for place, (answers, run) in enumerate(groupby(columns, lambda name: _answers(columns[name]))):
+        for name in run if answers else ():
+            code = re.sub(r"[_.-]?\d+[a-z]?$", "", name) if _CODE.fullmatch(name) else ""
+            stem = parts[name].stem or (full[name] if shared[full[name]] > 1 else "")
+            stem = stem or (code if re.search(r"\d", code) else "")
+            if stem or len(answers) > _FEWEST_LEVELS:
+                held[(answers, stem or place)].append(name)
+    return {name: number for number, same in enumerate(held.values()) if len(same) > 1 for name in same}
+
+
+def _answers(column: Column) -> tuple[str, ...]:
+    """The answers of a question with one answer."""
+    return (column.kind, *map(str, column.labels)) if column.is_one_label else ()
+
+
+def _texts(names: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
+    """The text of each column to shorten: its name if people can read it, and otherwise the title."""
+    flat, groups = (
+        {name: _without_number(name, titles.get(name, "")) for name in names},
+        defaultdict[str, list[str]](list),
+    )
+    for name in names:
+        groups[flat[name] or name].append(name)
+    found = dict[str, str]()
+    for name, title in flat.items():
+        own, same, is_code = _spaced(name), groups[title], bool(_CODE.fullmatch(name))
+        is_item = len(same) > 1 and 2 * sum(bool(_CODE.fullmatch(each)) for each in same) < len(same)
+        has_words = not is_code and _are_words(own, title) and own.casefold() != title.casefold()
+        found[name] = own if not title or is_item or has_words else title
+        if found[name] != own or len(own) > MOST:
+            found[name] = _INSTRUCTION.sub("", found[name]).strip(" :-–") or found[name]
+    return found
+
+
+def _spaced(name: str) -> str:
+    """The name of a column with spaces in the place of underscores and markup."""
+    return " ".join(re.sub(r"<[^<>]{1,9}>|_(?=\D)", " ", name).split()) or "column"
+
+
+def _without_number(name: str, title: str) -> str:
+    """The text of a question without markup, and without the number or the name of the column in front of it."""
+    flat = " ".join(re.sub(r"<[^<>]{1,9}>", " ", title).split())
+    own = rf"{re.escape(name)}|{re.escape(name).replace('_', '[-_. ]')}"
+    return re.sub(rf"^(?:{own})\s*[.):-]\s*(?=\S)", "", _NUMBER.sub("", flat), flags=re.IGNORECASE)
+
+
+def _are_words(name: str, title: str) -> bool:
+    """Whether a name consists of words of its title, or of their first letters."""
+    words = re.findall(r"\w+", title.casefold())
+    return all(any(word.startswith(part) for word in words) for part in re.findall(r"\w+", name.casefold()))
+
+
+def _divided(texts: Mapping[str, str]) -> dict[str, _Question]:
+    """The stem that other columns share, and the item, of each text."""
+    places = {name: list(_SEPARATOR.finditer(text)) for name, text in texts.items()}
+    heads = Counter(texts[name][: place.end()] for name, own in places.items() for place in own)
+    # Exports with the item in front have a long tail in common; "Other (please specify)" is short.
+    tails = Counter(
+        texts[name][place.start() :]
+        for name, own in places.items()
+        for place in own
+        if len(texts[name]) - place.end() > place.start()
+    )
+    found = dict[str, _Question]()
+    for name, text in texts.items():
+        ends = [place.end() for place in places[name] if heads[text[: place.end()]] > 1 and text[place.end() :]]
+        starts = [place.start() for place in places[name] if tails[text[place.start() :]] > 1 and place.start()]
+        item, stem = text, ""
+        if ends:
+            item, stem = text[ends[-1] :], text[: ends[-1]]
+        elif starts:
+            item, stem = text[: starts[0]], text[starts[0] :]
+        own = _Question(*(part.strip(" :-–—|[]") for part in (item, stem)))
+        found[name] = own if stem and own.item else _Question(text)
+    return found
+
+
+def _tags(parts: Mapping[str, _Question]) -> dict[str, str]:
+    """Words for each stem that shares an item with another one, by stem: the first that the others do not have."""
+    stems = defaultdict[str, set[str]](set)
+    for own in parts.values():
+        stems[own.item.casefold()].add(own.stem)
+    rivals = defaultdict[str, set[str]](set)
+    for same in stems.values():
+        for stem in same:
+            rivals[stem] |= same - {stem}
+    found = dict[str, str]()
+    for stem, others in rivals.items():
+        taken = {_bare(word) for other in others for word in other.split()}
+        words = stem.split()
+        first = next((k for k, word in enumerate(words) if _bare(word) not in taken | _DANGLING), None)
+        if others and stem and first is not None:
+            n_words = sum(len(" ".join(words[first : k + 1])) <= _TAG for k in range(first, len(words)))
+            found[stem] = _without_end(words[first : first + n_words]) or words[first][:_TAG]
+    return found
+
+
+def _equal(names: Mapping[str, str]) -> Iterator[list[str]]:
+    """Columns with the same name."""
+    groups = defaultdict[str, list[str]](list)
+    for name, text in names.items():
+        groups[text.casefold()].append(name)
+    return (each for each in groups.values() if len(each) > 1)
+
+
+def _differing(parts: Sequence[_Question]) -> list[str]:
+    """The texts from the first word in which they differ."""
+    words = [f"{own.stem} {own.item}".split() for own in parts]
+    n_shared = next((k for k, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1), 0)
+    return [" ".join(own[n_shared:] or own) for own in words]
+
+
+def capital(text: str) -> str:
+    """A text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def fitted(text: str, most: int) -> str:
+    """A text of at most `most` characters: without what says least, then without its middle."""
+    for pattern, instead in _STEPS:
+        while len(text) > most:
+            shorter = " ".join(pattern.sub(instead, text, count=1).split())
+            if shorter == text or len(shorter.split()) < 2:
+                break
+            text = capital(shorter)
+    return both_ends(text, most)
+
+
+def both_ends(text: str, most: int) -> str:
+    """The first and the last words of a text: the questions of a battery often differ at the end."""
+    words = text.split()
+    if len(text) <= most:
+        return text
+    head, tail = list[str](), list[str]()
+    while words and len(" ".join([*tail, words[-1]])) <= _TAIL * most:
+        tail.insert(0, words.pop())
+    while tail and _bare(tail[0]) in _DANGLING:
+        tail.pop(0)
+    room = most - len(" ".join(tail)) - 3
+    while words and len(" ".join([*head, words[0]])) <= room:
+        head.append(words.pop(0))
+    return f"{_without_end(head)} … {' '.join(tail)}" if head and tail else clipped(text, most)
+
+
+def clipped(text: str, most: int) -> str:
+    """The beginning of a text in whole words."""
+    flat = " ".join(text.split())
+    if len(flat) <= most:
+        return flat
+    head = flat[: most - 1]
+    if " " in head[most // 2 :]:
+        head = head.rpartition(" ")[0]
+    return _without_end(head.split(" ")) + "…"
+
+
+def _bare(word: str) -> str:
+    return word.strip(",.:;?!()\"'").casefold()
+
+
+def _without_end(words: Sequence[str]) -> str:
+    """Words without those at the end that would dangle, and without the last punctuation."""
+    while len(words) > 1 and _bare(words[-1]) in _DANGLING:
+        words = words[:-1]
+    return " ".join(words).rstrip(" ,;:.-")
