@@ -26,7 +26,8 @@ from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
-from thurbo.table.guess.words import NAMES
+from thurbo.table.guess.roles import Decision, Found
+from thurbo.table.guess.words import NAMES, TOOLS
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
@@ -56,7 +57,20 @@ _OTHER = re.compile(r"(\d+[_ ])?other\b.{0,60}|.*\bother[]_ :(-]*(\(?please\b.*|
 _CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
 _BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
 
+_FEWEST_TOOL = 3  # columns of a survey tool that show that it wrote the file
+
 Read = Callable[[str], Cells]
+
+
+def technical(names: Collection[str], titles: Mapping[str, str]) -> dict[str, str]:
+    """Columns that the survey tool added, such as the progress of a respondent, with the reason."""
+    texts = {name: {name.casefold().strip(), titles.get(name, "").casefold().strip()} for name in names}
+    found: dict[str, str] = {}
+    for pattern in TOOLS.values():
+        own = [name for name, written in texts.items() if any(map(pattern.fullmatch, written))]
+        if len(own) >= _FEWEST_TOOL:
+            found |= dict.fromkeys(own, "its name is that of a column which a survey tool adds")
+    return found
 
 
 class _Part(NamedTuple):
@@ -153,6 +167,16 @@ def _split(name: str, text: str, pattern: re.Pattern[str]) -> _Part:
         return _Part(name, "", "", None)
     head, rest = match["head"], match["rest"]
     return _Part(name, " ".join(head.split()), rest.strip(), int(rest) if rest.isdecimal() else None)
+
+
+_LETTERED = re.compile(r"^(?P<head>.*\d)(?P<rest>[A-Za-z])$", re.DOTALL)
+
+
+def stem(name: str) -> str:
+    """The first part of a name that several columns may share; the name itself if it has no parts."""
+    cuts = [name[: match.start()].strip() for match in _DASH.finditer(name)]
+    heads = (part.head for pattern in (*_SPLITS, _LETTERED) if (part := _split(name, name, pattern)).head)
+    return cuts[-1] if cuts and cuts[-1] else next(heads, name)
 
 
 def _dashes(text: Mapping[str, str]) -> list[_Part]:
@@ -356,11 +380,10 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
 
 
 class GroupedQuestion(NamedTuple):
-    """A question that consists of several columns, with the reason."""
+    """A question that consists of several columns."""
 
     name: str
-    column: Column
-    reason: str
+    found: Decision
     title: str
     members: tuple[str, ...]
 
@@ -376,9 +399,9 @@ def questions(
     names: Collection[str], read: Read, notes: Mapping[str, Note], groups: Sequence[ColumnGroup]
 ) -> GroupedColumns:
     """Questions that consist of several columns; a column belongs to at most one of them."""
-    columns, found = _Columns(names, read, notes), GroupedColumns([], {})
-    taken: set[str] = set()
-    held = set(names)
+    apart = technical(names, {name: note.title for name, note in notes.items()})
+    columns, found = _Columns(names, read, notes), GroupedColumns([], apart)
+    taken, held = set(apart), set(names)
     for group in (*groups, *_places(notes), *named_groups(columns)):
         _take(group, columns, found, taken, held)
     for group in unnamed_groups(columns, taken):
@@ -395,19 +418,19 @@ def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: s
         others = {name: label for name, label in group.members if columns.is_other(name, label)}
         group = replace(group, members=tuple(each for each in group.members if each[0] not in others))
     members = tuple(column for column, _ in group.members)
-    made = _made(group, columns) if members else None
+    made = Decision(*own) if members and (own := _made(group, columns)) else None
     if made is None:
         return
     # The name must be new: a table column with the name of the question would replace its members.
     used = {*columns.names, *(question.name for question in found.questions)}
     alternatives = (f"{group.name} ({number})" for number in count(2))
     name = next(each for each in chain([group.name], alternatives) if each not in used)
-    found.questions.append(GroupedQuestion(name, made[0], made[1], group.title, members))
+    found.questions.append(GroupedQuestion(name, made, group.title, members))
     found.apart.update(dict.fromkeys(others, f'what people wrote beside an option of "{name}"'))
     taken |= {*members, *others}
 
 
-def _made(group: ColumnGroup, columns: _Columns) -> tuple[Column, str] | None:
+def _made(group: ColumnGroup, columns: _Columns) -> Found | None:
     parts = {member: columns.read(member) for member, _ in group.members}
     notes = columns.notes
     if group.kind == "ticks":
@@ -423,7 +446,7 @@ def _made(group: ColumnGroup, columns: _Columns) -> tuple[Column, str] | None:
     return _ranked(parts, notes) if group.kind == "places" else _grid(group, columns)
 
 
-def _grid(group: ColumnGroup, columns: _Columns) -> tuple[Column, str] | None:
+def _grid(group: ColumnGroup, columns: _Columns) -> Found | None:
     """Columns under one heading: one answer or options if each is a box to tick, ranks if places differ in each row."""
     ticks = [columns.tick(name) for name, _ in group.members]
     heading = f"a guess: {len(group.members)} columns under one heading"
@@ -462,7 +485,7 @@ def _labels(group: ColumnGroup, ticks: Sequence[_Tick], notes: Mapping[str, Note
     ]
 
 
-def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -> tuple[Column, str] | None:
+def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -> Decision:
     """Exclusive columns as one question, of the type that their labels in one column would have."""
     table = np.stack([tick.chosen for tick in ticks], axis=1)
     twice = bool((table.sum(axis=1) > 1).any())
@@ -471,17 +494,18 @@ def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -
     which[-len(labels) :] = np.arange(len(labels))  # each label occurs, also if nobody chose it
     values = np.asarray([*labels, None], object)[:-1][which]
     cells = Cells(group.title or group.name, values, np.zeros(len(values), bool), np.arange(len(values)))
-    column, reason, *_ = guess(cells, False, Note(title=cells.name))
+    decided = guess(cells, False, Note(title=cells.name))
+    column = decided.column
     if not column.is_one_label or all(label.isdecimal() for label in labels):  # codes have no order that is known
-        column, reason = Categorical(tuple(labels)), f"{len(labels)} different texts without a known order"
+        column = Categorical(tuple(labels))
+        decided = Decision(column, f"{len(labels)} different texts without a known order")
     if column.kind == "categorical" and set(column.labels) <= set(labels):
         column = Categorical(tuple(label for label in labels if label in column.labels), missing=column.missing)
-    pairs = {label: tick.name for label, tick in zip(labels, ticks, strict=True)}
-    unseen: Any = "missing" if twice else "error"
-    settings: Any = {"columns": pairs, "recode": (), "unseen": unseen}
-    found = replace(column, **settings)
-    more = "; rows with two marks count as missing" if twice else ""
-    return found, f"a guess: {len(labels)} exclusive columns, of which each row has one{more}; {reason}"
+    settings: Any = {"columns": {label: tick.name for label, tick in zip(labels, ticks, strict=True)}, "recode": ()}
+    column = replace(column, unseen="missing" if twice else "error", **settings)
+    more = ", a guess: rows with two marks count as missing" if twice else ""
+    reason = f"{len(labels)} exclusive columns, of which each row has at most one{more}; {decided.reason}"
+    return decided._replace(column=column, reason=reason, otherwise=decided.otherwise or "MultiSelect")
 
 
 def _ranks(group: ColumnGroup, columns: _Columns, heading: str) -> tuple[Column, str] | None:
