@@ -25,6 +25,7 @@ from thurbo.errors import ThurboError
 from thurbo.table.columns import Block, Column
 from thurbo.table.columns.forms.form import Profile
 from thurbo.table.io import frames
+from thurbo.table.schema.naming import without_stem
 from thurbo.table.schema.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -273,8 +274,10 @@ def _far_below(share: FloatArray, counts: BoolArray, weight: FloatArray) -> Bool
 def statements(column: Column, block: Block) -> Profile:
     """What can be said of the answers to a question: both of two, and the ends of ordered ones ("at least some")."""
     lines, texts = column.form.profile(block), column.answer_texts
-    if lines.to_user is not None or lines.several:
+    if lines.to_user is not None:
         return lines
+    if lines.several or not column.is_one_label:
+        return lines._replace(answers=without_stem(lines.answers))
     if len(lines.answers) == 1 and len(texts) == 2:
         return Profile(texts, np.concatenate([1 - lines.values, lines.values], axis=1))
     inner = range(1, len(texts) - 1) if column.has_order and lines.answers == texts else range(0)

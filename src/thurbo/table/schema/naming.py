@@ -111,15 +111,24 @@ def grids(columns: Mapping[str, Column], titles: Mapping[str, str]) -> dict[str,
         for name in run if answers else ():
             code = re.sub(r"[_.-]?\d+[a-z]?$", "", name) if _CODE.fullmatch(name) else ""
             stem = parts[name].stem or (full[name] if shared[full[name]] > 1 else "")
-            stem = stem or (code if re.search(r"\d", code) else "")
-            if stem or len(answers) > _FEWEST_LEVELS:
-                held[(answers, stem or place)].append(name)
+            if not stem and re.search(r"\d", code):  # q25_1 and q25_2
+                held[code].append(name)
+            elif answers[0] == "items" or stem or len(answers) > _FEWEST_LEVELS:
+                held[answers, "" if answers[0] == "items" else stem or place].append(name)
     return {name: number for number, same in enumerate(held.values()) if len(same) > 1 for name in same}
 
 
 def _answers(column: Column) -> tuple[str, ...]:
-    """The answers of a question with one answer."""
-    return (column.kind, *map(str, column.labels)) if column.is_one_label else ()
+    """The answers of a question with one answer, or the items of one with several."""
+    if column.is_one_label:
+        return (column.kind, *map(str, column.labels))
+    return ("items", *sorted(map(str, column.labels))) if column.labels and not column.is_listed else ()
+
+
+def without_stem(labels: Sequence[str]) -> tuple[str, ...]:
+    """Labels without the words before a colon or a dash that all of them begin with."""
+    parts = _divided({label: label for label in labels}).values()
+    return tuple(own.item for own in parts) if len({own.stem for own in parts}) == 1 < len(parts) else tuple(labels)
 
 
 def _texts(names: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
