@@ -24,7 +24,8 @@ from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.values import listing, spellings
 from thurbo.table.guess.grids import Grid, grid
 from thurbo.table.guess.layouts import questions
-from thurbo.table.guess.one_column import NO_ANSWER, TO_CHECK, Decision, guess, sort_codes
+from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
+from thurbo.table.guess.roles import TO_CHECK, Decision
 from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
