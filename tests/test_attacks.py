@@ -24,7 +24,7 @@ from thurbo.errors import NotTrusted, SchemaError, SchemaWarning, ThurboError
 from thurbo.fit import course, trainer
 from thurbo.table.columns.cells import Block
 from thurbo.table.io import files
-from thurbo.table.schema.schema import FARTHEST, warn_of_swamped_columns
+from thurbo.table.schema.units import FARTHEST, warn_of_swamped_columns
 
 rng = np.random.default_rng(0)
 N = 30

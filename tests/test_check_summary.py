@@ -43,7 +43,7 @@ def test_remedies_in_the_words_of_a_schema_file(python: str, toml: str) -> None:
 
 def test_many_columns_fit_one_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
-    table = {f"q{place}": rng.integers(1, 6, 80) for place in range(150)}
+    table = {f"q{place}": np.r_[rng.integers(1, 6, 75), [9] * 5] for place in range(150)}
     table |= {f"odd {place}": [f"word {place} {row} of many" for row in range(80)] for place in range(30)}
     table |= {f"pay {place}": [f"${row}" for row in range(79)] + [f"never {place}"] for place in range(40)}
     tb.write(table, tmp_path / "wide.csv")
@@ -53,7 +53,7 @@ def test_many_columns_fit_one_screen(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert len(lines) <= 40
     assert "190 questions modelled: 150 Ordinal, 40 Continuous" in out
     assert "it is free text (30)" in out
-    assert 'kind = "continuous"' in out
+    assert "counted as missing: 9" in out
     assert any("q0" in line and "148 more" in line for line in lines)  # one reason, one line
     assert "meaning of a cell" not in out
     assert "meaning of a cell" in run("check", str(tmp_path / "wide.csv"), "--details", capsys=capsys)[1]
@@ -102,7 +102,7 @@ def test_warnings_of_reading_are_one_line(tmp_path: Path, capsys: pytest.Capture
     assert len(err.splitlines()) == 2
     assert "names of" in err
     assert "read as one" in err
-    assert 'read as one answer: "yes" as "Yes"' in out
+    assert "To check" not in out
 
 
 @pytest.fixture(scope="module")

@@ -307,7 +307,7 @@ def test_rows_have_one_name_and_one_weight() -> None:
     frame["wt2"] = frame["wt1"] * 0.9
     schema = tb.Schema.infer(frame)
     assert [type(column).__name__ for column in schema.values()] == ["Id", "Ignore", "Weight", "Ignore"]
-    assert '"wt1" is already Weight()' in schema.reasons["wt2"]
+    assert 'of the weights wt1, wt2, "wt1" is used' in schema.reasons["wt2"]
 
 
 def test_intervals_of_a_frame_are_statements_about_a_number() -> None:

@@ -13,7 +13,7 @@ import thurbo as tb
 from tests.known import changed
 from thurbo.table.columns import Answered
 from thurbo.table.io.frames import as_table
-from thurbo.table.schema.schema import missing_together, with_answered
+from thurbo.table.schema.routing import missing_together, with_answered
 
 NAME = "answered: a and 1 more"
 

@@ -567,6 +567,6 @@ parse = "currency"
 
 
 def test_explicit_levels_win_over_codes_of_the_whole_file() -> None:
-    schema = tb.Schema({"a": tb.Ordinal([-9, 0, 9]), "b": tb.Continuous()}).with_missing({-9: "refused"})
+    schema = tb.Schema({"a": tb.Ordinal([-9, 0, 9]), "b": tb.Continuous()}).declare_missing({-9: "refused"})
     assert codes_of(schema["a"]) == []
     assert schema["b"].missing == ((-9, "refused"),)

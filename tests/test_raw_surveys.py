@@ -1,15 +1,17 @@
-"""Six raw surveys, as published, against a reading of every column by hand (tests/data/surveys/expected.toml).
+"""Ten raw surveys, as published, against a reading of every column by hand (tests/data/surveys/expected.toml).
 
 A column is right if its question has the expected type, the same columns, the levels in order and the missing codes.
 """
 
 from __future__ import annotations
 
+import lzma
 import os
+import tempfile
 import tomllib
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -20,7 +22,8 @@ from thurbo.errors import SchemaWarning
 
 HERE = Path(__file__).parent / "data" / "surveys"
 EXPECTED: dict[str, Any] = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
-FOLDERS = dict.fromkeys(EXPECTED, "small-surveys") | {"StarWars": "starwars"}
+NAMED = {key: EXPECTED.pop(key) for key in ("scales", "ends")}
+SHIPPED = [survey for survey in EXPECTED if (HERE / f"{survey}.csv").exists()]
 ORDERED = ("ordinal", "banded")
 LEFT_OUT = ("ignore",)
 
@@ -30,14 +33,31 @@ def entries(survey: str) -> list[dict[str, Any]]:
     found = list(EXPECTED[survey].get("question", []))
     for each in EXPECTED[survey].get("same", []):
         found += [{**each, "at": [place]} for place in each["at"]]
-    return found
+    return [_named(each) | ({"or": _named(each["or"])} if "or" in each else {}) for each in found]
+
+
+def _named(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry with the names of scales and ends replaced by what they name."""
+    known = {"labels": NAMED["scales"], "ends": NAMED["ends"]}
+    return {
+        key: known[key][value] if key in known and isinstance(value, str) else value for key, value in entry.items()
+    }
 
 
 def read(path: Path) -> tuple[Any, tb.Schema]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SchemaWarning)
-        frame, schema = tb.read(path)
+        frame, schema = _read(path)
         return frame, schema.fit(frame)  # a Binary knows its two values once it is fitted
+
+
+def _read(path: Path) -> tuple[Any, tb.Schema]:
+    if path.suffix != ".xz":
+        return tb.read(path)
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / path.stem
+        plain.write_bytes(lzma.decompress(path.read_bytes()))
+        return tb.read(plain)
 
 
 def difference(entry: dict[str, Any], frame: Any, schema: tb.Schema) -> str:
@@ -76,9 +96,17 @@ def _unlike(entry: dict[str, Any], column: tb.Column) -> str:
     return "" if missing == set(entry.get("missing", ())) else f"missing {sorted(missing)}"
 
 
-def compare(path: Path) -> tuple[int, int, list[str], list[str]]:
-    """Columns right, columns in all, what is wrong, and columns that are left out but should not be."""
-    survey = path.stem
+class Compared(NamedTuple):
+    """Columns right and in all, what is wrong by question, and columns that are left out but should not be."""
+
+    right: int
+    columns: int
+    wrong: list[str]
+    dropped: list[str]
+
+
+def compare(survey: str, path: Path) -> Compared:
+    """What is read of a file, against what is expected of it."""
     frame, schema = read(path)
     assert len(frame.columns) == EXPECTED[survey]["columns"]
     right, wrong, dropped = 0, [], []
@@ -91,7 +119,7 @@ def compare(path: Path) -> tuple[int, int, list[str], list[str]]:
             name = str(frame.columns[place])
             if name in schema and schema[name].kind == "ignore" and "ignore" not in entry["kind"]:
                 dropped.append(f"{survey}: {name}")
-    return right, len(frame.columns), wrong, dropped
+    return Compared(right, len(frame.columns), wrong, dropped)
 
 
 @pytest.mark.parametrize("survey", EXPECTED)
@@ -100,20 +128,20 @@ def test_every_column_has_one_expectation(survey: str) -> None:
     assert places == list(range(EXPECTED[survey]["columns"]))
 
 
-def _check(paths: list[Path]) -> None:
-    results = [compare(path) for path in paths]
-    right, count = sum(each[0] for each in results), sum(each[1] for each in results)
-    wrong, dropped = [w for each in results for w in each[2]], [d for each in results for d in each[3]]
-    questions = sum(len(entries(path.stem)) for path in paths)
-    report = "\n".join([f"{right} of {count} columns, {questions - len(wrong)} of {questions} questions", *wrong])
+def _check(paths: dict[str, Path]) -> None:
+    """At least 97 % of all columns are right, at least 95 % in each file, and none is left out."""
+    found = {survey: compare(survey, path) for survey, path in paths.items()}
+    shares = {survey: each.right / each.columns for survey, each in found.items()}
+    lines = [f"{survey}: {each.right} of {each.columns} columns right" for survey, each in found.items()]
+    report = "\n".join([*lines, *(wrong for each in found.values() for wrong in each.wrong)])
     print(report)
-    assert not dropped, dropped
-    assert right / count >= 0.95, report
-    assert 1 - len(wrong) / questions >= 0.95, report  # a question of many columns counts once
+    assert not [name for each in found.values() for name in each.dropped], report
+    assert sum(each.right for each in found.values()) >= 0.97 * sum(each.columns for each in found.values()), report
+    assert min(shares.values()) >= 0.95, report
 
 
 def test_excerpts_are_read_as_an_analyst_would() -> None:
-    _check([HERE / f"{survey}.csv" for survey in EXPECTED])
+    _check({survey: HERE / f"{survey}.csv" for survey in SHIPPED})
 
 
 @pytest.mark.slow
@@ -121,14 +149,14 @@ def test_whole_files_are_read_as_an_analyst_would() -> None:
     root = os.environ.get("THURBO_DATA")
     if not root:
         pytest.skip("THURBO_DATA is not set")
-    _check([Path(root) / folder / f"{survey}.csv" for survey, folder in FOLDERS.items()])
+    _check({survey: Path(root) / expected["file"] for survey, expected in EXPECTED.items()})
 
 
 # Those whose summaries take longest, where there is more time.
 LONG = ("thanksgiving-2015", "comma-survey", "flying-etiquette")
 
 
-@pytest.mark.parametrize("survey", [pytest.param(each, marks=[pytest.mark.slow] * (each in LONG)) for each in EXPECTED])
+@pytest.mark.parametrize("survey", [pytest.param(each, marks=[pytest.mark.slow] * (each in LONG)) for each in SHIPPED])
 def test_the_summary_of_check_fits_one_screen(survey: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
         main(["check", str(HERE / f"{survey}.csv")])
@@ -141,17 +169,17 @@ def test_the_summary_of_check_fits_one_screen(survey: str, capsys: pytest.Captur
     assert f"{sum(column.role == 'answer' for column in schema.values())} questions" in out
     for kind in ("Ordinal(", "Continuous(", "Ignore(", "Categorical("):
         assert kind not in out  # remedies are in the words of a schema file
-    assert "RespondentID" in out
+    assert all(name in out for name, column in schema.items() if column.role == "id")
     assert len(frame) == 140
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("survey", EXPECTED)
+@pytest.mark.parametrize("survey", SHIPPED)
 def test_fit_impute_and_report_run_without_a_schema_by_hand(
     survey: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = os.environ.get("THURBO_DATA")
-    data = str(Path(root) / FOLDERS[survey] / f"{survey}.csv" if root else HERE / f"{survey}.csv")
+    data = str(Path(root) / EXPECTED[survey]["file"] if root else HERE / f"{survey}.csv")
     model, small = str(tmp_path / "m.thurbo"), ("--hidden", "2", "--factors", "0", "--epochs", "2", "--quiet")
     commands = (
         ["fit", data, "-o", model, *small],

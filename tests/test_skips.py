@@ -225,7 +225,7 @@ def test_skips_follow_changes_of_columns() -> None:
     assert (schema | {"a": tb.Continuous()}).skips == ()  # a number cannot decide
     assert (schema | {"a": tb.Ignore()}).skips == schema.skips  # known, though not modelled
     assert schema.with_skips([]).skips == ()
-    assert schema.with_missing([-9]).skips == schema.skips
+    assert schema.declare_missing([-9]).skips == schema.skips
 
 
 def test_routing_by_codes_names_and_unknown_answers() -> None:

@@ -33,7 +33,9 @@ from thurbo.queries import weights
 from thurbo.table.columns import Column
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.io.long import looks_long
-from thurbo.table.schema.schema import Schema, warn_of_swamped_columns, with_answered
+from thurbo.table.schema.routing import with_answered
+from thurbo.table.schema.schema import Schema
+from thurbo.table.schema.units import warn_of_swamped_columns
 
 
 class TBM(ItemQueries, BaseEstimator):

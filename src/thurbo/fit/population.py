@@ -40,7 +40,8 @@ from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Lines
 from thurbo.table.columns.forms.form import Tested, line_weight
 from thurbo.table.io.frames import Table
-from thurbo.table.schema.schema import Schema, with_answered
+from thurbo.table.schema.routing import with_answered
+from thurbo.table.schema.schema import Schema
 
 
 class EncodedTable(NamedTuple):

@@ -203,9 +203,7 @@ def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: froze
         if column.is_listed:
             continue
         given = {source: table.cells(source) for source in column.source_columns(name)}
-        gone = {source: column.fillable(own, kinds) for source, own in given.items()}
-        kept = [column.answered(own).missing & ~gone[source] for source, own in given.items()]
-        gone = column.gaps(name, gone, ~blocks[name].answered & ~np.any(kept, axis=0))
+        gone = column.gaps(name, given, kinds, blocks[name].answered)
         if any(missing.any() for missing in gone.values()):
             found[name] = gone
     return applicable(schema, table, found, kinds)
@@ -233,7 +231,10 @@ def guesses(query: Query, gaps: Gaps, statistic: str, how_sure: bool = False) ->
         place[rows] = np.arange(len(rows))
         found.cells.update({source: np.asarray(values)[place] for source, values in predicted.items()})
         if how_sure:
-            sure = query.schema[name].form.certainty(asked, next(iter(predicted.values())))
+            values = next(iter(predicted.values()))
+            if len(predicted) > 1 and query.schema[name].is_one_label:
+                values = as_table(predicted).answers(query.schema, name).values
+            sure = query.schema[name].form.certainty(asked, values)
             for source, missing in by_column.items():
                 found.certainty[source] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
     return found
@@ -269,11 +270,14 @@ def applicable(
     if not schema.skips or NOT_APPLICABLE in kinds:
         return gaps
     where = {source: missing for gone in gaps.values() for source, missing in gone.items()}
-    imputed = None if cells is None else {source: (cells[source], missing) for source, missing in where.items()}
+    imputed = None if cells is None else as_table({s: routing.emptied(cells[s], ~gap) for s, gap in where.items()})
     out, found = routing.not_asked(schema, schema.skips, table, imputed), {}
     for name, gone in gaps.items():
         if name in out:
-            gone = {source: missing & ~(out[name] & table.cells(source).missing) for source, missing in gone.items()}
+            empty = {source: table.cells(source).missing for source in gone}
+            if schema[name].is_one_label:  # in exclusive columns, a row of zeros is no answer
+                empty = dict.fromkeys(gone, schema[name].fillable(table.gathered(schema, name, "ignore")))
+            gone = {source: missing & ~(out[name] & empty[source]) for source, missing in gone.items()}
         if any(missing.any() for missing in gone.values()):
             found[name] = gone
     return found
@@ -291,13 +295,12 @@ def settle(
     if not schema.skips:
         return gaps
     for gate, (value, rows) in routing.deduced(schema, schema.skips, table).items():
-        if gate not in gaps:
-            continue
-        cells[gate] = cells[gate].copy()
-        cells[gate][rows] = value
-        if gate in certainty:
-            known = np.where(rows & gaps[gate][gate], 1.0, certainty[gate].values)
-            certainty[gate] = certainty[gate]._replace(values=known)
+        for source, gap in gaps.get(gate, {}).items():
+            told = schema[gate].to_columns(gate, np.asarray([value]))[source]
+            cells[source] = np.where(rows, told, cells[source].astype(np.result_type(told, cells[source])))
+            if source in certainty:
+                known = np.where(rows & gap, 1.0, certainty[source].values)
+                certainty[source] = certainty[source]._replace(values=known)
     found = applicable(schema, table, gaps, kinds, cells)
     for name, gone in gaps.items():
         for source in set(gone) & set(certainty):
@@ -316,11 +319,14 @@ def emptied(schema: Schema, cells: dict[str, np.ndarray], given: Collection[str]
         if name in given or not schema[name].sites or schema[name].is_listed:
             continue
         for skip in skips:
-            if skip.asked_if not in found:
+            gate = skip.asked_if
+            sources = [each for each in schema[gate].source_columns(gate) or (gate,) if each in found]
+            if not sources:
                 continue
-            answers = as_table({skip.asked_if: found[skip.asked_if]}).cells(skip.asked_if)
+            held = as_table({source: found[source] for source in sources})
             # A gate without an answer was not asked itself.
-            out = answers.missing | (routing.says(schema[skip.asked_if], skip, answers) == routing.NOT_ASKED)
+            says = routing.says(schema[gate], skip, held.gathered(schema, gate, "ignore"))
+            out = routing.unanswered(schema, held, gate) | (says == routing.NOT_ASKED)
             for source in schema[name].source_columns(name):
                 found[source] = routing.emptied(found[source], out)
     return found

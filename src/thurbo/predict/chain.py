@@ -323,7 +323,7 @@ class Draws:
         self._put(name, lines, lambda schema: Schema({name: schema[name]}).compile(table)[name])
         for place, skip in enumerate(self.schema.skips if self.routed else ()):
             if skip.asked_if == name:
-                past = routing.says(column, skip, table.cells(name)) == routing.NOT_ASKED
+                past = routing.says(column, skip, table.gathered({name: column}, name)) == routing.NOT_ASKED
                 self._leave_out(place, lines[past & ~self.led[place][lines]])
 
     def _put(self, name: str, lines: np.ndarray, said: Callable[[Schema], Block]) -> None:

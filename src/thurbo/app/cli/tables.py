@@ -85,7 +85,7 @@ def read_long(
     from thurbo.table.schema.schema import Schema
 
     missing = missing or {}
-    schema = schema if schema is None else schema.with_missing(missing)
+    schema = schema if schema is None else schema.declare_missing(missing)
     lists = None if schema is None else next(iter(columns_of(schema)), None)
     if not any(options) and lists is None:
         if schema is not None:

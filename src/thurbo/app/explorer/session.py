@@ -10,7 +10,7 @@ import csv
 import io
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -221,6 +221,13 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 class Session:
     """One fitted model and one table, ready to be explored; of more than `max_points` rows the map has a sample."""
 
+    command: ClassVar[str] = "thurbo explore"
+    files: ClassVar[Mapping[str, str]] = {
+        "": "explorer/assets/index.html",
+        **{name: f"explorer/assets/{name}" for name in ("explorer.js", "explorer.css")},
+        **{name: f"assets/{name}" for name in ("page.js", "page.css")},
+    }
+
     def __init__(self, model: Any, X: Any, title: str = "Explorer", seed: int = 0, max_points: int = 10_000):
         described, self.title = Described(model, X), title
         self.model, self.table, self.schema = model, described.table, described.schema
@@ -232,6 +239,18 @@ class Session:
         sources = {s for name in self.schema.modelled for s in self.schema.source_columns[name] or (name,)}
         self._nobody: dict[str, list[Any]] = {name: [None] for name in sorted(sources)}
         self._questions = [self._question(each) for each in self.answers]
+
+    @property
+    def questions(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
+        """What the page can ask, by the last part of the address."""
+        return {
+            "survey": lambda asked: self.survey(),
+            "group": lambda asked: self.group(asked.get("rows", [])),
+            "pin": lambda asked: self.pinned(asked.get("pins", [])),
+            "respondent": lambda asked: self.respondent(asked.get("answers", {}), asked.get("target")),
+            "recommend": lambda asked: self.recommend(asked.get("list"), asked.get("ratings"), asked.get("answers")),
+            "export": lambda asked: {"csv": self.export(asked.get("labels"), asked.get("names"))},
+        }
 
     def survey(self) -> dict[str, Any]:
         """Questions, places on the map and segments: all that the page needs at the start."""
@@ -253,7 +272,9 @@ class Session:
             **about,
             "labels": list(map(str, column.answer_texts))[:MOST_LABELS],
             "relations": list(relations(column)),
-            "fillable": bool(simple and not column.is_listed and not column.source_columns(answers.name)[1:]),
+            "fillable": bool(
+                simple and not column.is_listed and (column.is_one_label or not column.source_columns(answers.name)[1:])
+            ),
         }
 
     def group(self, rows: Sequence[Any]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ Bands are sorted from lowest to highest and do not overlap. A number decodes to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, Cells, FloatArray, IntArray
+from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import NARROWEST, MeasuredColumn
 from thurbo.table.columns.forms.number import BandForm
-from thurbo.table.columns.labels import LabelledColumn, check_labels
+from thurbo.table.columns.labels import check_labels
 from thurbo.table.columns.numbers import two_ends
+from thurbo.table.columns.spread import SpreadChoice
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement
 from thurbo.table.columns.values import Refused, is_label, listing, show, suggestion
 
@@ -27,7 +29,7 @@ Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Banded(LabelledColumn, MeasuredColumn):
+class Banded(SpreadChoice, MeasuredColumn):
     """A number that is known by its band: lower ≤ number ≤ upper for the chosen band.
 
     Parameters
@@ -44,6 +46,11 @@ class Banded(LabelledColumn, MeasuredColumn):
         Display names of labels.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a band or a number.
+    columns, ticked : optional
+        {label: column} if each band has a column of the table, of which each row has one: by its text, 1, "Selected"
+        or "X". `ticked` is the value that means "chosen"; by default it is found. A label may be declared missing.
+    marks : optional
+        How each column writes "not chosen" and "chosen". `fit` sets it.
     missing : dict or list, optional
         Values that mean "no answer", such as {9: "Refused"}.
     parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
@@ -72,11 +79,11 @@ class Banded(LabelledColumn, MeasuredColumn):
     form_type = BandForm
     is_one_label: ClassVar[bool] = True
     has_order = True
-    mappings: ClassVar[tuple[str, ...]] = ("bands",)
+    mappings: ClassVar[tuple[str, ...]] = ("bands", "columns")
+    one = "band"
     bands: Mapping[Any, tuple[float | None, float | None]] | None = None  # stored as pairs
 
     def _check(self) -> None:
-        super()._check()
         stored: Any = self.bands
         shape = isinstance(stored, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in stored)
         if not shape:
@@ -93,6 +100,21 @@ class Banded(LabelledColumn, MeasuredColumn):
             problem = f"the band {show(bands[0][0])} contains no positive number"
             raise SchemaError(problem, remedy='use transform="rank-normal" or None')
         object.__setattr__(self, "bands", tuple(bands))
+        super()._check()
+
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        return {}  # only texts tell the ends of bands
+
+    def with_answers(self, labels: Sequence[Any], **settings: Any) -> Column:
+        ends = dict(self._pairs)
+        for label in labels:
+            if label not in ends:
+                remedy = (
+                    'give its ends with with_type(name, tb.Banded({"18-29": (18, 30), ...})), or choose another type'
+                )
+                raise SchemaError(f"{show(label)} is not one of the bands", remedy=remedy)
+        return replace(self, bands={label: ends[label] for label in labels}, **settings)
 
     @property
     def edges(self) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ After fit, `labels` equals `categories`. "One of these" and "all of these above 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,12 +19,13 @@ from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray
 from thurbo.table.columns.column import Column, Measure
 from thurbo.table.columns.forms.utilities import ChoiceForm
 from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, levels_inside, mentioned
+from thurbo.table.columns.spread import SpreadChoice
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, TopSet
 from thurbo.table.columns.values import Refused, is_label, listing, natural, show
 
 
 @dataclass(frozen=True)
-class Categorical(UtilityColumn):
+class Categorical(SpreadChoice, UtilityColumn):
     """One of several categories, §3.2: x_c ≥ x_d for the chosen category c and every other category d.
 
     Parameters
@@ -44,6 +45,12 @@ class Categorical(UtilityColumn):
         Display names of labels, such as {1: "Green", 2: "Red"}.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a category.
+    columns, ticked : optional
+        {label: column} if each category has a column of the table, of which each row has one: by its text, 1,
+        "Selected" or "X". `ticked` is the value that means "chosen"; by default it is found. A label may be declared
+        missing.
+    marks : optional
+        How each column writes "not chosen" and "chosen". `fit` sets it.
     missing : dict or list, optional
         Values that mean "no answer", such as {9: "Refused"}.
     recode : dict, optional
@@ -76,6 +83,7 @@ class Categorical(UtilityColumn):
     other: Any = field(default=None, kw_only=True)  # the category that every other value belongs to
 
     def _check(self) -> None:
+        super()._check()
         if self.categories is not None:
             check_labels(self.categories, self.many, self.one, "Categorical")
         if self.other is not None and self.other not in self.labels:
@@ -84,10 +92,18 @@ class Categorical(UtilityColumn):
 
     def interpreted(self, cells: Cells) -> Cells:
         """Every value that is not a category as `other`."""
+        cells = super().interpreted(cells)
         if self.other is None:
             return cells
         places = self.index(cells)
         return cells.mapped(lambda value: self.other if is_label(value) and value not in places else value)
+
+    def with_answers(self, labels: Sequence[Any], **settings: Any) -> Column:
+        return super().with_answers(labels, **{"other": self.other if self.other in labels else None, **settings})
+
+    def ordered_as(self, labels: Sequence[Any]) -> Column:
+        """Without an order so far, it becomes an Ordinal."""
+        return self.with_answers(labels) if self.ordered else self.as_type(self.registered["ordinal"], levels=labels)
 
     @property
     def is_named(self) -> BoolArray:
@@ -116,7 +132,7 @@ class Categorical(UtilityColumn):
 
     def encode(self, cells: Cells) -> Block:
         """Cells as two tiers: the chosen categories above all others."""
-        tier, one_of, linear = self.read(cells)
+        tier, one_of, linear = self.read(self.gathered(cells))
         return Block.orders(tier, one_of, self.sites, linear)
 
     def _read(self, value: Any, places: Mapping[Any, int]) -> LabelTiers | None:
@@ -148,8 +164,7 @@ class Categorical(UtilityColumn):
         if not self.ordered:
             return self
         kind: Any = self.registered["ordinal"]
-        words = {"names": self.names, "missing": self.missing, "unseen": self.unseen, "recode": self.recode}
-        return kind(self.categories, **words)
+        return kind(self.categories, **self._kept)
 
     def describe(self) -> str:
         kind = "ordered" if self.ordered else "unordered"

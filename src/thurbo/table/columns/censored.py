@@ -6,7 +6,7 @@ number that was observed, with a density, or is only known to be beyond a limit,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -17,8 +17,8 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import BoolArray, Cells, FloatArray, as_numbers
 from thurbo.table.columns.continuous import MeasuredColumn
 from thurbo.table.columns.numbers import two_ends
-from thurbo.table.columns.ordinal import Binary, is_word
-from thurbo.table.columns.values import natural, show
+from thurbo.table.columns.ordinal import Binary
+from thurbo.table.columns.values import is_word, natural, show
 
 
 @dataclass(frozen=True)
@@ -291,10 +291,13 @@ class Bounded(MeasuredColumn):
             lower = np.where(lower <= 0, -np.inf, lower)  # all positive numbers are above
         return np.where(crossed, -np.inf, lower), np.where(crossed, np.inf, upper)
 
-    def gaps(self, name: str, missing: dict[str, BoolArray], silent: BoolArray) -> dict[str, BoolArray]:
+    def gaps(
+        self, name: str, given: Mapping[str, Cells], kinds: Iterable[str], answered: BoolArray
+    ) -> dict[str, BoolArray]:
         """A row is imputed only if it has neither end: a second end would narrow a known interval."""
-        empty = np.logical_and.reduce(list(missing.values()))
-        return dict.fromkeys(missing, empty & silent)
+        found = super().gaps(name, given, kinds, answered)
+        empty: BoolArray = np.logical_and.reduce(list(found.values()))
+        return dict.fromkeys(found, empty)
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
         """Both ends equal to the number; for a center, the number itself and width 0."""

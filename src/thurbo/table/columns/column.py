@@ -7,7 +7,7 @@ A new data type is one new module in this folder, and one line in the table of c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Role = Literal["answer", "id", "weight", "ignored", "pattern"]
 Measure = Literal["nominal", "ordinal", "scale", ""]
+_SHARED = ("missing", "names", "recode", "columns", "ticked")  # settings that a question keeps if its type changes
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,30 @@ class Column(ABC):
     def describe(self) -> str:
         """One line of text: the meaning of a cell."""
 
+    def as_type(self, kind: type[Column], **settings: Any) -> Column:
+        """The question as another type, with what both types say of its cells; `settings` come first."""
+        both = {item.name for item in fields(self)} & {item.name for item in fields(kind)} & set(_SHARED)
+        kept = {name: value for name in both if (value := getattr(self, name)) not in ((), None)}
+        return kind(**{**kept, **kind.answers_of_type(self), **settings})
+
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        """The settings that give a column of this type the answers of another column."""
+        return {}
+
+    def with_answers(self, labels: Sequence[Any], **settings: Any) -> Column:
+        """The same question with these answers, lowest first where they have an order, and with other settings."""
+        return replace(self, **settings)
+
+    def ordered_as(self, labels: Sequence[Any]) -> Column:
+        """The same answers in this order, lowest first."""
+        problem = f"the answers of {type(self).__name__} have no order that could be changed"
+        raise SchemaError(problem, remedy='change its type first, for example to "ordinal"')
+
+    def separated(self) -> dict[str, Column]:
+        """Each column of the table that the question consists of, as a question of its own."""
+        return {}
+
     @property
     def form(self) -> Form:
         """The form of its answers, which implements what queries, evaluation and reports need."""
@@ -160,7 +185,16 @@ class Column(ABC):
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
         """Latent values as the columns of the table that `source_columns` names, each in its own coding."""
-        return {name: self.decode(x, cuts, scale)}
+        return self.to_columns(name, self.decode(x, cuts, scale))
+
+    def to_columns(self, name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Answers, one value for each row, as the columns of the table that `source_columns` names."""
+        return {name: values}
+
+    @property
+    def label_of_source(self) -> dict[str, str]:
+        """The text of the label that each column of the table stands for, if there is one column for each label."""
+        return {}
 
     def from_answers(self, answered: Mapping[str, BoolArray], some: BoolArray) -> Block:
         """The block of a column without cells of its own, derived from which questions are answered."""
@@ -184,11 +218,24 @@ class Column(ABC):
         """Cells with predicted items added, in the listed layout; `utility` is that of the given entries."""
         raise NotImplementedError(f"a column of kind {self.kind} has no lists")
 
-    def gaps(self, name: str, missing: dict[str, BoolArray], silent: BoolArray) -> dict[str, BoolArray]:
-        """Which of the fillable cells are imputed: all; with several columns, those of rows without any answer."""
+    def gaps(
+        self, name: str, given: Mapping[str, Cells], kinds: Iterable[str], answered: BoolArray
+    ) -> dict[str, BoolArray]:
+        """Which cells of its columns are imputed: all fillable ones; of several columns, in rows without any answer.
+
+        `kinds` are those of missing values that are filled, `answered` the rows with an answer, [row].
+        """
+        gone = {source: self.fillable(own, kinds) for source, own in given.items()}
         if self.source_columns(name) == (name,):
-            return missing
-        return {source: gone & silent for source, gone in missing.items()}
+            return gone
+        kept = [self.answered(own).missing & ~gone[source] for source, own in given.items()]
+        silent = ~answered & ~np.any(kept, axis=0)
+        return {source: own & silent for source, own in gone.items()}
+
+    def unanswered(self, cells: Cells) -> BoolArray:
+        """Rows without any answer, in the cells as the column reads them: [row]."""
+        parts = [part.missing for part in cells.parts.values()]
+        return cells.missing & np.all(parts, axis=0) if parts else cells.missing
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -289,6 +336,10 @@ class Column(ABC):
 
     def interpreted(self, cells: Cells) -> Cells:
         """The cells after `recode`, with text read in the notation of the column, if it has one."""
+        return cells
+
+    def gathered(self, cells: Cells) -> Cells:
+        """The cells with one answer for each row, if the question has a column for each of its labels."""
         return cells
 
     def answered(self, cells: Cells) -> Cells:
@@ -436,10 +487,17 @@ def _lists(value: Any) -> Any:
 
 def column_from_dict(state: dict[str, Any]) -> Column:
     """Rebuild a column of any type from the dictionary of its `to_dict`."""
-    kinds, kind = Column.registered, state.get("kind")
-    if kind is None:
-        raise SchemaError("the column has no kind", remedy=f"give it one of the kinds {', '.join(kinds)}")
+    if state.get("kind") is None:
+        raise SchemaError("the column has no kind", remedy=f"give it one of the kinds {', '.join(Column.registered)}")
+    return column_type(state["kind"]).from_dict(state)
+
+
+def column_type(kind: Any) -> type[Column]:
+    """A type of column: the class itself, or by its name in a schema file."""
+    if isinstance(kind, type) and issubclass(kind, Column):
+        return kind
+    kinds = Column.registered
     if kind not in kinds:
         remedy = f"{suggestion(kind, kinds)}the kinds are {', '.join(kinds)}"
         raise SchemaError(f'there is no kind of column "{kind}"', remedy=remedy)
-    return kinds[kind].from_dict(state)
+    return kinds[kind]

@@ -229,7 +229,7 @@ class MeasuredColumn(Column, Standardised):
         return self.learn(*self._ends(cells), weight)
 
     def encode(self, cells: Cells) -> Block:
-        return self.confined(*self._ends(cells))
+        return self.confined(*self._ends(self.gathered(cells)))
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """The number that belongs to x, as a cell."""
@@ -243,7 +243,7 @@ class MeasuredColumn(Column, Standardised):
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
         """Numbers in the user's units as the columns of the table that `source_columns` names."""
-        return {name: self.as_cells(numbers)}
+        return self.to_columns(name, self.as_cells(numbers))
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
         return self.as_columns(name, self._numbers(x, scale))

@@ -10,8 +10,8 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -60,6 +60,14 @@ class LabelledColumn(Column):
         """Display name of each of `labels`, or else the label itself."""
         names = dict(self._names)
         return tuple(str(names.get(label, label)) for label in self.labels)
+
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        return {cls.many: column.labels} if cls.is_one_label and cls.many and column.labels else {}
+
+    def with_answers(self, labels: Sequence[Any], **settings: Any) -> Column:
+        answers: dict[str, Any] = {self.many: tuple(labels)} if self.is_one_label and labels else {}
+        return replace(self, **answers, **settings)
 
     def lookup(self) -> dict[Any, int]:
         """Position of each label, and of each name that is unambiguous."""
@@ -125,6 +133,9 @@ class LevelColumn(LabelledColumn):
     def _range(self, statement: Statement) -> tuple[int, int]:
         """The lowest and the highest level that a statement allows; raises Refused."""
 
+    def ordered_as(self, labels: Sequence[Any]) -> Column:
+        return self.with_answers(labels)
+
     def to_ranges(self, cells: Cells) -> tuple[IntArray, IntArray]:
         """Lowest and highest label that each cell allows: two arrays [row], −1 if it has no information."""
         if not self.labels:
@@ -148,7 +159,7 @@ class LevelColumn(LabelledColumn):
 
     def encode(self, cells: Cells) -> Block:
         """Cells as levels, Eq. (7)."""
-        low, high = (code[:, None] for code in self.to_ranges(cells))
+        low, high = (code[:, None] for code in self.to_ranges(self.gathered(cells)))
         return Block.levels(low, self.n_cuts, None if np.array_equal(low, high) else high)
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:

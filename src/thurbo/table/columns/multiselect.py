@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, Cells, Family, FloatArray, IntArray
+from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.levels import OptionForm
-from thurbo.table.columns.labels import LabelledColumn, check_labels, check_names, check_pairs, in_order
-from thurbo.table.columns.ordinal import false_and_true, is_word
+from thurbo.table.columns.labels import check_labels, check_names, in_order
+from thurbo.table.columns.spread import REFUSED, Found, SpreadColumn
 from thurbo.table.columns.statements import Statement
-from thurbo.table.columns.values import Refused, is_label, listing, natural, plain, show
+from thurbo.table.columns.values import Refused, is_label, listing, natural, show
 
 
 @dataclass(frozen=True)
-class MultiSelect(LabelledColumn):
+class MultiSelect(SpreadColumn):
     """Any number of options, Eq. (6): x_o ≥ θ_o if option o is selected, x_o ≤ θ_o if not.
 
     Parameters
@@ -74,11 +75,8 @@ class MultiSelect(LabelledColumn):
     choices = (("blank", (None, "unticked", "unasked")),)
     n_cuts = 1
     has_site_per_label = True
-    mappings: ClassVar[tuple[str, ...]] = ("columns",)
     options: tuple[Any, ...] | None = None
     sep: str = ";"
-    columns: Mapping[Any, str] | None = field(default=None, kw_only=True)  # stored as pairs
-    ticked: Any = field(default=None, kw_only=True)  # the value that means "selected", in columns
     mentions: tuple[str, ...] | None = field(default=None, kw_only=True)
     blank: Literal["unticked", "unasked"] | None = field(default=None, kw_only=True)
     values: tuple[tuple[Any, Any], ...] | None = field(default=None, kw_only=True)  # (not selected, selected) by column
@@ -88,8 +86,8 @@ class MultiSelect(LabelledColumn):
         if not isinstance(self.sep, str) or not self.sep:
             # Text in settings is stripped, so a separator cannot be only white space.
             raise SchemaError(f"sep={self.sep!r} is not a separator", remedy='use for example sep=";" or sep=","')
+        super()._check()
         if self.columns is not None:
-            check_pairs(self.columns, "columns")
             keys = tuple(option for option, _ in self._pairs)
             if self.options is not None and self.options != keys:
                 remedy = "omit options: columns gives them"
@@ -98,9 +96,6 @@ class MultiSelect(LabelledColumn):
             check_names(self.mentions, "mentions")
             if self.columns is not None:
                 raise SchemaError("MultiSelect has both columns and mentions", remedy="give one of them")
-        if self.ticked is not None and (self.columns is None or not is_label(self.ticked)):
-            remedy = 'use MultiSelect(columns={"option": "column"}, ticked=1)'
-            raise SchemaError(f"ticked={self.ticked!r} needs columns", remedy=remedy)
         if self.options is not None or self.columns is not None:
             one = (
                 isinstance(self.labels, tuple) and len(self.labels) == 1
@@ -109,11 +104,23 @@ class MultiSelect(LabelledColumn):
             check_labels(labels, "options", "option", "MultiSelect")
 
     def source_columns(self, name: str) -> tuple[str, ...]:
-        return self.mentions or tuple(column for _, column in self._pairs) or (name,)
+        return self.mentions or super().source_columns(name)
+
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        return {"columns": ranks} if (ranks := getattr(column, "ranks", None)) else {}
+
+    def separated(self) -> dict[str, Column]:
+        if self.mentions is not None:
+            kind: Any = self.registered["categorical"]
+            return dict.fromkeys(self.mentions, kind(self.options, names=self.names, missing=self.missing))
+        return super().separated()
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.columns is not None:
-            return self._fit_columns(cells)
+            marks = self._found_marks(cells.parts) if self.values is None else Found(self.values, True)
+            blank: Any = self.blank or ("unasked" if marks.has_no else "unticked")
+            return replace(self, values=marks.marks, blank=blank)
         distinct, _ = cells.hashable().factorise()
         if self.mentions is not None:
             distinct = [value for part in cells.parts.values() for value in part.factorise()[0] if value != ""]
@@ -173,38 +180,12 @@ class MultiSelect(LabelledColumn):
             code[place] = -1 if answer is None else int(answer)
         return code
 
-    def _fit_columns(self, cells: Cells) -> Self:
-        """Find the values for "selected" and "not selected" in each column, and the meaning of an empty cell."""
-        values, any_unticked = [], False
-        for place, (option, name) in enumerate(self._pairs):
-            if self.values is not None:
-                values.append(self.values[place])
-                continue
-            part = cells.parts.get(name)
-            distinct = [] if part is None else [value for value in part.factorise()[0] if value != ""]
-            pair = _pair(distinct, option, part, self.ticked)
-            any_unticked |= pair[0] in distinct
-            values.append(pair)
-        blank: Any = self.blank or ("unasked" if any_unticked else "unticked")
-        return replace(self, values=tuple(values), blank=blank)
-
     def _from_columns(self, cells: Cells) -> IntArray:
         """Codes of the columns that hold one option each: [row, option]."""
         assert self.values is not None
-        code = np.full((len(cells), len(self.labels)), -1, np.int32)
-        absent = np.ones(len(self.labels), bool)
-        for place, ((option, name), (no, yes)) in enumerate(zip(self._pairs, self.values, strict=True)):
-            part = cells.parts.get(name)
-            if part is None:
-                continue
-            absent[place] = False
-            distinct, which = part.factorise()
-            known = {no: 0, yes: 1, "": -1}
-            other = -2 if self.ticked is None else 0
-            code[:, place] = np.asarray([*(known.get(value, other) for value in distinct), -1], np.int32)[which]
-            wanted = f"neither {show(yes)} nor {show(no)}" if no != "" else f"not {show(yes)}"
-            self.refuse(part, code[:, place] == -2, f"value {{}} of option {show(option)} is {wanted}")
-        refused = code == -2
+        code = self._read_marks(cells, self.values)
+        absent = np.asarray([name not in cells.parts for _, name in self._spread])
+        refused = code == REFUSED
         if self.blank == "unticked":
             # The only option of a question: a blank cell cannot be told from "not asked", and blank="unticked" says no.
             answered = (code == 1).any(axis=1, keepdims=True) | (len(self.labels) == 1)
@@ -250,25 +231,9 @@ class MultiSelect(LabelledColumn):
         if self.columns is None:
             return {name: self.decode(x, cuts, scale)}
         assert self.values is not None
-        found: dict[str, NDArray[Any]] = {}
-        for (_, column), (no, yes), codes in zip(self._pairs, self.values, self.is_ticked(x, cuts).T, strict=True):
-            is_blank = self.blank == "unticked"
-            found[column] = natural((yes,), np.where(codes == 1, 0, -1)) if is_blank else natural((no, yes), codes)
-        return found
+        codes = self.is_ticked(x, cuts)
+        is_blank = self.blank == "unticked"
+        return self._written(codes, tuple(("", yes) for _, yes in self.values) if is_blank else self.values)
 
     def describe(self) -> str:
         return f"any of {listing(self.texts)}" if self.labels else "any of some options"
-
-
-def _pair(distinct: list[Any], option: Any, part: Cells | None, ticked: Any) -> tuple[Any, Any]:
-    """The values (not selected, selected) of a column; "" if an empty cell means "not selected"."""
-    if ticked is not None:  # all other values mean "not selected"
-        nothing = "" if isinstance(ticked, str) else false_and_true([ticked], ticked)[0]
-        return next((value for value in distinct if value != ticked), nothing), ticked
-    if len(distinct) > 2 and part is not None:
-        position = next(int(i) for i in np.flatnonzero(~part.missing) if plain(part.values[i]) == distinct[2])
-        problem = f"option {show(option)} has the values {listing(map(show, distinct))}"
-        raise part.error(position, problem, "give the column two values, or one value and empty cells")
-    if len(distinct) == 1 and isinstance(distinct[0], str) and not is_word(distinct[0]):
-        return "", distinct[0]
-    return false_and_true(distinct, None)

@@ -6,7 +6,7 @@ Only the order of levels is used, not their distances. A binary answer has one c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -16,12 +16,13 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray
 from thurbo.table.columns.column import Column, Role
 from thurbo.table.columns.labels import LevelColumn, check_labels, in_order, levels_inside
+from thurbo.table.columns.spread import SpreadChoice
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, split
-from thurbo.table.columns.values import Refused, is_label, listing, show, suggestion
+from thurbo.table.columns.values import Refused, false_and_true, is_affirmative, is_label, listing, show, suggestion
 
 
 @dataclass(frozen=True)
-class Ordinal(LevelColumn):
+class Ordinal(SpreadChoice, LevelColumn):
     """One of ordered levels, Eq. (7): θ_{l−1} ≤ x ≤ θ_l for level l, with learned cuts θ.
 
     Parameters
@@ -32,6 +33,11 @@ class Ordinal(LevelColumn):
         Display names of labels, such as {1: "Strongly agree", 2: "Agree"}.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a level.
+    columns, ticked : optional
+        {label: column} if each level has a column of the table, of which each row has one: by its text, 1, "Selected"
+        or "X". `ticked` is the value that means "chosen"; by default it is found. A label may be declared missing.
+    marks : optional
+        How each column writes "not chosen" and "chosen". `fit` sets it.
     missing : dict or list, optional
         Values that mean "no answer", such as {9: "Don't know"}.
     recode : dict, optional
@@ -55,6 +61,7 @@ class Ordinal(LevelColumn):
     levels: tuple[Any, ...] | None = None
 
     def _check(self) -> None:
+        super()._check()
         if self.levels is not None:
             check_labels(self.levels, "levels", "level", "Ordinal")
 
@@ -98,20 +105,14 @@ class Ordinal(LevelColumn):
 
     def by_utilities(self) -> Column:
         kind: Any = self.registered["categorical"]
-        words = {"names": self.names, "missing": self.missing, "unseen": self.unseen, "recode": self.recode}
-        return kind(self.levels, ordered=True, **words)
+        return kind(self.levels, ordered=True, **self._kept)
 
     def describe(self) -> str:
         return listing(self.texts, " < ") if self.levels else "one of ordered levels"
 
 
-_AFFIRMATIVE = frozenset({"yes", "true", "y", "t", "1"})
-_OPPOSITE = {"yes": "no", "true": "false", "y": "n", "t": "f", "1": "0"}
-_OPPOSITE |= {negative: positive for positive, negative in _OPPOSITE.items()}
-
-
 @dataclass(frozen=True)
-class Binary(LevelColumn):
+class Binary(SpreadChoice, LevelColumn):
     """One of two values, Eq. (6): x ≤ θ if false, x ≥ θ if true, with a learned cut θ.
 
     Parameters
@@ -124,6 +125,11 @@ class Binary(LevelColumn):
         Display names of labels, such as {0: "No", 1: "Yes"}.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is neither value.
+    columns, ticked : optional
+        {label: column} if each value has a column of the table, of which each row has one: by its text, 1, "Selected"
+        or "X". `ticked` is the value that means "chosen"; by default it is found. A label may be declared missing.
+    marks : optional
+        How each column writes "not chosen" and "chosen". `fit` sets it.
     missing : dict or list, optional
         Values that mean "no answer", such as {9: "Refused"}.
     recode : dict, optional
@@ -148,7 +154,11 @@ class Binary(LevelColumn):
     true: Any = None
     values: tuple[Any, Any] | None = field(default=None, kw_only=True)
 
+    def _arranged(self, labels: list[Any]) -> tuple[Any, ...]:
+        return false_and_true(labels, self.true) if len(labels) == 2 else tuple(labels)
+
     def _check(self) -> None:
+        super()._check()
         for value in (self.true, *(self.values or ())):
             if value is not None and not is_label(value):
                 problem = f"Binary value {show(value)} cannot be a label"
@@ -205,51 +215,25 @@ class Binary(LevelColumn):
             f'{near}correct the cell, or treat it as missing with Binary(unseen="missing")',
         )
 
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        labels = column.labels
+        if len(labels) > 2 and column.is_one_label:
+            problem = f"it has {len(labels)} answers ({listing(labels)}), and Binary has two"
+            raise SchemaError(problem, remedy="declare the others missing first")
+        pair = labels if column.has_order else false_and_true(list(labels), None)
+        return {"values": pair} if len(labels) == 2 and column.is_one_label else {}
+
+    def with_answers(self, labels: Sequence[Any], **settings: Any) -> Column:
+        """With another number of answers than two it is a Categorical."""
+        if len(labels) in (0, 2):
+            return replace(self, true=None, values=tuple(labels), **settings) if labels else replace(self, **settings)
+        return self.as_type(self.registered["categorical"], **{"categories": tuple(labels), **settings})
+
     def describe(self) -> str:
         if self.values is not None:
             return f"{self.texts[0]} or {self.texts[1]}"
         return "one of two values" if self.true is None else f"{self.true} or not"
-
-
-def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
-    """The two values in order; if only one was seen, with its opposite."""
-    if not distinct:
-        distinct = [False if true is None else _opposite(true)]
-    if len(distinct) == 1:
-        only = distinct[0]
-        other = _opposite(only)
-        if true is not None and true not in (only, other):
-            other = true
-        distinct = [only, other]
-        if true is None:
-            true = other if is_affirmative(other) else only
-    if true is None:
-        true = next((value for value in distinct if is_affirmative(value)), None)
-    if true is None:
-        true = max(distinct, key=lambda value: (isinstance(value, str), value))
-    first, second = distinct
-    return (second, first) if first == true else (first, second)
-
-
-def is_word(value: str) -> bool:
-    """Whether a text is a usual word for yes or no."""
-    return value.casefold() in _OPPOSITE
-
-
-def is_affirmative(value: Any) -> bool:
-    """Whether a value is a usual way to write yes."""
-    return value.casefold() in _AFFIRMATIVE if isinstance(value, str) else value == 1
-
-
-def _opposite(value: Any) -> Any:
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, str):
-        word = _OPPOSITE.get(value.casefold())
-        if word is None:
-            return f"not {value}"
-        return word.upper() if value.isupper() else word.capitalize() if value.istitle() else word
-    return type(value)(value == 0)
 
 
 @dataclass(frozen=True)
@@ -265,6 +249,7 @@ class Answered(Binary):
     kind: ClassVar[str] = "answered"
     role: ClassVar[Role] = "pattern"
     is_one_label: ClassVar[bool] = False
+    mappings: ClassVar[tuple[str, ...]] = ()
     values: tuple[Any, Any] | None = field(default=(False, True), kw_only=True)
     columns: tuple[str, ...] = field(default=(), kw_only=True)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, Entries, FloatArray, IntArray, LinearRow, as_numbers
+from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.utilities import OrderForm
 from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, check_names, check_pairs, mentioned
 from thurbo.table.columns.listed import (
@@ -145,6 +146,17 @@ class Ranking(UtilityColumn):
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         return self.places or tuple(column for _, column in self._pairs) or (name,)
+
+    @classmethod
+    def answers_of_type(cls, column: Column) -> dict[str, Any]:
+        return {"ranks": columns} if (columns := getattr(column, "columns", None)) else {}
+
+    def separated(self) -> dict[str, Column]:
+        if self.places is not None:
+            kind: Any = self.registered["categorical"]
+            return dict.fromkeys(self.places, kind(self.items, names=self.names, missing=self.missing))
+        number: Any = self.registered["ordinal" if self.scores is None else "continuous"]
+        return {column: number(missing=self.missing) for _, column in self._pairs}
 
     @property
     def is_last(self) -> bool:

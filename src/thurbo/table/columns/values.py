@@ -124,3 +124,58 @@ def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
     table[:-1] = labels
     table[-1] = None if dtype is object else np.nan if dtype is np.float64 else False
     return table[np.where(missing, -1, codes)]
+
+
+_OPPOSITE = {"yes": "no", "true": "false", "y": "n", "t": "f", "1": "0", "selected": "not selected"}
+_OPPOSITE |= {"checked": "unchecked", "ticked": "not ticked", "chosen": "not chosen", "mentioned": "not mentioned"}
+_AFFIRMATIVE = frozenset(_OPPOSITE)
+_OPPOSITE |= {negative: positive for positive, negative in _OPPOSITE.items()}
+_OPPOSITE |= {"unselected": "selected", "not checked": "checked", "unticked": "ticked"}
+
+
+def is_word(value: str) -> bool:
+    """Whether a text is a usual word for yes or no."""
+    return value.casefold() in _OPPOSITE
+
+
+def is_affirmative(value: Any) -> bool:
+    """Whether a value is a usual way to write yes."""
+    return value.casefold() in _AFFIRMATIVE if isinstance(value, str) else value == 1
+
+
+def is_negative(value: Any) -> bool:
+    """Whether a value is a usual way to write no, such as "Not selected" or 0."""
+    return is_word(value) and not is_affirmative(value) if isinstance(value, str) else value == 0
+
+
+def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
+    """The two values in order; if only one was seen, with its opposite."""
+    if not distinct:
+        distinct = [False if true is None else _opposite(true)]
+    if len(distinct) == 1:
+        only = distinct[0]
+        other = _opposite(only)
+        if true is not None and true not in (only, other):
+            other = true
+        distinct = [only, other]
+        if true is None:
+            true = other if is_affirmative(other) else only
+    first, second = distinct
+    if true is None and is_affirmative(first) == is_affirmative(second) and is_negative(first) != is_negative(second):
+        true = second if is_negative(first) else first
+    if true is None:
+        true = next((value for value in distinct if is_affirmative(value)), None)
+    if true is None:
+        true = max(distinct, key=lambda value: (isinstance(value, str), value))
+    return (second, first) if first == true else (first, second)
+
+
+def _opposite(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        word = _OPPOSITE.get(value.casefold())
+        if word is None:
+            return f"not {value}"
+        return word.upper() if value.isupper() else word.capitalize() if value[:1].isupper() else word
+    return type(value)(value == 0)

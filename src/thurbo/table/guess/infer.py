@@ -1,293 +1,33 @@
 """Detect the type of every column of a table: questions of several columns first, then the other columns.
 
-Idea: columns whose names begin alike, or that the file declares a group, are one question if their cells agree; at
-most one Id and one Weight; codes such as −9 and 99 beside 1 to 5 mean "no answer".
-Guarantees the order of the table, a reason for every choice, and the title of every question that has one.
+Idea: what belongs together is found first (layouts.py); columns with the same answers are decided together; at most one
+Id and one Weight; codes such as −9 and 99 beside 1 to 5 mean "no answer".
+Guarantees the order of the table, a reason and a confidence for every choice, and the title of every question that has
+one.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, combinations, count, groupby
-from os.path import commonprefix
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import BoolArray, Cells, IntArray
+from thurbo.table.columns.cells import Cells, IntArray
 from thurbo.table.columns.column import Column, Role
 from thurbo.table.columns.ignore import Ignore
-from thurbo.table.columns.multiselect import MultiSelect
-from thurbo.table.columns.ordinal import is_word
-from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import listing, spellings
-from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
-from thurbo.table.guess.words import folded, in_words
+from thurbo.table.guess.grids import Grid, grid
+from thurbo.table.guess.layouts import questions
+from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
+from thurbo.table.guess.roles import TO_CHECK, Decision
+from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
-
-_FEWEST_ROWS = 20
-_MOST_ITEMS = 100
-_BY_CHANCE = 0.2  # most repeated items, relative to independent columns
-_ORDINAL_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_ORDINAL = re.compile(
-    rf"\b(\d+)(?:st|nd|rd|th)\b|\b({'|'.join(_ORDINAL_WORDS)})\b|(?<![a-z0-9])({'|'.join(_ORDINAL_WORDS)})(?=_)", re.I
-)
-_SPLITS = (
-    re.compile(r"^(?P<head>.*\S)\s+[-\u2013\u2014]\s+(?P<rest>\S.*)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S):\s+(?P<rest>\S.*)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
-    re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
-)
-
-
-class _Part(NamedTuple):
-    name: str
-    head: str
-    rest: str
-    place: int | None  # of a numbered name
-
-
-def named_groups(names: Sequence[str], read: Callable[[str], Cells]) -> Iterator[ColumnGroup]:
-    """Groups of neighbouring columns whose names begin alike, and whose cells belong together."""
-    for split in (_ordinal, *(lambda name, pattern=pattern: _split(name, pattern) for pattern in _SPLITS)):
-        for head, run in groupby((split(name) for name in names), key=lambda part: part.head):
-            parts = list(run)
-            if head:
-                yield from _group(head, parts, [read(part.name) for part in parts])
-
-
-def _split(name: str, pattern: re.Pattern[str]) -> _Part:
-    match = pattern.match(name)
-    if not match:
-        return _Part(name, "", "", None)
-    rest = match["rest"]
-    return _Part(name, " ".join(match["head"].split()), rest.strip(), int(rest) if rest.isdecimal() else None)
-
-
-def _mark(text: str, pattern: re.Pattern[str]) -> tuple[int, str, str] | None:
-    """The only "1st" or "second" in a text as a number, and what is before and after it."""
-    marks = list(pattern.finditer(text))
-    if len(marks) != 1:
-        return None
-    word = next(filter(None, marks[0].groups())).casefold()
-    place = int(word) if word.isdecimal() else _ORDINAL_WORDS.index(word) + 1
-    return place, text[: marks[0].start()], text[marks[0].end() :]
-
-
-def _ordinal(name: str) -> _Part:
-    mark = _mark(name, _ORDINAL)
-    if mark is None:
-        return _Part(name, "", "", None)
-    place, before, after = mark
-    rest = " ".join(f"{before} {after}".replace("_", " ").split())
-    return _Part(name, rest or "places", str(place), place)
-
-
-def _group(head: str, parts: list[_Part], cells: list[Cells]) -> Iterator[ColumnGroup]:
-    ticks = [(part, text) for part, each in zip(parts, cells, strict=True) if (text := _only_text(each)) is not None]
-    alike = [(part, text) for part, text in ticks if _plain(part.rest) == _plain(text)]
-    chosen = ticks if len(ticks) > 1 and len({text for _, text in ticks}) == len(ticks) else alike
-    if chosen:
-        members = tuple((part.name, text) for part, text in chosen)
-        yield ColumnGroup(head, "grid", members, title=head)
-        return
-    if len(parts) < 2 or len({part.rest for part in parts}) < len(parts) or len(cells[0]) < _FEWEST_ROWS:
-        return
-    members = tuple((part.name, part.rest) for part in parts)
-    numbered = [part.place for part in parts] == list(range(1, len(parts) + 1))
-    are_numbers = all(each.values.dtype.kind in "iuf" for each in cells)
-    table, n_items = _item_codes(cells)
-    if "apply" in head.casefold():
-        yield ColumnGroup(head, "grid", members, title=head)  # options as 0 and 1, if the cells agree
-    elif len(parts) > 2 and (not numbered or "rank" in head.casefold()) and are_numbers:
-        yield ColumnGroup(head, "grid", members, title=head)  # ranks, if the cells agree
-    elif numbered and 2 < n_items <= _MOST_ITEMS and _are_places(table, n_items):
-        yield ColumnGroup(head, "places", members, title=head)
-
-
-def _only_text(cells: Cells) -> str | None:
-    """The only value of a column that is ticked by a text."""
-    if cells.values.dtype.kind not in "OTU" or not cells.missing.any():
-        return None
-    values = cells.values[~cells.missing].tolist()
-    if not all(isinstance(value, str) for value in values):  # lists and decimals look like a text, and are none
-        return None
-    found = set(values)
-    text = found.pop().strip() if len(found) == 1 else ""
-    return text if text and not is_word(text) else None
-
-
-def _plain(text: str) -> str:
-    return re.sub(r" \(\d+\)$", "", " ".join(text.casefold().split()))
-
-
-def _item_codes(cells: Sequence[Cells]) -> tuple[IntArray, int]:
-    """Codes of the items in all columns: [row, column], −1 if missing; and the number of items."""
-    known: dict[object, int] = {}
-    table = np.full((len(cells[0]), len(cells)), -1, np.int32)
-    for place, each in enumerate(cells):
-        answers = each.values[~each.missing]
-        if answers.dtype.kind == "O" and not all(isinstance(value, (str, int, float)) for value in answers):
-            return table, 0
-        distinct, which = each.factorise()
-        codes = [known.setdefault(whole(value), len(known)) for value in distinct]
-        table[:, place] = np.asarray([*codes, -1], np.int32)[which]
-    return table, len(known)
-
-
-def _are_places(table: IntArray, n_items: int) -> bool:
-    """Whether items repeat within a row much less than by chance, and the columns share their items."""
-    expected = repeated = 0.0
-    for one, two in combinations(table.T, 2):
-        both = (one >= 0) & (two >= 0)
-        if not both.any():
-            continue
-        shares = [np.bincount(each[both], minlength=n_items) / both.sum() for each in (one, two)]
-        expected += float(both.sum() * (shares[0] * shares[1]).sum())
-        repeated += float((one == two)[both].sum())
-    return expected >= _FEWEST_ROWS / 2 and repeated <= _BY_CHANCE * expected
-
-
-class GroupedQuestion(NamedTuple):
-    """A question that consists of several columns, with the reason."""
-
-    name: str
-    column: Column
-    reason: str
-    title: str
-    members: tuple[str, ...]
-
-
-def questions(
-    names: Collection[str], read: Callable[[str], Cells], notes: Mapping[str, Note], groups: Sequence[ColumnGroup]
-) -> list[GroupedQuestion]:
-    """Questions that consist of several columns; a column belongs to at most one of them."""
-    found: list[GroupedQuestion] = []
-    taken: set[str] = set()
-    for group in (*groups, *_places(notes), *named_groups(list(names), read)):
-        members = tuple(column for column, _ in group.members)
-        if taken & set(members) or not all(member in names for member in members):
-            continue
-        made = _made(group, {member: read(member) for member in members}, notes)
-        if made is not None:
-            # The name must be new: a table column with the name of the question would replace its members.
-            used = {*names, *(question.name for question in found)}
-            alternatives = (f"{group.name} ({number})" for number in count(2))
-            name = next(each for each in chain([group.name], alternatives) if each not in used)
-            found.append(GroupedQuestion(name, made[0], made[1], group.title, members))
-            taken |= set(members)
-    return found
-
-
-def _made(group: ColumnGroup, parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
-    if group.kind == "ticks":
-        columns = {option: column for column, option in group.members}
-        column = MultiSelect(columns=columns, ticked=group.ticked, missing=_items(parts, notes)[2])
-        return column, f"the file's multiple response set of {len(columns)} columns"
-    if group.kind == "mentions":
-        items, names, missing = _items(parts, notes)
-        if len(items) < 2 or len(items) > MOST_CODES:
-            return None
-        column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
-        return column, f"the file's multiple response set: up to {len(parts)} mentions of {len(items)} options"
-    return _ranked(parts, notes) if group.kind == "places" else _grid(group, parts)
-
-
-def _grid(group: ColumnGroup, parts: Mapping[str, Cells]) -> tuple[Column, str] | None:
-    """Columns under one heading: ranks if places differ within each row, options if each column has one text."""
-    distinct = {name: part.factorise()[0] for name, part in parts.items()}
-    options = {option: column for column, option in group.members}
-    heading = f"a guess: {len(parts)} columns under one heading"
-    if len(parts) == 1:
-        reason = "a guess: the only option of its question, so blank counts as not selected, even if it was not asked"
-        return MultiSelect(columns=options, blank="unticked"), reason
-    if all(len(values) == 1 and isinstance(values[0], str) for values in distinct.values()):
-        return MultiSelect(columns=options), f"{heading}, each with a single text"
-    texts = {name: {str(whole(value)).casefold() for value in values} for name, values in distinct.items()}
-    if _SELECT.search(group.name.casefold()) and all(own and own <= _TICKS for own in texts.values()):
-        return MultiSelect(columns=options), f"{heading} that says to select, each yes or no"
-    places = range(1, len(parts) + 1)
-    if all(value in places for values in distinct.values() for value in values) and any(distinct.values()):
-        ranks = np.full((len(next(iter(parts.values()))), len(parts)), np.nan)
-        for at, part in enumerate(parts.values()):
-            ranks[~part.missing, at] = part.values[~part.missing].astype(np.float64)
-        if not _twice(ranks).any() and np.nanmax(ranks) > 2:
-            return Ranking(ranks=options), f"{heading}, with different ranks in each row"
-    return None
-
-
-_SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
-_TICKS = {"0", "1", "yes", "no", "true", "false"}
-
-
-def _twice(table: Any) -> BoolArray:
-    """Which rows contain a number twice: [row]."""
-    found: BoolArray = (np.diff(np.sort(table, axis=1), axis=1) == 0).any(axis=1)
-    return found
-
-
-_MOST_TWICE = 0.05  # share of rows that name an item twice
-_PLACE = re.compile(r"\b(\d)(?:st|nd|rd|th)\b|\b(first|second|third|fourth|fifth)\b", re.IGNORECASE)
-
-
-def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
-    """Columns whose titles differ only in "1st", "2nd", "3rd", and whose value labels are the same."""
-    runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
-    for name, note in notes.items():
-        mark = _mark(note.title, _PLACE)
-        if mark is not None and len(note.names) > 2:
-            place, before, after = mark
-            # The question number may change too: "Q56pt1.", "Q56pt2."
-            stem = re.sub(r"^\w+[.:)]\s*", "", f"{before}…{after}").casefold()
-            runs.setdefault((stem, frozenset(text for _, text in note.names)), []).append((place, name))
-    for members in runs.values():
-        members.sort()
-        if len(members) > 1 and [place for place, _ in members] == list(range(1, len(members) + 1)):
-            names = [name for _, name in members]
-            stem = commonprefix(names).rstrip(" _.-")  # noqa: RUF071  (by letters)
-            pairs = tuple((name, str(place)) for place, name in members)
-            yield ColumnGroup(stem or "places", "places", pairs, title=notes[names[0]].title)
-
-
-def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
-    items, names, missing = _items(parts, notes)
-    if not 2 < len(items) <= MOST_CODES:
-        return None
-    place = {item: float(index) for index, item in enumerate(items)}
-    table = np.full((len(next(iter(parts.values()))), len(parts)), np.nan)
-    for position, part in enumerate(parts.values()):
-        distinct, which = part.factorise()
-        codes = np.asarray([*(place.get(whole(value), np.nan) for value in distinct), np.nan])
-        table[:, position] = codes[which]
-    twice = float(_twice(table).mean())
-    if twice > _MOST_TWICE:
-        reason = f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row"
-        return MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing), reason
-    # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
-    unseen: Any = "missing" if twice else "error"
-    column = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
-    reason = f"a guess: {listing(parts)} hold the places, from first to last, of {len(items)} items"
-    return column, f"{reason}; an item named twice in a row counts once" if twice else reason
-
-
-def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[Any], dict[Any, str], dict[Any, str]]:
-    """Options that occur in any of the columns, their labels, and the missing codes."""
-    items: dict[Any, None] = {}
-    names: dict[Any, str] = {}
-    missing: dict[Any, str] = {}
-    for name, part in parts.items():
-        found = sort_codes(part.factorise()[0], notes.get(name, Note()))
-        items |= dict.fromkeys(found.answers)
-        names |= found.named
-        missing |= found.missing
-    ordered = sorted((item for item in items if item not in missing), key=lambda item: (isinstance(item, str), item))
-    return ordered, {item: names[item] for item in ordered if names.get(item)}, missing
-
 
 _WIDE = tuple(range(2, 7))  # numbers of digits
 HIGH = frozenset(
@@ -383,12 +123,142 @@ def _are_whole(values: Iterable[float]) -> bool:
     return all(float(value).is_integer() for value in values)
 
 
+_MOST_ANSWERS = 12  # of a grid
+_UNSEEN = 5.0  # most answers expected of a column that has none of them, if it has the scale of the others
+
+
+class Distinct(NamedTuple):
+    """The distinct answers of a column as texts, and the place of each row's answer, −1 if it has none: [row]."""
+
+    texts: tuple[str, ...]
+    which: IntArray
+    family: str  # of texts, of numbers, or of codes with labels
+
+    @property
+    def counts(self) -> list[int]:
+        """How often each answer occurs."""
+        return np.bincount(self.which[self.which >= 0], minlength=len(self.texts)).tolist()
+
+
+def shared_answers(
+    names: Iterable[str],
+    read: Callable[[str], Cells],
+    notes: Mapping[str, Note],
+    codes: Mapping[str, Collection[float]],
+) -> tuple[dict[str, Grid], dict[str, dict[str, str]]]:
+    """The grid of each column that has the same answers as others, and how its answers are spelled there."""
+    answers = {
+        name: own for name in names if (own := _answers(read(name), notes[name], codes.get(name, ()))) is not None
+    }
+    groups: dict[tuple[str, frozenset[str]], list[str]] = {}
+    for name, own in answers.items():
+        key = frozenset(spelling(text) for text in own.texts if unanswered(text) not in NO_ANSWER)
+        if 2 <= len(key) <= _MOST_ANSWERS:
+            groups.setdefault((own.family, key), []).append(name)
+    for (family, few), members in sorted(groups.items(), key=lambda each: len(each[0][1])):
+        for (other, many), larger in sorted(groups.items(), key=lambda each: -len(each[0][1])):
+            if other == family and few < many and larger and _are_of(members, few, larger, answers):
+                larger += members
+                members.clear()
+                break
+    grids: dict[str, Grid] = {}
+    recodes: dict[str, dict[str, str]] = {}
+    for (family, key), members in groups.items():
+        if len(members) < 2 or len(key) < 3:
+            continue
+        counts: Counter[str] = Counter()
+        for name in members:
+            counts.update(dict(zip(answers[name].texts, answers[name].counts, strict=True)))
+        recode = folded(list(counts), list(counts.values())) if family == "texts" else {}
+        kept = (recode.get(text, text) for text in counts if unanswered(text) not in NO_ANSWER)
+        labels = sorted(set(kept), key=(lambda text: (float(text), text)) if family == "numbers" else None)
+        place = {text: at for at, text in enumerate(labels)}
+        columns = {}
+        for name in members:
+            codes_of = [place.get(recode.get(text, text), -1) for text in answers[name].texts]
+            columns[name] = np.asarray([*codes_of, -1], np.int32)[answers[name].which]
+            recodes[name] = {text: to for text, to in recode.items() if text in answers[name].texts}
+        made = grid(columns, labels)
+        grids |= dict.fromkeys(members, made)
+    return grids, recodes
+
+
+def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Distinct | None:
+    """The answers of a column that may belong to a grid: a few texts, labelled codes or whole numbers."""
+    kind = cells.values.dtype.kind
+    if kind not in "OTUiuf" or cells.ordered_levels is not None or cells.missing.all():
+        return None
+    if kind == "O" and not all(isinstance(value, str) for value in cells.values[~cells.missing][:100].tolist()):
+        return None
+    try:
+        distinct, which = cells.factorise()
+    except SchemaError:
+        return None
+    if len(distinct) > 2 * _MOST_ANSWERS:
+        return None
+    if kind in "OTU":
+        return Distinct(tuple(map(str, distinct)), which, "texts") if not note.names else None
+    found = sort_codes(distinct, note)
+    left = [code for code in map(whole, distinct) if code in found.answers and code not in gone]
+    if note.names:
+        texts = [found.named.get(code, "") for code in left]
+        family = "codes"
+    else:
+        texts, family = [str(code) for code in left], "numbers"
+        if not all(isinstance(code, int) and 0 <= code <= _TOP for code in left):
+            return None
+    if not all(texts) or len(set(texts)) < len(texts):
+        return None
+    place = {code: at for at, code in enumerate(left)}
+    codes = np.asarray([*(place.get(whole(value), -1) for value in distinct), -1], np.int32)
+    return Distinct(tuple(texts), codes[which], family)
+
+
+def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers: Mapping[str, Distinct]) -> bool:
+    """Whether columns with fewer answers have the scale of others with similar names, and lack answers by chance."""
+    if not {_stem(name) for name in members} & {_stem(name) for name in larger}:
+        return False
+    counts: Counter[str] = Counter()
+    for name in larger:
+        for text, n_rows in zip(answers[name].texts, answers[name].counts, strict=True):
+            counts[spelling(text)] += n_rows
+    lacking = sum(n for text, n in counts.items() if text not in few and unanswered(text) not in NO_ANSWER)
+    most = max(int((answers[name].which >= 0).sum()) for name in members)
+    return most * lacking / max(sum(counts.values()), 1) <= _UNSEEN
+
+
+_STEMS = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        r"^(?P<head>.*\S)\s+[-\u2013\u2014|]\s+\S",
+        r"^(?P<head>.*\S)\s*\[.+\](?: \(\d+\))?$",
+        r"^(?P<head>.*\S):\s+\S",
+        r"^(?P<head>.*[^\d_.\- ])[_.\- ]?\d+$",
+        r"^(?P<head>[^_]+)_.+$",
+        r"^(?P<head>.*\d)[A-Za-z]$",
+    )
+)
+
+
+def _stem(name: str) -> str:
+    """The first part of a name that several columns may share; the name itself if it has no parts."""
+    heads = (match["head"] for pattern in _STEMS if (match := pattern.match(name)))
+    return next(heads, name)
+
+
 class Inferred(NamedTuple):
-    """Type, reason and title of each question, by name."""
+    """Type, reason, title, confidence, and what else it may be, of each question by name."""
 
     columns: dict[str, Column]
     reasons: dict[str, str]
     titles: dict[str, str]
+    confidence: dict[str, float]
+    otherwise: dict[str, str]
+
+    def add(self, name: str, found: Decision, title: str) -> None:
+        """One more question."""
+        self.columns[name], self.titles[name], self.confidence[name] = found.column, title, found.confidence
+        self.reasons[name], self.otherwise[name] = found.reason, found.otherwise
 
 
 def infer(
@@ -417,24 +287,25 @@ def infer(
         return prepared[name] if name in prepared else read(name)
 
     together = questions(names, cells_of, notes, groups)
-    first = {question.members[0]: question for question in together}
-    inside = {member for question in together for member in question.members}
-    found = Inferred({}, {}, {})
+    first = {question.members[0]: question for question in together.questions}
+    inside = {member for question in together.questions for member in question.members}
+    alone = [name for name in names if name not in inside and name not in together.apart]
+    grids, recodes = ({}, {}) if is_array else shared_answers(alone, cells_of, notes, codes)
+    found = Inferred({}, {}, {}, {}, {})
     for name in names:
         if name in first:
             question = first[name]
-            found.columns[question.name], found.reasons[question.name] = (
-                _with(question.column, declared),
-                question.reason,
-            )
-            found.titles[question.name] = question.title
+            found.add(question.name, Decision(_with(question.column, declared), question.reason), question.title)
+        elif name in together.apart:
+            found.add(name, Decision(Ignore("it is free text"), together.apart[name]), notes[name].title)
         elif name not in inside:
             cells = cells_of(name)
-            column, reason = _guessed(cells, is_array, notes[name], codes.get(name, {}))
-            found.columns[name], found.reasons[name] = _with(column, _of_kind(declared, cells)), reason
-            found.titles[name] = notes[name].title
+            decided = _guessed(cells, is_array, notes[name], codes.get(name, {}), grids.get(name), recodes.get(name))
+            found.add(
+                name, decided._replace(column=_with(decided.column, _of_kind(declared, cells))), notes[name].title
+            )
     _once(found, "id", "a second row identifier")
-    _once(found, "weight", "a second column of weights")
+    _one_weight(found, cells_of)
     return found
 
 
@@ -461,28 +332,38 @@ def _with(column: Column, missing: Mapping[Any, str]) -> Column:
     return replace(column, missing=(*own, *extra.items())) if extra and column.role == "answer" else column
 
 
-def _guessed(cells: Cells, is_array: bool, note: Note, codes: Mapping[float, str]) -> tuple[Column, str]:
+def _guessed(
+    cells: Cells,
+    is_array: bool,
+    note: Note,
+    codes: Mapping[float, str],
+    shared: Grid | None,
+    recode: dict[str, str] | None,
+) -> Decision:
     """The type of one column, without isolated codes, and with answers of several spellings as one."""
     if codes:
         gone = {whole(code): str(whole(code)) for code in codes}
-        column, reason = guess(Ignore(missing=gone).answered(cells), is_array, note)
-        if column.role == "answer":
+        found = guess(Ignore(missing=gone).answered(cells), is_array, note, shared)
+        if found.column.role == "answer":
             why = listing(dict.fromkeys(codes.values()), " and ")
-            return _with(column, gone), f"{reason}; a guess: counted as missing: {listing(gone)}, {why}"
+            reason = f"{found.reason}; a guess: counted as missing: {listing(gone)}, {why}"
+            return found._replace(column=_with(found.column, gone), reason=reason, sure=min(found.sure, TO_CHECK))
     if is_array or cells.values.dtype.kind not in "OTU" or note.names or cells.ordered_levels is not None:
-        return guess(cells, is_array, note)
-    try:
-        distinct, which = cells.factorise()
-    except SchemaError:  # lists, which `guess` reads
-        return guess(cells, is_array, note)
-    recode = folded(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
+        return guess(cells, is_array, note, shared)
+    if recode is None:
+        try:
+            distinct, which = cells.factorise()
+        except SchemaError:  # lists, which `guess` reads
+            return guess(cells, is_array, note)
+        recode = folded(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
     if not recode:
-        return guess(cells, is_array, note)
-    column, reason = guess(Ignore(recode=recode).recoded(cells), is_array, note)
+        return guess(cells, is_array, note, shared)
+    found = guess(Ignore(recode=recode).recoded(cells), is_array, note, shared)
+    column = found.column
     used = {text: to for text, to in recode.items() if not column.labels or to in column.labels}
     if column.role != "answer" or column.kind not in _FOLDED or not used:
-        return column, reason
-    return replace(column, recode=used), f"{reason}{in_words(used)}"
+        return found
+    return found._replace(column=replace(column, recode=used), reason=f"{found.reason}{in_words(used)}")
 
 
 _FOLDED = ("binary", "ordinal", "categorical", "banded")
@@ -494,3 +375,33 @@ def _once(found: Inferred, role: Role, reason: str) -> None:
     for name in names[1:]:
         found.columns[name] = Ignore(reason)
         found.reasons[name] += f'; "{names[0]}" is already {type(found.columns[names[0]]).__name__}()'
+
+
+def _one_weight(found: Inferred, read: Callable[[str], Cells]) -> None:
+    """Keep the weight that combines the others, by its numbers or its name, or else the first; name them all."""
+    names = [name for name, column in found.columns.items() if column.role == "weight"]
+    if len(names) < 2:
+        return
+    values = {name: read(name).values.astype(np.float64) for name in names}
+    product = next((name for name in names if _combines(name, values)), None)
+    named = next((name for name in names if NAMES["combined"].search(name.casefold())), None)
+    chosen = product or named or names[0]
+    why = "the product of two others" if product else "the combined one by its name" if named else "the first"
+    for name in names:
+        what = "it is" if name == chosen else f'"{chosen}" is'
+        found.reasons[name] += f"; of the weights {listing(names)}, {what} used: {why}"
+        found.confidence[name] = min(found.confidence[name], TO_CHECK)
+        if name != chosen:
+            found.columns[name] = Ignore("a second column of weights")
+
+
+def _combines(name: str, values: Mapping[str, Any]) -> bool:
+    """Whether a weight is the product of two others, up to its scale."""
+    with np.errstate(all="ignore"):
+        for one, two in combinations([other for other in values if other != name], 2):
+            ratio = values[name] / (values[one] * values[two])
+            ratio = ratio[np.isfinite(ratio)]
+            varies = min(values[each].std() for each in (one, two)) > 0
+            if varies and len(ratio) and np.ptp(np.percentile(ratio, [1, 99])) <= 0.01 * abs(np.median(ratio)):
+                return True
+    return False

@@ -1,15 +1,17 @@
 """Detect the type of one column, with a reason: the rules of `Schema.infer`.
 
-Idea: the dtype first, then the code book of the file, then the number and kind of distinct values.
-Guarantees a reason for every choice, and the words "a guess" if another type is possible.
+Idea: the dtype first, then the code book of the file, then the number and kind of distinct values, and what the columns
+with the same answers say together.
+Guarantees a reason and a confidence for every choice, and the words "a guess" if another type is possible.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,15 +22,38 @@ from thurbo.table.columns.categorical import Categorical
 from thurbo.table.columns.cells import Cells, FloatArray, IntArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import Continuous
-from thurbo.table.columns.ignore import Id, Ignore, Weight
+from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.labels import in_order
 from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.numbers import amount, days
-from thurbo.table.columns.ordinal import Binary, Ordinal, false_and_true, is_affirmative, is_word
+from thurbo.table.columns.ordinal import Binary, Ordinal
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.statements import Interval, OrderStatement, Statement, parse_order, split
-from thurbo.table.columns.values import is_label, is_number_text, listing, show
-from thurbo.table.guess.words import NAMES, arranged, bands, folded, scale, scale_but_one, unanswered
+from thurbo.table.columns.values import (
+    false_and_true,
+    is_affirmative,
+    is_label,
+    is_number_text,
+    is_word,
+    listing,
+    show,
+)
+from thurbo.table.guess.grids import NEAR, Grid
+from thurbo.table.guess.roles import A_GUESS, FEW_NUMBERS, OFTEN, SURE, TO_CHECK, Decision, Found, role
+from thurbo.table.guess.words import (
+    KNOWN,
+    LOW,
+    NAMES,
+    STRONG,
+    Ordered,
+    arranged,
+    as_phrase,
+    folded,
+    levels_of,
+    scale,
+    unanswered,
+    unknown_level,
+)
 from thurbo.table.io.codebook import Note, whole
 
 LEAST_SHARE = 0.1  # of the most frequent number
@@ -83,84 +108,12 @@ def occurrences(cells: Cells, among: Collection[Any]) -> dict[Any, int]:
     return found
 
 
-_FEWEST_ROWS = 20  # in fewer rows most values are unique by chance
-_NEARLY = 0.95
-_LONGEST_ID = 40
-_FEWEST_DENSE = 50
-_DENSE = 2  # most range of an index, relative to the number of rows
-
-
-def role(cells: Cells, title: str = "") -> tuple[Column, str] | None:
-    """The type of a column that is not an answer: a weight, codes of places, a row identifier, or free text."""
-    if found := _weight(cells, title):
-        return found
-    is_code = NAMES["code"].fullmatch(cells.name.casefold().strip())
-    if is_code and len(set(map(str, cells.values.tolist()))) >= _FEWEST_ROWS:  # they look like amounts
-        reason = "its name says post codes or telephone numbers; use Categorical() for a few"
-        return Ignore("its numbers are codes"), reason
-    return _identifier(cells)
-
-
-def _weight(cells: Cells, title: str) -> tuple[Column, str] | None:
-    if cells.values.dtype.kind != "f" or cells.missing.any() or len(cells) < _FEWEST_ROWS:
-        return None
-    words = re.split(r"[^a-z0-9]+", cells.name.casefold())
-    if not any(map(NAMES["weight"].fullmatch, words)) and not NAMES["weight_title"].search(title.casefold()):
-        return None
-    values = cells.values
-    if not np.isfinite(values).all() or values.min() < 0 or np.all(values == np.floor(values)):
-        return None
-    mean = float(values.mean())
-    if not 0.5 <= mean <= 2 or values.max() > 200 * mean:
-        return None  # for example kilograms: survey weights have a mean near one
-    return Weight(), f"a guess: its name, and numbers with mean {mean:.2g}; use Continuous() if it is an answer"
-
-
-def _identifier(cells: Cells) -> tuple[Column, str] | None:
-    n = int((~cells.missing).sum())
-    kind = cells.values.dtype.kind
-    if n < 3 or kind in "mMb":
-        return None
-    name = cells.name.casefold().strip()
-    named = bool(NAMES["identifier"].fullmatch(name))
-    if kind in "iuf":
-        values = cells.values[~cells.missing]
-        if kind == "f" and not np.all(values == np.floor(values)):
-            return None
-        first, steps = values[0], np.diff(values.astype(np.float64))
-        complete = not cells.missing.any()
-        counts = n >= _FEWEST_ROWS and complete and first in (0, 1) and bool(np.all(steps == 1))
-        n_distinct = len(np.unique(values))
-        once = n_distinct == n
-        # An index in any order: amounts in such a narrow range would repeat more often.
-        narrow = float(values.max()) - float(values.min()) < _DENSE * n and n_distinct >= _NEARLY * n
-        is_index = n >= _FEWEST_DENSE and complete and narrow and not NAMES["amount"].fullmatch(name)
-        if not counts and not (named and once) and not is_index:
-            return None
-        what = "it numbers the rows" if counts and not named else "each number occurs once"
-        what = what if once else "nearly every number occurs once, and they are close together"
-        return Id(), f"a guess: {what}; use Continuous() if it is a measurement"
-    texts = [value for value in cells.values[~cells.missing].tolist() if isinstance(value, str)]
-    if len(texts) < n or n < _FEWEST_ROWS or len(set(texts)) < _NEARLY * n:
-        return None
-    if sum(_is_amount(text) for text in texts) > _NEARLY * n:
-        return None
-    short = all(len(text) <= _LONGEST_ID and " " not in text.strip() for text in texts)
-    if short:
-        return Id(), f"a guess: texts such as {show(texts[0])} are all different and short, like row identifiers"
-    return Ignore("it is free text"), f"nearly every text is different, such as {show(texts[0])}"
-
-
-def _is_amount(text: str) -> bool:
-    """Whether a text is a number with a sign or unit, such as "$420" or "7 hrs"; digits alone may be an identifier."""
-    if text.strip().isalnum():
-        return False
-    return any(amount(text, notation) is not None for notation in ("currency", "percent", "decimal-comma"))
-
-
 MOST_CODES = 100  # most categories or levels of one column
 MOST_STEPS = 11  # most whole numbers that count as levels: 0 to 10
 _MOST_UNNAMED_LEVELS = 30
+
+
+_REFUSAL = re.compile(r"\b(?:refus|declin)", re.IGNORECASE)
 
 
 class Sorted(NamedTuple):
@@ -185,6 +138,11 @@ def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
         apart = isinstance(code, str) or all(isinstance(other, str) or abs(code - other) > 1 for other in kept)
         if kind == "absent" or (kind == "unknown" and not knows) or (kind == "doubtful" and apart):
             missing[code] = texts[code]
+    outcomes = _REFUSAL.search(" ".join(texts.values())) and NAMES["outcomes"].search(note.title.casefold())
+    for code, text in texts.items():
+        inside = isinstance(code, int) and code > 0 and code + 1 in kept and (code == 1 or code - 1 in kept)
+        if _REFUSAL.search(text) and not note.is_missing(code) and (outcomes or (inside and len(kept) > 2)):
+            missing.pop(code, None)  # a refusal in a list of reasons
     answers = [code for code in occurring if code not in missing]
     known_apart = [code for code in occurring if kinds.get(code) in ("unknown", "doubtful") and code in missing]
     if len(answers) < 2 <= len(answers) + len(known_apart):
@@ -195,7 +153,7 @@ def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
     return Sorted(_in_order(answers), named, dict(sorted(missing.items(), key=lambda pair: _key(pair[0]))))
 
 
-def guess_coded(cells: Cells, note: Note, found: Sorted) -> tuple[Column, str]:
+def guess_coded(cells: Cells, note: Note, found: Sorted, shared: Grid | None = None) -> Found:
     """The detected type of a column of codes, and the reason."""
     answers, named, missing = found
     if not answers:
@@ -208,10 +166,10 @@ def guess_coded(cells: Cells, note: Note, found: Sorted) -> tuple[Column, str]:
     unnamed = [code for code in answers if code not in named]
     if len(unnamed) >= max(1, len(answers) - len(unnamed)) and not any(isinstance(code, str) for code in answers):
         return _coded_numbers(found, note, cells)
-    return _levels(answers, named, missing, note)
+    return _levels(found, note, cells, shared)
 
 
-def _coded_numbers(found: Sorted, note: Note, cells: Cells) -> tuple[Column, str]:
+def _coded_numbers(found: Sorted, note: Note, cells: Cells) -> Found:
     """Numbers of which few or none have a value label."""
     answers, named, missing = found
     wholes = all(isinstance(code, int) for code in answers)
@@ -225,6 +183,8 @@ def _coded_numbers(found: Sorted, note: Note, cells: Cells) -> tuple[Column, str
         levels = _in_order({*answers, *named})
         reason = says or f"a guess: {len(levels)} whole numbers{', with labels at the ends' if named else ''}"
         return Ordinal(tuple(levels), names=_kept(named, levels), missing=missing), f"{reason}{_less(missing)}"
+    if note.measure == "nominal" and len(set(answers)) < len(cells) / 2:
+        return _joined_codes(found, says, cells)
     if note.measure == "nominal":
         reason = f"{says}, and {len(answers)} codes without labels are too many for categories"
         return Ignore(f"more than {MOST_CODES} codes"), reason
@@ -235,14 +195,22 @@ def _coded_numbers(found: Sorted, note: Note, cells: Cells) -> tuple[Column, str
     return column, f"{reason}{_less(missing)}{heaps}"
 
 
-def _levels(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], note: Note) -> tuple[Column, str]:
+def _levels(found: Sorted, note: Note, cells: Cells, shared: Grid | None) -> Found:
     """Codes of which most have value labels: all labelled levels of a scale, or the categories that occur."""
+    answers, named, missing = found
     levels = _in_order({*answers, *named})
     says = f"the file says {note.measure}" if note.measure else "codes with labels"
     if len(levels) == 2:
         return _binary(levels, named, missing, says)
     texts = [named.get(code, str(code)) for code in levels]
     order = arranged(levels, texts, note.measure)
+    if order is None or order[1] == "numbered":
+        apart = _codes_apart(levels, texts, note, cells)
+        if apart and len(levels) - len(apart.missing) > 2:
+            gone = {code: text for code, text in zip(levels, texts, strict=True) if code in apart.missing}
+            left = [code for code in answers if code not in gone], {k: v for k, v in named.items() if k not in gone}
+            decided = decision(_levels(Sorted(*left, missing | gone), note, cells, None))
+            return decided._replace(sure=min(decided.confidence, apart.sure), otherwise="categories")
     numbers = note.measure != "nominal" and ((order or ([], ""))[1] == "numbered" or all(map(is_number_text, texts)))
     unnamed = [code for code in answers if code not in named]
     end = f"{f'; {listing(unnamed)} without a label' if unnamed else ''}{_less(missing)}"
@@ -259,13 +227,62 @@ def _levels(answers: list[Any], named: dict[Any, str], missing: dict[Any, str], 
     if numbers:
         reason = f"a guess: {says}, ordered by their numbers"
         return Ordinal(tuple(levels), names=names, missing=missing), f"{reason}{end}"
+    by_data = shared.order(texts) if shared and not note.measure and len(set(texts)) == len(texts) else None
+    if shared is not None and by_data in (tuple(texts), tuple(reversed(texts))):
+        reason = f"a guess: {says}, in the order of their codes, which is that of the answers to {_columns(shared)}"
+        return Decision(Ordinal(tuple(levels), names=names, missing=missing), f"{reason}{end}", TO_CHECK, "categories")
     if len(answers) > MOST_CODES:
-        return Ignore(f"more than {MOST_CODES} codes"), f"{says}, and {len(answers)} are too many for categories"
+        return _joined_codes(found, says, cells)
     unknown = "" if note.measure == "nominal" else ", without a known order; if ordered, use Ordinal(levels=[...])"
     return Categorical(tuple(answers), names=_kept(named, answers), missing=missing), f"{says}{unknown}{end}"
 
 
-def many_levels(levels: list[Any], what: str, missing: dict[Any, str]) -> tuple[Column, str]:
+class _Apart(NamedTuple):
+    missing: list[Any]  # codes
+    sure: float
+
+
+def _codes_apart(levels: list[Any], texts: list[str], note: Note, cells: Cells) -> _Apart | None:
+    """Codes of answers that do not fit the scale of the others: "other", "I have no job"; None if there are none.
+
+    The file may say that all are levels of a scale, or that none is: then only what fits no scale is set apart.
+    """
+    found = levels_of(texts) if len(set(texts)) == len(texts) else None
+    if found is None or not found.apart or found.lowest or found.name == "numbered":
+        return None
+    strong = all(STRONG.fullmatch(as_phrase(text)) for text in found.apart)
+    codes = [code for code, text in zip(levels, texts, strict=True) if text in found.apart]
+    at_end = codes == levels[: len(codes)] or codes == levels[-len(codes) :]
+    if (note.measure and not strong) or not (at_end or strong):
+        return None
+    count = occurrences(cells, levels)
+    often = sum(count[code] for code in codes) >= OFTEN * max(sum(count.values()), 1)
+    return _Apart(codes, min(found.sure, TO_CHECK if often else 1.0))
+
+
+def _joined_codes(found: Sorted, says: str, cells: Cells) -> Found:
+    """Categories of a long list of codes, the rare ones joined."""
+    count = occurrences(cells, found.answers)
+    total, often = sum(count.values()), sorted(found.answers, key=lambda code: (-count[code], _key(code)))
+    floor = max(_LEAST_COUNT, _LEAST_SHARE * total)
+    common = [code for code in often[:_MOST_KEPT] if count[code] >= floor]
+    covered = sum(count[code] for code in common) / max(total, 1)
+    if len(common) < 2 or covered < _COVERED_BY_CODES:
+        reason = f"{says}, and {len(often)} are too many for categories: the most frequent ones cover {covered:.0%}"
+        return Ignore(f"more than {MOST_CODES} codes"), f"{reason} of the answers"
+    other = f"other ({len(often) - len(common)} more)"
+    names = _kept(found.named, common)
+    column = Categorical((*_in_order(common), other), other=other, names=names, missing=found.missing)
+    reason = f"{says}; the {len(often) - len(common)} rarest of {len(often)} codes, {1 - covered:.0%} of the answers, "
+    return Decision(column, f"{reason}are joined into {show(other)}{_less(found.missing)}", KNOWN)
+
+
+def _columns(shared: Grid) -> str:
+    """How many columns have the same answers."""
+    return f"{len(shared.columns)} questions with the same answers"
+
+
+def many_levels(levels: list[Any], what: str, missing: dict[Any, str]) -> Found:
     """Too many levels for an Ordinal: numbers become Continuous by their ranks, texts are ignored."""
     if all(isinstance(level, (int, float)) and not isinstance(level, bool) for level in levels):
         reason = f"a guess: {what}, too many for an Ordinal, so a number known by its rank{_less(missing)}"
@@ -285,7 +302,7 @@ def _why_ordered(levels: list[Any], order: tuple[list[Any], str] | None, note: N
     return f"a guess: {kind}" + (f", although the file says {note.measure}" if note.measure else "")
 
 
-def _binary(pair: list[Any], named: dict[Any, str], missing: dict[Any, str], reason: str) -> tuple[Column, str]:
+def _binary(pair: list[Any], named: dict[Any, str], missing: dict[Any, str], reason: str) -> Found:
     texts = [named.get(code, "") for code in pair]
     yes = [code for code, text in zip(pair, texts, strict=True) if is_affirmative(text.split(",")[0].strip()) and text]
     known = scale(texts) if all(texts) else None
@@ -320,21 +337,25 @@ def _in_order(codes: Iterable[Any]) -> list[Any]:
     return sorted(set(codes), key=_key)
 
 
+# Confidence of an order that only the data say, of lists with a separator that sentences do not have, and of categories
+# whose rare ones are joined.
+BY_DATA, BY_SEPARATOR, JOINED = 0.6, 0.9, 0.85
 _FEW_CATEGORIES = 20  # so many are kept as they are
 _MOST_KEPT = 60  # most categories or options; the others are joined
 _LEAST_SHARE, _LEAST_COUNT = 0.005, 3  # of a category that is kept, if there are many
 _COVERED = 0.6  # share of answers that the kept categories must cover
+_COVERED_BY_CODES = 0.2  # the same where the answers are codes, which somebody has sorted already
 _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
 _MOST_ODD = 100  # texts that are declared missing by name
 _SEPARATORS = (";", "|", ",")
 NO_ANSWER = ("absent", "unknown")
-DATES: tuple[Column, str] = (
+DATES: Found = (
     Ignore("dates and times are not modelled"),
     'dates; use Continuous(parse="date") to model them as days',
 )
-TIMES: tuple[Column, str] = (
+TIMES: Found = (
     Ignore("dates and times are not modelled"),
     "times or durations; to model them, add a column of numbers to the table, such as hours (14.5 for 14:30)",
 )
@@ -342,11 +363,12 @@ _TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?")
 
 
 class Texts(NamedTuple):
-    """Distinct texts that are answers, with counts, and those that are not."""
+    """Distinct texts that are answers, with counts, those that are not, and the number of cells of all."""
 
     kept: list[str]
     counts: list[int]
     gone: list[str]
+    n_cells: int
 
     @property
     def missing(self) -> dict[Any, str]:
@@ -356,25 +378,44 @@ class Texts(NamedTuple):
     @property
     def less(self) -> str:
         """The texts that are not answers, as the end of a reason."""
-        return f"; counted as missing: {listing(map(show, self.gone))}" if self.gone else ""
+        share = 1 - self.n_answers / max(self.n_cells, 1)
+        often = f" ({share:.0%} of the cells)" if share >= OFTEN else ""
+        return f"; counted as missing: {listing(map(show, self.gone))}{often}" if self.gone else ""
+
+    @property
+    def sure(self) -> float:
+        """How sure it is that the texts that are not answers should count as missing."""
+        return TO_CHECK if self.n_answers < (1 - OFTEN) * self.n_cells else SURE
 
     @property
     def n_answers(self) -> int:
         return sum(self.counts)
 
 
-def guess_texts(distinct: list[str], which: IntArray) -> tuple[Column, str]:
-    """The type of a column with three or more texts; non-answers count as missing."""
+def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None) -> Found:
+    """The type of a column with three or more texts, or of a column of a grid; non-answers count as missing."""
     texts = _sorted_out(distinct, which)
     kept, missing, less = texts.kept, texts.missing, texts.less
-    if len(kept) == 2:
+    if len(kept) == 2 and (shared is None or len(shared.labels) == 2):
         false, true = false_and_true(list(kept), None)
-        return Binary(values=(false, true), missing=missing), f"two values, {show(false)} and {show(true)}{less}"
+        low_and_high = scale(kept)
+        if low_and_high is not None and not {false.casefold(), true.casefold()} & {"no", "yes"}:
+            false, true = (text for _, text in sorted(zip(low_and_high.heights, kept, strict=True)))
+        column = Binary(values=(false, true), missing=missing)
+        return Decision(column, f"two values, {show(false)} and {show(true)}{less}", texts.sure)
+    if (
+        len(kept) > 2
+        and all(re.fullmatch(r"\d+", text) for text in kept)
+        and any(re.match(r"0\d", text) for text in kept)
+    ):
+        return _digits(texts)
     are_numbers = len(kept) > MOST_STEPS and all(map(is_number_text, kept))
-    for read in (_amounts, _scale) if are_numbers else (_scale, _amounts):
+    ways: tuple[Callable[[Texts], Found | None], ...] = (lambda own: _scale(own, shared), _amounts)
+    for read in reversed(ways) if are_numbers else ways:
         if found := read(texts):
             return found
-    return _options(texts) or _categories(texts)
+    found = decision(_options(texts) or _by_data(texts, shared) or _categories(texts))
+    return found._replace(sure=min(found.confidence, texts.sure))
 
 
 def _is_used(separator: str, texts: Sequence[str]) -> bool:
@@ -386,39 +427,113 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     counts = np.bincount(which[which >= 0], minlength=len(distinct)).tolist()
     often = sorted(np.argsort(counts, kind="stable")[::-1][:_MOST_EXAMINED].tolist())
     gone = [distinct[place] for place in often if unanswered(distinct[place]) in NO_ANSWER]
+    negative = [text for text in distinct if _NEGATIVE.match(text)]
+    if 0 < len(negative) < len(distinct) / 2 and all(_CODE.match(text) or text in gone for text in distinct):
+        gone = list(dict.fromkeys([*gone, *negative]))  # "-6. No interview" beside "1. Yes"
     if "+" in distinct:  # "-" is an answer beside "+"
         gone = [text for text in gone if re.search(r"\w", text)]
     if len(distinct) - len(gone) < 2:
         gone = []
     left = set(gone)
     pairs = [(text, count) for text, count in zip(distinct, counts, strict=True) if text not in left]
-    return Texts([text for text, _ in pairs], [count for _, count in pairs], gone)
+    return Texts([text for text, _ in pairs], [count for _, count in pairs], gone, sum(counts))
 
 
-def _scale(texts: Texts) -> tuple[Column, str] | None:
-    kept = texts.kept
-    ends = bands(kept)
-    if ends is not None:
-        example = listing(map(show, sorted(kept, key=lambda text: ends[kept.index(text)][0] or -np.inf)), most=3)
-        reason = f"{example} are bands of a number{texts.less}"
-        return Banded(dict(zip(kept, ends, strict=True)), transform="rank-normal", missing=texts.missing), reason
-    found = scale(kept)
-    if found is not None:
-        levels = tuple(text for _, text in sorted(zip(found.heights, kept, strict=True)))
-        reason = f"the texts form a scale ({found.name}), lowest first{texts.less}"
-        return Ordinal(levels, missing=texts.missing), reason
-    part = scale_but_one(kept)
-    if part is None:
+_NEGATIVE, _CODE = re.compile(r"\s*[(\[]?-\d+[)\]]?\s*[.:)=\s]"), re.compile(r"\s*[(\[]?-?\d+")
+
+
+def _scale(texts: Texts, shared: Grid | None) -> Found | None:
+    """Levels or bands with a known order, by their words; answers that it does not fit are set apart."""
+    own = [*texts.kept, *(text for text in (shared.labels if shared else ()) if text not in texts.kept)]
+    found = levels_of([text for text in own if unanswered(text) not in NO_ANSWER])
+    if found is None or len(found.levels) < 3 - (found.name == "bands"):
         return None
-    name, levels, other = part
-    if other in levels:
-        reason = f"a guess: the texts form a scale ({name}), with {show(other)} as the lowest{texts.less}"
-        return Ordinal(levels, missing=texts.missing), reason
-    texts = texts._replace(gone=[*texts.gone, other])
-    return Ordinal(levels, missing=texts.missing), f"a guess: the texts form a scale ({name}){texts.less}"
+    found, agrees = _as_in_data(found, shared)
+    share = {text: count / max(texts.n_cells, 1) for text, count in zip(texts.kept, texts.counts, strict=True)}
+    apart = [text for text in found.apart if text in texts.kept]
+    if shared:
+        share = {
+            text: count / max(sum(shared.counts), 1) for text, count in zip(shared.labels, shared.counts, strict=True)
+        }
+    often = sum(share.get(text, 0.0) for text in apart) >= OFTEN
+    less, texts = texts.less, texts._replace(gone=[*texts.gone, *apart])
+    is_guess = found.lowest or found.sure < A_GUESS
+    sure = min(found.sure, texts.sure, TO_CHECK if often else 1.0)
+    if found.ends is not None:
+        shown = listing(map(show, found.levels), most=3)
+        column: Column = Banded(
+            dict(zip(found.levels, found.ends, strict=True)), transform="rank-normal", missing=texts.missing
+        )
+        reason = f"{shown} are bands of a number"
+    else:
+        column = Ordinal(found.levels, missing=texts.missing)
+        low = f", with {show(found.lowest)} as the lowest" if found.lowest else ", lowest first"
+        reason = f"{'a guess: ' if is_guess else ''}the texts form a scale ({found.name}){low}{agrees}"
+    otherwise = "categories"
+    if apart:
+        shares = f", {sum(share[text] for text in apart):.0%} of the answers" if often else ""
+        reason += f"; set apart from it, and missing{shares}: {listing(map(show, apart))}"
+        otherwise = f"categories, with {listing(map(show, apart))} as {'answers' if len(apart) > 1 else 'an answer'}"
+    return Decision(column, f"{reason}{less}", sure, otherwise)
 
 
-def _amounts(texts: Texts) -> tuple[Column, str] | None:
+def _as_in_data(found: Ordered, shared: Grid | None) -> tuple[Ordered, str]:
+    """The scale with the confidence that the answers to several questions add, and what to say of it.
+
+    A negated answer that goes with no level is set apart; one that goes with the lowest level stays the lowest.
+    """
+    if shared is None or found.name == "bands":
+        return found, ""
+    near = dict(zip(shared.labels, shared.affinity(), strict=True))
+    place = {text: at for at, text in enumerate(shared.labels)}
+    if found.lowest and len(shared.columns) > 2:
+        others = [near[found.lowest][place[text]] for text in found.levels[1:]]
+        if max(others) < NEAR:
+            rest = found.levels[1:]
+            return found._replace(levels=rest, apart=(*found.apart, found.lowest), lowest=""), ""
+        if others[0] == max(others):
+            found = found._replace(sure=KNOWN)
+    order = shared.order(found.levels) if len(shared.columns) > 2 else None
+    if order in (found.levels, found.levels[::-1]):
+        return found._replace(sure=max(found.sure, SURE)), f", as in the data of {_columns(shared)}"
+    return (found, "") if order is None else (found._replace(sure=min(found.sure, KNOWN - 0.1)), "")
+
+
+def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
+    """Levels whose words have no known order, in the order in which they go together in the columns of a grid."""
+    if shared is None or len(shared.columns) < 3:
+        return None
+    gone = [text for text in texts.kept if STRONG.fullmatch(as_phrase(text)) or unanswered(text)]
+    levels = [text for text in shared.labels if unanswered(text) is None and text not in gone]
+    order = shared.order(levels)
+    if order is None:
+        return None
+    near, place = shared.affinity(), {text: at for at, text in enumerate(shared.labels)}
+    if min(near[place[one], place[two]] for one, two in pairwise(order)) < NEAR:
+        return None  # answers of which each goes with itself alone are no levels
+    if bool(LOW.search(order[-1])) > bool(LOW.search(order[0])):
+        order = order[::-1]
+    less, texts = texts.less, texts._replace(gone=[*texts.gone, *gone])
+    reason = f"a guess: in the order in which the answers to {_columns(shared)} go together"
+    apart = f"; set apart from it, and missing: {listing(map(show, gone))}" if gone else ""
+    return Decision(Ordinal(order, missing=texts.missing), f"{reason}{apart}{less}", BY_DATA, "categories")
+
+
+def _digits(texts: Texts) -> Found:
+    """Codes with leading zeros: levels if they are few and count on, otherwise categories."""
+    codes = sorted(texts.kept, key=int)
+    numbers = [int(code) for code in codes]
+    if (
+        len(codes) <= MOST_STEPS
+        and len({len(code) for code in codes}) == 1
+        and numbers[-1] - numbers[0] < 2 * len(codes)
+    ):
+        return Ordinal(tuple(codes), missing=texts.missing), f"a guess: {len(codes)} codes that count on{texts.less}"
+    column, reason, *_ = decision(_categories(texts))
+    return Decision(column, f"codes with leading zeros; {reason}", SURE if column.role == "ignored" else A_GUESS)
+
+
+def _amounts(texts: Texts) -> Found | None:
     """Numbers in words: "$420", "32 %", "about 7", "7 hrs"; the rest is listed and counts as missing."""
     notation = _notation(texts.kept)
     read = {text: amount(text, notation) for text in texts.kept}
@@ -453,10 +568,18 @@ def _notation(texts: Sequence[str]) -> Any:
     return "percent" if share(r"%|per ?cent\b|\bpct\b") >= 0.3 else "number"
 
 
-def _options(texts: Texts) -> tuple[Column, str] | None:
+def _are_lists(sep: str, texts: Texts) -> bool:
+    """Whether all texts with a separator are lists of answers that also occur alone: "A", "B" and "A; B"."""
+    alone = {text for text in texts.kept if sep not in text}
+    lists = [[part.strip() for part in text.split(sep)] for text in texts.kept if sep in text]
+    return bool(lists) and len(alone) > 1 and all(part in alone for parts in lists for part in parts)
+
+
+def _options(texts: Texts) -> Found | None:
     """Lists of options in one cell, whatever the number of combinations."""
     for sep in _SEPARATORS:
-        if not _is_used(sep, texts.kept):
+        of_parts = _are_lists(sep, texts)
+        if not of_parts and not _is_used(sep, texts.kept):
             continue
         lists = [[part.strip() for part in text.split(sep) if part.strip()] for text in texts.kept]
         counts: Counter[str] = Counter()
@@ -471,7 +594,8 @@ def _options(texts: Texts) -> tuple[Column, str] | None:
         common = [each for each, count in counts.most_common(_MOST_KEPT) if count >= floor]
         covered = sum(counts[option] for option in common) / max(sum(counts.values()), 1)
         repeats = sum(counts.values()) >= (3 if sep == "," else 1.5) * len(counts)
-        if several <= len(lists) / 3 or len(common) < 2 or len(counts) >= len(texts.kept) or covered < 0.8:
+        enough = several > len(lists) / 3 and len(counts) < len(texts.kept)
+        if not (enough or of_parts) or len(common) < 2 or covered < 0.8:
             continue
         if sep == "," and (not repeats or any(len(option) > 60 for option in common)):
             continue  # sentences have commas too
@@ -481,19 +605,22 @@ def _options(texts: Texts) -> tuple[Column, str] | None:
         used = {text: to for text, to in recode.items() if to in common}
         unseen: Any = "missing" if rare else "error"
         column = MultiSelect(tuple(sorted(common)), sep=sep, recode=used, unseen=unseen, missing=texts.missing)
-        return column, f"{reason}{texts.less}"
+        return Decision(column, f"{reason}{texts.less}", TO_CHECK if sep == "," else BY_SEPARATOR)
     return None
 
 
-def _categories(texts: Texts) -> tuple[Column, str]:
+def _categories(texts: Texts) -> Found:
     """Categories, the rare ones joined; or free text, if most texts are different, and many have several words."""
     words = np.mean([len(text.split()) for text in texts.kept])
     if texts.n_answers >= _FEW_CATEGORIES and len(texts.kept) > texts.n_answers / 2 and words >= 3:
         return Ignore("it is free text"), f"most texts are different, such as {show(max(texts.kept, key=len))}"
     kept, what = texts.kept, f"{len(texts.kept)} different texts without a known order"
     if len(kept) <= _FEW_CATEGORIES:
+        column: Column = Categorical(tuple(sorted(kept)), missing=texts.missing)
+        odd = unknown_level(kept)
+        otherwise = f"levels of a scale, if {show(odd)} has a place on it or is no answer" if odd else ""
         reason = f"{what}; if ordered, use Ordinal(levels=[...]){texts.less}"
-        return Categorical(tuple(sorted(kept)), missing=texts.missing), reason
+        return Decision(column, reason, A_GUESS if odd else KNOWN, otherwise)
     floor = max(_LEAST_COUNT, _LEAST_SHARE * texts.n_answers)
     ranked = sorted(zip(texts.counts, kept, strict=True), key=lambda each: (-each[0], each[1]))
     common = [text for count, text in ranked[:_MOST_KEPT] if count >= floor]
@@ -507,15 +634,28 @@ def _categories(texts: Texts) -> tuple[Column, str]:
     other = f"other ({rare} more)"
     column = Categorical((*sorted(common), other), other=other, missing=texts.missing)
     reason = f"{what}; a guess: the {rare} rarest, {1 - covered:.0%} of the answers, are joined into {show(other)}"
-    return column, f"{reason}{texts.less}"
+    return Decision(column, f"{reason}{texts.less}", JOINED)
 
 
 _MOST_ITEMS = 100
 _EMPTY = Note()
 
 
-def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, str]:
-    """The detected type of a column, and the reason; the dtype of an array decides alone."""
+def decision(found: Found) -> Decision:
+    """A type and its reason, with how sure it is."""
+    return found if isinstance(found, Decision) else Decision(*found)
+
+
+def guess(cells: Cells, is_array: bool, note: Note = _EMPTY, shared: Grid | None = None) -> Decision:
+    """The detected type of a column, and the reason; the dtype of an array decides alone.
+
+    `shared` is the grid of columns that have the same answers, if there are several.
+    """
+    found = decision(_guess(cells, is_array, note, shared))
+    return found._replace(sure=found.confidence)
+
+
+def _guess(cells: Cells, is_array: bool, note: Note, shared: Grid | None) -> Found:
     kind = cells.values.dtype.kind
     if cells.missing.all() and not (is_array and kind in "bf"):
         return Ignore("it is empty"), "all cells are missing"
@@ -535,9 +675,9 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
     if kind in "iuf":
         distinct = np.unique(cells.values[~cells.missing]).tolist()
         if note.names or note.missing or note.measure:
-            return guess_coded(cells, note, sort_codes(distinct, note))
-        if len(distinct) > 2:
-            return _numbers(distinct, cells)
+            return guess_coded(cells, note, sort_codes(distinct, note), shared)
+        if len(distinct) > 2 or (shared is not None and len(distinct) > 1):
+            return _numbers(distinct, cells, shared)
     cells, stated = split(cells)
     if stated and cells.missing.all():
         return _stated(list(stated.values()))
@@ -555,11 +695,11 @@ def guess(cells: Cells, is_array: bool, note: Note = _EMPTY) -> tuple[Column, st
         return Ignore("its values cannot be read"), reason
     # The code book knows none of these values if codes were replaced by their labels.
     if any(value in note.texts or note.is_missing(value) for value in distinct):
-        return guess_coded(cells, note, sort_codes(distinct, note))
-    return _labels(distinct, cells)
+        return guess_coded(cells, note, sort_codes(distinct, note), shared)
+    return _labels(distinct, cells, shared)
 
 
-def _words(cells: Cells, note: Note) -> tuple[Column, str] | None:
+def _words(cells: Cells, note: Note) -> Found | None:
     """Dates, answers in the respondent's own words, and lists in many combinations, which look like identifiers."""
     values = cells.values[~cells.missing].tolist()
     if not all(isinstance(value, str) for value in values):
@@ -580,7 +720,7 @@ def _is_moment(text: str) -> bool:
     return days(text) is not None or _TIME.fullmatch(text.casefold()) is not None
 
 
-def _labels(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
     if all(isinstance(value, bool) for value in distinct):
         return Binary(true=True), "booleans"
     items = _ranked_items(distinct)
@@ -588,17 +728,17 @@ def _labels(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
         return Ranking(items), f"a guess: texts such as {show(distinct[0])} look like orders of {len(items)} items"
     if len(distinct) == 1:
         return Ignore("it is constant"), f"the only value is {show(distinct[0])}"
-    if len(distinct) == 2:
+    if len(distinct) == 2 and (shared is None or len(shared.labels) < 3):
         false, true = false_and_true([whole(value) for value in distinct], None)
         return Binary(true=true), f"two values, {show(false)} and {show(true)}"
     if not any(isinstance(value, str) for value in distinct):
-        return _numbers(distinct, cells)
+        return _numbers(distinct, cells, shared)
     if not all(isinstance(value, str) for value in distinct):
         return _mixed(distinct, cells)
-    return guess_texts(distinct, cells.factorise()[1])
+    return guess_texts(distinct, cells.factorise()[1], shared)
 
 
-def _mixed(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+def _mixed(distinct: list[Any], cells: Cells) -> Found:
     """Numbers with a few texts among them, such as "refused", or a mix that cannot be read."""
     _, which = cells.factorise()
     texts = [value for value in distinct if isinstance(value, str)]
@@ -607,12 +747,12 @@ def _mixed(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
     if share > 1 - _NUMBERS or len(numbers) < 2 or any(isinstance(value, bool) for value in numbers):
         reason = "a mix of text and numbers; use Ordinal(levels=[...]) or Categorical() if this is intended"
         return Ignore("a mix of text and numbers"), reason
-    column, reason = _numbers(numbers, cells)
+    column, reason, *_ = decision(_numbers(numbers, cells, None))
     reason += f"; counted as missing: {listing(map(show, texts), most=6)}"
     return replace(column, missing={text: text for text in texts}), reason
 
 
-def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
+def _ordered(levels: tuple[Any, ...]) -> Found:
     gone = [level for level in (levels[0], levels[-1]) if isinstance(level, str) and unanswered(level) in NO_ANSWER]
     kept = tuple(level for level in levels if level not in gone)
     if len(kept) < 2:
@@ -629,13 +769,20 @@ def _ordered(levels: tuple[Any, ...]) -> tuple[Column, str]:
     return Binary(values=(kept[0], kept[1]), missing=missing) if gone else Binary(true=kept[1]), what
 
 
-def _numbers(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+def _numbers(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
+    if shared is not None:
+        levels = tuple(int(label) for label in shared.labels)
+        reason = f"a guess: whole numbers, {levels[0]} to {levels[-1]} in {_columns(shared)}"
+        return Decision(Ordinal(levels), reason, KNOWN)
     are_whole = all(isinstance(value, int) or value.is_integer() for value in distinct)
     # 0 to 10 is a scale where its steps repeat.
     few = len(distinct) < MOST_STEPS or (len(distinct) == MOST_STEPS and int((~cells.missing).sum()) >= 2 * MOST_STEPS)
     if are_whole and few:
         reason = f"a guess: only {len(distinct)} whole numbers; use Continuous() if distances matter"
-        return Ordinal(in_order(distinct)), reason
+        # 1, 2, 3, 11, 12, 95 may be codes; 5, 10, 50 and 100 are rounded.
+        gaps = max(distinct) - min(distinct) >= 2 * len(distinct) and any(value % 5 for value in distinct)
+        sure, otherwise = (A_GUESS, "categories, if they are codes") if gaps else (FEW_NUMBERS, "")
+        return Decision(Ordinal(in_order(distinct)), reason, sure, otherwise)
     reason = f"numbers, {len(distinct)} distinct values"
     if are_whole and len(distinct) == int((~cells.missing).sum()):
         reason += "; each occurs once: use Ignore() if they are identifiers"
@@ -656,7 +803,7 @@ def _ranked_items(distinct: list[Any]) -> tuple[str, ...]:
     return tuple(sorted(items)) if whole and most and repeats and 1 < len(items) <= _MOST_ITEMS else ()
 
 
-def _collections(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
+def _collections(distinct: list[Any], cells: Cells) -> Found:
     lists = [value for value in distinct if isinstance(value, tuple)]
     column: Column = MultiSelect()
     reason = "a guess: cells hold lists or sets; use Ranking() if order matters, Categorical() for one choice"
@@ -670,7 +817,7 @@ def _collections(distinct: list[Any], cells: Cells) -> tuple[Column, str]:
         return Ignore("its lists cannot be read"), f"cells hold lists or sets, but {error}"
 
 
-def _stated(statements: list[Statement]) -> tuple[Column, str]:
+def _stated(statements: list[Statement]) -> Found:
     if all(isinstance(statement, Interval) for statement in statements):
         if any(isinstance(end, str) for each in statements for end in (each.lower, each.upper)):  # type: ignore[attr-defined]
             return Ignore("the order of its levels is not known"), "intervals of levels; use Ordinal(levels=[...])"

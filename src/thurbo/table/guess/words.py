@@ -35,6 +35,7 @@ NEUTRAL = re.compile("|".join(_WORDS["degrees"]["neutral"]))
 DEGREES = _weighed(
     (
         (r"(?:do not|don't|not|no) (?P<stem>.+) at all", -3.0),
+        (r"not (?P<stem>.+) enough", -2.0),
         (r"(?:do not|don't|not) (?P<stem>.+) (?:very|so|that) much", -1.0),
         *(
             (whole, degree)
@@ -50,6 +51,7 @@ OPPOSITES, SAME = (
 _TIMES = _weighed(_WORDS["rates"]["times"])
 Kind = Literal["absent", "unknown", "doubtful"]
 _UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
+_NOT_ASKED = _compiled(_WORDS["unanswered"]["not_asked"])
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
 
 # Scales of amounts, which have a lowest level: a negated text belongs there.
@@ -59,83 +61,125 @@ NEGATED = re.compile(
 )
 # Answers that are not part of a scale although their code is at its end.
 OUTSIDE = re.compile(r"\b(other|others|else|none of (these|the above)|depends|both|varies|mixed)\b")
-# Words to remove: "a lot of trust" is read as "a lot".
+STRONG, WEAK = (re.compile("|".join(_WORDS["apart"][key])) for key in ("strong", "weak"))
+# Words to remove: "a lot of trust" is read as "a lot", "high quality" as "high".
 THING = re.compile(
-    r"\b(of )?(trust|confidence|interest|influence|help|freedom|attention|impact|importance|difficulty|pain)\b"
+    r"\b(of )?(trust|confidence|interest|influence|help|freedom|attention|impact|importance|difficulty|pain|quality"
+    r"|risk|value|priority)\b"
 )
 STATEMENT = re.compile(r"(.*?)\s*\bwith (?:statement |option )?(?:#)?(1|2|a|b|first|second)(?: statement)?")
 
 # Words to remove at the start: "gotten better", "will vote", "a democracy".
 LEADING = re.compile(
-    r"^(?:i|a(?! (?:little|lot|bit|great|moderate))|an|the|it is|it's|is|are|was|feel"
-    r"|has|have|had|got|gotten|gone|become|became|will|would|do|does) "
+    r"^(?:(?:i|we|they|you)(?:'m| am| are|'re|'ve)?|used? (?:it|this|them)"
+    r"|a(?! (?:little|lot|bit|great deal|moderate (?:amount|extent)))|an|the"
+    r"|it is|it's|this is|is|are"
+    r"|am|was|were|feel|has|have|had|got|gotten|gone|become|became|will|would|do|does) "
 )
+# Words at the end that several texts share: "satisfied with my job".
+_TAIL = re.compile(r" (?:with|about|of|in|for|from|on|by|to|at|that|than|my|the|this|your|it|me|us)\b.*")
+_SHORT = {"lt": "less than", "sevrl": "several", "thn": "than", "nrly": "nearly", "yr": "year", "yrs": "years"}
+_SHORT |= {"slghtly": "slightly", "extrmly": "extremely", "almst": "almost", "wrg": "wrong"}
+_SHORT |= {"wk": "week", "mth": "month", "hrs": "hours", "hr": "hour", "mins": "minutes", "min": "minutes"}
+_COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 Band = tuple[float | None, float | None]
 
-_NUMBER = r"([-+]?\d{1,3}(?:[, \u00a0\u202f]\d{3})+(?:\.\d+)?[km]?\b|[-+]?\d+(?:\.\d+)?[km]?\b)"
-_UNITS = r"(?:[a-z%€£$.²]+ ?){0,3}"  # "years", "USD per month"
+_NUMBER = r"([-+]?\d{1,3}(?:[, \u00a0\u202f']\d{3})+(?:\.\d+)?[kmb]?\b|[-+]?\d+(?:\.\d+)?[kmb]?\b)"
+_UNITS = r"(?:[a-z%²'.]+ ?){0,4}"  # "years", "per month"
 _AMOUNT = f"{_NUMBER} ?{_UNITS}"
-_OVER = "over|above|more than|greater than|at least|from|older than"
-_UNDER = "under|below|less than|fewer than|up to|at most|younger than|until|before"
-_BETWEEN = re.compile(rf"(?:between |from )?{_AMOUNT}(?:-|\u2013|\u2014|to|and|until|till) ?{_AMOUNT}")
+_OVER = "over|above|more than|greater than|at least|from|older than|after|since|longer than|gt"
+_UNDER = "under|below|less than|fewer than|up to|at most|younger than|until|before|shorter than|no more than"
+_TO = r"-|\u2013|\u2014|~|/|(?:to|and|until|till|through|but|up to|or) (?:(?:less than|under|below) )?"
+_BETWEEN = re.compile(rf"(?:between |from |more than |over )?{_AMOUNT}(?:{_TO})[<\u2264]? ?{_AMOUNT}")
+_MORE = "more|over|above|older|up|upwards?|higher|greater|later|longer|larger|beyond|after|plus|onwards?|better"
 _ABOVE = (
-    re.compile(rf"(?:>=?|≥|{_OVER}) ?{_AMOUNT}"),
-    re.compile(
-        rf"{_AMOUNT}(?:\+|(?:or|and|&) (?:more|over|above|older|up|upwards|higher|greater|later))(?: {_UNITS})?"
-    ),
+    re.compile(rf"(?:>=?|\u2265|{_OVER}) ?{_AMOUNT}"),
+    re.compile(rf"{_AMOUNT}(?:\+|plus|(?:or|and|&) (?:{_MORE}))(?: {_UNITS})?"),
     re.compile(rf"{_NUMBER} ?\+ ?{_UNITS}"),
 )
 _BELOW = (
-    re.compile(rf"(?:<=?|≤|{_UNDER}) ?{_AMOUNT}"),
-    re.compile(rf"{_AMOUNT}(?:or|and|&) (?:less|under|below|younger|fewer|lower|earlier)(?: {_UNITS})?"),
+    re.compile(rf"(?:<=?|\u2264|{_UNDER}) ?{_AMOUNT}"),
+    re.compile(
+        rf"{_AMOUNT}(?:or|and|&) (?:less|under|below|younger|fewer|lower|earlier|before|shorter|smaller)(?: {_UNITS})?"
+    ),
 )
 _EXACT = re.compile(_AMOUNT)
+_NOTHING = re.compile(r"(?:none|zero|nil|nothing|never|no\b.*|not (?:in|within|during) (?:the )?(?:past|last) .*)")
+_MONEY = re.compile(
+    r"(?:us|a|c|r|nz|hk)?[$€£¥₹₽₦]|\b(?:usd|eur|gbp|cad|aud|chf|inr|jpy|cny|brl|mxn|zar|sek|nok|dkk|pln|ngn|kes|dollars?"
+    r"|euros?|pounds?|rupees|rs|ksh|kr|aged?|ages)\b\.?"
+)
 _FEET = re.compile(
     r"(\d)\s*['\u2019\u2032]\s*(\d{1,2})?\s*(?:\"|''|\u201d|\u2033)?|(\d)\s*(?:ft|feet|foot)\b\.?", re.IGNORECASE
 )
+_SPANS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2629800.0}
+_SPANS |= {"year": 31557600.0}
+_SPAN = re.compile(rf"\b(\d+(?:\.\d+)?)(?:( ?(?:-|\u2013|to) ?)(\d+(?:\.\d+)?))? ?({'|'.join(_SPANS)})s?\b")
 _MOST_BANDS = 100
 
 
 def bands(texts: Sequence[str]) -> list[Band] | None:
     """The interval of each text, each ending where the next one begins; None if they are not intervals.
 
-    The highest text is open if it is a single number, as in "100-149", "150".
+    The highest text is open if it is a single number, as in "100-149", "150". Time spans in several units are in the
+    longest of them, feet and inches in inches.
     """
     if not 2 <= len(texts) <= _MOST_BANDS:
         return None
     if any(_FEET.search(text) for text in texts):  # in inches: 5'4" is 64, and 5 ft. is 60
         inches = lambda match: f"{12 * int(match[1] or match[3]) + int(match[2] or 0)} "  # noqa: E731
         texts = [_FEET.sub(inches, text.casefold()).strip() for text in texts]
-    found = [each for text in texts if (each := _band(text)) is not None]
-    singles = {low for low, high in found if low == high}
-    known: list[Band] = [  # "over 50" beside "50" begins at 51
-        (low + 1, None) if low is not None and high is None and low in singles else (low, high) for low, high in found
+    plain = [_amounts_of(text) for text in texts]
+    if all(re.search(r"\d\.\d{3}(?!\d)", text) for text in plain if "." in text):  # 1.000 is a thousand
+        plain = [re.sub(r"(?<=\d)\.(?=\d{3}(?!\d))", "", text) for text in plain]
+    units = {unit for text in plain for *_, unit in _SPAN.findall(text)}
+    if len(units) > 1 and not any(re.search(r"\b(?:an?|per|each|every)\b", text) for text in plain):
+        longest = max(units, key=_SPANS.__getitem__)
+        plain = [_SPAN.sub(lambda match: _in_unit(match, longest), text) for text in plain]
+    found = [_band(text) for text in plain]
+    known = [each for each in found if each is not None]
+    singles = {low for low, high in known if low == high}
+    # "over 50" beside "50" begins at 51.
+    known = [
+        (low + 1, None) if low is not None and high is None and low in singles else (low, high) for low, high in known
     ]
     # At least one must be a range: plain numbers are not bands.
     if len(known) < len(texts) or len(known) < 2 or all(low == high for low, high in known):
         return None
-    order = sorted(range(len(known)), key=lambda place: -inf if (low := known[place][0]) is None else low)
-    for place, following in pairwise(order):
-        (low, high), after = known[place], known[following]
-        begins = after[0]
-        if begins is None or high is None or high > begins or (low is not None and low >= begins):
-            return None
-        known[place] = (low, begins)  # "18-29" ends where "30-44" begins
-    low, high = known[order[-1]]
-    known[order[-1]] = (low, None if low == high else high)
-    return known
+    thousands = [  # "10-20,000" is from 10,000
+        (low * 1e3 if low and high and high >= 1e3 > low and 1e3 * low < high else low, high) for low, high in known
+    ]
+    return _joined(known) or _joined(thousands)
 
 
-def _band(text: str) -> Band | None:
-    plain = " ".join(re.sub(r"[$€£¥]|\b(?:usd|eur|gbp|aged?|rs)\b\.?", "", text.casefold()).split())
+def _amounts_of(text: str) -> str:
+    """A text in lower case, without signs of money and with numbers and time spans written out."""
+    plain = _written(" ".join(_MONEY.sub(" ", text.casefold()).replace("\u2019", "'").split()))
+    plain = re.sub(r"\b(?:an?|one) (?=(?:second|minute|hour|day|week|month|year)\b)", "1 ", plain)
+    plain = re.sub(r"\b(\d{3}0)'?s\b", lambda match: f"{match[1]}-{int(match[1]) + 9}", plain)  # "1980s"
+    plain = re.sub(r"(\d) ?(?:million|mio|mn)\b", r"\1m", plain)
+    plain = re.sub(r"(\d) ?(?:billion|bn)\b", r"\1b", plain)
+    return re.sub(r"(\d) ?(?:thousand|tsd)\b", r"\1k", plain)
+
+
+def _written(text: str) -> str:
+    """A text in lower case with usual abbreviations written out: "lt once a yr" as "less than once a year"."""
+    return re.sub(r"\b[a-z]+\b", lambda word: _SHORT.get(word[0], word[0]), text)
+
+
+def _band(plain: str) -> Band | None:
+    plain = re.sub(r"(?<=\d)x\b", " times", plain)
     if match := _BETWEEN.fullmatch(plain):
         low, high = map(_value, match.groups())
+        if low >= high and match[2][-1] in "kmb":  # "1-5 million"
+            return None
+        low = low * _scale_of(match[2]) if _scale_of(match[1]) == 1 and low < high / _scale_of(match[2]) else low
         return (low, high) if low < high else None
     if match := next(filter(None, (above.fullmatch(plain) for above in _ABOVE)), None):
         return _value(match[1]), None
     if match := next(filter(None, (below.fullmatch(plain) for below in _BELOW)), None):
         return None, _value(match[1])
-    if plain in ("none", "zero", "nil"):
+    if _NOTHING.fullmatch(plain):
         return 0.0, 0.0
     if re.match(r"(?:just|only) (?:me|myself|one)\b|myself\b", plain):  # "just me - I am a freelancer"
         return 1.0, 1.0
@@ -143,31 +187,73 @@ def _band(text: str) -> Band | None:
     return (_value(match[1]), _value(match[1])) if match else None
 
 
+def _in_unit(match: re.Match[str], unit: str) -> str:
+    """A time span in another unit: "6 months" as "0.5 year"."""
+    times = _SPANS[match[4]] / _SPANS[unit]
+    first, last = (f"{float(each) * times:.6f}".rstrip("0").rstrip(".") if each else "" for each in match.group(1, 3))
+    return f"{first}{match[2] if last else ''}{last} {unit}"
+
+
+def _joined(bands_: Sequence[Band]) -> list[Band] | None:
+    """Bands that end where the next one begins, if nothing but a rounding is between them; None if they overlap."""
+    known = list(bands_)
+    order = sorted(
+        range(len(known)),
+        key=lambda place: (-inf if known[place][0] is None else known[place][0], known[place][1] or inf),
+    )
+    zero = next((place for place in order if known[place] == (0.0, 0.0)), None)
+    if zero is not None and any(low is None for low, _ in known):  # "none" below "less than a year"
+        known = [(0.0, high) if low is None else (low, high) for low, high in known]
+        known[zero] = (None, 0.0)
+        order = [zero, *(place for place in order if place != zero)]
+    whole = all(end is None or float(end).is_integer() for band in known for end in band)
+    for place, following in pairwise(order):
+        (low, high), begins = known[place], known[following][0]
+        if begins is None or high is None or high > begins or (low is not None and low >= begins):
+            return None
+        # "18-29" ends where "30-44" begins, also if bands between them do not occur.
+        gap = begins - high
+        known[place] = (low, begins if gap <= max(1.0, 0.011 * abs(begins)) or not whole else high + 1)
+    low, high = known[order[-1]]
+    known[order[-1]] = (low, None if low == high else high)
+    return known
+
+
+def _scale_of(text: str) -> float:
+    return {"k": 1e3, "m": 1e6, "b": 1e9}.get(text[-1], 1.0)
+
+
 def _value(text: str) -> float:
-    scale = {"k": 1e3, "m": 1e6}.get(text[-1], 1.0)
-    return float(re.sub(r"[, \u00a0\u202fkm]", "", text)) * scale
+    return float(re.sub(r"[, \u00a0\u202f'kmb]", "", text)) * _scale_of(text)
 
 
-_NUMBERED = re.compile(r"\s*[(\[]?(-?\d+)(?:\s*[-.:)\]=]\s*(\D.*)?|\s+(\D.*)|\s*)", re.DOTALL)
+_FIRST = re.compile(r"\s*[(\[]?(-?\d+)[)\]]?(?:\s*[-.:=\u2013]\s*|\s+|$)(\D.*)?", re.DOTALL)
+_LAST = re.compile(r"(\D.*?)\s*[-=:\u2013]?\s*[(\[]?\b(-?\d+)[)\]]?\s*", re.DOTALL)
 
 
-def numbered(texts: Sequence[str]) -> list[float] | None:
-    """The leading number of each text, as in "1 - low", "2", "3 - high", if all differ."""
-    matches = [_NUMBERED.fullmatch(text) for text in texts]
-    numbers = [float(match[1]) for match in matches if match]
-    return numbers if len(set(numbers)) == len(texts) else None
+def coded(texts: Sequence[str]) -> tuple[list[float], list[str]] | None:
+    """The numbers at the start or the end of texts, as in "1 - low", "2", "3 - high", if all differ; and the rest."""
+    for pattern, number, rest in ((_FIRST, 1, 2), (_LAST, 2, 1)):
+        found = [pattern.fullmatch(text) or _FIRST.fullmatch(text) for text in texts]
+        pairs = [
+            (each[number if each.re is pattern else 1], each[rest if each.re is pattern else 2])
+            for each in found
+            if each
+        ]
+        if len({float(code) for code, _ in pairs}) == len(texts):
+            return [float(code) for code, _ in pairs], [(words or "").strip() for _, words in pairs]
+    return None
 
 
 def unnumbered(text: str) -> str:
     """A text without its leading number."""
-    match = _NUMBERED.fullmatch(text)
-    rest = ((match[2] or match[3] or "") if match else "").strip()
-    return rest or text
+    match = _FIRST.fullmatch(text)
+    return ((match[2] or "") if match else "").strip() or text
 
 
 def rates(texts: Sequence[str]) -> list[float] | None:
     """Times per year of each text, from "never" to "every day", if at least two texts name a period."""
-    found = [_rate(" ".join(text.casefold().split())) for text in texts]
+    found = [_rate(text) for text in texts]
     if any(rate is None for rate, _ in found) or sum(named for _, named in found) < 2:
         return None
     return [rate for rate, _ in found if rate is not None]
@@ -180,6 +266,12 @@ def _rate(text: str) -> tuple[float | None, bool]:
     return (sum(known) / 2, True) if len(parts) == len(known) == 2 else _one_rate(text)
 
 
+_DAYS_PER = re.compile(
+    r"\b(\d+)(?: ?(?:-|\u2013|to|or) ?(\d+))? (?:or more )?days?,? (?:a|per|each|every|in a|out of the) "
+    r"(week|month|year)"
+)
+
+
 def _one_rate(text: str) -> tuple[float | None, bool]:
     if re.fullmatch(r"(?:only |just )?(?:on|at) (?:special )?(?:holy ?days|holidays|feasts|occasions)", text):
         return 3.0, True
@@ -190,6 +282,11 @@ def _one_rate(text: str) -> tuple[float | None, bool]:
         return words["fixed"][text], False
     if re.fullmatch(r"(?:almost |nearly )?(?:always|all (?:of )?(?:the|their|my) time|constantly)", text):
         return 1e4, False
+    text = re.sub(r"(?<=\d)x\b", " times", text)
+    in_each = _DAYS_PER.search(text)
+    if in_each:
+        days = (float(in_each[1]) + float(in_each[2] or in_each[1])) / 2
+        return days * words["periods"][in_each[3]], True
     period = re.search(r"\b(?:(\d+) )?(hour|day|week|month|quarter|year)s?\b", text)
     adverb = next((word for word in words["adverbs"] if re.search(rf"\b{word}\b", text)), None)
     if adverb is None and period is None:
@@ -219,45 +316,144 @@ def scale(texts: Sequence[str]) -> Scale | None:
     return _scale(tuple(texts)) if 2 <= len(texts) <= _MOST_LEVELS else None
 
 
-@lru_cache(maxsize=512)  # questionnaires repeat a few scales many times
+@lru_cache(maxsize=4096)  # questionnaires repeat a few scales many times
 def _scale(texts: tuple[str, ...]) -> Scale | None:
-    plain = [_plain(unnumbered(text)) for text in texts]
-    found = bands(texts) or (bands([unnumbered(text) for text in texts]) if numbered(texts) else None)
-    if found is not None:
-        return Scale("bands", tuple(-1e300 if low is None else low for low, _ in found))
-    readings: tuple[tuple[str, Callable[[list[str]], list[float] | None]], ...] = (
+    if found := bands(texts):
+        return _of_bands(found)
+    if numbers := coded(texts):
+        said = [rest for rest in numbers[1] if rest]
+        is_unit = len({_plain(rest).rstrip("s") for rest in said}) == 1 and all(map(_FIRST.fullmatch, texts))
+        if len(said) < len(texts) or is_unit:
+            return Scale("numbered", tuple(numbers[0]))  # "1 - low", "2", "3 - high", or "1 star", "2 stars"
+        # Codes in front of all answers say nothing of an order: "1. Democrat", "2. Republican".
+        return _scale(tuple(said)) if len(set(said)) == len(texts) else None
+    if ends := _worded_ends(texts):
+        return Scale("numbered", tuple(ends))
+    plain = [_plain(text) for text in texts]
+    ways: tuple[tuple[str, Callable[[list[str]], list[float] | None]], ...] = (
         *((name, lambda words, rungs=rungs: _ladder(words, rungs)) for name, rungs in LADDERS.items()),
         ("rate", rates),
         ("statements", _statements),
         ("degree", _degrees),
         ("education", _education),
     )
-    for name, read in readings:
+    for name, read in ways:
         heights = read(plain)
         if heights is not None and len(set(heights)) == len(texts):
             return Scale(name, tuple(heights))
-    numbers = numbered(texts)
-    return Scale("numbered", tuple(numbers)) if numbers is not None else None
+    counts = bands([_counted(text) for text in plain])
+    return _of_bands(counts) if counts is not None else None
 
 
-def scale_but_one(texts: Sequence[str]) -> tuple[str, tuple[str, ...], str] | None:
-    """A scale of all texts but one, a negated one: its name, the levels lowest first, and the other text.
+LOW = re.compile(r"\b(?:not?|never|none|nothing|low(?:est)?|least|bad|poor|worst|un\w+|dis\w+)\b|n't\b", re.IGNORECASE)
 
-    It is the lowest level of an amount ("it is not okay" below "once", "twice"); "no children" is no answer.
-    """
-    if not 4 <= len(texts) <= _MOST_LEVELS:
+
+def _worded_ends(texts: Sequence[str]) -> list[float] | None:
+    """The position of each text among numbers that count on, of which one or both ends are in words."""
+    numbers = sorted(int(text) for text in texts if re.fullmatch(r"\d{1,2}", text))
+    words = [text for text in texts if not re.fullmatch(r"\d{1,2}", text)]
+    counts = len(numbers) >= 3 and numbers == list(range(numbers[0], numbers[-1] + 1))
+    if not counts or not 1 <= len(words) <= 2 or any(re.search(r"\d", text) or unanswered(text) for text in words):
+        return None
+    low = [text for text in words if LOW.search(text)]
+    if len(low) != 1 or any(STRONG.fullmatch(_plain(text)) for text in words):
+        return None
+    ends = {text: float(numbers[0] - 1 if text in low else numbers[-1] + 1) for text in words}
+    return [ends[text] if text in ends else float(text) for text in texts]
+
+
+def _of_bands(found: list[Band]) -> Scale:
+    return Scale("bands", tuple(-1e300 if low is None else low for low, _ in found))
+
+
+def _counted(text: str) -> str:
+    """A text with numbers as digits: "two or three times" as "2 to 3 times"."""
+    text = re.sub(r"\bonce\b", "1 time", re.sub(r"\btwice\b", "2 times", text))
+    return re.sub(r"\b[a-z]+\b", lambda word: str(_COUNTS.index(word[0]) + 1) if word[0] in _COUNTS else word[0], text)
+
+
+def as_phrase(text: str) -> str:
+    """A text as it is compared with phrases: without its code, in lower case and one spelling."""
+    return _plain(unnumbered(text))
+
+
+class Ordered(NamedTuple):
+    """Answers as a scale: the levels, lowest first, the answers that are set apart from it, and how sure that is."""
+
+    name: str
+    levels: tuple[str, ...]
+    apart: tuple[str, ...]
+    sure: float
+    lowest: str = ""  # an answer that is the lowest level only because it is negated
+
+    @property
+    def ends(self) -> list[Band] | None:
+        """The two ends of each level, if the levels are bands of a number."""
+        plain = [_plain(text) for text in self.levels]
+        ways = (self.levels, [unnumbered(text) for text in self.levels], [_counted(text) for text in plain])
+        return next(filter(None, map(bands, ways)), None) if self.name == "bands" else None
+
+
+_FAR = 66.0  # codes of numbered answers that are no levels: 66, 77, 88, 99
+_MOST_APART = 12  # most answers among which any one may be set apart
+KNOWN, BY_WORDS, NEGATIVE = (
+    0.95,
+    0.9,
+    0.7,
+)  # how sure: a known scale, answers apart by their words, a negated lowest level
+
+
+def levels_of(texts: Sequence[str]) -> Ordered | None:
+    """The scale of at least three of the texts, if the others are answers of people whom it does not fit."""
+    plain = {text: _plain(unnumbered(text)) for text in texts}
+    strong = [text for text in texts if STRONG.fullmatch(plain[text])]
+    if len(texts) > 4:  # beside two answers, "no opinion" is between them
+        strong += [text for text in texts if plain[text] in ("no opinion", "no view") and text not in strong]
+    weak = [text for text in texts if text not in strong and (WEAK.fullmatch(plain[text]) or unanswered(text))]
+    # Those that may belong to the scale are removed only where it needs it, "don't know" before "neither" and "never".
+    weak.sort(key=lambda text: (bool(NEUTRAL.fullmatch(plain[text])) or plain[text] == "never", not unanswered(text)))
+    fewer = (
+        (gone for n in range(1, len(weak) + 1) for gone in combinations(weak, n)) if len(weak) < 6 else [tuple(weak)]
+    )
+    for gone in dict.fromkeys((tuple(strong), (), *((*strong, *gone) for gone in fewer))):
+        rest = [text for text in texts if text not in gone]
+        found = scale(rest) if len(rest) >= (3 if gone else 2) else None
+        if found is not None and found.name == "numbered":
+            far = [text for text, code in zip(rest, found.heights, strict=True) if code >= _FAR]
+            if 0 < len(far) < len(rest) - 2:  # "99. Other" beside "1. Low", "2", "3. High"
+                kept = [text for text in rest if text not in far]
+                found, rest, gone = scale(kept) or found, kept, (*gone, *far)
+        if found is not None:
+            return _with_lowest(found, rest, gone, [each for each in gone if each in weak and _is_negated(each)])
+    if not 4 <= len(texts) <= _MOST_APART:
         return None
     for other in texts:
-        if not NEGATED.match(_plain(other)):
-            continue
-        rest = [text for text in texts if text != other]
-        found = scale(rest)
-        if found is None or found.name == "numbered":
-            continue
-        levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
-        is_lowest = found.name in AMOUNTS and min(found.heights) != 0
-        return found.name, (other, *levels) if is_lowest else levels, other
+        rest = [text for text in texts if text != other and text not in strong]
+        if _is_negated(other) and other not in strong and len(rest) >= 3 and (found := scale(rest)):
+            lowest = _with_lowest(found, rest, (*strong, other), [other])
+            return lowest if lowest.lowest else None  # it may be a level in words that are not known
     return None
+
+
+def unknown_level(texts: Sequence[str]) -> str | None:
+    """The only text that keeps the others, at least three, from being a scale; None if there is none."""
+    if not 4 <= len(texts) <= _MOST_APART:
+        return None
+    return next((text for text in texts if levels_of([other for other in texts if other != text])), None)
+
+
+def _is_negated(text: str) -> bool:
+    plain = as_phrase(text)
+    return NEGATED.match(plain) is not None and (not unanswered(text) or "never" in plain)
+
+
+def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: list[str]) -> Ordered:
+    """The levels of a scale, lowest first; the lowest level of an amount may be an answer that says not to do it."""
+    levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
+    if len(negated) == 1 and found.name in (*AMOUNTS, "how much", "degree") and min(found.heights) > 0:
+        apart = tuple(text for text in gone if text != negated[0])
+        return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
+    return Ordered(found.name, levels, gone, BY_WORDS if gone else KNOWN)
 
 
 def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> tuple[list[Any], str] | None:
@@ -304,19 +500,33 @@ def _plain(text: str) -> str:
     """A text in lower case and one spelling, without brackets, punctuation and double spaces."""
     plain = re.sub(r"\([^)]*\)|\[[^\]]*\]", " ", text.casefold().replace("\u2019", "'"))
     plain = plain if plain.strip() else text.casefold()
-    return " ".join(plain.replace("favour", "favor").replace("_", " ").split()).strip(" .!?*:;-")
+    return _written(" ".join(plain.replace("favour", "favor").replace("_", " ").split()).strip(" .!?*:;-"))
+
+
+_AND = re.compile(r",? (?:and|but|although|though|because) |[,;:] ")
+_OPEN = re.compile(r"\b(?:open|would|might|may|could|want|like|plan|interested|willing|consider)\b")
 
 
 def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float] | None:
-    heights = []
+    """The rung of each text; what follows "never, but ..." and "never, and not ..." puts it above or below its rung."""
+
+    def rung(text: str) -> float | None:
+        bare = " ".join(THING.sub(" ", text).split()) or text  # "a lot of trust" is read as "a lot"
+        said = (text, bare, re.sub(r"^(?:yes|no)[,:;] ?", "", bare), _without_leading(text))  # "yes, a lot"
+        return next((float(at) for each in said for at, rung in enumerate(rungs) if rung.fullmatch(each)), None)
+
+    heights, n_whole = [], 0
     for word in words:
-        bare = " ".join(THING.sub(" ", word).split()) or word  # "a lot of trust" is read as "a lot"
-        said = (bare, re.sub(r"^(?:yes|no)[,:;] ?", "", bare))  # "yes, a lot"
-        height = next((height for each in said for height, rung in enumerate(rungs) if rung.fullmatch(each)), None)
+        height = rung(word)
+        n_whole += height is not None
         if height is None:
-            return None
-        heights.append(float(height))
-    return heights
+            head, *rest = _AND.split(word, maxsplit=1)
+            height = rung(head) if rest else None
+            if height is None:
+                return None
+            height += 0.3 if _OPEN.search(rest[0]) and not re.search(r"\b(?:not|no|never)\b|n't", rest[0]) else -0.3
+        heights.append(height)
+    return heights if n_whole else None
 
 
 def _education(words: list[str]) -> list[float] | None:
@@ -340,9 +550,25 @@ def _statements(words: list[str]) -> list[float] | None:
 
 
 def _degrees(words: list[str]) -> list[float] | None:
-    """Degrees of one word and of its opposite."""
-    read = [None if NEUTRAL.fullmatch(word) else _degree(word) for word in words]
+    """Degrees of one word and of its opposite, of what is left without words that the texts share."""
+    trimmed = [_TAIL.sub("", word) for word in words]
+    for texts in (words, trimmed, [" ".join(THING.sub(" ", word).split()) for word in words]):
+        if all(texts) and len(set(texts)) == len(texts) and (found := _degrees_of(texts)) is not None:
+            return found
+    return None
+
+
+_FEELINGS = {"love": 4.5, "hate": -4.5}  # of whatever the other answers are about
+
+
+def _degrees_of(words: list[str]) -> list[float] | None:
+    read = [None if NEUTRAL.fullmatch(_without_leading(word)) else _degree(word) for word in words]
+    known = {stem for each in read if each for stem in each[:1]}
+    adverbs = {stem: _adjective(stem, known) for stem in known}
+    read = [each and (adverbs[each[0]], each[1]) for each in read]
     stems = {stem for stem, _ in filter(None, read)}
+    if stems - set(_FEELINGS):
+        stems -= set(_FEELINGS)
     if not stems or len(read) < 2 or len(stems) == len(words) > 3:
         return None
     # One word without a neutral answer has no opposite: "not wrong" < "always wrong"; otherwise it has one.
@@ -350,22 +576,40 @@ def _degrees(words: list[str]) -> list[float] | None:
     roots = {stem: (stem, 1.0) if one_sided else _root(stem, stems) for stem in stems}
     if len({root for root, _ in roots.values()}) != 1 or len(stems) > 2 or "" in stems:
         return None
-    heights = [0.0 if each is None else each[1] * roots[each[0]][1] for each in read]
+    heights = [
+        0.0 if each is None else each[1] * roots[each[0]][1] if each[0] in roots else _FEELINGS[each[0]]
+        for each in read
+    ]
     # Two words without degrees that are not known opposites are not a scale.
     turned = any(sign < 0 for _, sign in roots.values())
     graded = len(words) > len(stems) or None in read or turned
     return heights if graded else None
 
 
+def _adjective(stem: str, known: set[str]) -> str:
+    """ "comfortably" as "comfortable", and "easily" as "easy", where both occur."""
+    forms = (re.sub(r"ably$", "able", stem), re.sub(r"ily$", "y", stem), re.sub(r"ly$", "", stem))
+    return next((form for form in forms if form != stem and form in known), stem)
+
+
 def _degree(word: str) -> tuple[str, float]:
     """The main word of a text, and its degree; "agree strongly" is the same as "strongly agree"."""
     word = re.sub(r"^(?:yes|no)[,:;] ?(?:it is |i )?", "", word)  # "yes, somewhat rude", "no, not rude at all"
-    word = LEADING.sub("", word)
+    word = _without_leading(word)
     word = re.sub(r"\btoo (much|little|many|few)\b", r"too-\1", word)
+    word = re.sub(r"^(?:of )?(\w+) importance$", r"\1 important", word)
     for pattern, degree in DEGREES:
         if match := pattern.fullmatch(word):
-            return LEADING.sub("", match["stem"]), degree
-    return EXTREMES.get(word, (word, 2.0))
+            stem = _without_leading(match["stem"])
+            return SAME.get(stem, stem) if stem not in OPPOSITES else stem, degree
+    stem, degree = EXTREMES.get(word, (word, 2.0))
+    return SAME.get(stem, stem), degree
+
+
+def _without_leading(word: str) -> str:
+    while (shorter := LEADING.sub("", word)) != word:
+        word = shorter
+    return word
 
 
 def _root(stem: str, stems: set[str]) -> tuple[str, float]:
@@ -400,9 +644,15 @@ def unanswered(text: str) -> Kind | None:
     return None
 
 
+def is_not_asked(text: str) -> bool:
+    """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
+    plain = _trimmed(re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold()))
+    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(plain) for phrase in _NOT_ASKED)
+
+
 def _trimmed(text: str) -> str:
     """A text without leading code ("9. Don't know", "-1: missing") and surrounding punctuation."""
-    text = re.sub(r"^\s*-?\d+\s*[.:)=\-]\s*", "", text)
+    text = re.sub(r"^\s*[(\[]?-?\d+[)\]]?\s*(?:[.:)=\-]\s*|\s)", "", text)
     return " ".join(text.replace("*", " ").replace('"', " ").split()).strip(" .!?-'")
 
 
@@ -415,7 +665,7 @@ def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
     groups: dict[str, list[tuple[bool, int, bool, str]]] = {}
     for text, count in zip(texts, counts, strict=True):
         if isinstance(text, str):
-            key, is_titled = _key(text), text[:1].isupper() and not text.isupper()
+            key, is_titled = spelling(text), text[:1].isupper() and not text.isupper()
             groups.setdefault(key, []).append((len(key) > 1, count, is_titled, text))
     for pair in _PAIRS if len(groups) <= _FEW else ():
         if all(key in pair or key in (pair[0][0], pair[1][0]) or unanswered(key) for key in groups):
@@ -427,7 +677,8 @@ def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
     return {text: first[-1] for first, *others in ranked for *_, text in others}
 
 
-def _key(text: str) -> str:
+def spelling(text: str) -> str:
+    """A text in one spelling: lower case, single spaces, no full stop."""
     plain = text.casefold().replace("\u2019", "'").replace("\u00a0", " ")
     return re.sub(r"\s+", " ", plain).strip().rstrip(".") or plain
 

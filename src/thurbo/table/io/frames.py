@@ -70,6 +70,10 @@ class Table:
 
     def answers(self, columns: Mapping[str, Column], name: str, missing_columns: MissingColumns = "error") -> Cells:
         """The cells of a question and of the table columns it consists of; declared missing values count as missing."""
+        return columns[name].answered(self.gathered(columns, name, missing_columns))
+
+    def gathered(self, columns: Mapping[str, Column], name: str, missing_columns: MissingColumns = "error") -> Cells:
+        """The cells of a question and of the table columns it consists of, as they are in the table."""
         wanted = columns[name].source_columns(name)
         absent = [each for each in wanted if each not in self]
         has_own_cells = name in self and name not in wanted
@@ -80,10 +84,10 @@ class Table:
             needs = "the schema has this column" if wanted == (name,) else f'"{name}" needs this column'
             raise SchemaError(f"{needs}, but the table does not have it", column=absent[0], remedy=remedy)
         if wanted == (name,):
-            return columns[name].answered(self.cells(name))
+            return self.cells(name)
         nothing = Cells(name, np.full(self.n_rows, None, object), np.ones(self.n_rows, bool), self.rows)
         parts = {each: self.cells(each) for each in wanted if each in self}
-        return columns[name].answered(replace(self.cells(name) if name in self else nothing, parts=parts))
+        return replace(self.cells(name) if name in self else nothing, parts=parts)
 
     def take(self, rows: NDArray[Any]) -> Table:
         """Some rows of the table, in this order; they may repeat, and keep their labels.

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,10 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
     number = rf'(?:^|["{re.escape(separator)}])\s*-?\d+%s\d+\s*(?=["{re.escape(separator)}]|$)'
     commas, points = (len(re.findall(number % mark, sample, re.MULTILINE)) for mark in (",", r"\."))
     point = "," if commas > points else "."
-    converting = arrow.ConvertOptions(null_values=_NULLS, strings_can_be_null=True, decimal_point=point)
+    codes = dict.fromkeys(_with_leading_zeros(text, separator, names, skip), pa.string())
+    converting = arrow.ConvertOptions(
+        null_values=_NULLS, strings_can_be_null=True, decimal_point=point, column_types=codes
+    )
     try:
         table = arrow.read_csv(io.BytesIO(data), reading, parsing, converting)
     except pa.ArrowInvalid as error:
@@ -96,6 +100,24 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
             series = pd.Series(column.to_pandas(types_mapper={column.type: pd.BooleanDtype()}.get))
         columns[name] = series
     return pd.DataFrame(columns), book
+
+
+_MOST_EXAMINED = 5000  # records
+
+
+def _with_leading_zeros(text: str, separator: str, names: list[str], skip: int) -> list[str]:
+    """Columns of codes such as "02139" and "034", which are no numbers: "0" alone is one."""
+    if not re.search(rf'(?:["\r\n]|{re.escape(separator)})0\d', text):
+        return []
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows = list(islice((row for row in lines if row), skip, skip + _MOST_EXAMINED))
+    found = []
+    for place, name in enumerate(names):
+        cells = [row[place].strip() for row in rows if len(row) == len(names)]
+        zeros = sum(len(cell) > 1 and cell[0] == "0" for cell in cells)
+        if zeros and all(cell.isdecimal() or cell in _NULLS for cell in cells):
+            found.append(name)
+    return found
 
 
 def _unique(names: list[str], header: list[str], path: str) -> list[str]:

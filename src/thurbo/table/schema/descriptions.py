@@ -1,4 +1,4 @@
-"""A schema for people: as a table, and its doubtful guesses.
+"""A schema for people: as a table, as a file to edit, and its doubtful guesses.
 
 Idea: one line per column with its type, what a cell means and the reason for the choice.
 Guarantees that all text from the user is escaped in HTML.
@@ -6,32 +6,39 @@ Guarantees that all text from the user is escaped in HTML.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from html import escape
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from thurbo.errors import SchemaError, in_toml
+from thurbo.table.columns.values import listing, suggestion
 
 if TYPE_CHECKING:
     from thurbo.table.columns.column import Column
-    from thurbo.table.schema.routing import Skip
+    from thurbo.table.schema.schema import Schema
 
 HEADER = ("column", "type", "meaning of a cell", "reason")
-_MOST_CHARACTERS = 72
+_MOST_CHARACTERS, _MOST_IN_LINE = 72, 200
 
 
-def as_text(columns: Mapping[str, Column], reasons: Mapping[str, str], skips: Sequence[Skip] = ()) -> str:
-    """The table as text; without the last column if there are no reasons. Skips stand below."""
+def as_text(schema: Schema) -> str:
+    """The table as text; without the last column if there are no reasons. Skips and columns to check stand below."""
+    columns, reasons, skips = schema, schema.reasons, schema.skips
     lines = [tuple(_shortened(text) for text in line) for line in [HEADER, *_lines(columns, reasons)]]
     if not reasons:
         lines = [line[:3] for line in lines]
     widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     padded = ("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-    return "\n".join([*padded, *(["", *map(str, skips)] if skips else [])])
+    check = [_shortened(f"{listing(each.names)}: {each.why}", _MOST_IN_LINE) for each in doubts(schema)]
+    parts = (["", *map(str, skips)] if skips else []), (["", "Please check:", *check] if check else [])
+    return "\n".join([*padded, *parts[0], *parts[1]])
 
 
-def as_html(
-    columns: Mapping[str, Column], reasons: Mapping[str, str], titles: Mapping[str, str], skips: Sequence[Skip] = ()
-) -> str:
-    """The table as HTML, with the title of each question below its name. Skips stand below."""
+def as_html(schema: Schema) -> str:
+    """The table as HTML, with the title of each question below its name. Skips and columns to check stand below."""
+    columns, reasons, titles, skips = schema, schema.reasons, schema.titles, schema.skips
     header = "".join(f"<th>{text}</th>" for text in HEADER)
     body = ""
     for name, *others in _lines(columns, reasons):
@@ -39,23 +46,35 @@ def as_html(
         cells = "".join(f"<td>{escape(text)}</td>" for text in others)
         body += f"<tr><td>{escape(name)}{title}</td>{cells}</tr>"
     below = f"<ul>{''.join(f'<li>{escape(str(skip))}</li>' for skip in skips)}</ul>" if skips else ""
-    return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}"
+    check = "".join(f"<li>{escape(listing(each.names))}: {escape(each.why)}</li>" for each in doubts(schema))
+    check = f"<p>Please check:</p><ul>{check}</ul>" if check else ""
+    return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}{check}"
 
 
 def _lines(columns: Mapping[str, Column], reasons: Mapping[str, str]) -> list[tuple[str, str, str, str]]:
     return [(name, type(column).__name__, column.describe(), reasons.get(name, "")) for name, column in columns.items()]
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, most: int = _MOST_CHARACTERS) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= _MOST_CHARACTERS else f"{flat[: _MOST_CHARACTERS - 3]}..."
+    return flat if len(flat) <= most else f"{flat[: most - 3]}..."
 
 
 GUESS = "a guess"
+CERTAIN = 0.8  # confidence from which a column need not be checked
+OTHERWISE = "otherwise: "  # in a reason, before what else a column may be
+
+
+def with_alternatives(
+    reasons: Mapping[str, str], confidence: Mapping[str, float], otherwise: Mapping[str, str]
+) -> dict[str, str]:
+    """Reasons that end with what else a column may be, where that is not certain."""
+    also = {name: each for name, each in otherwise.items() if each and confidence.get(name, 1.0) < CERTAIN}
+    return {name: f"{why}; {OTHERWISE}{also[name]}" if name in also else why for name, why in reasons.items()}
 
 
 class Doubt(NamedTuple):
-    """Columns whose type or reading is a guess, for the same reason."""
+    """Columns whose type or reading is not certain, for the same reason."""
 
     kind: str  # name of the class of the columns
     why: str
@@ -63,9 +82,14 @@ class Doubt(NamedTuple):
 
 
 def doubts(schema: Any) -> list[Doubt]:
-    """Columns whose type or reading is a guess, by reason; those with most columns first."""
+    """Columns whose type or reading is not certain, by reason; those with most columns first.
+
+    Only what is a guess about a column is said, or the whole reason; a schema without confidences says what is a guess.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for name, reason in schema.reasons.items():
+        if schema.confidence.get(name, 0.0) >= CERTAIN:
+            continue
         guesses, taken = [], False
         for clause in reason.split("; "):
             if clause.startswith(GUESS):
@@ -75,8 +99,9 @@ def doubts(schema: Any) -> list[Doubt]:
                 guesses.append(clause)
             else:
                 taken = False
-        why = "; ".join(filter(None, guesses))
-        if why and name in schema and schema[name].role == "answer":
+        other = [clause for clause in reason.split("; ") if clause.startswith(OTHERWISE)]
+        why = "; ".join([*filter(None, guesses), *other]) if guesses else reason if name in schema.confidence else ""
+        if why and name in schema and schema[name].role in ("answer", "weight"):
             found.setdefault((type(schema[name]).__name__, why), []).append(name)
     ranked = sorted(found.items(), key=lambda each: -len(each[1]))
     return [Doubt(kind, why, names) for (kind, why), names in ranked]
@@ -94,3 +119,56 @@ def left_out(schema: Any, source: Any) -> Mapping[str, list[str]]:
     if unread:
         found["not in the schema"] = unread
     return found
+
+
+_ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
+
+
+def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns, with the name of a scale in [scales] replaced by its levels, as in levels = "agreement"."""
+    scales = state.get("scales", {})
+    if not isinstance(scales, Mapping) or not all(isinstance(levels, list) for levels in scales.values()):
+        raise SchemaError("scales is not a table of lists", remedy='write [scales] and agreement = ["no", "yes"]')
+    columns: dict[str, Any] = dict(state["columns"])
+    for name, entry in columns.items():
+        if not isinstance(entry, Mapping):
+            continue
+        for setting in _ORDERED:
+            wanted = entry.get(setting)
+            if isinstance(wanted, str):
+                if wanted not in scales:
+                    remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
+                    raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
+                entry = {**entry, setting: scales[wanted]}
+        columns[name] = entry
+    return columns
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, str):
+        # TOML escapes text as JSON does, except for the delete character, which JSON does not escape.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return json.dumps(value)
+
+
+def as_toml(state: Mapping[str, Any]) -> str:
+    """The plain values of a schema as a file to read and edit."""
+    lines = ["# thurbo schema: one table per column, in order"]
+    if "skips" in state and not state["skips"]:
+        lines += ["skips = []  # no question depends on the answer to another one"]
+    if "determined" in state and not state["determined"]:
+        lines += ["determined = []  # no column follows from another one"]
+    for part in ("skips", "determined"):
+        for each in state.get(part, ()):
+            lines += ["", f"[[{part}]]", *(f"{key} = {_value(value)}" for key, value in each.items())]
+    for name, entry in state["columns"].items():
+        lines += ["", f"[columns.{_value(name)}]"]
+        lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
+    # Without columns the empty table is needed, so that the file can be read as a schema.
+    return "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from graphlib import CycleError, TopologicalSorter
 from math import exp, lgamma
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import one_of
 from thurbo.table.columns.values import collection, is_label, listing, plain, show, suggestion
 from thurbo.table.io.frames import Table
+
+if TYPE_CHECKING:
+    from thurbo.table.schema.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -170,9 +173,17 @@ def unanswered(columns: Mapping[str, Column], table: Table, name: str) -> BoolAr
     sources = columns[name].source_columns(name) or (name,)
     if not any(each in table for each in (name, *sources)):
         return np.ones(table.n_rows, bool)
-    cells = table.answers(columns, name, "ignore") if columns[name].source_columns(name) else table.cells(name)
-    parts = [part.missing for part in cells.parts.values()]
-    return cells.missing & np.all(parts, axis=0) if parts else cells.missing
+    if not columns[name].source_columns(name):
+        return table.cells(name).missing
+    return columns[name].unanswered(table.answers(columns, name, "ignore"))
+
+
+def cells_of_gate(columns: Mapping[str, Column], table: Table, name: str) -> Cells | None:
+    """The cells of a question that decides; None if the table does not have it."""
+    sources = columns[name].source_columns(name)
+    if not any(each in table for each in (name, *sources)):
+        return None
+    return table.gathered(columns, name, "ignore") if sources else table.cells(name)
 
 
 def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
@@ -190,12 +201,12 @@ def not_asked(
     columns: Mapping[str, Column],
     skips: Sequence[Skip],
     table: Table,
-    imputed: Mapping[str, tuple[NDArray[Any], BoolArray]] | None = None,
+    imputed: Table | None = None,
 ) -> dict[str, BoolArray]:
     """Rows in which each question with a gate was not asked, [row].
 
-    `imputed` are cells in the place of empty ones and where they are, by column of the table: an imputed answer of a
-    gate decides too, except where the row has an answer that it must have led to.
+    `imputed` are the cells in the place of empty ones, all others empty: an imputed answer of a gate decides too,
+    except where the row has an answer that it must have led to.
     """
     answered = _answered(columns, skips, table)
     led = dict(zip(skips, led_to(skips, answered), strict=True))
@@ -204,12 +215,12 @@ def not_asked(
         out = np.zeros(table.n_rows, bool)
         for skip in own:
             gate, silent = skip.asked_if, ~answered[skip.asked_if]
-            if gate in table:
-                out |= says(columns[gate], skip, table.cells(gate)) == NOT_ASKED
+            if (cells := cells_of_gate(columns, table, gate)) is not None:
+                out |= says(columns[gate], skip, cells) == NOT_ASKED
             if gate in found:
                 out |= silent & found[gate]
-            if imputed is not None and gate in imputed:
-                guess = Cells(gate, np.asarray(imputed[gate][0]), ~imputed[gate][1], table.rows)
+            guess = None if imputed is None else cells_of_gate(columns, imputed, gate)
+            if guess is not None:
                 out |= silent & ~led[skip] & (says(columns[gate], skip, guess) == NOT_ASKED)
         found[name] = out
     return found
@@ -296,10 +307,13 @@ class Gate(NamedTuple):
 
 
 def find_skips(columns: Mapping[str, Column], table: Table) -> tuple[Skip, ...]:
-    """All skips of a table: questions of one gate and the same answers are one block, in order of the schema."""
+    """All skips of a table: questions of one gate and the same answers are one block, in order of the schema.
+
+    A missing code that says something, such as "refused" or "I have no job", was answered, so the question was asked.
+    """
     order = [name for name, each in columns.items() if each.role == "answer" and not each.is_listed]
     order = [name for name in order if all(part in table for part in columns[name].source_columns(name))]
-    gone = {name: unanswered(columns, table, name) for name in order}
+    gone = {name: unanswered(columns, table, name) & ~_said(columns[name], table, name) for name in order}
     missing = {name: own for name, own in gone.items() if own.any() and not own.all()}
     if not missing:
         return ()
@@ -335,12 +349,24 @@ def find_skips(columns: Mapping[str, Column], table: Table) -> tuple[Skip, ...]:
     )
 
 
+def _said(column: Column, table: Table, name: str) -> BoolArray:
+    """Rows with a missing code of a question that only somebody gives who is asked: "refused", [row]."""
+    from thurbo.table.guess.words import is_not_asked  # only where skips are looked for
+
+    codes = {each for code, text in column.declared_missing if not is_not_asked(str(text)) for each in (code, text)}
+    found = np.zeros(table.n_rows, bool)
+    for source in column.source_columns(name) if codes else ():
+        distinct, which = column.recoded(table.cells(source)).hashable().factorise()
+        found |= np.asarray([*(is_label(value) and value in codes for value in distinct), False], bool)[which]
+    return found
+
+
 def _gate(column: Column, table: Table, name: str, missing: BoolArray) -> Gate | None:
     """The answers of a question with labels; None if it cannot decide about others."""
-    if not column.is_one_label or column.source_columns(name) != (name,) or missing.all():
+    if not column.is_one_label or not column.source_columns(name) or missing.all():
         return None
     try:
-        distinct, which = column.answered(table.cells(name)).hashable().factorise()
+        distinct, which = table.answers({name: column}, name).hashable().factorise()
     except (SchemaError, TypeError):
         return None
     meaning = meanings(column)
@@ -424,3 +450,45 @@ def _tail(m: int, n: int, m_rest: int, n_rest: int) -> float:
 
     whole = log_choose(total, gone)
     return sum(exp(log_choose(n, k) + log_choose(n_rest, gone - k) - whole) for k in range(m, min(n, gone) + 1))
+
+
+SAME = 0.5  # least share of rows missing in both among those missing in one; single answers are missing as well
+LEAST = 0.02  # smallest share of rows with an answer, and without one
+
+
+def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = False) -> list[tuple[str, ...]]:
+    """Blocks of at least two questions to which largely the same rows have no answer, in order of the columns.
+
+    With `alone`, also single questions.
+    """
+    blocks: list[tuple[list[str], BoolArray]] = []
+    for name, column in columns.items():
+        if column.role != "answer" or column.is_listed or not column.sites:
+            continue
+        gone = unanswered(columns, table, name)
+        if not LEAST * len(gone) <= gone.sum() <= (1 - LEAST) * len(gone):
+            continue
+        for names, first in blocks:
+            if (gone & first).sum() >= SAME * (gone | first).sum():
+                names.append(name)
+                break
+        else:
+            blocks.append(([name], gone))
+    return [tuple(names) for names, _ in blocks if alone or len(names) > 1]
+
+
+def with_answered(schema: Schema, table: Table, alone: bool = False) -> Schema:
+    """The schema with one `Answered` column for each block of questions that are missing together in the table.
+
+    With `alone`, also for single questions. A schema that has such columns is returned as it is, so that a model can be
+    fitted again with its own schema.
+    """
+    if any(column.role == "pattern" for column in schema.values()):
+        return schema
+    added: dict[str, Column] = {}
+    for names in missing_together(schema, table, alone):
+        name = f"answered: {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        while name in schema or name in table:
+            name += " "
+        added[name] = Column.registered["answered"](columns=names)  # type: ignore[call-arg]
+    return schema | added

@@ -6,13 +6,10 @@ Guarantees one order of sites everywhere, and a TOML file that people can read, 
 
 from __future__ import annotations
 
-import json
 import tomllib
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -20,62 +17,25 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thurbo.errors import SchemaError, SchemaWarning, in_toml
-from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray, IntArray, LinearRow, as_numbers
+from thurbo.errors import SchemaError
+from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
 from thurbo.table.columns.column import Column, check_column, column_from_dict
 from thurbo.table.columns.ignore import Id, Ignore
 from thurbo.table.columns.labels import warn_of_many_levels, warn_of_spellings
-from thurbo.table.columns.ordinal import Answered
 from thurbo.table.columns.ratings import Ratings
-from thurbo.table.columns.values import Refused, listing, show, suggestion
+from thurbo.table.columns.values import listing, show, suggestion
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import MissingColumns, Table, as_table
+from thurbo.table.schema import corrections
 from thurbo.table.schema import determined as following
-from thurbo.table.schema.descriptions import as_html, as_text
+from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_alternatives, with_scales
 from thurbo.table.schema.determined import Determined, find_determined
 from thurbo.table.schema.naming import display_names, grids
-from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips, unanswered
+from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
 from thurbo.table.schema.routing import kept as still
+from thurbo.table.schema.units import encoded_condition, in_standard_units, not_too_far
 
-_ORDERED = ("levels", "categories", "options", "items")  # settings that may name a scale
-
-
-def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns, with the name of a scale in [scales] replaced by its levels, as in levels = "agreement"."""
-    scales = state.get("scales", {})
-    if not isinstance(scales, Mapping) or not all(isinstance(levels, list) for levels in scales.values()):
-        raise SchemaError("scales is not a table of lists", remedy='write [scales] and agreement = ["no", "yes"]')
-    columns: dict[str, Any] = dict(state["columns"])
-    for name, entry in columns.items():
-        if not isinstance(entry, Mapping):
-            continue
-        for setting in _ORDERED:
-            wanted = entry.get(setting)
-            if isinstance(wanted, str):
-                if wanted not in scales:
-                    remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
-                    raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
-                entry = {**entry, setting: scales[wanted]}
-        columns[name] = entry
-    return columns
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items()) + "}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, str):
-        # TOML escapes text as JSON does, except for the delete character, which JSON does not escape.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    return json.dumps(value)
-
-
-# Farthest number in standard units. A cell of the training table is farther only if it has more than a million rows.
-FARTHEST = 1e3
-SWAMPED = 1e-4  # median distance of the numbers of a column from their median, in standard units, that is too small
+Routing = Literal["given", "found", "outdated"]
 
 
 class Schema(Mapping[str, Column]):
@@ -95,6 +55,8 @@ class Schema(Mapping[str, Column]):
     skips : sequence of Skip, optional
         Which questions are asked only after certain answers to another one. By default `infer` and `fit` find them in
         the table; [] means that there are none.
+    confidence : mapping of str to float, optional
+        How sure each type is, from 0 to 1; `infer` fills this in.
     determined : sequence of Determined, optional
         Which columns follow from another one. `infer` and `fit` find them in the table; [] means that they do not.
 
@@ -123,6 +85,7 @@ class Schema(Mapping[str, Column]):
         reasons: Mapping[str, str] | None = None,
         titles: Mapping[str, str] | None = None,
         skips: Sequence[Skip] | None = None,
+        confidence: Mapping[str, float] | None = None,
         determined: Sequence[Determined] | None = None,
     ):
         for name, column in check_mapping(columns).items():
@@ -130,6 +93,7 @@ class Schema(Mapping[str, Column]):
         self._columns = dict(columns)
         self._reasons = dict(reasons or {})
         self._titles = {name: title for name, title in (titles or {}).items() if title}
+        self._confidence = dict(confidence or {})
         reader: dict[str, str] = {}
         for name, column in self._columns.items():
             sources = column.source_columns(name)
@@ -143,6 +107,7 @@ class Schema(Mapping[str, Column]):
                 problem = f'"{named[0]}" and "{named[1]}" are both {type(self._columns[named[0]]).__name__}'
                 raise SchemaError(problem, column=named[1], remedy="keep one, and use Ignore() for the other")
         self._skips = None if skips is None else checked(skips, self._columns)  # None: not looked for
+        self._routing: Routing = "given"  # or found in a table, which a correction makes outdated
         self._determined = None if determined is None else following.checked(determined, self._columns)
 
     def __getitem__(self, name: str) -> Column:
@@ -174,29 +139,28 @@ class Schema(Mapping[str, Column]):
         """A copy with some columns added or replaced."""
         columns = {**self._columns, **check_mapping(other)}
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
+        sure = {name: each for name, each in self._confidence.items() if name not in other}
         skips = None if self._skips is None else still(self._skips, columns)
         determined = self._determined and (following.kept(self._determined, other, columns) or None)
-        return Schema(columns, reasons=kept, titles=self._titles, skips=skips, determined=determined)
+        changed = any(each.role == "answer" and self._columns.get(name) != each for name, each in other.items())
+        routing: Routing = "outdated" if changed and self._routing == "found" else self._routing
+        return self._with(columns, routing, reasons=kept, confidence=sure, skips=skips, determined=determined)
 
-    def _with(
-        self,
-        columns: Mapping[str, Column],
-        skips: Sequence[Skip] | None = None,
-        determined: Sequence[Determined] | None = None,
-    ) -> Schema:
-        """A copy with other columns of the same names, and with other skips and rules if they are given."""
-        skips = self._skips if skips is None else skips
-        determined = self._determined if determined is None else determined
-        return Schema(columns, reasons=self._reasons, titles=self._titles, skips=skips, determined=determined)
+    def _with(self, columns: Mapping[str, Column], routing: Routing | None = None, **changes: Any) -> Schema:
+        """A copy with these columns and changes; `routing` says where its skips are from, by default as before."""
+        own = {"reasons": self._reasons, "titles": self._titles, "confidence": self._confidence}
+        made = Schema(columns, **{**own, "skips": self._skips, "determined": self._determined, **changes})
+        made._routing = routing or self._routing
+        return made
 
     def __str__(self) -> str:
-        return as_text(self._columns, self._reasons, self.skips)
+        return as_text(self)
 
     def __repr__(self) -> str:
         return f"Schema of {len(self)} columns, {self.n_sites} sites\n{self}"
 
     def _repr_html_(self) -> str:
-        return as_html(self._columns, self._reasons, self._titles, self.skips)
+        return as_html(self)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,6 +171,11 @@ class Schema(Mapping[str, Column]):
     def reasons(self) -> dict[str, str]:
         """Why `infer` chose each type, by column."""
         return dict(self._reasons)
+
+    @property
+    def confidence(self) -> dict[str, float]:
+        """How sure `infer` is of each type, from 0 to 1, by column; what is below 0.8 should be checked."""
+        return dict(self._confidence)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -261,7 +230,7 @@ class Schema(Mapping[str, Column]):
         >>> print(schema.with_skips([tb.Skip(["fan"], "seen_any", ["Yes"])]).skips[0])
         fan: asked only if seen_any = Yes
         """
-        return self._with(self._columns, skips)
+        return self._with(self._columns, "given", skips=skips)
 
     @classmethod
     def infer(cls, frame: Any, *, missing: Mapping[Any, str] | Iterable[Any] = ()) -> Schema:
@@ -278,8 +247,7 @@ class Schema(Mapping[str, Column]):
         -------
         Schema
             One entry per question; `reasons` says why, and `skips` which questions are not asked of everyone. Print it
-            to check it, and correct it with
-            `schema | {"name": tb.Ordinal([...])}`.
+            to check it, and correct it with `with_type` and the like.
 
         Examples
         --------
@@ -299,19 +267,22 @@ class Schema(Mapping[str, Column]):
         found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups, dict(declared))
         warn_of_spellings(found.columns)
         lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
-        reasons = {**found.reasons, **dict.fromkeys(lists, "each row lists few of many items")}
+        reasons = with_alternatives(found.reasons, found.confidence, found.otherwise)
+        reasons = {**reasons, **dict.fromkeys(lists, "each row lists few of many items")}
         lists |= source.declared
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
-            schema = cls(columns, reasons=reasons, titles=found.titles, skips=find_skips(columns, source))
-            return schema._with(columns, determined=schema._find_determined(source) or None)
+            own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
+            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **own)
+            return schema._with(columns, "found", determined=schema._find_determined(source) or None)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
         }
         reasons[source.owner] = "the row identifier of the long table"
-        return cls({source.owner: Id(), **others, **lists}, reasons=reasons, titles=found.titles)
+        columns = {source.owner: Id(), **others, **lists}
+        return cls(columns, reasons=reasons, titles=found.titles, confidence=found.confidence)
 
     def fit(self, frame: Any, *, sample_weight: Any = None) -> Schema:
         """A copy with every column fitted to a table: levels, locations and scales.
@@ -348,8 +319,9 @@ class Schema(Mapping[str, Column]):
         }
         warn_of_many_levels(fitted)
         determined = () if self._determined == () else find_determined(fitted, source, weight) or None
-        skips = find_skips(fitted, source) if self._skips is None else self._skips
-        return Schema(fitted, reasons=self._reasons, titles=self._titles, skips=skips, determined=determined)
+        is_new = self._skips is None or self._routing == "outdated"
+        skips = find_skips(fitted, source) if is_new else self._skips
+        return self._with(fitted, "found" if is_new else self._routing, skips=skips, determined=determined)
 
     def _find_determined(self, source: Table) -> tuple[Determined, ...]:
         """The columns that follow from another one, before a fit; none if there are cells that cannot be read."""
@@ -585,7 +557,12 @@ class Schema(Mapping[str, Column]):
         """Plain values for JSON or TOML: skips, determined, and columns: {name: {"kind": ..., ..., "why": reason}}."""
         columns = {}
         for name, column in self._columns.items():
-            notes = {"title": self._titles.get(name), "why": self._reasons.get(name)}
+            sure = self._confidence.get(name)
+            notes = {
+                "title": self._titles.get(name),
+                "confidence": sure and round(sure, 2),
+                "why": self._reasons.get(name),
+            }
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
         state: dict[str, Any] = {}
         if self._skips is not None:
@@ -594,7 +571,7 @@ class Schema(Mapping[str, Column]):
             state["determined"] = [each.to_dict() for each in self._determined]
         return {**state, "columns": columns}
 
-    def with_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Schema:
+    def declare_missing(self, missing: Mapping[Any, str] | Iterable[Any]) -> Schema:
         """A copy with values that mean "no answer" declared in every column that does not list them as answers.
 
         Parameters
@@ -609,18 +586,244 @@ class Schema(Mapping[str, Column]):
         Examples
         --------
         >>> import thurbo as tb
-        >>> tb.Schema({"age": tb.Continuous()}).with_missing([-9])["age"].missing
+        >>> tb.Schema({"age": tb.Continuous()}).declare_missing([-9])["age"].missing
         ((-9, '-9'),)
         """
         columns = {name: column.with_missing(missing) for name, column in self._columns.items()}
-        return self._with(columns)
+        return self._with(columns, "outdated" if self._routing == "found" else None)
+
+    def with_type(
+        self, name: str | Sequence[str], kind: str | type[Column] | Column, *, table: Any = None, **settings: Any
+    ) -> Schema:
+        """A copy with another type for a question; its answers, names and missing codes are kept where they can be.
+
+        Parameters
+        ----------
+        name : str or list of str
+            Name of the question, or of several that are corrected alike.
+        kind : str, type of column, or column
+            "ordinal", `tb.Ordinal`, or `tb.Ordinal(["low", "high"])`.
+        table : table, optional
+            Any table that `infer` takes. With it, answers that the schema does not know are those of the table, the
+            question is read once to see that it can be, and `skips` are found again.
+        **settings
+            Settings of the new column.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the schema has no such question, or if its answers do not fit the type.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"trust": tb.Categorical(["low", "high", "n/a"], missing=["-"])})
+        >>> schema.with_type("trust", "ordinal")["trust"]  # doctest: +ELLIPSIS
+        Ordinal(levels=('low', 'high', 'n/a'), ... missing=(('-', '-'),)...)
+        """
+        return self._with_each(corrections.retyped, name, table, kind, settings)
+
+    def with_order(self, name: str | Sequence[str], labels: Sequence[Any], *, table: Any = None) -> Schema:
+        """A copy with the answers to a question in another order, lowest first.
+
+        Parameters
+        ----------
+        name : str or list of str
+            As in `with_type`. A `Categorical` without an order becomes an `Ordinal`.
+        labels : list
+            All its answers, lowest first.
+        table : table, optional
+            As in `with_type`.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the schema has no such question, or if these are not its answers.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"trust": tb.Categorical(["a lot", "none", "some"])})
+        >>> print(schema.with_order("trust", ["none", "some", "a lot"])["trust"].describe())
+        none < some < a lot
+        """
+        return self._with_each(corrections.reordered, name, table, labels)
+
+    def with_missing(
+        self, name: str | Sequence[str], codes: Mapping[Any, str] | Iterable[Any], *, table: Any = None
+    ) -> Schema:
+        """A copy with other values that mean "no answer" to a question; `declare_missing` adds to all columns.
+
+        Parameters
+        ----------
+        name : str or list of str
+            As in `with_type`.
+        codes : dict or list
+            Values, or {value: name}. They replace those that the question has: one that is an answer is no longer
+            among them, and one that is not named here becomes an answer again (with `table`, if it occurs).
+        table : table, optional
+            As in `with_type`.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the schema has no such question, or if it has fewer than two answers left.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"trust": tb.Ordinal(["low", "high", "other"], missing=["-"])})
+        >>> schema.with_missing("trust", ["other", "-"])["trust"].describe()
+        'low < high'
+        >>> schema.with_missing("trust", [])["trust"].labels
+        ('low', 'high', 'other', '-')
+        """
+        return self._with_each(corrections.with_codes, name, table, codes)
+
+    def group(
+        self,
+        name: str,
+        columns: Sequence[str] | Mapping[Any, str],
+        kind: str | type[Column] = "multiselect",
+        *,
+        by: str | None = None,
+        table: Any = None,
+        **settings: Any,
+    ) -> Schema:
+        """A copy in which several columns are one question, in the place of the first of them.
+
+        Parameters
+        ----------
+        name : str
+            Name of the new question; it must not be that of a column of the table.
+        columns : list of str, or {label: str}
+            Columns of the table. In a list, the label of each is the only text of its cells, or else what its name
+            does not share with the others.
+        kind : str or type of column, default="multiselect"
+            "multiselect", "ranking", or a type with one answer that is spread over exclusive columns ("categorical").
+        by : str, optional
+            Setting of the type that names the columns, such as "ranks", "scores", "places" or "mentions".
+        table : table, optional
+            As in `with_type`.
+        **settings
+            Settings of the new column.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If a column is missing, if the name is taken, or if the type cannot be spread over columns.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"news: TV": tb.Binary(), "news: radio": tb.Binary(), "age": tb.Continuous()})
+        >>> schema = schema.group("news", ["news: TV", "news: radio"])
+        >>> schema.names, schema["news"].labels
+        (('news', 'age'), ('TV', 'radio'))
+        >>> schema.ungroup("news").names
+        ('news: TV', 'news: radio', 'age')
+        """
+        source = None if table is None else as_table(table)
+        members = (
+            [columns]
+            if isinstance(columns, str)
+            else list(columns.values() if isinstance(columns, Mapping) else columns)
+        )
+        for member in members:
+            if self[member].source_columns(member) not in ((), (member,)):
+                problem = "it is a question of several columns"
+                raise SchemaError(problem, column=member, remedy="divide it with ungroup(name) first")
+        if name in self or (source is not None and name in source):
+            raise SchemaError("a column has this name", column=name, remedy="give the question a new name")
+        if not isinstance(columns, Mapping):
+            columns = corrections.options_of(members, self._titles, source)
+        column = corrections.grouped(columns, name, kind, by, settings)
+        made = {members[0]: {name: column}} | {member: {} for member in members[1:]} if members else {}
+        has_titles = all(member in self._titles for member in members)
+        titles = {name: corrections.stem_of(members, self._titles)} if has_titles else {}
+        return self._corrected(made, source, titles=titles)
+
+    def ungroup(self, name: str, *, table: Any = None) -> Schema:
+        """A copy in which each column of a question of several columns is a question of its own.
+
+        Parameters
+        ----------
+        name : str
+            Name of the question.
+        table : table, optional
+            As in `with_type`; with it, the type of each column is detected.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the schema has no such question, or if it has one column.
+
+        Examples
+        --------
+        >>> import thurbo as tb
+        >>> schema = tb.Schema({"news": tb.MultiSelect(columns={"TV": "tv", "radio": "radio"})})
+        >>> schema.ungroup("news").names
+        ('tv', 'radio')
+        """
+        source = None if table is None else as_table(table)
+        parts, reasons = corrections.ungrouped(self[name], name, source)
+        titles = {} if source is None else {part: source.book.note(part).title for part in parts}
+        return self._corrected({name: parts}, source, reasons, titles)
+
+    def _with_each(self, correct: Any, names: str | Sequence[str], table: Any, *arguments: Any) -> Schema:
+        """A copy in which some questions are corrected alike."""
+        source = None if table is None else as_table(table)
+        each = [names] if isinstance(names, str) else list(names)
+        return self._corrected({name: {name: correct(self[name], name, source, *arguments)} for name in each}, source)
+
+    def _corrected(
+        self,
+        made: Mapping[str, Mapping[str, Column]],
+        source: Table | None,
+        reasons: Mapping[str, str] | None = None,
+        titles: Mapping[str, str] | None = None,
+    ) -> Schema:
+        """A copy with other questions in the place of some; with a table, they are read and skips are found again."""
+        columns = {own: each for name in self for own, each in made.get(name, {name: self[name]}).items()}
+        for name, column in ((own, each) for parts in made.values() for own, each in parts.items()):
+            if source is not None and column.role == "answer":  # which raises, if its cells cannot be read
+                cells = source.answers(columns, name)
+                column.fit(cells).encode(cells)
+        kept = {name: why for name, why in self._reasons.items() if name not in made} | dict(reasons or {})
+        sure = {name: each for name, each in self._confidence.items() if name not in made}
+        skips = None if self._skips is None else still(self._skips, columns)
+        skips = skips if source is None else find_skips(columns, source)
+        determined = self._determined and (following.kept(self._determined, made, columns) or None)
+        notes: Any = {"reasons": kept, "confidence": sure, "titles": self._titles | dict(titles or {})}
+        routing: Routing = "found" if source is not None else "given" if self._routing == "given" else "outdated"
+        return self._with(columns, routing, skips=skips, determined=determined, **notes)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
         """The schema that `to_dict` wrote, or a hand-written one with `missing` and `scales` for the whole file."""
         if not isinstance(state, Mapping) or not isinstance(state.get("columns"), Mapping):
             raise SchemaError("the schema has no columns", remedy='add a [columns."name"] table for each column')
-        columns, reasons, titles = {}, {}, {}
+        columns, reasons, titles, confidence = {}, {}, {}, {}
         for name, entry in with_scales(state).items():
             if not isinstance(entry, Mapping):
                 raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
@@ -628,14 +831,18 @@ class Schema(Mapping[str, Column]):
                 reasons[name] = str(entry["why"])
             if "title" in entry:
                 titles[name] = str(entry["title"])
+            if "confidence" in entry:
+                confidence[name] = float(entry["confidence"])
             try:
-                columns[name] = column_from_dict({k: v for k, v in entry.items() if k not in ("why", "title")})
+                columns[name] = column_from_dict(
+                    {k: v for k, v in entry.items() if k not in ("why", "title", "confidence")}
+                )
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
         skips = read_skips(state["skips"]) if "skips" in state else None
         rules = [Determined.from_dict(each) for each in state["determined"]] if "determined" in state else None
-        found = cls(columns, reasons=reasons, titles=titles, skips=skips, determined=rules)
-        return found.with_missing(state["missing"]) if state.get("missing") else found
+        found = cls(columns, reasons=reasons, titles=titles, skips=skips, determined=rules, confidence=confidence)
+        return found.declare_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:
         """Write the schema to a TOML file, to read and edit.
@@ -649,19 +856,7 @@ class Schema(Mapping[str, Column]):
         ...     tb.Schema.from_toml(f"{folder}/schema.toml") == schema
         True
         """
-        state, lines = self.to_dict(), ["# thurbo schema: one table per column, in order"]
-        if "skips" in state and not state["skips"]:
-            lines += ["skips = []  # no question depends on the answer to another one"]
-        if "determined" in state and not state["determined"]:
-            lines += ["determined = []  # no column follows from another one"]
-        for part in ("skips", "determined"):
-            for each in state.get(part, ()):
-                lines += ["", f"[[{part}]]", *(f"{key} = {_value(value)}" for key, value in each.items())]
-        for name, entry in state["columns"].items():
-            lines += ["", f"[columns.{_value(name)}]"]
-            lines += [f"{key} = {_value(in_toml(value) if key == 'why' else value)}" for key, value in entry.items()]
-        # Without columns the empty table is needed, so that the file can be read as a schema.
-        write_atomically(path, "\n".join(lines if state["columns"] else [*lines, "[columns]"]) + "\n")
+        write_atomically(path, as_toml(self.to_dict()))
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> Schema:
@@ -706,134 +901,8 @@ def with_row_names(columns: Mapping[str, Column], source: Table) -> Table:
     return source
 
 
-def not_too_far(block: Block, name: str, rows: Any) -> Block:
-    """The block with numbers that overflow single precision, such as 1e20, brought nearer; warns of them."""
-    near, changed = block.within(FARTHEST)
-    if changed.any():
-        line = int(changed.argmax())
-        row = line if block.entries is None else int(block.entries.row[line])
-        place = "" if rows is None else f"row {rows[row]}, "
-        more = f" (and {changed.sum() - 1} more in this column)" if rows is not None and changed.sum() > 1 else ""
-        warnings.warn(
-            f'{place}column "{name}": the number{more} is more than {FARTHEST:,.0f} standard deviations from the mean '
-            f"of the training data, and is used as if it were {FARTHEST:,.0f}; correct it if it is an error",
-            SchemaWarning,
-            stacklevel=2,
-        )
-    return near
-
-
-def warn_of_swamped_columns(source: Table, blocks: Mapping[str, Block], rows: Any) -> None:
-    """Warn of columns in which one number, such as 1e20, is so large that all others look equal beside it."""
-
-    def spread(numbers: FloatArray) -> float:
-        """Median distance from the median; one number that is far away does not change it."""
-        return float(np.median(np.abs(numbers - np.median(numbers))))
-
-    for name, block in blocks.items():
-        if block.family != "measured" or len(block.sites) != 1 or block.entries is not None or name not in source:
-            continue
-        line = np.flatnonzero(block.point[:, 0])
-        z = block.lower[line, 0]
-        if len(line) < 3 or spread(z) >= SWAMPED or not spread(as_numbers(source.cells(name))[0][line]) > 0:
-            continue
-        warnings.warn(
-            f'row {rows[line[np.abs(z).argmax()]]}, column "{name}": the number is so far from the others that they '
-            'cannot be told apart; correct it if it is an error, or use transform="rank-normal" for this column',
-            SchemaWarning,
-            stacklevel=3,
-        )
-
-
-def encoded_condition(column: Column, name: str, value: Any, n_rows: int) -> Block:
-    """A condition of a query as a block: the same cell in every row.
-
-    An error is in no row, and says what a condition may be, because there is no cell to correct.
-    """
-    cell = np.full(n_rows, None, object)
-    cell[:] = [value] * n_rows
-    same = Cells(name, cell, np.zeros(n_rows, bool), np.full(n_rows, None))
-    try:
-        return column.encode(column.interpreted(column.recoded(same)))
-    except SchemaError as error:
-        near, is_cell, _ = (error.remedy or "").partition("correct the cell")
-        if not is_cell:
-            raise
-        known = f"use one of {listing(map(show, column.labels))}" if column.labels else "give a number"
-        raise SchemaError(error.problem, column=name, remedy=f"{near}{known}") from None
-
-
-def in_standard_units(columns: Mapping[str, Column], block: Block, rows: Any, name: str) -> Block:
-    """The block with the sites of its linear inequalities checked, and converted from the user's units."""
-    if not block.linear:
-        return block
-    homes: dict[str, list[str]] = {}  # columns of each site, by its full name; several where the name is ambiguous
-    for home, column in columns.items():
-        for site in column.sites:
-            homes.setdefault(f"{home}.{site}" if site else home, []).append(home)
-    found = []
-    for each in block.linear:
-        coefficients, shift = {}, 0.0
-        for site, coefficient in each.coefficients.items():
-            if len(homes.get(site, ())) != 1:
-                many = "more than one site" if site in homes else "no site"
-                remedy = f"{suggestion(site, homes)}the sites are {listing(homes)}"
-                raise SchemaError(f"{many} is called {show(site)}", row=rows[each.row], column=name, remedy=remedy)
-            try:
-                location, scale = columns[homes[site][0]].linear_units()
-            except Refused as refused:
-                problem = f"{show(site)} {refused.problem}"
-                raise SchemaError(problem, row=rows[each.row], column=name, remedy=refused.remedy) from None
-            shift += coefficient * location
-            coefficients[site] = coefficient * scale
-        found.append(LinearRow(each.row, coefficients, each.lower - shift, each.upper - shift))
-    return replace(block, linear=tuple(found))
-
-
 class _UnknownColumnError(SchemaError, KeyError):
     """A name that the schema does not have; also a KeyError, so that `get` works as for any mapping."""
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-SAME = 0.5  # least share of rows missing in both among those missing in one; single answers are missing as well
-LEAST = 0.02  # smallest share of rows with an answer, and without one
-
-
-def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = False) -> list[tuple[str, ...]]:
-    """Blocks of at least two questions to which largely the same rows have no answer, in order of the columns.
-
-    With `alone`, also single questions.
-    """
-    blocks: list[tuple[list[str], BoolArray]] = []
-    for name, column in columns.items():
-        if column.role != "answer" or column.is_listed or not column.sites:
-            continue
-        gone = unanswered(columns, table, name)
-        if not LEAST * len(gone) <= gone.sum() <= (1 - LEAST) * len(gone):
-            continue
-        for names, first in blocks:
-            if (gone & first).sum() >= SAME * (gone | first).sum():
-                names.append(name)
-                break
-        else:
-            blocks.append(([name], gone))
-    return [tuple(names) for names, _ in blocks if alone or len(names) > 1]
-
-
-def with_answered(schema: Schema, table: Table, alone: bool = False) -> Schema:
-    """The schema with one `Answered` column for each block of questions that are missing together in the table.
-
-    With `alone`, also for single questions. A schema that has such columns is returned as it is, so that a model can be
-    fitted again with its own schema.
-    """
-    if any(column.role == "pattern" for column in schema.values()):
-        return schema
-    added: dict[str, Column] = {}
-    for names in missing_together(schema, table, alone):
-        name = f"answered: {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-        while name in schema or name in table:
-            name += " "
-        added[name] = Answered(columns=names)
-    return schema | added

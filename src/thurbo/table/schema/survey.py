@@ -140,8 +140,11 @@ def _book(book: Codebook, schema: Mapping[str, Column]) -> Codebook:
         # Columns store mappings as tuples of pairs.
         names, missing = (tuple(getattr(column, setting, None) or ()) for setting in ("names", "missing"))
         texts = tuple((code, str(text)) for code, text in (*names, *missing) if text)
+        options = column.label_of_source
         for name in column.source_columns(question) or (question,):
-            if name not in notes:
+            if name not in notes and name in options:  # its values say only whether the option was chosen
+                notes[name] = Note(title=f"{titles.get(question, question)}: {options[name]}", measure="nominal")
+            elif name not in notes:
                 title = titles.get(question, "") if name == question else ""
                 gone = tuple((code, code) for code, _ in missing)
                 notes[name] = Note(title=title, measure=column.measure, names=texts, missing=gone)

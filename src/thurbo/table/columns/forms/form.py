@@ -181,7 +181,7 @@ class Form(ABC):
 
     def cells(self, name: str, ask: Ask, statistic: str) -> Columns:
         """Values as the columns of the table that hold the answers, in the shared layout."""
-        return {name: self.values(ask, statistic)}
+        return self.column.to_columns(name, self.values(ask, statistic))
 
     @abstractmethod
     def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
@@ -735,7 +735,7 @@ class LabelForm(Form):
         return self.probabilities(ask)
 
     def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
-        return {name: self.column.answers_of(outcome)}
+        return self.column.to_columns(name, self.column.answers_of(outcome))
 
     def scorable(self, block: Block) -> BoolArray:
         return self.column.codes(block) >= 0

@@ -323,7 +323,7 @@ class BandForm(LabelForm, NumberForm):
 
     def cells(self, name: str, ask: Ask, statistic: str) -> Columns:
         if statistic in {"auto", "mode"}:
-            return {name: LabelForm.values(self, ask, statistic)}
+            return self.column.to_columns(name, LabelForm.values(self, ask, statistic))
         return super().cells(name, ask, statistic)
 
 

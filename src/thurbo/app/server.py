@@ -1,8 +1,8 @@
-"""The explorer as a small server of the standard library: one page, a few JSON answers, nothing else.
+"""A page on this machine: a small server of the standard library, a few files, a few JSON answers, nothing else.
 
 It listens on this machine only unless told otherwise. Every address begins with a random token, requests of other
-hosts (DNS rebinding) and large bodies are refused, one question is asked of the model at a time, and a failure is a
-sentence in the page, never a traceback.
+hosts (DNS rebinding) and large bodies are refused, one question is answered at a time, and a failure is a sentence in
+the page, never a traceback.
 """
 
 from __future__ import annotations
@@ -14,20 +14,14 @@ import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
-from thurbo.app.explorer.session import Session
 from thurbo.errors import ThurboError
 
 MOST_BYTES = 2_000_000  # of a request: 30,000 points and the names of segments
 SECONDS = 20  # a connection that says nothing for longer is closed
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-FILES = {
-    "": ("index.html", "text/html; charset=utf-8"),
-    "explorer.js": ("explorer.js", "text/javascript; charset=utf-8"),
-    "explorer.css": ("explorer.css", "text/css; charset=utf-8"),
-}
-NOTHING_HERE = "there is nothing here; open the address that thurbo explore printed"
+KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css"}  # of files, by extension
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -37,13 +31,24 @@ HEADERS = {
 }
 
 
+class Served(Protocol):
+    """What a page needs: its files, and what it can ask."""
+
+    command: ClassVar[str]  # that prints the address
+    files: ClassVar[Mapping[str, str]]  # path of each file in this package, by the last part of its address; "": page
+
+    @property
+    def questions(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
+        """What can be asked, by the last part of the address."""
+
+
 class Server(ThreadingHTTPServer):
     """A server of one session; `address` is what to open in a browser once `serve_forever` runs."""
 
     daemon_threads = True
     request_queue_size = 128  # connections that wait to be accepted; by default five, and others are reset
 
-    def __init__(self, session: Session, host: str = "127.0.0.1", port: int = 0):
+    def __init__(self, session: Served, host: str = "127.0.0.1", port: int = 0):
         self.session, self.token, self.lock = session, secrets.token_urlsafe(18), threading.Lock()
         try:
             super().__init__((host, port), _Handler)
@@ -61,19 +66,6 @@ class Server(ThreadingHTTPServer):
     def address(self) -> str:
         """The address of the page, with its token."""
         return f"http://{self.host}:{self.port}/{self.token}/"
-
-    @property
-    def questions(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
-        """What can be asked, by the last part of the address."""
-        session = self.session
-        return {
-            "survey": lambda asked: session.survey(),
-            "group": lambda asked: session.group(asked.get("rows", [])),
-            "pin": lambda asked: session.pinned(asked.get("pins", [])),
-            "respondent": lambda asked: session.respondent(asked.get("answers", {}), asked.get("target")),
-            "recommend": lambda asked: session.recommend(asked.get("list"), asked.get("ratings"), asked.get("answers")),
-            "export": lambda asked: {"csv": session.export(asked.get("labels"), asked.get("names"))},
-        }
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -107,21 +99,25 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, status: int, problem: str) -> None:
         self._send(status, json.dumps({"error": problem}).encode(), "application/json")
 
+    def _refuse_address(self) -> None:
+        self._refuse(404, f"there is nothing here; open the address that {self.server.session.command} printed")
+
     def do_GET(self) -> None:
-        """The page and its two files."""
+        """The page and its files."""
         part = self._part()
-        if part not in FILES:
-            self._refuse(404, NOTHING_HERE)
+        if part is None or part not in self.server.session.files:
+            self._refuse_address()
             return
-        name, kind = FILES[part or ""]
-        self._send(200, files("thurbo.app.explorer").joinpath("assets", name).read_bytes(), kind)
+        path = self.server.session.files[part]
+        kind = f"{KINDS[path.rpartition('.')[2]]}; charset=utf-8"
+        self._send(200, files("thurbo.app").joinpath(path).read_bytes(), kind)
 
     def do_POST(self) -> None:
         """A question of the page, answered as JSON."""
         part = self._part()
         size = self.headers.get("Content-Length", "")
-        if part is None or part not in self.server.questions:
-            self._refuse(404, NOTHING_HERE)
+        if part is None or part not in self.server.session.questions:
+            self._refuse_address()
         elif not (size.isascii() and size.isdigit()) or int(size) > MOST_BYTES:
             self._refuse(413, "the request is too large")
         elif self.headers.get_content_type() != "application/json":
@@ -136,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not isinstance(asked, dict):
                 raise ThurboError("the request is not an object")
             with self.server.lock:
-                return 200, json.dumps(self.server.questions[part](asked), allow_nan=False).encode()
+                return 200, json.dumps(self.server.session.questions[part](asked), allow_nan=False).encode()
         except ThurboError as error:
             status, problem = 400, " ".join(str(error).split())
         except (ValueError, RecursionError):

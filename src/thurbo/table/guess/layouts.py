@@ -1,0 +1,596 @@
+"""Questions that stand in several columns of a table: options, exclusive columns, ranks, places and mentions.
+
+Idea: columns whose names or titles begin alike, that the file declares a group, or that stand side by side and are each
+marked by a text of their own, are one question if their cells agree. Where at most one of them is chosen in each row,
+although independent options would often be chosen together, they are one answer; otherwise any number of options.
+Guarantees that a column belongs to at most one question, and that a column with a single value is no constant if it is
+an option among others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, combinations, count, groupby
+from os.path import commonprefix
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from thurbo.errors import SchemaError
+from thurbo.table.columns.categorical import Categorical
+from thurbo.table.columns.cells import BoolArray, Cells, IntArray
+from thurbo.table.columns.column import Column
+from thurbo.table.columns.multiselect import MultiSelect
+from thurbo.table.columns.ranking import Ranking
+from thurbo.table.columns.values import is_negative, is_word, listing
+from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
+from thurbo.table.guess.words import NAMES
+from thurbo.table.io.codebook import ColumnGroup, Note, whole
+
+_FEWEST_ROWS = 20
+_MOST_ITEMS = 100
+_BY_CHANCE = 0.2  # most repeated items, relative to independent columns
+_MOST_NAME = 60  # characters of a name that is made of options
+_ORDINAL_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = re.compile(
+    rf"\b(\d+)(?:st|nd|rd|th)\b|\b({'|'.join(_ORDINAL_WORDS)})\b|(?<![a-z0-9])({'|'.join(_ORDINAL_WORDS)})(?=_)", re.I
+)
+_DASH = re.compile(r"\s+[-\u2013\u2014|]\s+|:\s+")
+_SPLITS = (
+    re.compile(r"^(?P<head>.+?)___(?P<rest>.+)$", re.DOTALL),
+    re.compile(r"^(?P<head>.*\S)\s*\((?:choice|option)=(?P<rest>.+)\)$", re.DOTALL),
+    re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
+    re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
+    re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
+)
+_SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
+_ASKS = re.compile(r"\b(which|what|select|check|tick|choose|mark|apply|any of|following)\b")
+_LAST = re.compile(
+    r"(other|something else|else|none|nothing|no(ne|t any)? of (these|the above|them)|neither|prefer not to \w+|"
+    r"(i )?do ?n.t know|not applicable)\b.{0,40}",
+    re.IGNORECASE,
+)
+_OTHER = re.compile(r"(\d+[_ ])?other\b.{0,60}|.*\bother[]_ :(-]*(\(?please\b.*|specify.*|text.*|describe.*)?", re.I)
+_CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
+_BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
+
+Read = Callable[[str], Cells]
+
+
+class _Part(NamedTuple):
+    name: str
+    head: str
+    rest: str
+    place: int | None  # of a numbered name
+
+
+class _Tick(NamedTuple):
+    """A column that only says whether its option was chosen.
+
+    style  "text": by the text of the option. "box": by a word or a sign, all others are empty or say "not selected".
+           "yes": by 1 or "Yes", where others say 0 or "No", as answers to a question do. "none": nobody chose it.
+    """
+
+    name: str
+    style: Literal["text", "box", "yes", "none"]
+    text: str
+    chosen: BoolArray  # [row]
+    said: BoolArray  # cells that are not empty, [row]
+
+
+def _tick(cells: Cells) -> _Tick | None:
+    """A column as a box to tick; None if it is none."""
+    if cells.values.dtype.kind not in "OTUbiuf":
+        return None
+    try:
+        distinct, which = cells.factorise()
+    except SchemaError:
+        return None
+    words = [value for value in distinct if value != ""]
+    if len(words) > 2 or not all(isinstance(value, (str, bool, int, float)) for value in words):
+        return None
+    yes, no = [each for each in words if not is_negative(each)], [each for each in words if is_negative(each)]
+    if len(yes) > 1 or len(no) > 1:
+        return None
+    said = np.isin(which, [distinct.index(each) for each in words])
+    if not yes:
+        return _Tick(cells.name, "none", "", np.zeros(len(cells), bool), said)
+    mark, chosen = yes[0], which == distinct.index(yes[0])
+    if not isinstance(mark, str):
+        style: Any = "yes" if no else "box"
+        return _Tick(cells.name, style, "", chosen, said) if mark == 1 else None
+    if mark.casefold() in _CROSSES:
+        return _Tick(cells.name, "box", "", chosen, said)
+    if is_word(mark):
+        return _Tick(cells.name, "box" if mark.casefold() in _BOXES or not no else "yes", "", chosen, said)
+    plain_no = bool(no) and isinstance(no[0], str) and no[0].casefold() in ("no", "n", "false", "f")
+    return None if chosen.all() or plain_no else _Tick(cells.name, "text", mark.strip(), chosen, said)
+
+
+class _Columns:
+    """The columns of a table, each as a box to tick if it is one."""
+
+    def __init__(self, names: Collection[str], read: Read, notes: Mapping[str, Note]):
+        self.names, self.read, self.notes = list(names), read, notes
+        self._ticks: dict[str, _Tick | None] = {}
+
+    def tick(self, name: str) -> _Tick | None:
+        if name not in self._ticks:
+            self._ticks[name] = _tick(self.read(name))
+        return self._ticks[name]
+
+    def is_other(self, name: str, label: str = "") -> bool:
+        """Whether a column holds what people wrote beside an option, such as "Other, please specify"."""
+        title = self.notes.get(name, Note()).title
+        asks = any(NAMES["own_words"].search(text.casefold()) for text in (name, title))
+        return self.tick(name) is None and (asks or bool(_OTHER.fullmatch(_plain(label or name))))
+
+
+# ---- columns whose names begin alike
+
+
+def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
+    """Groups of neighbouring columns whose names or titles begin alike, and whose cells belong together."""
+    titles = {name: note.title for name, note in columns.notes.items() if note.title}
+    texts = [{name: name for name in columns.names}]
+    if len(titles) > 1:
+        texts.append({name: titles.get(name, "") for name in columns.names})
+    for text in texts:
+        splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
+        splits += [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
+        splits.insert(-3, _dashes(text))  # before brackets, numbers and prefixes
+        for parts in splits:
+            for head, run in groupby(parts, key=lambda part: part.head):
+                if head:
+                    yield from _group(head, list(run), columns)
+
+
+def _split(name: str, text: str, pattern: re.Pattern[str]) -> _Part:
+    match = pattern.match(text)
+    if not match:
+        return _Part(name, "", "", None)
+    head, rest = match["head"], match["rest"]
+    return _Part(name, " ".join(head.split()), rest.strip(), int(rest) if rest.isdecimal() else None)
+
+
+def _dashes(text: Mapping[str, str]) -> list[_Part]:
+    """Names as a question and an option with a dash or colon between them, cut where a neighbour is cut too."""
+    cuts = [[(own[: m.start()].strip(), own[m.end() :].strip()) for m in _DASH.finditer(own)] for own in text.values()]
+    heads = [{head for head, rest in own if head and rest} for own in cuts]
+    parts = []
+    for place, (name, own) in enumerate(zip(text, cuts, strict=True)):
+        beside = (heads[place - 1] if place else set()) | (heads[place + 1] if place + 1 < len(heads) else set())
+        known = [cut for cut in own if cut[0] and cut[1]]
+        head, rest = next((cut for cut in known if cut[0] in beside), known[-1] if known else ("", ""))
+        parts.append(_Part(name, " ".join(head.split()), rest, None))
+    return parts
+
+
+def _mark(text: str, pattern: re.Pattern[str]) -> tuple[int, str, str] | None:
+    """The only "1st" or "second" in a text as a number, and what is before and after it."""
+    marks = list(pattern.finditer(text))
+    if len(marks) != 1:
+        return None
+    word = next(filter(None, marks[0].groups())).casefold()
+    place = int(word) if word.isdecimal() else _ORDINAL_WORDS.index(word) + 1
+    return place, text[: marks[0].start()], text[marks[0].end() :]
+
+
+def _ordinal(name: str) -> _Part:
+    mark = _mark(name, _ORDINAL)
+    if mark is None:
+        return _Part(name, "", "", None)
+    place, before, after = mark
+    rest = " ".join(f"{before} {after}".replace("_", " ").split())
+    return _Part(name, rest or "places", str(place), place)
+
+
+def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnGroup]:
+    ticks = [(part, tick) for part in parts if (tick := columns.tick(part.name)) is not None]
+    others = [part for part in parts if columns.is_other(part.name, part.rest)]
+    if len(ticks) + len(others) == len(parts) and _are_options(head, ticks):
+        members = tuple((part.name, part.rest) for part, _ in ticks)
+        yield ColumnGroup(head, "grid", (*members, *((part.name, "") for part in others)), title=head)
+        return
+    alike = [(part, tick) for part, tick in ticks if tick.text and _plain(part.rest) == _plain(tick.text)]
+    if alike:
+        yield ColumnGroup(head, "grid", tuple((part.name, tick.text) for part, tick in alike), title=head)
+        return
+    cells = [columns.read(part.name) for part in parts]
+    if len(parts) < 2 or len({part.rest for part in parts}) < len(parts) or len(cells[0]) < _FEWEST_ROWS:
+        return
+    members = tuple((part.name, part.rest) for part in parts)
+    numbered = [part.place for part in parts] == list(range(1, len(parts) + 1))
+    are_numbers = all(each.values.dtype.kind in "iuf" for each in cells)
+    table, n_items = _item_codes(cells)
+    titled = all(columns.notes.get(part.name, Note()).title for part in parts)
+    if len(parts) > 2 and (not numbered or titled or "rank" in head.casefold()) and are_numbers:
+        yield ColumnGroup(head, "grid", members, title=head)  # ranks, if the cells agree
+    elif numbered and 2 < n_items <= _MOST_ITEMS and _are_places(table, n_items):
+        yield ColumnGroup(head, "places", members, title=head)
+
+
+def _are_options(head: str, ticks: list[tuple[_Part, _Tick]]) -> bool:
+    """Whether columns of boxes are options of one question, not questions of their own with the answers 0 and 1."""
+    known = [tick for _, tick in ticks if tick.style != "none"]
+    if not known or len(ticks) < 2:
+        return False
+    if len({part.rest for part, _ in ticks}) < len(ticks):
+        return False
+    styles = {tick.style for tick in known}
+    if styles == {"text"}:
+        return len({tick.text for tick in known}) == len(known)
+    if styles == {"box"}:
+        return True
+    if styles - {"box", "yes"}:
+        return False
+    labels = [part.rest for part, _ in ticks]
+    asks = len(ticks) > 2 and (_ASKS.search(head.casefold()) or any(map(_LAST.fullmatch, labels)))
+    redcap = any("___" in part.name or "(choice=" in part.name for part, _ in ticks)
+    return bool(asks or redcap or _SELECT.search(head.casefold())) or exclusive(known)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r" \(\d+\)$", "", " ".join(text.casefold().split()))
+
+
+# ---- columns side by side without a common name
+
+
+def unnamed_groups(columns: _Columns, taken: Collection[str]) -> Iterator[ColumnGroup]:
+    """Neighbouring columns that are each marked by a text of their own, cut where a question ends.
+
+    "Other" and "None" end a question, a label that occurs again begins one, and so do columns that exclude each other.
+    """
+    runs: list[tuple[list[_Tick], list[str]]] = [([], [])]
+    for name in columns.names:
+        tick, (run, others) = None if name in taken else columns.tick(name), runs[-1]
+        if tick is not None and (tick.style in ("text", "box") or (tick.style == "none" and not tick.said.any())):
+            if others:
+                runs.append(([], []))
+            runs[-1][0].append(tick)
+        elif run and name not in taken and columns.is_other(name):
+            others.append(name)
+        else:
+            runs.append(([], []))
+    for run, others in runs:
+        parts = list(_cut(run))
+        for part in parts:
+            known = [tick for tick in part if tick.style != "none"]
+            styles = {tick.style for tick in known}
+            if len(styles) != 1 or len(known) < 2:
+                continue
+            labels = [tick.text or _label(tick.name) for tick in part]
+            sure = len(known) > 2 or (styles == {"text"} and any(map(_is_own, known))) or exclusive(known)
+            if sure and len(set(labels)) == len(labels):
+                members = [(tick.name, label) for tick, label in zip(part, labels, strict=True)]
+                members += [(name, "") for name in others if part is parts[-1]]
+                yield ColumnGroup(_name_of(labels), "grid", tuple(members))
+
+
+def _label(name: str) -> str:
+    return re.sub(r" \(\d+\)$", "", name)
+
+
+def _is_own(tick: _Tick) -> bool:
+    """Whether a column is marked by its own name."""
+    return _plain(tick.name) == _plain(tick.text)
+
+
+def _name_of(labels: Sequence[str]) -> str:
+    found = ""
+    for label in labels:
+        if found and len(found) + len(label) > _MOST_NAME - 5:
+            return f"{found}, …"
+        found = f"{found}, {label}" if found else label[:_MOST_NAME]
+    return found
+
+
+def _cut(run: list[_Tick]) -> Iterator[list[_Tick]]:
+    """A run of columns in questions."""
+    part: list[_Tick] = []
+    for tick in run:
+        label = tick.text or tick.name
+        ends = part and _LAST.fullmatch(part[-1].text or part[-1].name) and not _LAST.fullmatch(label)
+        again = any(_plain(label) == _plain(other.text or other.name) for other in part)
+        new = part and part[-1].style != "none" and tick.style not in (part[-1].style, "none")
+        if ends or again or new:
+            yield from _exclusive_parts(part)
+            part = []
+        part.append(tick)
+    yield from _exclusive_parts(part)
+
+
+_COVERS = 0.7  # share of the rows with any mark of the run that exclusive columns among others have a mark in
+
+
+def _exclusive_parts(run: list[_Tick]) -> Iterator[list[_Tick]]:
+    """Exclusive columns among others, each time as many as possible; and what is between them."""
+    if len(run) < 2 or exclusive(run):
+        if run:
+            yield run
+        return
+    rows = np.any([tick.chosen for tick in run], axis=0).sum()
+    rest: list[_Tick] = []
+    start = 0
+    while start < len(run):
+        end = next((end for end in range(len(run), start + 1, -1) if exclusive(run[start:end])), start)
+        while end > start and run[end - 1].style == "none":  # a column that nobody chose belongs to what follows
+            end -= 1
+        covered = np.any([tick.chosen for tick in run[start:end]], axis=0).sum() if end > start else 0
+        if end - start > 1 and covered >= _COVERS * rows:
+            if rest:
+                yield rest
+            yield run[start : end if end < len(run) and any(t.style != "none" for t in run[end:]) else len(run)]
+            rest, start = [], end if any(t.style != "none" for t in run[end:]) else len(run)
+        else:
+            rest.append(run[start])
+            start += 1
+    if rest:
+        yield rest
+
+
+_TWICE, _OWN_TWICE = 0.005, 0.1  # largest share of rows with two marks: of all rows with one, and of those of a column
+_FEWEST_PAIRS = 10  # rows with two marks that independent options would have at least
+
+
+def exclusive(ticks: Sequence[_Tick]) -> bool:
+    """Whether at most one column is chosen in each row, although several would be by chance."""
+    known = [tick for tick in ticks if tick.chosen.any()]
+    if len(known) < 2:
+        return False
+    table = np.stack([tick.chosen for tick in known], axis=1)
+    n_marks = table.sum(axis=1)
+    asked = np.any([tick.said for tick in ticks], axis=0)
+    n_rows, n_one, twice = len(table), int((n_marks > 0).sum()), n_marks > 1
+    counts = table.sum(axis=0).astype(np.float64)
+    expected = (counts.sum() ** 2 - (counts**2).sum()) / 2 / n_rows
+    if expected < _FEWEST_PAIRS or twice.sum() > _TWICE * n_one or n_one < 0.9 * asked.sum():
+        return False
+    return bool((table[twice].sum(axis=0) <= _OWN_TWICE * counts).all())
+
+
+# ---- questions
+
+
+class GroupedQuestion(NamedTuple):
+    """A question that consists of several columns, with the reason."""
+
+    name: str
+    column: Column
+    reason: str
+    title: str
+    members: tuple[str, ...]
+
+
+class GroupedColumns(NamedTuple):
+    """Questions of several columns, and columns of what people wrote beside an option, with the reason."""
+
+    questions: list[GroupedQuestion]
+    apart: dict[str, str]
+
+
+def questions(
+    names: Collection[str], read: Read, notes: Mapping[str, Note], groups: Sequence[ColumnGroup]
+) -> GroupedColumns:
+    """Questions that consist of several columns; a column belongs to at most one of them."""
+    columns, found = _Columns(names, read, notes), GroupedColumns([], {})
+    taken: set[str] = set()
+    held = set(names)
+    for group in (*groups, *_places(notes), *named_groups(columns)):
+        _take(group, columns, found, taken, held)
+    for group in unnamed_groups(columns, taken):
+        _take(group, columns, found, taken, held)
+    return found
+
+
+def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: set[str], held: set[str]) -> None:
+    """Add a group that is a question to what was found."""
+    if taken & {column for column, _ in group.members} or not all(member in held for member, _ in group.members):
+        return
+    others = {}
+    if group.kind == "grid":
+        others = {name: label for name, label in group.members if columns.is_other(name, label)}
+        group = replace(group, members=tuple(each for each in group.members if each[0] not in others))
+    members = tuple(column for column, _ in group.members)
+    made = _made(group, columns) if members else None
+    if made is None:
+        return
+    # The name must be new: a table column with the name of the question would replace its members.
+    used = {*columns.names, *(question.name for question in found.questions)}
+    alternatives = (f"{group.name} ({number})" for number in count(2))
+    name = next(each for each in chain([group.name], alternatives) if each not in used)
+    found.questions.append(GroupedQuestion(name, made[0], made[1], group.title, members))
+    found.apart.update(dict.fromkeys(others, f'what people wrote beside an option of "{name}"'))
+    taken |= {*members, *others}
+
+
+def _made(group: ColumnGroup, columns: _Columns) -> tuple[Column, str] | None:
+    parts = {member: columns.read(member) for member, _ in group.members}
+    notes = columns.notes
+    if group.kind == "ticks":
+        options = {option: column for column, option in group.members}
+        column = MultiSelect(columns=options, ticked=group.ticked, missing=_items(parts, notes)[2])
+        return column, f"the file's multiple response set of {len(options)} columns"
+    if group.kind == "mentions":
+        items, names, missing = _items(parts, notes)
+        if len(items) < 2 or len(items) > MOST_CODES:
+            return None
+        column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
+        return column, f"the file's multiple response set: up to {len(parts)} mentions of {len(items)} options"
+    return _ranked(parts, notes) if group.kind == "places" else _grid(group, columns)
+
+
+def _grid(group: ColumnGroup, columns: _Columns) -> tuple[Column, str] | None:
+    """Columns under one heading: one answer or options if each is a box to tick, ranks if places differ in each row."""
+    ticks = [columns.tick(name) for name, _ in group.members]
+    heading = f"a guess: {len(group.members)} columns under one heading"
+    if all(tick is not None for tick in ticks):
+        own = [tick for tick in ticks if tick is not None]
+        labels = _labels(group, own, columns.notes)
+        options = {label: tick.name for label, tick in zip(labels, own, strict=True)}
+        if len(own) == 1 and own[0].style == "text":
+            reason = "the only option of its question, so blank counts as not selected, even if it was not asked"
+            return MultiSelect(columns=options, blank="unticked"), f"a guess: {reason}"
+        pairs = [(_Part(tick.name, group.name, label, None), tick) for tick, label in zip(own, labels, strict=True)]
+        heads = f"{group.name} {group.title}"
+        if _are_options(heads, pairs):
+            selects = _SELECT.search(heads.casefold())
+            if not selects and exclusive(own):
+                return _choice(group, own, labels)
+            styles = {tick.style for tick in own}
+            what = "yes or no" if "yes" in styles else "with a single text" if "text" in styles else "a box to tick"
+            return MultiSelect(columns=options), f"{heading}{' that says to select' if selects else ''}, each {what}"
+    return _ranks(group, columns, heading)
+
+
+def _labels(group: ColumnGroup, ticks: Sequence[_Tick], notes: Mapping[str, Note]) -> list[str]:
+    """The label of each column: the text of its cells, or what its title or name has that others have not."""
+    titles = [notes.get(tick.name, Note()).title for tick in ticks]
+    rests = [label for _, label in group.members]
+    if all(titles) and len(set(titles)) == len(titles) and len(titles) > 1:
+        stem = commonprefix(titles)  # noqa: RUF071  (by letters)
+        cut = max((match.end() for match in re.finditer(r"\s[-\u2013\u2014|]\s+|:\s+|\[|=", stem)), default=0)
+        ends = [title[cut:].strip().rstrip("])") for title in titles]
+        rests = ends if cut and all(ends) else titles if all(rest.isdecimal() or not rest for rest in rests) else rests
+    # Cells may repeat the label, or the whole name of the column.
+    return [
+        rest if rest and _plain(tick.text) in ("", _plain(rest), _plain(tick.name)) else tick.text or _label(tick.name)
+        for tick, rest in zip(ticks, rests, strict=True)
+    ]
+
+
+def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -> tuple[Column, str] | None:
+    """Exclusive columns as one question, of the type that their labels in one column would have."""
+    table = np.stack([tick.chosen for tick in ticks], axis=1)
+    twice = bool((table.sum(axis=1) > 1).any())
+    rows = np.concatenate([np.flatnonzero(table.sum(axis=1) == 1), np.zeros(len(labels), np.intp)])
+    which = table[rows].argmax(axis=1)
+    which[-len(labels) :] = np.arange(len(labels))  # each label occurs, also if nobody chose it
+    values = np.asarray([*labels, None], object)[:-1][which]
+    cells = Cells(group.title or group.name, values, np.zeros(len(values), bool), np.arange(len(values)))
+    column, reason, *_ = guess(cells, False, Note(title=cells.name))
+    if not column.is_one_label or all(label.isdecimal() for label in labels):  # codes have no order that is known
+        column, reason = Categorical(tuple(labels)), f"{len(labels)} different texts without a known order"
+    if column.kind == "categorical" and set(column.labels) <= set(labels):
+        column = Categorical(tuple(label for label in labels if label in column.labels), missing=column.missing)
+    pairs = {label: tick.name for label, tick in zip(labels, ticks, strict=True)}
+    unseen: Any = "missing" if twice else "error"
+    settings: Any = {"columns": pairs, "recode": (), "unseen": unseen}
+    found = replace(column, **settings)
+    more = "; rows with two marks count as missing" if twice else ""
+    return found, f"a guess: {len(labels)} exclusive columns, of which each row has one{more}; {reason}"
+
+
+def _ranks(group: ColumnGroup, columns: _Columns, heading: str) -> tuple[Column, str] | None:
+    parts = {name: columns.read(name) for name, _ in group.members}
+    places = range(1, len(parts) + 1)
+    if any(part.values.dtype.kind not in "iuf" for part in parts.values()):
+        return None
+    ranks = np.stack([np.where(each.missing, np.nan, each.values.astype(float)) for each in parts.values()], axis=1)
+    if len(parts) < 2 or not np.isin(ranks[~np.isnan(ranks)], places).all() or np.isnan(ranks).all():
+        return None
+    if _twice(ranks).any() or np.nanmax(ranks) <= 2:
+        return None
+    titles = [columns.notes.get(name, Note()).title for name in parts]
+    options = {option: column for column, option in group.members}
+    if all(titles) and all(option.isdecimal() for option in options):
+        stem = commonprefix(titles)  # noqa: RUF071  (by letters)
+        cut = max((match.end() for match in _DASH.finditer(stem)), default=0)
+        options = {title[cut:].strip(): name for title, name in zip(titles, parts, strict=True)}
+    if len(options) < len(parts):
+        return None
+    return Ranking(ranks=options), f"{heading}, with different ranks in each row"
+
+
+def _item_codes(cells: Sequence[Cells]) -> tuple[IntArray, int]:
+    """Codes of the items in all columns: [row, column], −1 if missing; and the number of items."""
+    known: dict[object, int] = {}
+    table = np.full((len(cells[0]), len(cells)), -1, np.int32)
+    for place, each in enumerate(cells):
+        answers = each.values[~each.missing]
+        if answers.dtype.kind == "O" and not all(isinstance(value, (str, int, float)) for value in answers):
+            return table, 0
+        distinct, which = each.factorise()
+        codes = [known.setdefault(whole(value), len(known)) for value in distinct]
+        table[:, place] = np.asarray([*codes, -1], np.int32)[which]
+    return table, len(known)
+
+
+def _are_places(table: IntArray, n_items: int) -> bool:
+    """Whether items repeat within a row much less than by chance, and the columns share their items."""
+    expected = repeated = 0.0
+    for one, two in combinations(table.T, 2):
+        both = (one >= 0) & (two >= 0)
+        if not both.any():
+            continue
+        shares = [np.bincount(each[both], minlength=n_items) / both.sum() for each in (one, two)]
+        expected += float(both.sum() * (shares[0] * shares[1]).sum())
+        repeated += float((one == two)[both].sum())
+    return expected >= _FEWEST_ROWS / 2 and repeated <= _BY_CHANCE * expected
+
+
+def _twice(table: Any) -> BoolArray:
+    """Which rows contain a number twice: [row]."""
+    found: BoolArray = (np.diff(np.sort(table, axis=1), axis=1) == 0).any(axis=1)
+    return found
+
+
+_MOST_TWICE = 0.05  # share of rows that name an item twice
+_PLACE = re.compile(r"\b(\d)(?:st|nd|rd|th)\b|\b(first|second|third|fourth|fifth)\b", re.IGNORECASE)
+
+
+def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
+    """Columns whose titles differ only in "1st", "2nd", "3rd", and whose value labels are the same."""
+    runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
+    for name, note in notes.items():
+        mark = _mark(note.title, _PLACE)
+        if mark is not None and len(note.names) > 2:
+            place, before, after = mark
+            # The question number may change too: "Q56pt1.", "Q56pt2."
+            stem = re.sub(r"^\w+[.:)]\s*", "", f"{before}…{after}").casefold()
+            runs.setdefault((stem, frozenset(text for _, text in note.names)), []).append((place, name))
+    for members in runs.values():
+        members.sort()
+        if len(members) > 1 and [place for place, _ in members] == list(range(1, len(members) + 1)):
+            names = [name for _, name in members]
+            stem = commonprefix(names).rstrip(" _.-")  # noqa: RUF071  (by letters)
+            pairs = tuple((name, str(place)) for place, name in members)
+            yield ColumnGroup(stem or "places", "places", pairs, title=notes[names[0]].title)
+
+
+def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
+    items, names, missing = _items(parts, notes)
+    if not 2 < len(items) <= MOST_CODES:
+        return None
+    place = {item: float(index) for index, item in enumerate(items)}
+    table = np.full((len(next(iter(parts.values()))), len(parts)), np.nan)
+    for position, part in enumerate(parts.values()):
+        distinct, which = part.factorise()
+        codes = np.asarray([*(place.get(whole(value), np.nan) for value in distinct), np.nan])
+        table[:, position] = codes[which]
+    twice = float(_twice(table).mean())
+    if twice > _MOST_TWICE:
+        reason = f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row"
+        return MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing), reason
+    # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
+    unseen: Any = "missing" if twice else "error"
+    column = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
+    reason = f"a guess: {listing(parts)} hold the places, from first to last, of {len(items)} items"
+    return column, f"{reason}; an item named twice in a row counts once" if twice else reason
+
+
+def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[Any], dict[Any, str], dict[Any, str]]:
+    """Options that occur in any of the columns, their labels, and the missing codes."""
+    items: dict[Any, None] = {}
+    names: dict[Any, str] = {}
+    missing: dict[Any, str] = {}
+    for name, part in parts.items():
+        found = sort_codes(part.factorise()[0], notes.get(name, Note()))
+        items |= dict.fromkeys(found.answers)
+        names |= found.named
+        missing |= found.missing
+    ordered = sorted((item for item in items if item not in missing), key=lambda item: (isinstance(item, str), item))
+    return ordered, {item: names[item] for item in ordered if names.get(item)}, missing

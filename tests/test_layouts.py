@@ -1,0 +1,162 @@
+"""Questions in several columns of a raw file: options, one answer in exclusive columns, and what is beside them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thurbo as tb
+from thurbo.errors import SchemaWarning
+from thurbo.table.io.frames import as_table
+
+HERE = Path(__file__).parent / "data" / "surveys"
+N = 300
+COLOURS = ("red", "green", "blue", "black")
+AGES = ("Under 18", "18 to 34", "35 to 54", "55 and over")
+
+
+def infer(table: Any) -> tb.Schema:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SchemaWarning)
+        return tb.Schema.infer(table)
+
+
+def one_of(rng: np.random.Generator, labels: tuple[str, ...], missing: float = 0.05) -> np.ndarray:
+    found = np.asarray(labels, object)[rng.choice(len(labels), N, p=rng.dirichlet(4 * np.ones(len(labels))))]
+    found[rng.random(N) < missing] = None
+    return found
+
+
+def any_of(rng: np.random.Generator, labels: tuple[str, ...]) -> dict[str, np.ndarray]:
+    trait = rng.standard_normal(N)
+    return {label: trait + rng.standard_normal(N) > rng.uniform(-0.5, 1) for label in labels}
+
+
+STYLES: dict[str, Any] = {
+    "its text or blank": (lambda label, name: label, None),
+    "its name or blank": (lambda label, name: name, None),
+    "its text or Not selected": (lambda label, name: label, "Not selected"),
+    "Selected or not": (lambda label, name: "Selected", "Not selected"),
+    "Checked or not": (lambda label, name: "Checked", "Unchecked"),
+    "1 or blank": (lambda label, name: 1, None),
+    "1 or 0": (lambda label, name: 1, 0),
+    "Yes or No": (lambda label, name: "Yes", "No"),
+    "true or false": (lambda label, name: True, False),
+    "X or blank": (lambda label, name: "X", None),
+}
+NAMES: dict[str, Any] = {
+    "dash": lambda question, label, place: f"{question} - {label}",
+    "bracket": lambda question, label, place: f"{question} [{label}]",
+    "redcap": lambda question, label, place: f"{question.split()[-1].strip('?').lower()}___{place}",
+    "redcap labels": lambda question, label, place: f"{question} (choice={label})",
+}
+
+
+def spread(ticks: dict[str, np.ndarray], question: str, style: str, name: str, out: np.ndarray) -> dict[str, Any]:
+    """Options in columns; rows in `out` were not asked."""
+    yes, no = STYLES[style]
+    found = {}
+    for place, (label, chosen) in enumerate(ticks.items(), 1):
+        column = NAMES[name](question, label, place)
+        cells = np.where(chosen, np.asarray(yes(label, column), object), np.asarray(no, object))
+        found[column] = np.where(out, None, cells)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("style", STYLES)
+def test_one_answer_and_options_in_every_style(style: str, name: str) -> None:
+    rng = np.random.default_rng(1)
+    colour, out = one_of(rng, COLOURS), rng.random(N) < 0.1
+    single = spread({label: colour == label for label in COLOURS}, "What is your favourite colour?", style, name, out)
+    several = spread(any_of(rng, ("cat", "dog", "fish")), "Which pets do you own?", style, name, out)
+    schema = infer({"city": one_of(rng, ("a", "b", "c")), **single, **several, "last": rng.standard_normal(N)})
+    kinds = [(column.kind, column.source_columns(each) or (each,)) for each, column in schema.items()]
+    assert kinds[1:3] == [("categorical", tuple(single)), ("multiselect", tuple(several))]
+    assert len(kinds) == 4
+    if name != "redcap":
+        assert [column.labels for column in schema.values()][1:3] == [COLOURS, ("cat", "dog", "fish")]
+    frame = {**single, **several}
+    fitted = tb.Schema({each: column for each, column in schema.items() if column.source_columns(each)[1:]}).fit(frame)
+    first = next(iter(fitted))
+    cells = as_table(frame).answers(fitted, first)
+    labels = dict(zip(COLOURS, fitted[first].labels, strict=True))
+    expected = [None if row is None or gone else labels[row] for row, gone in zip(colour, out, strict=True)]
+    assert [None if gone else each for each, gone in zip(cells.values, cells.missing, strict=True)] == expected
+
+
+def test_a_flat_header_of_answers_alone_is_cut_into_questions() -> None:
+    rng = np.random.default_rng(2)
+    gender, age, colour = one_of(rng, ("Male", "Female")), one_of(rng, AGES[1:]), one_of(rng, COLOURS)
+    pets = any_of(rng, ("cat", "dog", "fish", "None of these"))
+    games = any_of(rng, ("chess", "go", "cards"))
+    table: dict[str, Any] = {label: np.where(gender == label, label, None) for label in ("Male", "Female")}
+    table |= {label: np.where(age == label, label, None) for label in AGES}
+    table |= {label: np.where(chosen, label, None) for label, chosen in pets.items()}
+    table["Other"] = [None, "a very old tortoise", "two hens", "bees"] * (N // 4)
+    table |= {label: np.where(chosen, label, None) for label, chosen in games.items()}
+    table |= {"Country": one_of(rng, ("a", "b", "c"))}
+    table |= {label: np.where(colour == label, label, None) for label in COLOURS}
+    schema = infer(table)
+    found = {column.source_columns(name) or (name,): column for name, column in schema.items()}
+    assert [(column.kind, *column.labels) for column in found.values()] == [
+        ("binary", "Female", "Male"), ("banded", *AGES), ("multiselect", *pets), ("ignore",),
+        ("multiselect", *games), ("categorical", "a", "b", "c"), ("categorical", *COLOURS),
+    ]  # fmt: skip
+    assert found[AGES].source_columns("") == AGES  # a band that nobody is in belongs to its question
+
+
+def test_what_people_wrote_beside_an_option_is_kept_apart() -> None:
+    rng = np.random.default_rng(3)
+    pets = any_of(rng, ("cat", "dog", "fish"))
+    table = {f"Which pets? [{label}]": np.where(chosen, "Yes", "No") for label, chosen in pets.items()}
+    table["Which pets? [other]"] = [None, None, "a hen", "a newt", "bees"] * (N // 5)
+    schema = infer(table)
+    assert [column.kind for column in schema.values()] == ["multiselect", "ignore"]
+    assert "beside an option" in schema.reasons["Which pets? [other]"]
+
+
+def test_questions_with_the_answers_yes_and_no_stay_questions() -> None:
+    rng = np.random.default_rng(4)
+    items = any_of(rng, tuple(f"item {each}" for each in range(12)))
+    for names, values in (("q{}", (0, 1)), ("Q{}", ("No", "Yes")), ("scale_{}", (0, 1))):
+        table = {names.format(place): np.where(own, *values[::-1]) for place, own in enumerate(items.values(), 1)}
+        assert {column.kind for column in infer(table).values()} == {"binary"}
+
+
+def test_rows_with_two_marks_count_as_missing_where_they_are_few() -> None:
+    rng = np.random.default_rng(5)
+    colour = one_of(rng, COLOURS, 0)
+    table = {f"Colour - {label}": np.where(colour == label, label, None) for label in COLOURS}
+    table["Colour - red"][7] = "red"
+    table["Colour - blue"][7] = "blue"
+    schema = infer(table)
+    assert schema["Colour"].unseen == "missing"
+    assert "rows with two marks count as missing" in schema.reasons["Colour"]
+    schema.fit(table).compile(table)
+
+
+def test_options_that_are_rarely_chosen_together_are_options_where_the_question_says_so() -> None:
+    rng = np.random.default_rng(6)
+    colour = one_of(rng, COLOURS, 0)
+    table = {f"Colour? Please check all that apply - {c}": np.where(colour == c, c, None) for c in COLOURS}
+    assert [column.kind for column in infer(table).values()] == ["multiselect"]
+
+
+def test_everyone_of_a_survey_with_exclusive_columns_has_one_gender_age_and_income() -> None:
+    frame, schema = tb.read(HERE / "region-midwest.csv")
+    wanted = {"Gender": 2, "Age": 5, "Household Income": 5, "Education": 5}
+    assert {name: len(schema[name].source_columns(name)) for name in wanted} == wanted
+    model = tb.TBM(schema, n_hidden=4, n_factors=1, members=1, max_epochs=5, random_state=0, verbose=False).fit(frame)
+    for table in (
+        model.impute(frame),
+        model.sample(500, random_state=0),
+        *model.impute_draws(frame, 1, random_state=0),
+    ):
+        for name in wanted:
+            marks = table[list(schema[name].source_columns(name))].notna().to_numpy().sum(axis=1)
+            assert set(marks.tolist()) == {1}, name
