@@ -48,6 +48,7 @@ from thurbo.table.guess.words import (
     Ordered,
     arranged,
     as_phrase,
+    coded,
     folded,
     levels_of,
     scale,
@@ -271,7 +272,7 @@ def _joined_codes(found: Sorted, says: str, cells: Cells) -> Found:
         reason = f"{says}, and {len(often)} are too many for categories: the most frequent ones cover {covered:.0%}"
         return Ignore(f"more than {MOST_CODES} codes"), f"{reason} of the answers"
     other = f"other ({len(often) - len(common)} more)"
-    names = _kept(found.named, common)
+    names = _kept(found.named, _in_order(common))
     column = Categorical((*_in_order(common), other), other=other, names=names, missing=found.missing)
     reason = f"{says}; the {len(often) - len(common)} rarest of {len(often)} codes, {1 - covered:.0%} of the answers, "
     return Decision(column, f"{reason}are joined into {show(other)}{_less(found.missing)}", KNOWN)
@@ -535,6 +536,9 @@ def _digits(texts: Texts) -> Found:
 
 def _amounts(texts: Texts) -> Found | None:
     """Numbers in words: "$420", "32 %", "about 7", "7 hrs"; the rest is listed and counts as missing."""
+    numbered = coded(texts.kept)
+    if numbered and len(set(numbered[1])) == len(texts.kept):
+        return None  # "1. Democrat", "2. Republican"
     notation = _notation(texts.kept)
     read = {text: amount(text, notation) for text in texts.kept}
     odd = [text for text, number in read.items() if number is None]
