@@ -431,6 +431,9 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     negative = [text for text in distinct if _NEGATIVE.match(text)]
     if 0 < len(negative) < len(distinct) / 2 and all(_CODE.match(text) or text in gone for text in distinct):
         gone = list(dict.fromkeys([*gone, *negative]))  # "-6. No interview" beside "1. Yes"
+    codes = [text for text in distinct if _LONE.fullmatch(text)]
+    if codes and all(re.search(r"[^\W\d_]", text) and not _CODE.match(text) for text in distinct if text not in codes):
+        gone = list(dict.fromkeys([*gone, *codes]))  # "-9" and "99" among words
     if "+" in distinct:  # "-" is an answer beside "+"
         gone = [text for text in gone if re.search(r"\w", text)]
     if len(distinct) - len(gone) < 2:
@@ -440,6 +443,7 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     return Texts([text for text, _ in pairs], [count for _, count in pairs], gone, sum(counts))
 
 
+_LONE = re.compile(r"-\d{1,4}(\.0)?|(77|88|99)9*|99[789]|9[789]")
 _NEGATIVE, _CODE = re.compile(r"\s*[(\[]?-\d+[)\]]?\s*[.:)=\s]"), re.compile(r"\s*[(\[]?-?\d+")
 
 
