@@ -443,7 +443,7 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     return Texts([text for text, _ in pairs], [count for _, count in pairs], gone, sum(counts))
 
 
-_LONE = re.compile(r"-\d{1,4}(\.0)?|(77|88|99)9*|99[789]|9[789]")
+_LONE = re.compile(r"-\d{1,4}|(77|88|99)9*|99[789]|9[789]")
 _NEGATIVE, _CODE = re.compile(r"\s*[(\[]?-\d+[)\]]?\s*[.:)=\s]"), re.compile(r"\s*[(\[]?-?\d+")
 
 
