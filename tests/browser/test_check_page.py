@@ -178,6 +178,11 @@ def test_a_doubtful_type_is_changed_or_confirmed_with_one_click(address: str, ed
     status(page, "Undone")
     page.get_by_role("button", name="It is right").click()
     status(page, "confirmed")
+    page.locator("#undo").click()
+    status(page, "Undone")
+    page.locator("#list li:has(button[data-name=hours]) input").check()
+    page.locator("#right").click()
+    status(page, "confirmed")
     assert page.locator("#list h2").first.inner_text().startswith("Questions")
 
 

@@ -204,10 +204,12 @@
     box.append(drawn, ends);
     return box;
   };
+  const divide = (question) => button("Divide into its columns", () => act("ungroup", { names: [question.name] }), { "data-focus": "divide" });
   const check = (question) => {
     const box = make("div", null, { class: "callout" }), tools = make("p", null, { class: "tools" });
     box.append(make("strong", "Please check: "), make("span", question.check), tools);
     if (question.instead) tools.append(button("Change to: " + question.instead, () => act("instead", { names: names(question) }), { "data-focus": "instead" }));
+    else if (question.members.length) tools.append(divide(question));
     const many = together && question.same.filter((name) => by[name].check === question.check).length;
     tools.append(button(many > 1 ? "All " + many + " are right" : "It is right", async () => {
       const next = inOrder().filter((name) => by[name].check && !(many > 1 ? question.same : [question.name]).includes(name))[0];
@@ -240,7 +242,8 @@
     const box = make("div"), title = make("h3", "Columns"), items = make("ul", null, { class: "members" });
     title.append(make("small", count(question.members.length)));
     items.append(...question.members.map((each) => { const item = make("li", each.label || each.column); if (each.label) item.append(" ", make("small", each.column)); return item; }));
-    box.append(title, items, button("Divide into its columns", () => act("ungroup", { names: [question.name] }), { "data-focus": "divide" }));
+    box.append(title, items);
+    if (!question.check || question.instead) box.append(divide(question));
     return box;
   };
   const words = (question) => {
@@ -269,7 +272,7 @@
     } else parts.push(make("p", words(question), { class: "note" }));
     if (question.missing) parts.push(codes(question));
     if (question.members.length) parts.push(members(question));
-    parts.push(make("p", question.why ? "Why: " + question.why + "." : "Given by hand, or in the schema file.", { class: "note" }));
+    if (!question.check || !question.why.includes(question.check)) parts.push(make("p", question.why ? "Why: " + question.why + "." : "Given by hand, or in the schema file.", { class: "note" }));
     body.replaceChildren(...parts);
     if (held) {
       const again = [...body.querySelectorAll("[data-focus]")].find((each) => each.dataset.focus === held);
@@ -300,6 +303,7 @@
   $("save").addEventListener("click", () => act("save"));
   $("back").addEventListener("click", () => { document.body.dataset.view = "list"; const open = $("list").querySelector("[aria-current]"); if (open) { open.focus(); open.scrollIntoView({ block: "center" }); } });
   $("clear").addEventListener("click", () => { selected = new Set(); list(); });
+  $("right").addEventListener("click", () => { const own = [...selected]; selected = new Set(); act("confirm", { names: own }); });
   $("leave-out").addEventListener("click", () => { const own = [...selected]; selected = new Set(); act("type", { names: own, kind: "ignore" }); });
   $("together").addEventListener("submit", (event) => {
     event.preventDefault();

@@ -647,8 +647,9 @@ def unanswered(text: str) -> Kind | None:
 
 def is_not_asked(text: str) -> bool:
     """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
-    plain = _trimmed(re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold()))
-    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(plain) for phrase in _NOT_ASKED)
+    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold())
+    parts = [_trimmed(plain), *map(_trimmed, _PARTS.split(plain))]
+    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(part) for phrase in _NOT_ASKED for part in parts)
 
 
 def _trimmed(text: str) -> str:
