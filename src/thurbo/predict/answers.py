@@ -31,7 +31,7 @@ from thurbo.table.columns.cells import Block, Cells
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Certainty, Lines
 from thurbo.table.columns.listed import from_table
-from thurbo.table.columns.values import listing, plain, show, suggestion
+from thurbo.table.columns.values import blanked, listing, plain, show, suggestion
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema import routing
 from thurbo.table.schema.routing import NOT_APPLICABLE, in_order
@@ -43,9 +43,6 @@ ALL, ALWAYS_KNOWN = "all", ("all", "no answer", "n/a")
 
 Gaps = dict[str, dict[str, np.ndarray]]  # by question, by column of the table: which rows [row]
 Flags = dict[str, np.ndarray]  # new columns by name
-
-
-# ---- predictions
 
 
 def sites_of(schema: Schema, name: str, items: Any) -> np.ndarray:
@@ -163,9 +160,6 @@ def from_latent(schema: Schema, params: Params, x: np.ndarray, shared: np.ndarra
     return found
 
 
-# ---- gaps
-
-
 def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
     """The kinds of declared missing values that `fill` names: by name or by value, or "all" of them."""
     known: dict[str, set[str]] = {}
@@ -256,9 +250,6 @@ def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapp
     return found
 
 
-# ---- questions that were not asked
-
-
 def applicable(
     schema: Schema, table: Table, gaps: Gaps, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
 ) -> Gaps:
@@ -322,11 +313,8 @@ def emptied(schema: Schema, cells: dict[str, np.ndarray], given: Collection[str]
             # A gate without an answer was not asked itself.
             out = answers.missing | (routing.says(schema[skip.asked_if], skip, answers) == routing.NOT_ASKED)
             for source in schema[name].source_columns(name):
-                found[source] = routing.emptied(found[source], out)
+                found[source] = blanked(found[source], out)
     return found
-
-
-# ---- items that a row rates or ranks
 
 
 class GivenItems(NamedTuple):
@@ -398,9 +386,6 @@ def slot_means(params: Params, evidence: Evidence, how: How, smooth: bool = True
     given, q = gibbs.clamp(params, evidence), mean_field(params, evidence, how.n_steps)
     mean = rbm.latent_mean(given.params, q.hidden) + rbm.factor_shift(given.params, q.factors)
     return (given.region.smooth() if smooth else given.region).mean(mean)
-
-
-# ---- items added to lists and orders
 
 
 def orders_as_tables(schema: Schema, items: Any) -> list[str]:

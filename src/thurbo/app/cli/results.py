@@ -20,6 +20,7 @@ from thurbo.app.cli.app import counted
 from thurbo.app.cli.tables import columns_of
 from thurbo.errors import ThurboError, in_toml
 from thurbo.table.columns.listed import read_lists, tiers
+from thurbo.table.columns.values import blanked
 from thurbo.table.io import frames, read_write
 from thurbo.table.io.frames import Table, as_table, library_of
 from thurbo.table.schema.descriptions import doubts, left_out
@@ -35,10 +36,7 @@ def identity(schema: Any, frame: Any) -> Columns:
     for name in names if source.owner is None else [source.owner]:
         if name in source:
             cells = source.cells(name)
-            found[name] = cells.values
-            if cells.missing.any():
-                found[name] = cells.values.astype(object)
-                found[name][cells.missing] = None
+            found[name] = blanked(cells.values.astype(object), cells.missing) if cells.missing.any() else cells.values
     return found
 
 
@@ -297,7 +295,9 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
     outside = [f"{why} ({len(names)}): {_names(names, 3)}" for why, names in left_out(schema, source).items()]
     lines += _part("Left out", outside, _MOST_LEFT_OUT)
     if errors:
-        firsts = [_problem(*each) for each in errors.items()]
+        counts = {name: f"{len(own)}{' or more' if len(own) >= MOST else ''}" for name, own in errors.items()}
+        words = {name: in_toml(" ".join(str(own[0]).split())) for name, own in errors.items()}
+        firsts = [f"{_shortened(name, _ONE_OF_MANY)} ({count}): {words[name]}" for name, count in counts.items()]
         lines += _part(f"Problems ({count_problems(errors)})", firsts, _MOST_PROBLEMS)
     for line in lines:
         flat = " ".join(line.split()) if not line.startswith("  ") else f"  {' '.join(line.split())}"
@@ -342,12 +342,6 @@ def _names(names: list[str], most: int = 2) -> str:
 def _shortened(name: str, most: int) -> str:
     flat = " ".join(name.split())
     return flat if len(flat) <= most else f"{flat[: most // 2]}...{flat[3 - most // 2 :]}"
-
-
-def _problem(name: str, errors: list[Any]) -> str:
-    """How many problems a column has, and the first of them."""
-    count = f"{len(errors)}{' or more' if len(errors) >= MOST else ''}"
-    return f"{_shortened(name, _ONE_OF_MANY)} ({count}): {in_toml(' '.join(str(errors[0]).split()))}"
 
 
 def count_problems(errors: Mapping[str, list[Any]]) -> str:

@@ -5,5 +5,3 @@
 
 from thurbo.app.explorer.server import Server
 from thurbo.app.explorer.session import Session
-
-__all__ = ["Server", "Session"]
