@@ -280,8 +280,9 @@ class Schema(Mapping[str, Column]):
         if source.owner is None:
             columns = {**found.columns, **lists}
             own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
-            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **own)._routed("found")
-            return schema._with(columns, determined=schema._find_determined(source) or None)
+            rules = cls(columns)._find_determined(source)
+            skips = find_skips(columns, source, rules)
+            return cls(columns, reasons=reasons, skips=skips, determined=rules or None, **own)._routed("found")
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
@@ -326,7 +327,7 @@ class Schema(Mapping[str, Column]):
         warn_of_many_levels(fitted)
         determined = () if self._determined == () else find_determined(fitted, source, weight) or None
         is_new = self._skips is None or self._routing == "outdated"
-        skips = find_skips(fitted, source) if is_new else self._skips
+        skips = find_skips(fitted, source, determined or ()) if is_new else self._skips
         own: dict[str, Any] = {"reasons": self._reasons, "titles": self._titles, "confidence": self._confidence}
         made = Schema(fitted, skips=skips, determined=determined, **own)
         return made._routed("found" if is_new else self._routing)
@@ -818,8 +819,8 @@ class Schema(Mapping[str, Column]):
                 column.fit(cells).encode(cells)
         kept = {name: why for name, why in self._reasons.items() if name not in made}
         skips = None if self._skips is None else still(self._skips, columns)
-        skips = skips if source is None else find_skips(columns, source)
         determined = self._determined and (following.kept(self._determined, made, columns) or None)
+        skips = skips if source is None else find_skips(columns, source, determined or ())
         reasons, titles = kept | dict(reasons or {}), self._titles | dict(titles or {})
         sure = {name: each for name, each in self._confidence.items() if name in columns and name not in made}
         found = Schema(columns, reasons=reasons, titles=titles, skips=skips, determined=determined, confidence=sure)
