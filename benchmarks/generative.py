@@ -40,7 +40,7 @@ from benchmarks.ledger import interval_of
 from thurbo.table.io.frames import as_table
 
 PARTS = ("mnist", "default", "rbm", "mixture", "tables")
-OURS: dict[str, Any] = {"batch_size": 500, "max_epochs": 250, "learning_rate": 0.02, "weight_decay": 0.0}
+OURS: dict[str, Any] = {"batch_size": 500, "max_epochs": 300, "learning_rate": 0.05, "weight_decay": 0.0}
 OURS |= {"n_chains": 5000, "n_negative_steps": 10, "validation_fraction": 0.0}
 N_SAMPLES, PENALTY = 5000, 3e-4  # images of free chains, and the ridge of the classifier that names them
 
@@ -53,7 +53,7 @@ class Size(NamedTuple):
     n_test: int = 100
     n_seeds: int = 3
     ours: Mapping[str, Any] = OURS
-    rbm: other.Training = other.Training(epochs=100, n_sweeps=10, rate=0.3)
+    rbm: other.Training = other.Training(epochs=300, n_sweeps=10, rate=0.3)
     n_temperatures: int = 20_000  # of the RBM, each way
     n_chains: int = 1000
     mixtures: tuple[int, ...] = (50, 100, 200, 500, 1000)
@@ -156,6 +156,7 @@ def thurbo_run(data: Digits, settings: Mapping[str, Any], save: Path | None) -> 
         if save is not None:
             save.parent.mkdir(parents=True, exist_ok=True)
             model.save(save.with_name(f"{save.name}-{seed}.thurbo"))
+        say(f"    seed {seed}: fitted in {seconds:.0f} s; scores are next")
         started = time.perf_counter()
         scores = bracketed(model, data.test)
         scoring = time.perf_counter() - started

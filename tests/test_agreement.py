@@ -39,7 +39,7 @@ SCHEMA: dict[str, Any] = {
 CASES = {
     "exact": {"objective": "exact", "n_hidden": 3},
     "multi-prediction": {"objective": "multi-prediction", "n_hidden": 4, "n_factors": 2},
-    "likelihood": {"objective": "likelihood", "n_hidden": 3},
+    "likelihood": {"objective": "likelihood", "n_hidden": 3, "max_epochs": "auto", "learning_rate": "auto"},
     "enumerated prediction": {"objective": "multi-prediction", "n_hidden": 3, "n_factors": 0},
     "prediction of orders too": {"objective": "multi-prediction", "n_hidden": 4, "n_factors": 2},
 }

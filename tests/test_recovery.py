@@ -3,6 +3,7 @@
 For each column type alone and for all of them together with holes; by every objective for a mixture.
 """
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 import thurbo as tb
+from tests.known import changed
 from thurbo import TBM, Categorical, Continuous, MultiSelect, Ordinal, Ranking
 
 N_TEST = 1024
@@ -87,6 +89,45 @@ def test_held_out_log_evidence_is_the_true_models(name, options):
     assert baseline < best - 0.04, "the case is too easy to tell anything"
     assert ours > best - 0.02
     assert ours > baseline + 0.5 * (best - baseline)
+
+
+FILMS, EACH = tuple(f"film {number}" for number in range(20)), 8
+
+
+def rated(model: TBM, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Lists of a few random items, whose hidden units have the distribution that belongs to these items."""
+    params, rows = model.params_, []
+    weights, bias, cuts = (np.asarray(each, float) for each in (params.weights, params.site_bias, params.gauge.cuts))
+    states = np.asarray(list(product([0.0, 1.0], repeat=weights.shape[1])))
+    for _ in range(n_rows):
+        own = rng.permutation(len(FILMS))[:EACH]
+        mean = bias[own] + states @ weights[own].T
+        log_p = states @ np.asarray(params.hidden_bias, float) + 0.5 * (mean**2).sum(axis=1)
+        x = mean[rng.choice(len(states), p=np.exp(log_p - np.logaddexp.reduce(log_p)))] + rng.normal(size=EACH)
+        rows.append({FILMS[site]: 1 + int((value > cuts[site]).sum()) for site, value in zip(own, x, strict=True)})
+    return pd.DataFrame({"films": rows})
+
+
+@pytest.mark.slow
+def test_lists_are_recovered_by_likelihood():
+    rng, usual = np.random.default_rng(3), {"random_state": 0, "verbose": False}
+    some = pd.DataFrame({"films": [{film: int(rng.integers(1, 6)) for film in FILMS} for _ in range(50)]})
+    columns, size = {"films": tb.Ratings(FILMS)}, {"n_hidden": 2, "n_factors": 0}
+    true = TBM(columns, objective="likelihood", max_epochs=0, **size, **usual).fit(some)
+    weights = 1.2 * rng.normal(size=true.weights_.shape)
+    bias = 0.3 * rng.normal(size=len(weights)) - 0.5 * weights.sum(axis=1)
+    values = {"weights": weights, "site_bias": bias, "hidden_bias": np.zeros(2), "hidden_mean": np.full(2, 0.5)}
+    params = true.params_._replace(**{name: np.asarray(each, np.float32) for name, each in values.items()})
+    true._adopt(changed(true.model_, params), true.history_, True)
+    train, test = rated(true, 3000, rng), rated(true, 500, rng)
+    model = TBM(columns, objective="likelihood", **size, **usual).fit(train)
+    independent = TBM(columns, objective="exact", n_hidden=0, n_factors=0, max_epochs=30, **usual).fit(train)
+    assert model.converged_
+    ours, baseline, best = (
+        each.score_samples(test, method="exact").mean() / EACH for each in (model, independent, true)
+    )
+    assert baseline < best - 0.04
+    assert ours > best - 0.02
 
 
 @pytest.mark.slow

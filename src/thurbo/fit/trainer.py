@@ -25,7 +25,7 @@ from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.rbm import Params
 
 REPORTED = 10  # one row of so many is enough for what is only reported, where it would need a product of matrices
-WARM_UP = 200  # first updates of the likelihood, with a rising rate
+WARM_UP, SHARE_OF_WARM_UP = 200, 0.1  # first updates of the likelihood, with a rising rate; at most this share of all
 SHIFT_DECAY = 0.1  # precision of an item's shift relative to that of its weights
 
 
@@ -437,6 +437,7 @@ def _step(
     kept = jnp.where(real, places, row_weight.shape[0])
     rate = slowing * peak_rate
     if plan.objective == "likelihood":
-        rate = rate * jnp.minimum(1.0, (state.step.astype(rate.dtype) + 1.0) / WARM_UP)
+        rising = jnp.clip(SHARE_OF_WARM_UP * fall.last, 1.0, WARM_UP)
+        rate = rate * jnp.minimum(1.0, (state.step.astype(rate.dtype) + 1.0) / rising)
     rows = state.rows.at(places) if state.rows.h.shape[0] else None
     return update(key, state, batch, weight, layout, rate, slowing, plan, kept, rows)

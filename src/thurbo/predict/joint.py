@@ -23,6 +23,7 @@ from thurbo.latent.constraints.repeated_choice import draw_orders
 from thurbo.latent.evidence import Buckets, Evidence, n_slots
 from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.annealing import (
+    NATS_PER_SITE,
     Bracket,
     Scores,
     budget_of_rows,
@@ -90,8 +91,10 @@ def log_partition(params: Params, seed: int = 0) -> Scores:
         return _partition(key, params, n_temperatures, knots)
 
     # All scores share this number: it may take longer than a row.
-    most = MORE_FOR_MODEL * most_temperatures(params.site_bias.shape[0] + params.n_hidden)
-    found = narrowed(anneal, 1, params.weights.dtype, most, seed, None)
+    n_sites = params.site_bias.shape[0]
+    most = MORE_FOR_MODEL * most_temperatures(n_sites + params.n_hidden)
+    typical = np.full(1, NATS_PER_SITE * n_sites)
+    found = narrowed(anneal, 1, params.weights.dtype, most, seed, lambda _: width_of_narrow(typical))
     return found.plus(constant)
 
 
@@ -134,7 +137,8 @@ def _score_annealed(params: Params, evidence: Buckets, seed: int) -> Scores:
     def anneal(key: PRNGKey, n_temperatures: Any, knots: np.ndarray, some: np.ndarray) -> Bracket:
         return by_rows(lambda own, at: _annealed(key, params, own, n_temperatures, at), rows.rows(some), knots)
 
-    own = narrowed(anneal, len(says), params.weights.dtype, budget_of_rows(params, rows), seed, normaliser.value)
+    most, about = budget_of_rows(params, rows), normaliser.value
+    own = narrowed(anneal, len(says), params.weights.dtype, most, seed, lambda value: width_of_narrow(value - about))
     for every, part in zip(found, own.less(normaliser), strict=True):
         every[says] = part
     _warn_of_wide(found)
@@ -156,7 +160,10 @@ def _normalisers(params: Params, rows: Buckets, seed: int) -> Scores:
         return by_rows(lambda own, at: _normaliser(key, params, own, n_temperatures, at), rows.rows(some), knots)
 
     most = most_temperatures(max(map(n_slots, rows.buckets)) + params.n_hidden)
-    return narrowed(anneal, rows.n_rows, params.weights.dtype, most, seed + 1, None)
+    typical = np.zeros(rows.n_rows)
+    for bucket, place in zip(rows.buckets, rows.places, strict=True):
+        typical[place] = NATS_PER_SITE * n_slots(bucket)
+    return narrowed(anneal, rows.n_rows, params.weights.dtype, most, seed + 1, lambda _: width_of_narrow(typical))
 
 
 def _warn_of_wide(found: Scores) -> None:

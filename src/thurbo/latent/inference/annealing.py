@@ -443,7 +443,8 @@ def log_partition_annealed(
 
 # ---- More temperatures until bounds are narrow
 
-WIDTH, RELATIVE_WIDTH = 0.1, 0.0025  # of narrow bounds: nats, or relative to the size of log F(e) − log F(∅)
+WIDTH, RELATIVE_WIDTH = 0.1, 0.005  # of narrow bounds: nats, or relative to the size of log F(e) − log F(∅)
+NATS_PER_SITE = 0.1  # of log F(e) − log F(∅), where no row is at hand: for log F(∅) itself
 FIRST, MOST = 32, 8192  # temperatures
 WORK, WORK_OF_GPU = 2_000_000, 32_000_000  # slots and hidden units times temperatures, at most
 CELLS, CELLS_OF_GPU = 4096, 1 << 17  # slots of the rows that are annealed together
@@ -510,10 +511,12 @@ def most_temperatures(n_cells: int) -> int:
 Anneal = Callable[..., Bracket]  # of key, number of temperatures, knots and the numbers of some rows
 
 
-def narrowed(anneal: Anneal, n_rows: int, dtype: np.dtype, most: int, seed: int, about: np.ndarray | None) -> Scores:
+def narrowed(
+    anneal: Anneal, n_rows: int, dtype: np.dtype, most: int, seed: int, narrow: Callable[[np.ndarray], np.ndarray]
+) -> Scores:
     """Twice to eight times as many temperatures for each row whose bounds are not narrow, until they are or `most`.
 
-    The variance of log w is in inverse proportion to their number. `about` is log F(∅) where log P(e) is of interest.
+    The variance of log w is in inverse proportion to their number. `narrow` is the width to reach, given log F.
     """
     found = Scores(*np.zeros((4, n_rows)))
     knots = np.array(first_knots(n_rows, dtype))
@@ -525,8 +528,7 @@ def narrowed(anneal: Anneal, n_rows: int, dtype: np.dtype, most: int, seed: int,
             knots[rows] = bracket.knots
             for own, new in zip(found, scores(bracket), strict=True):
                 own[rows] = new
-            narrow = WIDTH if about is None else width_of_narrow(found.value - about)[rows]
-            ratio = np.nan_to_num(found.width[rows] / narrow)
+            ratio = np.nan_to_num(found.width[rows] / narrow(found.value)[rows])
             more = level * 2 ** np.clip(np.ceil(2.0 * np.log2(np.maximum(ratio, 1.0))), 0, 3).astype(int)
             wanted[rows] = np.where((more > level) & (level < most), np.minimum(more, most), 0)
         level *= 2
