@@ -1,7 +1,8 @@
 """Detect the type of every column of a table: questions of several columns first, then the other columns.
 
-Idea: questions of several columns are found first (layouts.py); columns with the same answers are decided together; at
-most one Id and one Weight; codes such as −9 and 99 beside 1 to 5 mean "no answer".
+from thurbo.table.guess.layouts import questions, stem
+from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
+from thurbo.table.guess.roles import TO_CHECK, Decision
 Guarantees the order of the table, a reason and a confidence for every choice, and the title of every question that has
 one.
 """

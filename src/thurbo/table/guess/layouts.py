@@ -25,7 +25,8 @@ from thurbo.table.columns.column import Column
 from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
-from thurbo.table.guess.one_column import MOST_CODES, Decision, Found, guess, sort_codes
+from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
+from thurbo.table.guess.roles import Decision, Found
 from thurbo.table.guess.words import NAMES, TOOLS
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 

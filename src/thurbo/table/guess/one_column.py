@@ -22,7 +22,7 @@ from thurbo.table.columns.categorical import Categorical
 from thurbo.table.columns.cells import Cells, FloatArray, IntArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import Continuous
-from thurbo.table.columns.ignore import Id, Ignore, Weight
+from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.labels import in_order
 from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.numbers import amount, days
@@ -39,13 +39,16 @@ from thurbo.table.columns.values import (
     show,
 )
 from thurbo.table.guess.grids import NEAR, Grid
+from thurbo.table.guess.roles import A_GUESS, FEW_NUMBERS, OFTEN, SURE, TO_CHECK, Decision, Found, role
 from thurbo.table.guess.words import (
     KNOWN,
+    LOW,
     NAMES,
     STRONG,
     Ordered,
     arranged,
     as_phrase,
+    coded,
     folded,
     levels_of,
     scale,
@@ -53,27 +56,6 @@ from thurbo.table.guess.words import (
     unknown_level,
 )
 from thurbo.table.io.codebook import Note, whole
-
-SURE, A_GUESS = 0.95, 0.7  # confidence without and with the words "a guess"
-OFTEN = 0.2  # share of answers from which answers set apart, or counted as missing, should be checked
-TO_CHECK = 0.75  # confidence where they are so frequent
-
-
-class Decision(NamedTuple):
-    """The type of a column with the reason, how sure it is, from 0 to 1, and what else it may be."""
-
-    column: Column
-    reason: str
-    sure: float = -1.0  # unless given, by the reason
-    otherwise: str = ""
-
-    @property
-    def confidence(self) -> float:
-        """How sure the type is, from 0 to 1."""
-        return self.sure if self.sure >= 0 else A_GUESS if "a guess" in self.reason else SURE
-
-
-Found = Decision | tuple[Column, str]
 
 LEAST_SHARE = 0.1  # of the most frequent number
 LEAST_ANSWERS = 100  # with fewer, neither shares nor the shape of the distribution are known well enough
@@ -127,99 +109,12 @@ def occurrences(cells: Cells, among: Collection[Any]) -> dict[Any, int]:
     return found
 
 
-_FEWEST_ROWS = 20  # in fewer rows most values are unique by chance
-_NEARLY = 0.95
-_LONGEST_ID = 40
-_FEWEST_DENSE = 50
-_LEAST_LONG = 1e7  # of numbers of many digits, which all differ
-_DENSE = 2  # most range of an index, relative to the number of rows
-
-
-def role(cells: Cells, title: str = "") -> Found | None:
-    """The type of a column that is not an answer: a weight, codes of places, a row identifier, or free text."""
-    if found := _weight(cells, title):
-        return found
-    names = cells.name.casefold().strip(), title.casefold()
-    is_code = NAMES["code"].fullmatch(names[0]) or any(map(NAMES["code_title"].search, names))
-    values = cells.values[~cells.missing]
-    if is_code and len(set(map(str, values.tolist()))) >= _FEWEST_ROWS and _are_codes(values):
-        reason = "its name says post codes or telephone numbers; use Categorical() for a few"
-        return Ignore("its numbers are codes"), reason
-    return _identifier(cells)
-
-
-def _are_codes(values: Any) -> bool:
-    """Whether values are written as codes, with few words: whole numbers, "02139", "K1A 0B6", "555-0100"."""
-    if values.dtype.kind in "iuf":
-        return bool(np.all(values == np.floor(values)))
-    return float(np.mean([bool(re.search(r"\d", str(value))) and len(str(value)) <= 20 for value in values])) > 0.5
-
-
-def _weight(cells: Cells, title: str) -> Found | None:
-    if cells.values.dtype.kind != "f" or cells.missing.any() or len(cells) < _FEWEST_ROWS:
-        return None
-    words = re.split(r"[^a-z0-9]+", cells.name.casefold())
-    if not any(map(NAMES["weight"].fullmatch, words)) and not NAMES["weight_title"].search(title.casefold()):
-        return None
-    values = cells.values
-    if not np.isfinite(values).all() or values.min() < 0 or np.all(values == np.floor(values)):
-        return None
-    mean = float(values.mean())
-    if not 0.5 <= mean <= 2 or values.max() > 200 * mean:
-        return None  # for example kilograms: survey weights have a mean near one
-    return Weight(), f"a guess: its name, and numbers with mean {mean:.2g}; use Continuous() if it is an answer"
-
-
-def _identifier(cells: Cells) -> Found | None:
-    n = int((~cells.missing).sum())
-    kind = cells.values.dtype.kind
-    if n < 3 or kind in "mMb":
-        return None
-    name = cells.name.casefold().strip()
-    named = bool(NAMES["identifier"].fullmatch(name))
-    if kind in "iuf":
-        values = cells.values[~cells.missing]
-        if kind == "f" and not np.all(values == np.floor(values)):
-            return None
-        first, steps = values[0], np.diff(values.astype(np.float64))
-        complete = not cells.missing.any()
-        counts = n >= _FEWEST_ROWS and complete and first in (0, 1) and bool(np.all(steps == 1))
-        n_distinct = len(np.unique(values))
-        once = n_distinct == n
-        # An index in any order: amounts in such a narrow range would repeat more often.
-        narrow = float(values.max()) - float(values.min()) < _DENSE * n and n_distinct >= _NEARLY * n
-        is_index = n >= _FEWEST_DENSE and complete and narrow and not NAMES["amount"].fullmatch(name)
-        long = (
-            n >= _FEWEST_DENSE and once and float(values.min()) >= _LEAST_LONG and not NAMES["amount"].fullmatch(name)
-        )
-        if not counts and not (named and once) and not is_index and not long:
-            return None
-        what = "it numbers the rows" if counts and not named else "each number occurs once"
-        what = what if once else "nearly every number occurs once, and they are close together"
-        reason = f"a guess: {what}; use Continuous() if it is a measurement"
-        return Decision(Id(), reason, SURE if named or counts else FEW_NUMBERS)
-    texts = [value for value in cells.values[~cells.missing].tolist() if isinstance(value, str)]
-    if len(texts) < n or n < _FEWEST_ROWS or len(set(texts)) < _NEARLY * n:
-        return None
-    if sum(_is_amount(text) for text in texts) > _NEARLY * n:
-        return None
-    short = all(len(text) <= _LONGEST_ID and " " not in text.strip() for text in texts)
-    if short:
-        reason = f"a guess: texts such as {show(texts[0])} are all different and short, like row identifiers"
-        return Decision(Id(), reason, SURE if named else FEW_NUMBERS)
-    return Ignore("it is free text"), f"nearly every text is different, such as {show(texts[0])}"
-
-
-def _is_amount(text: str) -> bool:
-    """Whether a text is a number with a sign or unit, such as "$420" or "7 hrs"; digits alone may be an identifier."""
-    if text.strip().isalnum():
-        return False
-    return any(amount(text, notation) is not None for notation in ("currency", "percent", "decimal-comma"))
-
-
 MOST_CODES = 100  # most categories or levels of one column
 MOST_STEPS = 11  # most whole numbers that count as levels: 0 to 10
 _MOST_UNNAMED_LEVELS = 30
+
+
+_REFUSAL = re.compile(r"\b(?:refus|declin)", re.IGNORECASE)
 
 
 class Sorted(NamedTuple):
@@ -244,6 +139,11 @@ def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
         apart = isinstance(code, str) or all(isinstance(other, str) or abs(code - other) > 1 for other in kept)
         if kind == "absent" or (kind == "unknown" and not knows) or (kind == "doubtful" and apart):
             missing[code] = texts[code]
+    outcomes = _REFUSAL.search(" ".join(texts.values())) and NAMES["outcomes"].search(note.title.casefold())
+    for code, text in texts.items():
+        inside = isinstance(code, int) and code > 0 and code + 1 in kept and (code == 1 or code - 1 in kept)
+        if _REFUSAL.search(text) and not note.is_missing(code) and (outcomes or (inside and len(kept) > 2)):
+            missing.pop(code, None)  # a refusal in a list of reasons
     answers = [code for code in occurring if code not in missing]
     known_apart = [code for code in occurring if kinds.get(code) in ("unknown", "doubtful") and code in missing]
     if len(answers) < 2 <= len(answers) + len(known_apart):
@@ -372,7 +272,7 @@ def _joined_codes(found: Sorted, says: str, cells: Cells) -> Found:
         reason = f"{says}, and {len(often)} are too many for categories: the most frequent ones cover {covered:.0%}"
         return Ignore(f"more than {MOST_CODES} codes"), f"{reason} of the answers"
     other = f"other ({len(often) - len(common)} more)"
-    names = _kept(found.named, common)
+    names = _kept(found.named, _in_order(common))
     column = Categorical((*_in_order(common), other), other=other, names=names, missing=found.missing)
     reason = f"{says}; the {len(often) - len(common)} rarest of {len(often)} codes, {1 - covered:.0%} of the answers, "
     return Decision(column, f"{reason}are joined into {show(other)}{_less(found.missing)}", KNOWN)
@@ -438,9 +338,9 @@ def _in_order(codes: Iterable[Any]) -> list[Any]:
     return sorted(set(codes), key=_key)
 
 
-# Confidence of an order that only the data say, of lists with a separator that sentences do not have, of categories
-# whose rare ones are joined, and of few whole numbers as levels.
-BY_DATA, BY_SEPARATOR, JOINED, FEW_NUMBERS = 0.6, 0.9, 0.85, 0.85
+# Confidence of an order that only the data say, of lists with a separator that sentences do not have, and of categories
+# whose rare ones are joined.
+BY_DATA, BY_SEPARATOR, JOINED = 0.6, 0.9, 0.85
 _FEW_CATEGORIES = 20  # so many are kept as they are
 _MOST_KEPT = 60  # most categories or options; the others are joined
 _LEAST_SHARE, _LEAST_COUNT = 0.005, 3  # of a category that is kept, if there are many
@@ -531,6 +431,9 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     negative = [text for text in distinct if _NEGATIVE.match(text)]
     if 0 < len(negative) < len(distinct) / 2 and all(_CODE.match(text) or text in gone for text in distinct):
         gone = list(dict.fromkeys([*gone, *negative]))  # "-6. No interview" beside "1. Yes"
+    codes = [text for text in distinct if _LONE.fullmatch(text)]
+    if codes and all(re.search(r"[^\W\d_]", text) and not _CODE.match(text) for text in distinct if text not in codes):
+        gone = list(dict.fromkeys([*gone, *codes]))  # "-9" and "99" among words
     if "+" in distinct:  # "-" is an answer beside "+"
         gone = [text for text in gone if re.search(r"\w", text)]
     if len(distinct) - len(gone) < 2:
@@ -540,6 +443,7 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     return Texts([text for text, _ in pairs], [count for _, count in pairs], gone, sum(counts))
 
 
+_LONE = re.compile(r"-\d{1,4}(\.0)?|(77|88|99)9*|99[789]|9[789]")
 _NEGATIVE, _CODE = re.compile(r"\s*[(\[]?-\d+[)\]]?\s*[.:)=\s]"), re.compile(r"\s*[(\[]?-?\d+")
 
 
@@ -600,9 +504,6 @@ def _as_in_data(found: Ordered, shared: Grid | None) -> tuple[Ordered, str]:
     return (found, "") if order is None else (found._replace(sure=min(found.sure, KNOWN - 0.1)), "")
 
 
-_LOW = re.compile(r"\b(?:not?|never|none|nothing|low(?:est)?|least|bad|poor|worst|un\w+|dis\w+)\b|n't\b", re.IGNORECASE)
-
-
 def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
     """Levels whose words have no known order, in the order in which they go together in the columns of a grid."""
     if shared is None or len(shared.columns) < 3:
@@ -615,7 +516,7 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
     near, place = shared.affinity(), {text: at for at, text in enumerate(shared.labels)}
     if min(near[place[one], place[two]] for one, two in pairwise(order)) < NEAR:
         return None  # answers of which each goes with itself alone are no levels
-    if bool(_LOW.search(order[-1])) > bool(_LOW.search(order[0])):
+    if bool(LOW.search(order[-1])) > bool(LOW.search(order[0])):
         order = order[::-1]
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *gone])
     reason = f"a guess: in the order in which the answers to {_columns(shared)} go together"
@@ -639,6 +540,9 @@ def _digits(texts: Texts) -> Found:
 
 def _amounts(texts: Texts) -> Found | None:
     """Numbers in words: "$420", "32 %", "about 7", "7 hrs"; the rest is listed and counts as missing."""
+    numbered = coded(texts.kept)
+    if numbered and len(set(numbered[1])) == len(texts.kept):
+        return None  # "1. Democrat", "2. Republican"
     notation = _notation(texts.kept)
     read = {text: amount(text, notation) for text in texts.kept}
     odd = [text for text, number in read.items() if number is None]
@@ -883,7 +787,10 @@ def _numbers(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
     few = len(distinct) < MOST_STEPS or (len(distinct) == MOST_STEPS and int((~cells.missing).sum()) >= 2 * MOST_STEPS)
     if are_whole and few:
         reason = f"a guess: only {len(distinct)} whole numbers; use Continuous() if distances matter"
-        return Decision(Ordinal(in_order(distinct)), reason, FEW_NUMBERS)
+        # 1, 2, 3, 11, 12, 95 may be codes; 5, 10, 50 and 100 are rounded.
+        gaps = max(distinct) - min(distinct) >= 2 * len(distinct) and any(value % 5 for value in distinct)
+        sure, otherwise = (A_GUESS, "categories, if they are codes") if gaps else (FEW_NUMBERS, "")
+        return Decision(Ordinal(in_order(distinct)), reason, sure, otherwise)
     reason = f"numbers, {len(distinct)} distinct values"
     if are_whole and len(distinct) == int((~cells.missing).sum()):
         reason += "; each occurs once: use Ignore() if they are identifiers"

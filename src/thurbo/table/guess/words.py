@@ -35,6 +35,7 @@ NEUTRAL = re.compile("|".join(_WORDS["degrees"]["neutral"]))
 DEGREES = _weighed(
     (
         (r"(?:do not|don't|not|no) (?P<stem>.+) at all", -3.0),
+        (r"not (?P<stem>.+) enough", -2.0),
         (r"(?:do not|don't|not) (?P<stem>.+) (?:very|so|that) much", -1.0),
         *(
             (whole, degree)
@@ -71,19 +72,21 @@ STATEMENT = re.compile(r"(.*?)\s*\bwith (?:statement |option )?(?:#)?(1|2|a|b|fi
 
 # Words to remove at the start: "gotten better", "will vote", "a democracy".
 LEADING = re.compile(
-    r"^(?:(?:i|we|they|you)(?:'m| am| are|'re)?|a(?! (?:little|lot|bit|great deal|moderate (?:amount|extent)))|an|the"
+    r"^(?:(?:i|we|they|you)(?:'m| am| are|'re|'ve)?|used? (?:it|this|them)"
+    r"|a(?! (?:little|lot|bit|great deal|moderate (?:amount|extent)))|an|the"
     r"|it is|it's|this is|is|are"
     r"|am|was|were|feel|has|have|had|got|gotten|gone|become|became|will|would|do|does) "
 )
 # Words at the end that several texts share: "satisfied with my job".
 _TAIL = re.compile(r" (?:with|about|of|in|for|from|on|by|to|at|that|than|my|the|this|your|it|me|us)\b.*")
 _SHORT = {"lt": "less than", "sevrl": "several", "thn": "than", "nrly": "nearly", "yr": "year", "yrs": "years"}
+_SHORT |= {"slghtly": "slightly", "extrmly": "extremely", "almst": "almost", "wrg": "wrong"}
 _SHORT |= {"wk": "week", "mth": "month", "hrs": "hours", "hr": "hour", "mins": "minutes", "min": "minutes"}
 _COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 Band = tuple[float | None, float | None]
 
-_NUMBER = r"([-+]?\d{1,3}(?:[, \u00a0\u202f']\d{3})+(?:\.\d+)?[km]?\b|[-+]?\d+(?:\.\d+)?[km]?\b)"
-_UNITS = r"(?:[a-z%²'.]+ ?){0,3}"  # "years", "per month"
+_NUMBER = r"([-+]?\d{1,3}(?:[, \u00a0\u202f']\d{3})+(?:\.\d+)?[kmb]?\b|[-+]?\d+(?:\.\d+)?[kmb]?\b)"
+_UNITS = r"(?:[a-z%²'.]+ ?){0,4}"  # "years", "per month"
 _AMOUNT = f"{_NUMBER} ?{_UNITS}"
 _OVER = "over|above|more than|greater than|at least|from|older than|after|since|longer than|gt"
 _UNDER = "under|below|less than|fewer than|up to|at most|younger than|until|before|shorter than|no more than"
@@ -144,7 +147,10 @@ def bands(texts: Sequence[str]) -> list[Band] | None:
     # At least one must be a range: plain numbers are not bands.
     if len(known) < len(texts) or len(known) < 2 or all(low == high for low, high in known):
         return None
-    return _joined(known)
+    thousands = [  # "10-20,000" is from 10,000
+        (low * 1e3 if low and high and high >= 1e3 > low and 1e3 * low < high else low, high) for low, high in known
+    ]
+    return _joined(known) or _joined(thousands)
 
 
 def _amounts_of(text: str) -> str:
@@ -152,7 +158,8 @@ def _amounts_of(text: str) -> str:
     plain = _written(" ".join(_MONEY.sub(" ", text.casefold()).replace("\u2019", "'").split()))
     plain = re.sub(r"\b(?:an?|one) (?=(?:second|minute|hour|day|week|month|year)\b)", "1 ", plain)
     plain = re.sub(r"\b(\d{3}0)'?s\b", lambda match: f"{match[1]}-{int(match[1]) + 9}", plain)  # "1980s"
-    plain = re.sub(r"(\d) (?:million|mio|mn)\b", r"\1m", plain)
+    plain = re.sub(r"(\d) ?(?:million|mio|mn)\b", r"\1m", plain)
+    plain = re.sub(r"(\d) ?(?:billion|bn)\b", r"\1b", plain)
     return re.sub(r"(\d) ?(?:thousand|tsd)\b", r"\1k", plain)
 
 
@@ -165,7 +172,7 @@ def _band(plain: str) -> Band | None:
     plain = re.sub(r"(?<=\d)x\b", " times", plain)
     if match := _BETWEEN.fullmatch(plain):
         low, high = map(_value, match.groups())
-        if low >= high and match[2][-1] in "km":  # "1-5 million"
+        if low >= high and match[2][-1] in "kmb":  # "1-5 million"
             return None
         low = low * _scale_of(match[2]) if _scale_of(match[1]) == 1 and low < high / _scale_of(match[2]) else low
         return (low, high) if low < high else None
@@ -188,8 +195,9 @@ def _in_unit(match: re.Match[str], unit: str) -> str:
     return f"{first}{match[2] if last else ''}{last} {unit}"
 
 
-def _joined(known: list[Band]) -> list[Band] | None:
+def _joined(bands_: Sequence[Band]) -> list[Band] | None:
     """Bands that end where the next one begins, if nothing but a rounding is between them; None if they overlap."""
+    known = list(bands_)
     order = sorted(
         range(len(known)),
         key=lambda place: (-inf if known[place][0] is None else known[place][0], known[place][1] or inf),
@@ -213,11 +221,11 @@ def _joined(known: list[Band]) -> list[Band] | None:
 
 
 def _scale_of(text: str) -> float:
-    return {"k": 1e3, "m": 1e6}.get(text[-1], 1.0)
+    return {"k": 1e3, "m": 1e6, "b": 1e9}.get(text[-1], 1.0)
 
 
 def _value(text: str) -> float:
-    return float(re.sub(r"[, \u00a0\u202f'km]", "", text)) * _scale_of(text)
+    return float(re.sub(r"[, \u00a0\u202f'kmb]", "", text)) * _scale_of(text)
 
 
 _FIRST = re.compile(r"\s*[(\[]?(-?\d+)[)\]]?(?:\s*[-.:=\u2013]\s*|\s+|$)(\D.*)?", re.DOTALL)
@@ -320,6 +328,8 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
             return Scale("numbered", tuple(numbers[0]))  # "1 - low", "2", "3 - high", or "1 star", "2 stars"
         # Codes in front of all answers say nothing of an order: "1. Democrat", "2. Republican".
         return _scale(tuple(said)) if len(set(said)) == len(texts) else None
+    if ends := _worded_ends(texts):
+        return Scale("numbered", tuple(ends))
     plain = [_plain(text) for text in texts]
     ways: tuple[tuple[str, Callable[[list[str]], list[float] | None]], ...] = (
         *((name, lambda words, rungs=rungs: _ladder(words, rungs)) for name, rungs in LADDERS.items()),
@@ -334,6 +344,23 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
             return Scale(name, tuple(heights))
     counts = bands([_counted(text) for text in plain])
     return _of_bands(counts) if counts is not None else None
+
+
+LOW = re.compile(r"\b(?:not?|never|none|nothing|low(?:est)?|least|bad|poor|worst|un\w+|dis\w+)\b|n't\b", re.IGNORECASE)
+
+
+def _worded_ends(texts: Sequence[str]) -> list[float] | None:
+    """The position of each text among numbers that count on, of which one or both ends are in words."""
+    numbers = sorted(int(text) for text in texts if re.fullmatch(r"\d{1,2}", text))
+    words = [text for text in texts if not re.fullmatch(r"\d{1,2}", text)]
+    counts = len(numbers) >= 3 and numbers == list(range(numbers[0], numbers[-1] + 1))
+    if not counts or not 1 <= len(words) <= 2 or any(re.search(r"\d", text) or unanswered(text) for text in words):
+        return None
+    low = [text for text in words if LOW.search(text)]
+    if len(low) != 1 or any(STRONG.fullmatch(_plain(text)) for text in words):
+        return None
+    ends = {text: float(numbers[0] - 1 if text in low else numbers[-1] + 1) for text in words}
+    return [ends[text] if text in ends else float(text) for text in texts]
 
 
 def _of_bands(found: list[Band]) -> Scale:
@@ -368,6 +395,7 @@ class Ordered(NamedTuple):
         return next(filter(None, map(bands, ways)), None) if self.name == "bands" else None
 
 
+_FAR = 66.0  # codes of numbered answers that are no levels: 66, 77, 88, 99
 _MOST_APART = 12  # most answers among which any one may be set apart
 KNOWN, BY_WORDS, NEGATIVE = (
     0.95,
@@ -391,6 +419,11 @@ def levels_of(texts: Sequence[str]) -> Ordered | None:
     for gone in dict.fromkeys((tuple(strong), (), *((*strong, *gone) for gone in fewer))):
         rest = [text for text in texts if text not in gone]
         found = scale(rest) if len(rest) >= (3 if gone else 2) else None
+        if found is not None and found.name == "numbered":
+            far = [text for text, code in zip(rest, found.heights, strict=True) if code >= _FAR]
+            if 0 < len(far) < len(rest) - 2:  # "99. Other" beside "1. Low", "2", "3. High"
+                kept = [text for text in rest if text not in far]
+                found, rest, gone = scale(kept) or found, kept, (*gone, *far)
         if found is not None:
             return _with_lowest(found, rest, gone, [each for each in gone if each in weak and _is_negated(each)])
     if not 4 <= len(texts) <= _MOST_APART:
@@ -398,7 +431,8 @@ def levels_of(texts: Sequence[str]) -> Ordered | None:
     for other in texts:
         rest = [text for text in texts if text != other and text not in strong]
         if _is_negated(other) and other not in strong and len(rest) >= 3 and (found := scale(rest)):
-            return _with_lowest(found, rest, (*strong, other), [other])
+            lowest = _with_lowest(found, rest, (*strong, other), [other])
+            return lowest if lowest.lowest else None  # it may be a level in words that are not known
     return None
 
 
@@ -410,13 +444,14 @@ def unknown_level(texts: Sequence[str]) -> str | None:
 
 
 def _is_negated(text: str) -> bool:
-    return NEGATED.match(_plain(unnumbered(text))) is not None and not unanswered(text)
+    plain = as_phrase(text)
+    return NEGATED.match(plain) is not None and (not unanswered(text) or "never" in plain)
 
 
 def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: list[str]) -> Ordered:
     """The levels of a scale, lowest first; the lowest level of an amount may be an answer that says not to do it."""
     levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
-    if len(negated) == 1 and found.name in AMOUNTS and min(found.heights) > 0:
+    if len(negated) == 1 and found.name in (*AMOUNTS, "how much", "degree") and min(found.heights) > 0:
         apart = tuple(text for text in gone if text != negated[0])
         return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
     return Ordered(found.name, levels, gone, BY_WORDS if gone else KNOWN)
@@ -612,8 +647,9 @@ def unanswered(text: str) -> Kind | None:
 
 def is_not_asked(text: str) -> bool:
     """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
-    plain = _trimmed(re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold()))
-    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(plain) for phrase in _NOT_ASKED)
+    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold())
+    parts = [_trimmed(plain), *map(_trimmed, _PARTS.split(plain))]
+    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(part) for phrase in _NOT_ASKED for part in parts)
 
 
 def _trimmed(text: str) -> str:

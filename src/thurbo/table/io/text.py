@@ -103,6 +103,8 @@ _MOST_EXAMINED = 5000  # records
 
 def _with_leading_zeros(text: str, separator: str, names: list[str], skip: int) -> list[str]:
     """Columns of codes such as "02139" and "034", which are no numbers: "0" alone is one."""
+    if not re.search(rf'(?:["\r\n]|{re.escape(separator)})0\d', text):
+        return []
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     rows = list(islice((row for row in lines if row), skip, skip + _MOST_EXAMINED))
     found = []
