@@ -26,11 +26,11 @@ from thurbo.table.io import frames
 from thurbo.table.io.codebook import KEY, Codebook, read_statistical, statistical_error, write_error, write_statistical
 from thurbo.table.io.files import ARCHIVES, content, destination, inside, replacing
 from thurbo.table.io.frames import Table, as_table, library_of
-from thurbo.table.io.sheets import as_delimited
 from thurbo.table.io.text import (
     EMPTY,
     NOT_APPLICABLE,
     Verbatim,
+    as_delimited,
     as_text,
     is_plain_number,
     open_verbatim,
