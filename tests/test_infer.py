@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,26 @@ def test_the_order_of_common_scales_is_found(levels: list[str]) -> None:
         assert schema["q"] == expected
         assert ("form a scale" if ends is None else "are bands") in schema.reasons["q"]
         schema.fit({"q": cells}).compile({"q": cells})
+
+
+WORDINGS = [
+    line.split(": ", 1)
+    for line in (Path(__file__).parent / "data" / "wordings.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
+
+
+@pytest.mark.parametrize(("kind", "answers"), WORDINGS, ids=lambda text: text[:40])
+def test_answers_are_read_as_surveys_word_them(kind: str, answers: str) -> None:
+    labels, missing = ([*each.split(" | ")] if each else [] for each in f"{answers} || ".split(" || ")[:2])
+    rng, texts = np.random.default_rng(len(answers)), np.asarray([*labels, *missing], object)
+    often = np.r_[np.ones(len(labels)), np.full(len(missing), 0.1)]
+    frame = pd.DataFrame({"q": np.r_[rng.permutation(texts), rng.choice(texts, 300, p=often / often.sum())]})
+    column = tb.Schema.infer(frame).fit(frame)["q"]
+    assert column.kind == kind
+    ordered = kind in ("ordinal", "banded")
+    assert (list(column.labels) if ordered else sorted(column.labels)) == (labels if ordered else sorted(labels))
+    assert sorted(value for value, _ in column.missing) == sorted(missing)  # type: ignore[misc, str-unpack]
 
 
 @pytest.mark.parametrize("texts", NO_SCALES, ids=lambda texts: texts[0])
@@ -242,6 +263,39 @@ def test_code_books_are_understood(
     schema = coded(cells, names, measure, missing)
     assert schema["q"] == expected
     assert reason in schema.reasons["q"]
+
+
+def test_rare_codes_of_a_long_list_are_joined() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.choice(150, 6000, p=0.96 ** np.arange(150) / (0.96 ** np.arange(150)).sum())
+    schema = coded([*codes.tolist(), 999], {code: f"Language {code}x" for code in range(150)}, "nominal", (999,))
+    column = schema["q"]
+    assert column.kind == "categorical"
+    assert column.other == column.labels[-1]
+    assert 40 < len(column.labels) <= 61
+    assert tb.Schema.from_dict(schema.to_dict()) == schema
+    assert "codes, " in schema.reasons["q"]
+    assert "joined into" in schema.reasons["q"]
+
+
+def test_refusals_are_answers_where_they_are_reasons_or_outcomes() -> None:
+    reasons = {1: "Not at home", 2: "Refused", 3: "Moved away", 4: "Too ill", 9: "Refusal"}
+    schema = coded([1, 2, 3, 4, 9, 1], reasons, "nominal")
+    assert schema["q"] == tb.Categorical([1, 2, 3, 4], names=dict(list(reasons.items())[:4]), missing={9: "Refusal"})
+    assert dict(coded([1, 2, 9], {1: "Yes", 2: "No", 9: "Refused"})["q"].missing) == {9: "Refused"}  # type: ignore[call-overload]
+    frame = pd.DataFrame({"q": [1, 2, 5]})
+    note = Note(title="Outcome of the first call", names=((1, "Interview"), (2, "No contact"), (5, "Refused")))
+    frame.attrs[KEY] = Codebook({"q": note}).to_text()
+    assert tb.Schema.infer(frame)["q"].labels == (1, 2, 5)
+
+
+def test_codes_that_fit_no_scale_are_set_apart() -> None:
+    names = {1: "Very satisfied", 2: "Satisfied", 3: "Dissatisfied", 4: "I have no job", 5: "Other"}
+    names[4] = "I am not employed"
+    schema = coded([1, 2, 3, 4, 5, 1, 2, 3] * 5, names)
+    assert schema["q"].labels == (1, 2, 3)
+    assert dict(schema["q"].missing) == {4: "I am not employed", 5: "Other"}  # type: ignore[call-overload]
+    assert schema.confidence["q"] < 0.8
 
 
 def test_many_codes_are_left_out_and_titles_kept() -> None:

@@ -43,7 +43,7 @@ def test_the_item_of_a_grid_is_its_name() -> None:
     found = display_names([OFTEN + item for item in ITEMS], {})
     assert list(found.values()) == [
         "Pray in public with visible motions",
-        "Pray in public using … physical object",
+        "Pray in public using some kind…",
         "Bring up your religion in conversation",
     ]
     # Exports with codes as names have the questions as titles; others put the item in front, or into brackets.

@@ -363,8 +363,185 @@ def test_texts_without_an_answer_are_missing(text: str) -> None:
     assert codes_of(infer({"q": answers(["red", "green", "blue", text])})["q"]) == [text]
 
 
+@pytest.mark.parametrize("code", ["-9", "99", "-1", "997"])
+def test_a_lone_number_among_words_is_a_code(code: str) -> None:
+    assert codes_of(infer({"q": answers(["red", "green", "blue", code])})["q"]) == [code]
+    assert codes_of(infer({"q": answers(["1", "2", "3", "red"])})["q"]) == []
+
+
 def test_plus_and_minus_are_answers() -> None:
     assert infer({"q": answers(["+", "0", "-"])})["q"].labels == ("+", "-", "0")
+
+
+# ---- columns with the same answers
+
+
+def scale_of(
+    levels: list[str], n_columns: int, n: int = 600, noise: float = 0.7, seed: int = 0
+) -> dict[str, list[Any]]:
+    """Columns whose answers are levels of one latent scale, each with noise of its own."""
+    rng = np.random.default_rng(seed)
+    latent = rng.normal(size=(n, 1)) + noise * rng.normal(size=(n, n_columns))
+    places = np.digitize(latent, np.quantile(latent, np.linspace(0, 1, len(levels) + 1)[1:-1]))
+    return {
+        f"How do you find: item {at}": np.asarray(levels, object)[places[:, at]].tolist() for at in range(n_columns)
+    }
+
+
+def test_an_order_that_only_the_data_say_is_proposed() -> None:
+    levels = ["gar nicht", "kaum", "teils", "eher", "voll"]
+    schema = infer(scale_of(levels, 5))
+    for name, column in schema.items():
+        assert column.kind == "ordinal"
+        assert column.labels in (tuple(levels), tuple(reversed(levels)))
+        assert schema.confidence[name] < 0.8
+        assert "5 questions with the same answers" in schema.reasons[name]
+        assert schema.reasons[name].endswith("otherwise: categories")
+    assert "Please check:" in str(schema)
+    assert {each.kind for each in infer(scale_of(levels, 2)).values()} == {"categorical"}  # two columns say too little
+
+
+def test_answers_without_an_order_stay_categories_however_many_columns_have_them() -> None:
+    rng = np.random.default_rng(1)
+    brands = np.asarray(["Alpha", "Beta", "Gamma", "Delta", "Omega"], object)
+    favourite = rng.integers(0, 5, (800, 1))
+    chosen = np.where(rng.random((800, 6)) < 0.6, favourite, rng.integers(0, 5, (800, 6)))
+    schema = infer({f"Which brand: place {at}": brands[chosen[:, at]].tolist() for at in range(6)})
+    assert {each.kind for each in schema.values()} == {"categorical"}
+
+
+def test_data_that_agree_with_words_make_a_scale_certain() -> None:
+    agree = ["Strongly disagree", "Disagree", "Neutral", "Agree", "Strongly agree"]
+    schema = infer(scale_of(agree, 4))
+    assert set(schema.confidence.values()) == {0.95}
+    assert all("as in the data" in reason for reason in schema.reasons.values())
+    mixed = [agree[0], agree[3], agree[1], agree[4], agree[2]]  # the data have another order than the words
+    schema = infer(scale_of(mixed, 6, n=2000, noise=0.4))
+    assert {each.labels for each in schema.values()} == {tuple(agree)}
+    assert max(schema.confidence.values()) < 0.95
+
+
+def test_a_grid_has_one_scale_also_where_a_column_lacks_a_level() -> None:
+    levels = ["Never", "Rarely", "Sometimes", "Often", "Always"]
+    table = scale_of(levels, 4, n=200)
+    first, last = next(iter(table)), list(table)[-1]
+    table[last] = ["Often" if cell == "Always" else cell for cell in table[last]][:6] + [None] * 194
+    schema = infer(table)
+    assert schema[last].labels == tuple(levels)
+    assert schema[first].labels == tuple(levels)
+    alone = infer({"party": answers(["Never", "Often", "Sometimes"]), **table})
+    assert alone["party"].labels == ("Never", "Sometimes", "Often")
+    numbers = {f"rate {at}": rng_codes for at, rng_codes in enumerate(np.random.default_rng(0).integers(1, 6, (5, 80)))}
+    numbers["rate 4"] = np.r_[[1, 2, 3, 4], np.full(4, 3)].tolist() + [None] * 72  # type: ignore[assignment]
+    assert infer(numbers)["rate 4"].labels == (1, 2, 3, 4, 5)
+
+
+def test_an_answer_that_goes_with_no_level_is_set_apart_and_said() -> None:
+    levels = ["Not at all comfortable", "Not so comfortable", "Somewhat comfortable", "Very comfortable"]
+    rng = np.random.default_rng(3)
+    table = scale_of(levels, 4, n=800)
+    out = rng.random(800)
+    for name in table:
+        gone = (out < 0.4) & (rng.random(800) < 0.8)
+        table[name] = ["I don't do this" if each else cell for cell, each in zip(table[name], gone, strict=True)]
+    schema = infer(table)
+    for name, column in schema.items():
+        assert column.labels == tuple(levels)
+        assert codes_of(column) == ["I don't do this"]
+        assert "set apart from it, and missing, 3" in schema.reasons[name]  # per cent of the answers
+        assert 'with "I don\'t do this" as an answer' in schema.reasons[name]
+        assert schema.confidence[name] < 0.8
+    model_cells = schema.fit(table).compile(table)
+    assert all((block.code[:, 0] >= 0).sum() == sum(cell != "I don't do this" for cell in table[name])
+               for name, block in model_cells.items())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["Never", "Rarely", "Sometimes", "Often", "Not applicable to my beliefs"],
+        [
+            "Not too much confidence",
+            "No confidence at all",
+            "A fair amount of confidence",
+            "A great deal of confidence",
+        ],
+        ["Alpha", "Never", "Beta", "No beer"],
+        ["Refused to be interviewed", "Not at home", "Never at home", "Moved"],
+        ["Very important", "Somewhat important", "Doesn't matter much", "Extremely important"],
+    ],
+    ids=lambda texts: texts[0],
+)
+def test_what_people_chose_is_no_missing_code(texts: list[str]) -> None:
+    gone = set(codes_of(infer({"q": answers(texts)})["q"]))
+    assert gone <= {"Not applicable to my beliefs"}
+    assert "Never" not in gone
+
+
+def test_frequent_answers_that_count_as_missing_are_to_be_checked() -> None:
+    rare = infer({"q": answers(["red", "green", "blue"], extra=["Don't know"] * 5)})
+    often = infer({"q": answers(["red", "green", "blue"], extra=["Don't know"] * 90)})
+    assert codes_of(rare["q"]) == codes_of(often["q"]) == ["Don't know"]
+    assert rare.confidence["q"] > 0.8 > often.confidence["q"]
+    assert '"Don\'t know" (31% of the cells)' in often.reasons["q"]
+
+
+def test_one_answer_that_keeps_the_others_from_being_a_scale_is_named() -> None:
+    schema = infer({"q": answers(["Disagree", "Agree", "Strongly agree", "Strongly disagree", "Whatever"])})
+    assert schema["q"].kind == "categorical"
+    assert schema.confidence["q"] < 0.8
+    assert 'otherwise: levels of a scale, if "Whatever" has a place on it' in schema.reasons["q"]
+
+
+def test_confidence_survives_files_and_ends_with_a_correction(tmp_path: Path) -> None:
+    schema = infer({"q": answers(["Disagree", "Agree", "Whatever", "Strongly agree"]), "n": [1.5, 2.5] * 100})
+    schema.to_toml(tmp_path / "schema.toml")
+    again = tb.Schema.from_toml(tmp_path / "schema.toml")
+    assert again.confidence == {name: round(sure, 2) for name, sure in schema.confidence.items()}
+    assert "q" not in (again | {"q": tb.Categorical()}).confidence
+    assert "Please check:" not in str(again | {"q": tb.Categorical()})
+    assert "<p>Please check:</p>" in schema._repr_html_()
+
+
+# ---- numbers that are none
+
+
+def test_codes_with_leading_zeros_stay_text(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    zips = [f"{code:05d}" for code in rng.integers(500, 99999, 60)]
+    party = [f"{code:03d}" for code in rng.choice([11, 12, 34, 101, 250], 60)]
+    item = [f"{code:02d}" for code in rng.integers(1, 6, 60)]
+    rows = "\n".join(",".join(each) for each in zip(zips, party, item, strict=True))
+    frame, schema = read_text(f"In what ZIP code do you live? (5 digits),party,item\n{rows}\n", tmp_path)
+    assert [column.kind for column in schema.values()] == ["ignore", "categorical", "ordinal"]
+    assert frame["party"].tolist() == party
+    assert schema["item"].labels == ("01", "02", "03", "04", "05")
+
+
+def test_lists_of_answers_that_also_occur_alone() -> None:
+    column = infer({"q": answers(["Star Wars", "Star Trek"], extra=["Star Wars; Star Trek"] * 9)})["q"]
+    assert column.kind == "multiselect"
+    assert column.labels == ("Star Trek", "Star Wars")
+    assert infer({"q": answers(["Yes", "No", "Yes; always"])})["q"].kind != "multiselect"
+
+
+def test_few_numbers_with_gaps_may_be_codes() -> None:
+    schema = infer({"region": answers([1, 2, 3, 11, 12, 95]), "rounded": answers([5, 10, 20, 50])})
+    assert schema.confidence["region"] < 0.8
+    assert "if they are codes" in schema.reasons["region"]
+    assert schema.confidence["rounded"] > 0.8
+
+
+def test_the_weight_that_combines_others_is_used_and_all_are_named() -> None:
+    rng = np.random.default_rng(5)
+    one, two = rng.gamma(9, 1 / 9, (2, N))
+    table = {"wt_design": one, "wt_post": two, "wt3": one * two, "q": answers([1, 2, 3])}
+    schema = infer(table)
+    assert [column.kind for column in schema.values()] == ["ignore", "ignore", "weight", "ordinal"]
+    assert (
+        'of the weights wt_design, wt_post, wt3, "wt3" is used: the product of two others' in schema.reasons["wt_post"]
+    )
+    assert infer({"finalwgt": one * 1500, "q": answers([1, 2, 3])})["finalwgt"].kind == "weight"
 
 
 # ---- many texts

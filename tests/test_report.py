@@ -749,7 +749,7 @@ def test_segments_are_named_by_what_they_have() -> None:
     log_odds = np.where(first, 5.0, -5.0)[:, None] + rng.normal(size=(n, 1))
     found = summary(FakeModel(schema, log_odds, np.ones((schema.n_sites, 1))), table)
     names = {each["segment"]: each["name"] for each in found["segments"]["profiles"]}
-    assert names == {1: "Prays: never; fan: yes", 2: "Prays: at least sometimes; fan: no"}
+    assert names == {1: "prays: never; fan: yes", 2: "prays: at least sometimes; fan: no"}
     (words,) = [each["words"] for each in found["findings"] if "segment 2" in each["words"]]
     assert words.startswith(
         "40\u00a0% (120 rows) are segment 2: “prays: at least sometimes” 100\u00a0% (all: 40\u00a0%);"
@@ -772,7 +772,7 @@ def test_who_was_not_asked_is_a_group_and_gave_no_few_answers() -> None:
     schema = tb.Schema(columns, skips=skips).fit(table)
     log_odds = np.where(seen, np.where(on, 5.0, -5.0), 0.0)[:, None] + rng.normal(0, 0.3, (n, 1))
     found = summary(FakeModel(schema, log_odds, np.ones((schema.n_sites, 1))), table, rows_are="people")
-    assert "Not asked: Seen: No" in {each["name"] for each in found["segments"]["profiles"]}
+    assert "Not asked: seen: No" in {each["name"] for each in found["segments"]["profiles"]}
     (words,) = [each["words"] for each in found["findings"] if "not asked" in each["words"]]
     assert words == "50\u00a0% (weighted; 100 people) were not asked 86\u00a0% of the questions: “seen: No”."
     assert "ew answers" not in render(found)

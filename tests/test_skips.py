@@ -400,3 +400,37 @@ def test_check_names_the_blocks(survey: Any, tmp_path: Path, capsys: pytest.Capt
     tb.write(survey, tmp_path / "survey.csv")
     _run("check", str(tmp_path / "survey.csv"))
     assert "asked only if seen any = Yes" in capsys.readouterr().out
+
+
+def _jobs(code: Any, n: int = 300) -> dict[str, list[Any]]:
+    """People without a job have a code, or nothing, in the questions about it; some of the others say "Refused"."""
+    rng = np.random.default_rng(7)
+    works = rng.random(n) < 0.6
+    table: dict[str, list[Any]] = {"work": np.where(works, "Yes", "No").tolist()}
+    for name, levels in (("pay", ["low", "middle", "high"]), ("boss", ["Poor", "Fair", "Good"])):
+        cells = rng.choice(np.asarray([*levels, "Refused"], object), n, p=[0.3, 0.3, 0.3, 0.1])
+        table[name] = np.where(works, cells, code).tolist()
+    return table
+
+
+@pytest.mark.parametrize("code", [None, "Inapplicable", "-1", "(Legitimate) skip"])
+def test_a_code_that_says_not_asked_is_as_good_as_an_empty_cell(code: Any) -> None:
+    assert tb.Schema.infer(_jobs(code)).skips == (tb.Skip(["pay", "boss"], "work", ["Yes"]),)
+
+
+@pytest.mark.parametrize("code", ["Refused", "Don't know", "I don't have a job"])
+def test_who_answers_with_a_refusal_was_asked(code: str) -> None:
+    assert tb.Schema.infer(_jobs(code)).skips == ()
+
+
+def test_skips_that_were_found_are_found_again_after_a_correction() -> None:
+    table = _jobs("7")
+    schema = tb.Schema.infer(table)
+    assert schema.skips == ()  # "7" is an answer
+    corrected = schema | {name: tb.Categorical(missing=["7", "Refused"]) for name in ("pay", "boss")}
+    assert corrected.fit(table).skips == (tb.Skip(["pay", "boss"], "work", ["Yes"]),)
+    assert schema.with_missing(["pay", "boss"], ["7"]).fit(table).skips == corrected.fit(table).skips
+    assert corrected.with_skips([]).fit(table).skips == ()  # what was declared stays
+    assert (corrected.with_skips([]) | {"boss": tb.Ignore("no")}).fit(table).skips == ()
+    found = schema.fit(table)
+    assert found.fit({name: cells[:50] for name, cells in table.items()}).skips == found.skips

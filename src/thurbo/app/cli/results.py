@@ -20,6 +20,7 @@ from thurbo.app.cli.app import counted
 from thurbo.app.cli.tables import columns_of
 from thurbo.errors import ThurboError, in_toml
 from thurbo.table.columns.listed import read_lists, tiers
+from thurbo.table.columns.values import blanked
 from thurbo.table.io import frames, read_write
 from thurbo.table.io.frames import Table, as_table, library_of
 from thurbo.table.schema.descriptions import doubts, left_out
@@ -35,10 +36,7 @@ def identity(schema: Any, frame: Any) -> Columns:
     for name in names if source.owner is None else [source.owner]:
         if name in source:
             cells = source.cells(name)
-            found[name] = cells.values
-            if cells.missing.any():
-                found[name] = cells.values.astype(object)
-                found[name][cells.missing] = None
+            found[name] = blanked(cells.values.astype(object), cells.missing) if cells.missing.any() else cells.values
     return found
 
 
@@ -61,7 +59,7 @@ def items_to_rank(schema: Any, frame: Any, path: Path | None, text: str | None) 
     # A table of rows and items has the texts of its rows if the ranked table has texts ("007").
     names = [name for name, column in schema.items() if column.role == "id" and name in source]
     is_text = any(source.cells(name).values.dtype.kind == "O" for name in names)
-    if path.suffix.lower() not in read_write.TEXT or not is_text or len(own) < 2:
+    if read_write.format_of(path) not in read_write.TEXT or not is_text or len(own) < 2:
         return table
     held = [name for name in names if name in own] or [own[0]]
     return read_write.with_texts(table, path, held, always=True)[0]

@@ -232,7 +232,13 @@ def _lines(record: Mapping[str, Any], texts: Texts, gates: Collection[str], is_o
             seen[name] += 1
             kept = ("column", "answer", "value", "overall", "is_share", "sign", "z", "n", "words")
             lines.append({**texts[name], **{key: each[key] for key in kept}})
-    return lines if is_out else sorted(lines, key=lambda one: one["is_share"] and one["value"] < MOSTLY)
+    return (
+        lines
+        if is_out
+        else sorted(
+            lines, key=lambda one: (one["is_share"] and one["sign"] < 0, one["is_share"] and one["value"] < MOSTLY)
+        )
+    )
 
 
 MOSTLY = 0.5  # share from which an answer is what a segment says
@@ -246,7 +252,7 @@ def _name(lines: Sequence[Mapping[str, Any]]) -> str:
     has = [line for line in first.values() if line["sign"] > 0 or not line["is_share"]] or list(first.values())
     solid = [line for line in has if not line["is_share"] or line["value"] >= MOSTLY] or has
     words = [phrase(line) for line in solid[:_TOLD]]
-    return capital("; ".join(words if sum(map(len, words)) <= _NAME else words[:1]) or "No clear differences")
+    return "; ".join(words if sum(map(len, words)) <= _NAME else words[:1]) or "No clear differences"
 
 
 def phrase(line: Mapping[str, Any]) -> str:

@@ -139,7 +139,8 @@ def findings(
             words += f", a regression in {percent(held_out['accuracy_logistic'])}"
         say("accuracy", held_out["accuracy"], f"{words}.")
         tested = [one for one in held_out["columns"] if one.get("accuracy") is not None and one.get("answer") != "pair"]
-        tested = [one for one in tested if one["n"] >= _FEWEST]
+        derived = described.schema.sources  # they follow from another column, or another one from them
+        tested = [one for one in tested if one["n"] >= _FEWEST and one["column"] not in derived]
         if len(tested) > 1:
             most, least = (
                 end(tested, key=lambda one: one["accuracy"] - one["accuracy_marginal"]) for end in (max, min)

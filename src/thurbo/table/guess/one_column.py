@@ -48,6 +48,7 @@ from thurbo.table.guess.words import (
     Ordered,
     arranged,
     as_phrase,
+    coded,
     folded,
     levels_of,
     scale,
@@ -271,7 +272,7 @@ def _joined_codes(found: Sorted, says: str, cells: Cells) -> Found:
         reason = f"{says}, and {len(often)} are too many for categories: the most frequent ones cover {covered:.0%}"
         return Ignore(f"more than {MOST_CODES} codes"), f"{reason} of the answers"
     other = f"other ({len(often) - len(common)} more)"
-    names = _kept(found.named, common)
+    names = _kept(found.named, _in_order(common))
     column = Categorical((*_in_order(common), other), other=other, names=names, missing=found.missing)
     reason = f"{says}; the {len(often) - len(common)} rarest of {len(often)} codes, {1 - covered:.0%} of the answers, "
     return Decision(column, f"{reason}are joined into {show(other)}{_less(found.missing)}", KNOWN)
@@ -430,6 +431,9 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     negative = [text for text in distinct if _NEGATIVE.match(text)]
     if 0 < len(negative) < len(distinct) / 2 and all(_CODE.match(text) or text in gone for text in distinct):
         gone = list(dict.fromkeys([*gone, *negative]))  # "-6. No interview" beside "1. Yes"
+    codes = [text for text in distinct if _LONE.fullmatch(text)]
+    if codes and all(re.search(r"[^\W\d_]", text) and not _CODE.match(text) for text in distinct if text not in codes):
+        gone = list(dict.fromkeys([*gone, *codes]))  # "-9" and "99" among words
     if "+" in distinct:  # "-" is an answer beside "+"
         gone = [text for text in gone if re.search(r"\w", text)]
     if len(distinct) - len(gone) < 2:
@@ -439,6 +443,7 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     return Texts([text for text, _ in pairs], [count for _, count in pairs], gone, sum(counts))
 
 
+_LONE = re.compile(r"-\d{1,4}|(77|88|99)9*|99[789]|9[789]")
 _NEGATIVE, _CODE = re.compile(r"\s*[(\[]?-\d+[)\]]?\s*[.:)=\s]"), re.compile(r"\s*[(\[]?-?\d+")
 
 
@@ -535,6 +540,9 @@ def _digits(texts: Texts) -> Found:
 
 def _amounts(texts: Texts) -> Found | None:
     """Numbers in words: "$420", "32 %", "about 7", "7 hrs"; the rest is listed and counts as missing."""
+    numbered = coded(texts.kept)
+    if numbered and len(set(numbered[1])) == len(texts.kept):
+        return None  # "1. Democrat", "2. Republican"
     notation = _notation(texts.kept)
     read = {text: amount(text, notation) for text in texts.kept}
     odd = [text for text, number in read.items() if number is None]

@@ -53,6 +53,7 @@ Kind = Literal["absent", "unknown", "doubtful"]
 _UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
 _NOT_ASKED = _compiled(_WORDS["unanswered"]["not_asked"])
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
+TOOLS = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools"].items()}
 
 # Scales of amounts, which have a lowest level: a negated text belongs there.
 AMOUNTS = ("how often", "how many times", "how many days", "how large", "rate", "bands")
@@ -646,8 +647,9 @@ def unanswered(text: str) -> Kind | None:
 
 def is_not_asked(text: str) -> bool:
     """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
-    plain = _trimmed(re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold()))
-    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(plain) for phrase in _NOT_ASKED)
+    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold())
+    parts = [_trimmed(plain), *map(_trimmed, _PARTS.split(plain))]
+    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(part) for phrase in _NOT_ASKED for part in parts)
 
 
 def _trimmed(text: str) -> str:

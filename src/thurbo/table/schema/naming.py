@@ -57,6 +57,7 @@ _STEPS = tuple(
         (rf"(?<=\s)(?:{_AUXILIARY}|be|been|it|that|of|to)\s+", ""),
     )
 )
+_OF_QUESTIONS = 2  # the last steps
 # Words with which a shortened text does not end or go on.
 _DANGLING = frozenset(
     f"""{_AUXILIARY.replace("|", " ")} a an and as at be by for from get how if in it of on or than that the these this
@@ -82,10 +83,16 @@ def display_names(names: Sequence[str], titles: Mapping[str, str], most: int = M
     texts = _texts(names, titles)
     parts = _divided(texts)
     tags, found = _tags(parts), dict[str, str]()
+
+    def shown(name: str, is_item: bool) -> str:
+        item, tag = parts[name].item, tags.get(parts[name].stem, "")
+        text = fitted(item, most - len(tag) - 3, is_item) + f" ({tag})" if tag else fitted(item, most, is_item)
+        return text if text == _spaced(name) else capital(text)  # a name stays as people know it
+
     for name, own in parts.items():
-        tag = tags.get(own.stem, "")
-        text = fitted(own.item, most - len(tag) - 3) + f" ({tag})" if tag else fitted(own.item, most)
-        found[name] = text if text == _spaced(name) else capital(text)  # a name stays as people know it
+        found[name] = shown(name, bool(own.stem))
+    for same in _equal(found):
+        found |= {name: shown(name, False) for name in same}
     for same in _equal(found):  # what differs between their texts
         for name, text in zip(same, _differing([parts[name] for name in same]), strict=True):
             found[name] = capital(both_ends(text, most))
@@ -233,15 +240,18 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def fitted(text: str, most: int) -> str:
-    """A text of at most `most` characters: without what says least, then without its middle."""
-    for pattern, instead in _STEPS:
+def fitted(text: str, most: int, is_item: bool = False) -> str:
+    """A text of at most `most` characters: without what says least, then without its middle.
+
+    Items differ at their beginning, which is kept in their own words; questions differ at their end, too.
+    """
+    for pattern, instead in _STEPS[: -_OF_QUESTIONS if is_item else None]:
         while len(text) > most:
             shorter = " ".join(pattern.sub(instead, text, count=1).split())
             if shorter == text or len(shorter.split()) < 2:
                 break
             text = capital(shorter)
-    return both_ends(text, most)
+    return clipped(text, most) if is_item else both_ends(text, most)
 
 
 def both_ends(text: str, most: int) -> str:
