@@ -7,6 +7,7 @@ Guarantees that all text from the user is escaped in HTML.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from html import escape
 from math import isfinite
@@ -101,6 +102,7 @@ def doubts(schema: Any) -> list[Doubt]:
                 taken = False
         other = [clause for clause in reason.split("; ") if clause.startswith(OTHERWISE)]
         why = "; ".join([*filter(None, guesses), *other]) if guesses else reason if name in schema.confidence else ""
+        why = re.sub(r"^\d+ columns", "columns", why)  # alike in questions with different numbers of options
         if why and name in schema and schema[name].role in ("answer", "weight"):
             found.setdefault((type(schema[name]).__name__, why), []).append(name)
     ranked = sorted(found.items(), key=lambda each: -len(each[1]))

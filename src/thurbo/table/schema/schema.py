@@ -275,7 +275,7 @@ class Schema(Mapping[str, Column]):
             columns = {**found.columns, **lists}
             own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
             schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **own)
-            return schema._with(columns, "found", determined=schema._find_determined(source) or None)
+            return schema._with(columns, "found", determined=following.find_before_fit(columns, source) or None)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
@@ -322,19 +322,6 @@ class Schema(Mapping[str, Column]):
         is_new = self._skips is None or self._routing == "outdated"
         skips = find_skips(fitted, source) if is_new else self._skips
         return self._with(fitted, "found" if is_new else self._routing, skips=skips, determined=determined)
-
-    def _find_determined(self, source: Table) -> tuple[Determined, ...]:
-        """The columns that follow from another one, before a fit; none if there are cells that cannot be read."""
-        try:
-            weight = self.weights(source)
-            columns = {
-                name: each.fit(source.answers(self._columns, name), weight)
-                for name, each in self._columns.items()
-                if each.source_columns(name) and not each.is_listed
-            }
-            return find_determined(columns, source, weight)
-        except SchemaError:
-            return ()
 
     @property
     def asked_of_all(self) -> list[str]:
