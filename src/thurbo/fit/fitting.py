@@ -292,7 +292,7 @@ def start(
         cuts, n_cuts, bias = padding.cuts(cuts), padding.sites(n_cuts, 0), padding.sites(bias, 0.0)
         options["log_scale"] = padding.sites(log_scale, 0.0)
     values = starting.values(cuts, n_cuts, np.dtype(np.float32), site_bias=bias, **options)
-    state = _begin(key, values, *size, n_presence, n_context, n_chains, plan, n_rows)
+    state = _begin(key, values, (*size, n_presence, n_context, n_chains, n_rows), plan)
     if plan.objective == "likelihood":
         every = np.arange(data.evidence.n_rows) if rows is None else rows
         state = state._replace(rows=_row_chains(jax.random.fold_in(key, 1), state, data, every))
@@ -326,25 +326,15 @@ def _inside(params: Params, evidence: Evidence) -> Rows:
     return evidence.region(seen.gauge).start(jnp.broadcast_to(bias, evidence.observed.shape))
 
 
-@partial(
-    jax.jit,
-    static_argnames=("n_hidden", "n_factors", "n_presence", "n_context", "n_chains", "plan", "n_rows"),
-    compiler_options=_runtime.RUNS_ONCE,
-)
-def _begin(
-    key: PRNGKey,
-    values: starting.Values,
-    n_hidden: int,
-    n_factors: int,
-    n_presence: int,
-    n_context: int,
-    n_chains: int,
-    plan: Plan,
-    n_rows: int,
-) -> trainer.TrainState:
-    """One compiled program for all that changes during training."""
+@partial(jax.jit, static_argnames=("sizes", "plan"), compiler_options=_runtime.RUNS_ONCE)
+def _begin(key: PRNGKey, values: starting.Values, sizes: tuple[int, ...], plan: Plan) -> trainer.TrainState:
+    """One compiled program for all that changes during training.
+
+    `sizes` are the numbers of hidden units, factors, units of presence, items with context, chains and rows.
+    """
+    *sizes_of_parameters, n_chains, n_rows = sizes
     key_start, key_chains = jax.random.split(key)
-    learnable, centre = starting.start(key_start, values, n_hidden, n_factors, n_presence, n_context)
+    learnable, centre = starting.start(key_start, values, *sizes_of_parameters)
     chains = starting.chains(key_chains, centre.hidden, n_chains)
     return trainer.initial_state(learnable, centre, chains, plan, n_rows)
 
