@@ -261,6 +261,8 @@ def test_amounts_that_all_differ_are_no_identifiers() -> None:
 def test_post_codes_are_no_amounts() -> None:
     schema = infer({"ZIP code": RNG.integers(1000, 99999, N), "q": answers([1, 2, 3])})
     assert schema["ZIP code"].kind == "ignore"
+    few = infer({"zip": answers([2139, 2140, 60637]), "Do you own a phone?": answers([1, 2, 3])})
+    assert [column.kind for column in few.values()] == ["categorical", "ordinal"]
 
 
 def test_first_letters_stand_for_the_words_of_a_pair() -> None:

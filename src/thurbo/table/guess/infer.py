@@ -149,11 +149,12 @@ def shared_answers(
     answers = {
         name: own for name in names if (own := _answers(read(name), notes[name], codes.get(name, ()))) is not None
     }
-    groups: dict[tuple[str, frozenset[str]], list[str]] = {}
+    groups: dict[tuple[str, frozenset[str]], list[str]] = {}  # numbers need names that begin alike
     for name, own in answers.items():
         key = frozenset(spelling(text) for text in own.texts if unanswered(text) not in NO_ANSWER)
         if 2 <= len(key) <= _MOST_ANSWERS:
-            groups.setdefault((own.family, key), []).append(name)
+            family = f"numbers of {stem(name)}" if own.family == "numbers" else own.family
+            groups.setdefault((family, key), []).append(name)
     for (family, few), members in sorted(groups.items(), key=lambda each: len(each[0][1])):
         for (other, many), larger in sorted(groups.items(), key=lambda each: -len(each[0][1])):
             if other == family and few < many and larger and _are_of(members, few, larger, answers):
@@ -170,7 +171,7 @@ def shared_answers(
             counts.update(dict(zip(answers[name].texts, answers[name].counts, strict=True)))
         recode = folded(list(counts), list(counts.values())) if family == "texts" else {}
         kept = (recode.get(text, text) for text in counts if unanswered(text) not in NO_ANSWER)
-        labels = sorted(set(kept), key=(lambda text: (float(text), text)) if family == "numbers" else None)
+        labels = sorted(set(kept), key=(lambda text: (float(text), text)) if family.startswith("numbers") else None)
         place = {text: at for at, text in enumerate(labels)}
         columns = {}
         for name in members:

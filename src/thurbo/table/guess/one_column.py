@@ -45,6 +45,7 @@ from thurbo.table.guess.words import (
     LOW,
     NAMES,
     STRONG,
+    UNDECIDED,
     Ordered,
     arranged,
     as_phrase,
@@ -509,8 +510,8 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
     """Levels whose words have no known order, in the order in which they go together in the columns of a grid."""
     if shared is None or len(shared.columns) < 3:
         return None
-    gone = [text for text in texts.kept if STRONG.fullmatch(as_phrase(text)) or unanswered(text)]
-    levels = [text for text in shared.labels if unanswered(text) is None and text not in gone]
+    gone = [text for text in texts.kept if any(side.fullmatch(as_phrase(text)) for side in (STRONG, UNDECIDED))]
+    levels = [text for text in shared.labels if unanswered(text) not in NO_ANSWER and text not in gone]
     order = shared.order(levels)
     if order is None:
         return None

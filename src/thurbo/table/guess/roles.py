@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thurbo.table.columns.categorical import Categorical
 from thurbo.table.columns.cells import Cells
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.ignore import Id, Ignore, Weight
@@ -55,9 +56,13 @@ def role(cells: Cells, title: str = "") -> Found | None:
     names = cells.name.casefold().strip(), title.casefold()
     is_code = NAMES["code"].fullmatch(names[0]) or any(map(NAMES["code_title"].search, names))
     values = cells.values[~cells.missing]
-    if is_code and len(set(map(str, values.tolist()))) >= _FEWEST_ROWS and _are_codes(values):
+    distinct = set(values.tolist()) if is_code and _are_codes(values) else ()
+    if len(distinct) >= _FEWEST_ROWS:
         reason = "its name says post codes or telephone numbers; use Categorical() for a few"
         return Ignore("its numbers are codes"), reason
+    if len(distinct) > 2 and values.dtype.kind in "iu":
+        column = Categorical(tuple(sorted(distinct)))
+        return Decision(column, "a guess: its name says post codes or telephone numbers", A_GUESS, "leave it out")
     return _identifier(cells)
 
 

@@ -66,7 +66,7 @@ STRONG, WEAK = (re.compile("|".join(_WORDS["apart"][key])) for key in ("strong",
 # Words to remove: "a lot of trust" is read as "a lot", "high quality" as "high".
 THING = re.compile(
     r"\b(of )?(trust|confidence|interest|influence|help|freedom|attention|impact|importance|difficulty|pain|quality"
-    r"|risk|value|priority)\b"
+    r"|risk|value|priority|experience|knowledge)\b"
 )
 STATEMENT = re.compile(r"(.*?)\s*\bwith (?:statement |option )?(?:#)?(1|2|a|b|first|second)(?: statement)?")
 
@@ -252,8 +252,14 @@ def unnumbered(text: str) -> str:
     return ((match[2] or "") if match else "").strip() or text
 
 
+_TIMES_ONLY = re.compile(r"(?:only |just )?(?:once|twice|once or twice|(?:a few|several|many|\d+(?: ?- ?\d+)?) times)")
+
+
 def rates(texts: Sequence[str]) -> list[float] | None:
     """Times per year of each text, from "never" to "every day", if at least two texts name a period."""
+    past = next(filter(None, (re.search(r"\b(?:past|last) (week|month|year)\b", text) for text in texts)), None)
+    if past:  # "once or twice" beside "not in the past month"
+        texts = [f"{text} a {past[1]}" if _TIMES_ONLY.fullmatch(text) else text for text in texts]
     found = [_rate(text) for text in texts]
     if any(rate is None for rate, _ in found) or sum(named for _, named in found) < 2:
         return None
@@ -395,6 +401,7 @@ class Ordered(NamedTuple):
         return next(filter(None, map(bands, ways)), None) if self.name == "bands" else None
 
 
+UNDECIDED = re.compile(r"no (?:opinion|view)|(?:i am |i'm )?(?:not sure|unsure|uncertain)")
 _FAR = 66.0  # codes of numbered answers that are no levels: 66, 77, 88, 99
 _MOST_APART = 12  # most answers among which any one may be set apart
 KNOWN, BY_WORDS, NEGATIVE = (
@@ -408,8 +415,8 @@ def levels_of(texts: Sequence[str]) -> Ordered | None:
     """The scale of at least three of the texts, if the others are answers of people whom it does not fit."""
     plain = {text: _plain(unnumbered(text)) for text in texts}
     strong = [text for text in texts if STRONG.fullmatch(plain[text])]
-    if len(texts) > 4:  # beside two answers, "no opinion" is between them
-        strong += [text for text in texts if plain[text] in ("no opinion", "no view") and text not in strong]
+    if len(texts) > 4:  # beside two answers, "not sure" is between them
+        strong += [text for text in texts if UNDECIDED.fullmatch(plain[text]) and text not in strong]
     weak = [text for text in texts if text not in strong and (WEAK.fullmatch(plain[text]) or unanswered(text))]
     # Those that may belong to the scale are removed only where it needs it, "don't know" before "neither" and "never".
     weak.sort(key=lambda text: (bool(NEUTRAL.fullmatch(plain[text])) or plain[text] == "never", not unanswered(text)))
