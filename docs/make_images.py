@@ -2,7 +2,8 @@
 
 Run with `python docs/make_images.py` from the repository, after `make test-browser`, which installs what it needs. It
 writes docs/images. With `--page report.html` it takes the pictures of a page that is there already, with
-`--model m.thurbo` that of the explorer with a model of the bundled survey that is there already.
+`--model m.thurbo` that of the explorer with a model of the bundled survey that is there already, with `--schema`
+that of the page that corrects a schema.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from tests.browser.install import browser
 
 import thurbo as tb
 from thurbo.app import demo
+from thurbo.app.editor import Editor
 from thurbo.app.explorer import Server, Session
 
 IMAGES = Path(__file__).parent / "images"
+SURVEY = "religion-survey.csv"  # of tests/data/surveys
 # Name, size, colours, and the section at the top of the picture.
 SHOTS = (
     ("report", (1280, 860), "light", "findings"),
@@ -77,13 +80,32 @@ def take_explorer(model: tb.TBM) -> None:
     server.server_close()
 
 
+def take_editor() -> None:
+    """The first question to check of a raw survey on the page that corrects a schema."""
+    data = Path(__file__).parents[1] / "tests" / "data" / "surveys" / SURVEY
+    frame, schema = tb.read(data)
+    server = Server(Editor(schema, frame, data.with_suffix(".toml").relative_to(data.parent), title=SURVEY))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS))
+        tab = opened.new_page(viewport={"width": 1200, "height": 780})
+        tab.goto(server.address)
+        expect(tab.locator("#status")).to_contain_text("rows")
+        tab.screenshot(path=IMAGES / "editor.png")
+        opened.close()
+    server.shutdown()
+    server.server_close()
+
+
 def main() -> None:
     """Run the demo, or take what is named, and photograph it."""
     if "--page" in sys.argv:
         take(Path(sys.argv[sys.argv.index("--page") + 1]))
     if "--model" in sys.argv:
         take_explorer(tb.TBM.load(sys.argv[sys.argv.index("--model") + 1]))
-    if {"--page", "--model"} & set(sys.argv):
+    if "--schema" in sys.argv or len(sys.argv) == 1:
+        take_editor()
+    if len(sys.argv) > 1:
         return
     frame, schema = tb.datasets.load_starwars(everything=True)
     take_explorer(tb.TBM(schema, random_state=0).fit(frame))

@@ -64,8 +64,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app.report": _TABLES | {"_concurrency", "predict", "cross_evaluation"},
     "app.server": set(),
     "app.explorer": _TABLES | {"predict", "app.report", "app.server"},
+    "app.editor": _TABLES,
     "app.demo": _TABLES | {"table.datasets", "fit", "predict", "tbm", "app.report"},  # fit: objectives
-    "app.cli": _TABLES | {"table.datasets", "fit", "tbm", "app.report", "app.explorer", "app.demo"},
+    "app.cli": _TABLES
+    | {"table.datasets", "fit", "tbm", "app.report", "app.explorer", "app.editor", "app.server", "app.demo"},
 }
 FLOORS = ("table", "latent", "app")  # their parts are rows of the table above
 FILES_ALONE = {"thurbo.table", "thurbo.table.io", "thurbo.table.io.files"}  # bytes on a disk, no tables

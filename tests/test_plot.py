@@ -51,7 +51,7 @@ def test_segments_show_shares_of_the_table(case: tuple[FakeModel, dict[str, list
     found = model.segments(table, 2)
     drawn = plot.segments(found, model.schema_)
     dots = [line.get_xdata()[0] for line in drawn.lines if line.get_marker() == "o"]
-    values = [each["value"] for each in found.answers if each["is_share"]]
+    values = [each["value"] for own in found.profiles for side in ("over", "under") for each in own[side]]
     assert dots
     assert all(np.isclose(dot, values).any() for dot in dots)
     assert len(drawn.get_yticklabels()) == len(dots)

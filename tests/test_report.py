@@ -20,13 +20,12 @@ from thurbo.app.report import cards as embedding_module
 from thurbo.app.report import render, summary
 from thurbo.app.report.cards import describe_factors, describe_units, embed, row_map
 from thurbo.app.report.pictures import palette
-from thurbo.app.report.wording import BRIEF, both_ends, briefs, clipped, percent, read_answers
+from thurbo.app.report.wording import percent, read_answers
 from thurbo.errors import SchemaError
 from thurbo.predict.dependence import Dependence
 from thurbo.predict.segments import Segments, scaled, segments
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import as_table
-from thurbo.table.schema.descriptions import question_texts
 
 LEVELS = ("hates", "dislikes", "neither", "likes", "loves")
 
@@ -333,10 +332,12 @@ def test_the_page_is_whole_and_fetches_nothing(example: dict[str, Any]) -> None:
 
 
 def test_the_page_has_findings_first_and_the_map_last(example: dict[str, Any]) -> None:
-    sections = re.findall(r'<section id="([\w-]+)"', render(example))
-    assert sections == ["findings", "warnings", "segments", "trust", "questions", "relations", "traits", "map"]
-    order = re.findall(r'<a href="#([\w-]+)">', render(example))
-    assert order == sections  # the contents
+    for stand_apart in (False, True):
+        html = render(example | {"segments": example["segments"] | {"stand_apart": stand_apart}})
+        sections = re.findall(r'<section id="([\w-]+)"', html)
+        middle = ["segments", "relations"] if stand_apart else ["relations", "segments"]
+        assert sections == ["findings", "warnings", *middle, "trust", "questions", "traits", "map"]
+        assert re.findall(r'<a href="#([\w-]+)">', html) == sections  # the contents
 
 
 def test_user_text_is_escaped() -> None:
@@ -487,30 +488,15 @@ def test_people_read_questions_not_codes(coded: dict[str, Any]) -> None:
     page = _Page()
     page.feed(html)
     assert page.open == []
-    assert coded["texts"]["q1"]["brief"].startswith("How satisfied … ")
-    assert len(coded["texts"]["q3"]["brief"]) <= BRIEF
-    assert f'<li title="{QUESTIONS["q1"]}"><span>{coded["texts"]["q1"]["brief"]} <em>yes</em>' in html  # a segment
-    assert f'title="q3: {QUESTIONS["q3"]}"' in html  # in full where the text is shortened
-    short = coded["texts"]["q3"]["short"]
-    assert len(short) <= 72
-    assert short.startswith("Which of the following, taking")
-    assert short.endswith("own opinion about taxes?")
-    assert f">{short} <small>q3</small>" in html  # the card of the question also has the code
-    # A question asked about several things has one text, so the columns keep their names.
-    assert coded["texts"]["q2a"] == {"brief": "q2a", "short": "q2a", "full": f"q2a: {QUESTIONS['q2a']}"}
-    assert coded["texts"]["q5"] == {"brief": "q5", "short": "q5", "full": "q5"}
-
-
-def test_texts_of_questions_differ_and_are_short() -> None:
-    stem = "Please tell me for each of the following groups and institutions in your country how much you trust "
-    names = [f"t{i}" for i in range(4)]
-    titles = {name: stem + who for name, who in zip(names, ("the police", "the army", "the courts"), strict=False)}
-    found = question_texts([*names, "word" * 40], titles | {"t3": f"{stem} (again) and now let us turn to the police"})
-    assert len({text.short for text in found.values()}) == len(found)
-    assert all(len(text.short) <= 72 + len(" (t0)") for text in found.values())
-    assert found["t0"].short.endswith("trust the police")
-    assert found["t1"].full == f"t1: {stem}the army"
-    assert question_texts(["a", "b"], {"a": "b"})["a"].short != question_texts(["a", "b"], {"a": "b"})["b"].short
+    names = {name: text["brief"] for name, text in coded["texts"].items()}
+    assert names["q1"] == "How satisfied … works in this country"
+    assert all(len(text) <= 40 for text in names.values())
+    assert f'<li title="q1: {QUESTIONS["q1"]}"><span>{names["q1"]}: <em>yes</em>' in html  # a segment
+    assert f'<p class="asked">q3: {QUESTIONS["q3"]}</p>' in html  # the card of the question has its full text
+    # A question asked about several things has one text, so the columns keep their names beside it.
+    assert names["q2a"] != names["q2b"]
+    assert names["q2a"].endswith("(q2a)")
+    assert coded["texts"]["q5"] == {"brief": "q5", "full": "q5"}
 
 
 def test_the_bundled_survey_is_shown_by_its_questions() -> None:
@@ -520,9 +506,9 @@ def test_the_bundled_survey_is_shown_by_its_questions() -> None:
     log_odds = np.where(frame["fan"] == "Yes", 4.0, -4.0)[:, None]
     found = summary(FakeModel(schema, log_odds, np.ones((len(schema.site_names), 1))), frame)
     (unit,) = found["units"]
-    assert unit["words"].startswith("Higher on “Do you consider yourself to be a fan of the Star Wars film franchise?”")
+    assert unit["words"].startswith("Higher on fan")
     html = render(found)
-    assert "Do you consider yourself to be a fan of the Star Wars film franchise? <small>fan</small>" in html
+    assert '<p class="asked">fan: Do you consider yourself to be a fan of the Star Wars film franchise?</p>' in html
     assert found["texts"]["fan_star_trek"]["brief"] == "fan star trek"
     skipped = next(each for each in found["warnings"] if "not asked of everyone" in each["title"])
     assert "asked only if “seen any” is Yes" in skipped["words"]
@@ -537,10 +523,12 @@ def test_the_page_says_whether_segments_stand_apart(example: dict[str, Any]) -> 
     model._log_odds = rng.normal(size=model._log_odds.shape)
     cloud = summary(model, table)
     assert not cloud["segments"]["stand_apart"]
-    words = "These 2 segments do not stand apart: the rows form one cloud, and the segments are cuts through it."
-    assert words in render(cloud)
+    assert "These 2 segments do not stand apart: they are cuts through one cloud." in render(cloud)
+    assert "segment" not in {each["kind"] for each in cloud["findings"]}
     model._log_odds = np.where(np.arange(200)[:, None] < 90, 4.0, -4.0) + rng.normal(size=model._log_odds.shape)
-    assert "These 2 segments stand apart: there are few rows between them" in render(summary(model, table))
+    clear = summary(model, table)
+    assert "These 2 segments stand apart: few rows lie between them" in render(clear)
+    assert [each["kind"] for each in clear["findings"]][:2] == ["segment", "segment"]
 
 
 def test_a_factor_counts_on_the_map_as_much_as_units() -> None:
@@ -598,8 +586,8 @@ def test_kinds_of_missing_are_told_apart_and_what_is_left_out_is_named() -> None
     assert found["data"]["left_out"] == [{"name": "who", "kind": "ignore", "description": "left out: a name"}]
     html = render(found)
     assert "Refused 25\u00a0%" in html
-    assert "“who”: a name." in html
-    assert "“Refused” in 1 question, most often in “trust” (25\u00a0%)." in html
+    assert "“who” (a name)." in html
+    assert "“Refused” in 1 question (up to 25\u00a0%)." in html
 
 
 def test_intervals_count_by_their_middle_or_their_known_end() -> None:
@@ -630,10 +618,10 @@ def test_a_wide_table_and_many_units_make_a_compact_page() -> None:
     model = FakeModel(schema, rng.normal(0, 3, (n, n_hidden)), rng.normal(size=(n_columns, n_hidden)))
     html = render(summary(model, table))
     assert html.count('<details class="trait"') == 3
-    assert "the 3 traits with the largest differences (of 30" in html
+    assert "the 3 traits with the largest differences, of 30." in html
     assert html.count('<details class="card"') == 300
     assert '<details class="card" id="q-1" open' not in html  # folded if there are many
-    assert "Shown are the 60 of 300" in html
+    assert "The 60 of 300 with the strongest relations." in html
     assert len(html) < 1.2e6
     page = _Page()
     page.feed(html)
@@ -665,18 +653,131 @@ def test_relations_are_told_by_the_answers_of_the_table() -> None:
     a = rng.integers(0, 3, n)
     b = np.where(rng.random(n) < 0.8, a, rng.integers(0, 3, n))
     weight = rng.integers(1, 4, n)
-    levels = ["low", "mid", "high"]
-    table = {"a": [levels[k] for k in a], "b": [levels[k] for k in b], "w": weight.tolist()}
-    schema = tb.Schema({"a": tb.Ordinal(levels), "b": tb.Ordinal(levels), "w": tb.Weight()}).fit(table)
+    levels, others = ["low", "mid", "high"], ["poor", "fair", "good"]
+    table = {"a": [levels[k] for k in a], "b": [others[k] for k in b], "w": weight.tolist()}
+    schema = tb.Schema({"a": tb.Ordinal(levels), "b": tb.Ordinal(others), "w": tb.Weight()}).fit(table)
     found = summary(FakeModel(schema, rng.normal(size=(n, 1)), np.ones((2, 1))), table)["relations"][0]
     assert found["columns"] == ["a", "b"]
-    code, other = levels.index(found["answer"]), levels.index(found["other_answer"])
-    share = np.average(b[a == code] == other, weights=weight[a == code])
-    of_others = np.average(b[a != code] == other, weights=weight[a != code])
+    holds = {}
+    for scale, code in ((levels, a), (others, b)):
+        holds |= {level: code == k for k, level in enumerate(scale)}
+        holds |= {f"at least {scale[1]}": code >= 1, f"at most {scale[1]}": code <= 1}
+    x, y = holds[found["answer"]], holds[found["other_answer"]]
+    share, of_others = (np.average(y[rows], weights=weight[rows]) for rows in (x, ~x))
     assert (found["share"], found["share_of_others"]) == pytest.approx((share, of_others))
-    phis = [np.corrcoef(np.repeat([a == i, b == j], weight, axis=1))[0, 1] for i in range(3) for j in range(3)]
-    own = np.corrcoef(np.repeat([a == code, b == other], weight, axis=1))[0, 1]
-    assert own == pytest.approx(max(phis))
+    assert found["n_with_answer"] == x.sum()
+    firsts, seconds = ([each for each in holds if each.split()[-1] in scale] for scale in (levels, others))
+    phis = [np.corrcoef(np.repeat([holds[i], holds[j]], weight, axis=1))[0, 1] for i in firsts for j in seconds]
+    assert np.corrcoef(np.repeat([x, y], weight, axis=1))[0, 1] == pytest.approx(max(phis))
+    percent_ = (
+        f"{100 * share:.0f}\u00a0% (weighted; {x.sum()} answers) of those who answered “a: {found['answer']}” answered"
+    )
+    assert found["words"].startswith(percent_)
+
+
+def related(columns: dict[str, tb.Column], table: dict[str, list[Any]], **about: Any) -> list[dict[str, Any]]:
+    """Relations of a table under a model without hidden structure."""
+    n = len(next(iter(table.values())))
+    schema = tb.Schema(columns, skips=[], **about).fit(table)
+    model = FakeModel(schema, np.random.default_rng(0).normal(size=(n, 1)), np.ones((schema.n_sites, 1)))
+    return summary(model, table)["relations"]
+
+
+def test_columns_that_follow_from_one_another_are_no_finding() -> None:
+    rng, n = np.random.default_rng(0), 400
+    region = rng.integers(0, 6, n)
+    fan = np.where(rng.random(n) < 0.8, region % 2, 1 - region % 2)
+    names = {"town": [f"town {k}" for k in region], "coast": [["west", "east"][k % 2] for k in region]}
+    table = {**names, "fan": [["no", "yes"][k] for k in fan]}
+    columns = {"town": tb.Categorical(), "coast": tb.Categorical(), "fan": tb.Binary()}
+    assert {tuple(each["columns"]) for each in related(columns, table, determined=[])} >= {("town", "coast")}
+    assert {tuple(each["columns"]) for each in related(columns, table)} == {("town", "fan")}
+    schema = tb.Schema(columns).fit(table)
+    model = FakeModel(schema, rng.normal(size=(n, 1)), np.ones((schema.n_sites, 1)))
+    found = summary(model, table)
+    drivers = {each["name"]: {own["column"] for own in each["drivers"]} for each in found["data"]["columns"]}
+    assert "town" not in drivers["coast"]
+    assert found["dependence"]["names"] == ["town", "fan"]
+    (words,) = [each["words"] for each in found["warnings"] if "follow" in each["title"]]
+    assert "“coast” with “town”" in words
+
+
+def test_neighbours_of_a_grid_are_no_finding() -> None:
+    rng, n, levels = np.random.default_rng(0), 400, ["never", "seldom", "often"]
+    code = rng.integers(0, 3, n)
+    near = [np.where(rng.random(n) < 0.8, code, rng.integers(0, 3, n)) for _ in range(3)]
+    table = {name: [levels[k] for k in own] for name, own in zip(("how", "when", "who"), near, strict=True)}
+    table |= {"age": [20 + 20 * int(k) + float(rng.random()) for k in code]}
+    columns: dict[str, tb.Column] = {name: tb.Ordinal(levels) for name in ("how", "when")} | {"age": tb.Continuous()}
+    columns["who"] = tb.Ordinal(levels)
+    pairs = [set(each["columns"]) for each in related(columns, table)]
+    assert {"how", "age"} in pairs or {"when", "age"} in pairs
+    assert {"how", "when"} not in pairs
+
+
+@pytest.mark.parametrize("n_with", [29, 30])
+def test_no_finding_rests_on_fewer_than_thirty_answers(n_with: int) -> None:
+    """Also in segments, in tests of single questions, and in surprises."""
+    rare = np.arange(400) < n_with
+    table = {"rare": np.where(rare, "yes", "no").tolist(), "other": np.where(rare, "a", "b").tolist()}
+    columns = {"rare": tb.Binary(), "other": tb.Categorical()}
+    found = related(columns, table, determined=[])
+    assert len(found) == (n_with >= 30)
+    assert all("(30 answers)" in each["words"] or "(370 answers)" in each["words"] for each in found)
+    schema = tb.Schema(columns, determined=[]).fit(table)
+    model = FakeModel(schema, np.where(rare, 5.0, -5.0)[:, None] + np.linspace(-1, 1, 400)[:, None], np.ones((3, 1)))
+    scores = {"accuracy": 0.7, "accuracy_marginal": 0.5, "log_score": -0.8, "log_score_marginal": -1.1}
+    tests = [{"column": name, "answer": "label", "n": n, **scores} for name, n in (("rare", n_with), ("other", 200))]
+    surprise = {"column": "other", "code": 0, "of": n_with, "n": 9, "share": 0.3}
+    held_out = {"n_cells": 200, "share": 0.1, **scores, "columns": tests, "surprises": [surprise]}
+    kinds = [each["kind"] for each in summary(model, table, held_out=held_out)["findings"]]
+    assert kinds.count("surprise") == (n_with >= 30)
+    assert kinds.count("accuracy") == 1 + (n_with >= 30)
+    assert kinds.count("segment") <= 1 + (n_with >= 30)
+
+
+def test_segments_are_named_by_what_they_have() -> None:
+    rng, n = np.random.default_rng(0), 300
+    first, levels = np.arange(n) < 120, ["never", "sometimes", "often"]
+    table = {
+        "prays": [levels[k] for k in np.where(first, rng.integers(1, 3, n), 0)],
+        "fan": np.where(rng.random(n) < np.where(first, 0.2, 0.9), "yes", "no").tolist(),
+        "pets": [["cat"] * bool(own) for own in rng.random(n) < np.where(first, 0.1, 0.6)],
+    }
+    columns = {"prays": tb.Ordinal(levels), "fan": tb.Binary(true="yes"), "pets": tb.MultiSelect(["cat", "dog"])}
+    schema = tb.Schema(columns, skips=[]).fit(table)
+    log_odds = np.where(first, 5.0, -5.0)[:, None] + rng.normal(size=(n, 1))
+    found = summary(FakeModel(schema, log_odds, np.ones((schema.n_sites, 1))), table)
+    names = {each["segment"]: each["name"] for each in found["segments"]["profiles"]}
+    assert names == {1: "prays: never; fan: yes", 2: "prays: at least sometimes; fan: no"}
+    (words,) = [each["words"] for each in found["findings"] if "segment 2" in each["words"]]
+    assert words.startswith(
+        "40\u00a0% (120 rows) are segment 2: “prays: at least sometimes” 100\u00a0% (all: 40\u00a0%);"
+    )
+    assert all(" not " not in each["words"] for each in found["findings"] if each["kind"] == "segment")
+
+
+def test_who_was_not_asked_is_a_group_and_gave_no_few_answers() -> None:
+    rng, n = np.random.default_rng(0), 300
+    seen = np.arange(n) % 3 > 0
+    weight = np.where(seen, 1.0, 2.0)
+    on = rng.random(n) < 0.5
+    table: dict[str, list[Any]] = {"seen": np.where(seen, "Yes", "No").tolist(), "w": weight.tolist()}
+    for k in range(6):
+        said = np.where(rng.random(n) < np.where(on, 0.9, 0.1), "good", "bad")
+        table[f"view {k}"] = np.where(seen, said, None).tolist()
+    columns: dict[str, tb.Column] = {"seen": tb.Binary(true="Yes"), "w": tb.Weight()}
+    columns |= {name: tb.Binary(true="good") for name in table if name.startswith("view")}
+    skips = [tb.Skip([name for name in columns if name.startswith("view")], "seen", ["Yes"])]
+    schema = tb.Schema(columns, skips=skips).fit(table)
+    log_odds = np.where(seen, np.where(on, 5.0, -5.0), 0.0)[:, None] + rng.normal(0, 0.3, (n, 1))
+    found = summary(FakeModel(schema, log_odds, np.ones((schema.n_sites, 1))), table, rows_are="people")
+    assert "Not asked: seen: No" in {each["name"] for each in found["segments"]["profiles"]}
+    (words,) = [each["words"] for each in found["findings"] if "not asked" in each["words"]]
+    assert words == "50\u00a0% (weighted; 100 people) were not asked 86\u00a0% of the questions: “seen: No”."
+    assert "ew answers" not in render(found)
+    gone = [each for each in found["warnings"] if "missing" in each["title"]]
+    assert gone == []
 
 
 def test_weights_are_said_with_their_effective_number() -> None:
@@ -697,28 +798,4 @@ def test_guesses_and_missing_answers_are_warned_of() -> None:
     assert [each["level"] for each in found] == sorted((each["level"] for each in found), key=["check", "note"].index)
     words = [each["words"] for each in found]
     assert "“fan”, read as Binary: two texts; use Categorical() if not." in words
-    assert any("“age” 5" in each and "missing among those who were asked" in each for each in words)
-
-
-def test_brief_names_are_short_and_different() -> None:
-    ask = "Is it rude to ask someone to switch seats with you in order to be closer to {}?"
-    texts = {
-        "fan_star_trek": "Do you consider yourself to be a fan of the Star Trek franchise?",
-        "q1": ask.format("friends"),
-        "q2": ask.format("family"),
-        "q3": "Which of these side dishes are typically served at your dinner? Please select all that apply.",
-        "q4": "Age",
-        "q5": ask.format("friends"),
-    }
-    found = briefs(texts)
-    assert len(set(found.values())) == len(texts)
-    assert all(len(text) <= BRIEF + 8 for text in found.values())
-    assert found["fan_star_trek"] == "fan star trek"
-    assert found["q2"] == "Rude to ask someone … family?"
-    assert found["q3"] == "Side dishes … your dinner?"
-    assert found["q4"] == "Age"
-    assert (found["q1"], found["q5"]) == ("q1", "q5")  # two questions with one text
-    # Whole words only.
-    for text in texts.values():
-        assert set(both_ends(text, BRIEF).split()) <= {*text.split(), "…"}
-        assert {word.rstrip("…") for word in clipped(text, BRIEF).split()} <= set(text.split())
+    assert any("“age” 5" in each and "of those who were asked" in each for each in words)

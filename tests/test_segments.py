@@ -18,6 +18,7 @@ from thurbo.errors import ThurboError
 from thurbo.predict.answers import from_latent
 from thurbo.predict.segments import Segments, segments
 from thurbo.table.io.frames import as_table
+from thurbo.table.schema.routing import not_applicable
 
 CENTRES = np.asarray([[0.0, 0.0, 5.0], [6.0, 0.0, 0.0], [0.0, 6.0, -5.0]])
 SIZES = (60, 90, 150)
@@ -121,10 +122,21 @@ def test_profiles_are_the_shares_of_the_table(planted: Planted, found: Segments)
 def test_profiles_tell_what_is_over_and_under_represented(found: Segments) -> None:
     largest, middle, smallest = found.profiles  # planted shares of 0.1, 0.5 and 0.9
     over = {(each["column"], each["answer"]) for each in smallest["over"]}
-    under = {(each["column"], each["answer"]) for each in largest["under"]}
     rises = [("member", "yes"), ("trust", "a lot"), ("party", "Green"), ("issues", "tax first"), ("media", "tv")]
-    assert len(over) == len(under) == 5
-    assert over | under <= {*rises, ("income", ""), ("age", "young")}
+    assert len(over) == 5
+    assert over <= {*rises, ("income", ""), ("age", "young")}
+    # Who gives one answer less often gives another one: only an option can be lacking, and a number be lower.
+    assert {(each["column"], each["answer"]) for each in largest["under"]} == {("income", ""), ("media", "tv")}
+    has = {(each["column"], each["answer"]) for each in largest["over"]}
+    assert has & {("member", "no"), ("trust", "at most some"), ("age", "old"), ("issues", "health first")} == has - {
+        ("media", "net"),
+        ("party", "Red"),
+        ("party", "Blue"),
+    }
+    by_answer = {(each["segment"], each["column"], each["answer"]): each["value"] for each in found.answers}
+    for each in largest["over"]:
+        if each["column"] == "trust":
+            assert each["value"] == pytest.approx(by_answer[1, "trust", "none"] + by_answer[1, "trust", "some"])
     for record in found.profiles:
         for side, sign in (("over", 1), ("under", -1)):
             strength = [sign * each["z"] for each in record[side]]
@@ -170,7 +182,7 @@ def divided(planted: Planted, points: np.ndarray, n: Any) -> Segments:
     return segments(planted.schema, planted.blocks, points, None, n)
 
 
-ONE_CLOUD = "do not stand apart: the rows form one cloud, and the segments are cuts through it."
+ONE_CLOUD = "do not stand apart: they are cuts through one cloud."
 
 
 def test_a_cloud_has_no_segments_that_stand_apart(planted: Planted) -> None:
@@ -298,12 +310,10 @@ def test_display(planted: Planted, found: Segments) -> None:
     assert list(frame.columns) == ["segment", "column", "answer", "value", "overall", "difference", "lift", "z"]
     assert len(frame) == len(found.answers)
     assert frame["value"].notna().all()
-    titled = tb.Schema(SCHEMA, titles={"member": "Are you a member of the club?"}).fit(planted.frame)
+    titled = tb.Schema(SCHEMA, titles={"member": "Do you belong to the club?"}).fit(planted.frame)
     told = segments(titled, planted.blocks, planted.features, None, 3)
-    assert "  + Are you a member of the club?: yes" in str(told)
-    assert {each["question"] for each in told.answers if each["column"] == "member"} == {
-        "Are you a member of the club?"
-    }
+    assert "  + Do you belong to the club?: yes" in str(told)
+    assert {each["question"] for each in told.answers if each["column"] == "member"} == {"Do you belong to the club?"}
     odd = planted.frame.assign(trust=planted.frame["trust"].replace("some", "<some>"))
     schema = (SCHEMA | {"trust": tb.Ordinal(["none", "<some>", "a lot"])}).fit(odd)
     escaped = segments(schema, schema.compile(odd), planted.features, None, 3)._repr_html_()
@@ -351,10 +361,53 @@ def test_rows_with_few_answers_are_a_segment_of_their_own(planted: Planted) -> N
     assert record["answered"] < 0.2
     assert found.stand_apart
     assert found.verdict.startswith(
-        f"Segment {found.few_answers} are rows with few answers. The other 3 segments stand"
+        f"Segment {found.few_answers}: rows that gave few answers. The other 3 segments stand"
     )
     assert segments(schema, blocks, features, None, 4).n == 4
     alone = segments(schema, blocks, features, None, 1)
     assert (alone.n, alone.few_answers) == (1, None)
     pair = segments(schema, blocks, features, None, 2)
     assert pair.verdict.endswith("All other rows are in one segment.")
+
+
+def test_rows_that_were_not_asked_are_a_segment_of_their_own(planted: Planted) -> None:
+    """They answered all that they were asked, and so did not give few answers."""
+    frame = planted.frame.fillna({"member": "no"})
+    past = np.arange(len(frame)) % 5 == 0
+    few = (np.arange(len(frame)) % 7 == 0) & ~past
+    frame.loc[past, "member"] = "never"
+    frame.loc[past | few, [name for name in frame if name != "member"]] = None
+    schema = SCHEMA | {"member": tb.Categorical(["no", "yes", "never"])}
+    schema = schema.with_skips([tb.Skip([name for name in schema if name != "member"], "member", ["no", "yes"])])
+    schema, table = schema.fit(frame), as_table(frame)
+    out = not_applicable(schema, schema.skips, table)
+    features = np.where((past | few)[:, None], 0.0, planted.features)
+    found = segments(schema, schema.compile(table), features, None, range(4, 7), out)
+    assert found.not_asked is not None
+    assert found.few_answers is not None
+    assert (found.labels == found.not_asked).tolist() == past.tolist()
+    assert (found.labels == found.few_answers).tolist() == few.tolist()
+    record = found.profiles[found.not_asked - 1]
+    assert record["asked"] == pytest.approx(1 / len(schema))
+    assert record["answered"] == pytest.approx(1.0)
+    assert (record["over"][0]["column"], record["over"][0]["answer"]) == ("member", "never")
+    assert found.verdict.startswith(f"Segment {found.not_asked}: rows that were not asked most questions. Segment")
+    assert segments(schema, schema.compile(table), features, None, 2, out).few_answers is None
+
+
+def test_columns_that_follow_from_one_another_are_shown_once(planted: Planted) -> None:
+    frame = planted.frame.assign(again=planted.frame["party"].map({"Green": "G", "Blue": "B", "Red": "R"}))
+    schema = (SCHEMA | {"again": tb.Categorical()}).fit(frame)
+    assert schema.sources == {"party": "party", "again": "party"}
+    found = segments(schema, schema.compile(frame), planted.features, None, 3)
+    assert {each["column"] for each in found.answers} == set(schema)
+    assert "again" not in {each["column"] for record in found.profiles for each in record["over"]}
+
+
+def test_a_grid_has_two_lines(planted: Planted) -> None:
+    columns = {f"grid {k}": tb.Ordinal(["none", "some", "a lot"]) for k in range(5)}
+    frame = planted.frame.assign(**dict.fromkeys(columns, planted.frame["trust"]))
+    schema = tb.Schema({**SCHEMA, **columns}, determined=[]).fit(frame)
+    found = segments(schema, schema.compile(frame), planted.features, None, 3)
+    n_lines = [sum(each["column"].startswith("grid") for each in record["over"]) for record in found.profiles]
+    assert max(n_lines) == 2

@@ -709,7 +709,8 @@ class Queries(TransformerMixin):
             Number of segments, or a range to choose from. "auto" tries 2 to 10 and takes the number whose segments
             stand apart, and of several such numbers that of the largest silhouette. If none do, it takes the largest
             number from 3 to 6 that is stable: bootstrap samples of the rows must give nearly the same segments
-            (adjusted Rand index of at least 0.8). Rows with few answers, if there are any, are one of the segments.
+            (adjusted Rand index of at least 0.8). Rows that were not asked most questions, and rows with few
+            answers, are segments of their own, if there are any.
         random_state : int, RandomState or None, default=None
             Has no effect: the same rows give the same segments, in the report and on the command line, too.
         sample_weight : array-like of shape (n_rows,), optional
@@ -730,7 +731,8 @@ class Queries(TransformerMixin):
         rows, features = self._read(X), self.transform(X, output="log_odds")
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
         points = scaled(features, self.params_.n_hidden, weight)
-        return segments(self.schema_, rows.blocks, points, weight, n)
+        out = routing.not_applicable(self.schema_, self.schema_.skips, rows.table)
+        return segments(self.schema_, rows.blocks, points, weight, n, out)
 
     def dependence(self, X: Any, random_state: Any = 0) -> Dependence:
         """How much of the uncertainty about each answer each other answer removes, under the model.

@@ -8,9 +8,11 @@ A unit or factor that is known for every row has variance 1; one that the answer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -20,8 +22,10 @@ from scipy.special import expit
 
 from thurbo._concurrency import one_thread
 from thurbo.errors import ThurboError
-from thurbo.table.columns import Block
+from thurbo.table.columns import Block, Column
+from thurbo.table.columns.forms.form import Profile
 from thurbo.table.io import frames
+from thurbo.table.schema.naming import without_stem
 from thurbo.table.schema.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -69,7 +73,9 @@ _MANY = 5000  # rows from which k-means needs few starts: it finds the same segm
 _FEW = 20_000  # up to this many rows one thread is faster than several
 _LEAST_Z = 2.0  # smallest z of an answer in a profile
 _LINES = 5  # answers in a profile, over- and under-represented each
-_FEW_ANSWERS = 0.5  # of the median number of answers: rows with fewer are a segment of their own
+_OF_ONE_GRID = 2  # of these
+_LEAST_ANSWERS = 30  # to a question in a segment, so that it is in the profile
+_FEW_ANSWERS = 0.5  # of the median share of answers: rows with fewer are a segment of their own
 _FEWEST_ROWS = 10  # of this segment
 _GAP_Z = 2.0  # z of the difference in numbers of rows, above which there is a gap between two segments
 _WINDOW = 0.1  # half of the width in which rows are counted, as a share of the distance between two centres
@@ -97,16 +103,20 @@ class Segments:
         Whether there is a gap between each segment and its nearest segment: on the line between the two centres, fewer
         rows in the middle than at either centre.
     profiles : list of dict
-        For each segment: `n` rows, weighted `share`, `stability`, the mean share of questions that were `answered`, and
-        the answers that are `over`- and `under`-represented compared with all rows.
+        For each segment: `n` rows, weighted `share`, `stability`, the mean shares of questions that were `asked` and,
+        of these, `answered`, and statements that are `over`- and `under`-represented compared with all rows. Ordered
+        answers are put together ("at least some"). Of columns that follow from one another, one is shown.
     answers : list of dict
         Every answer in every segment: `column`, `question` (its display name), `value` in the segment, `overall` value,
         `difference`, `lift`, `z`, and `n`, how many rows of the segment answered (by weight).
     tried : list of dict
         Results for the numbers of segments that "auto" tried.
+    not_asked : int or None
+        The segment of the rows that were asked less than half as many questions as the median row, if at least ten rows
+        and 2 % of them are such. It is not a cluster.
     few_answers : int or None
-        The segment of the rows with less than half of the median number of answers, if at least ten rows and 2 % of
-        them are such. It is not a cluster: little is known about these rows.
+        The segment of the rows that answered less than half of the median share of the questions that they were asked,
+        likewise: little is known about these rows.
     """
 
     labels: IntArray
@@ -118,6 +128,7 @@ class Segments:
     profiles: list[dict[str, Any]]
     answers: list[dict[str, Any]]
     tried: list[dict[str, Any]]
+    not_asked: int | None = None
     few_answers: int | None = None
 
     @property
@@ -141,7 +152,7 @@ class Segments:
 
     @property
     def _n_clusters(self) -> int:
-        return self.n - (self.few_answers is not None)
+        return self.n - (self.few_answers is not None) - (self.not_asked is not None)
 
     @property
     def verdict(self) -> str:
@@ -149,28 +160,25 @@ class Segments:
         if self.n == 1:
             return "All rows are in one segment."
         which, apart = f"These {self.n} segments", ""
-        if self.few_answers is not None:
-            which = f"The other {self._n_clusters} segments"
-            apart = f"Segment {self.few_answers} are rows with few answers. "
-            if self._n_clusters == 1:
-                return f"{apart}All other rows are in one segment."
+        by_rule = ((self.not_asked, "were not asked most questions"), (self.few_answers, "gave few answers"))
+        for number, what in by_rule:
+            if number is not None:
+                which, apart = f"The other {self._n_clusters} segments", f"{apart}Segment {number}: rows that {what}. "
+        if self._n_clusters == 1:
+            return f"{apart}All other rows are in one segment."
         if self.stand_apart:
-            why = "there are few rows between them, and bootstrap samples give the same segments"
-            return f"{apart}{which} stand apart: {why}."
+            return f"{apart}{which} stand apart: few rows lie between them, and bootstrap samples give the same."
         some = np.flatnonzero(self.gaps) + 1
-        some = some[some != self.few_answers]
+        some = some[(some != self.few_answers) & (some != self.not_asked)]
         is_stable, has_groups = self.agreement >= STABLE, len(some) > 0 and self.silhouette > self.reference_silhouette
-        elsewhere = "so other divisions are equally good"
         if has_groups and is_stable:
             have = f"segments {', '.join(map(str, some))} have" if len(some) > 1 else f"segment {some[0]} has"
             why = f"do not all stand apart: only {have} a gap to the others; the rest are cuts through one cloud."
         elif has_groups:
-            why = f"do not stand apart: bootstrap samples give other segments, {elsewhere}. "
-            why += "There may be groups, but not these."
+            why = "do not stand apart: bootstrap samples give other segments. There may be groups, but not these."
         else:
-            places = "the same places." if is_stable else f"other places, {elsewhere}."
-            why = "do not stand apart: the rows form one cloud, and the segments are cuts through it. Bootstrap "
-            why += f"samples are cut at {places}"
+            places = "the same places" if is_stable else "other places, so other divisions are as good"
+            why = f"do not stand apart: they are cuts through one cloud. Bootstrap samples are cut at {places}."
         return f"{apart}{which} {why}"
 
     def _heading(self) -> str:
@@ -205,45 +213,79 @@ class Segments:
 
 
 def segments(
-    schema: Schema, blocks: Mapping[str, Block], points: FloatArray, weight: FloatArray | None, n: Any = "auto"
+    schema: Schema,
+    blocks: Mapping[str, Block],
+    points: FloatArray,
+    weight: FloatArray | None,
+    n: Any = "auto",
+    not_asked: Mapping[str, BoolArray] | None = None,
 ) -> Segments:
     """Segments of rows with these `points` [row, feature], described by the answers in `blocks`.
 
-    `n` is a number of segments, "auto", or a range of numbers to choose from. Rows with few answers are one of them.
+    `n` is a number of segments, "auto", or a range of numbers to choose from. Rows that were asked few questions, or
+    gave few answers, are two of them. `not_asked` are the rows that were not asked a question, [row], by question.
     """
     weight = np.ones(len(points)) if weight is None else np.asarray(weight, np.float64)
     answered = np.stack([blocks[name].answered for name in schema.modelled], axis=1).mean(axis=1)
-    few = _few_answers(answered, weight)
-    is_few = few.any() and not (isinstance(n, int) and n < 2)
-    kept = np.flatnonzero(~few) if is_few else np.arange(len(points))
+    out = [own for name, own in (not_asked or {}).items() if name in schema.modelled]
+    asked = 1 - np.sum([np.zeros(len(points)), *out], axis=0) / len(schema.modelled)
+    answered = np.minimum(answered / np.maximum(asked, 1e-9), 1.0)
+    past = _far_below(asked, weight > 0, weight)
+    few = _far_below(answered, ~past & (weight > 0), weight) & ~past
+    kinds = {"not_asked": past, "few_answers": few}
+    apart = [kind for kind, rows in kinds.items() if rows.any()]
+    apart = apart[: max(n - 1, 0)] if isinstance(n, int) else apart
+    kept = np.flatnonzero(~np.any([np.zeros(len(points), bool), *(kinds[kind] for kind in apart)], axis=0))
     # With few rows, the synchronisation of threads takes a hundred times longer than the work.
     with one_thread() if len(kept) <= _FEW else nullcontext():
-        found, figures, reference, gaps, tried = _clusters(points[kept], weight[kept], n, int(is_few))
-    labels, each = np.full(len(points), len(gaps)), figures.each
+        found, figures, reference, gaps, tried = _clusters(points[kept], weight[kept], n, len(apart))
+    n_clusters = len(gaps)
+    labels = np.zeros(len(points), np.int64)
     labels[kept] = found
-    if is_few:
-        each, gaps = np.append(each, 1.0), np.append(gaps, True)
+    for k, kind in enumerate(apart):
+        labels[kinds[kind]] = n_clusters + k
+    each = np.append(figures.each, np.ones(len(apart)))
+    gaps = np.append(gaps, np.ones(len(apart), bool))
     order = np.argsort(-np.bincount(labels, weight, minlength=len(each)), kind="stable")  # the largest first
-    labels = np.argsort(order)[labels].astype(np.int64)
+    number = np.argsort(order)
+    labels = number[labels].astype(np.int64)
     each, gaps = each[order], gaps[order]
-    answers = list(_answers(schema, blocks, labels, weight, len(each)))
+    answers = list(_answers(schema, blocks, labels, weight, len(each), lambda name: schema[name].form.profile))
+    stated = list(_answers(schema, blocks, labels, weight, len(each), lambda name: partial(statements, schema[name])))
     profiles = []
     for k, stability in enumerate(each.tolist()):
         own = weight[labels == k]
         record = {"segment": k + 1, "n": len(own), "share": float(own.sum() / weight.sum()), "stability": stability}
-        mean = float(np.average(answered[labels == k], weights=own)) if own.any() else 0.0
-        profiles.append({**record, "answered": mean, **_sides(answers, len(own), k)})
-    thin = int(order.argmax()) + 1 if is_few else None  # the clusters were numbered before it
+        for name, share in (("asked", asked), ("answered", answered)):
+            record[name] = float(np.average(share[labels == k], weights=own)) if own.any() else 0.0
+        profiles.append({**record, **_sides(schema, stated, len(own), k)})
+    numbers: dict[str, Any] = {kind: int(number[n_clusters + k]) + 1 for k, kind in enumerate(apart)}
     quality = (each, figures.agreement, figures.silhouette, reference, gaps)
-    return Segments(labels + 1, *quality, profiles, answers, tried, thin)
+    return Segments(labels + 1, *quality, profiles, answers, tried, **numbers)
 
 
-def _few_answers(answered: FloatArray, weight: FloatArray) -> BoolArray:
-    """Rows with less than half of the median share of answers, [row]; none if they are less than 2 %, or under ten."""
-    counts = weight > 0
-    few = answered < _FEW_ANSWERS * np.median(answered[counts]) if counts.any() else np.zeros(len(answered), bool)
-    is_group = weight[few].sum() >= max(_FEWEST_ROWS, _SMALLEST * weight.sum())
-    return few if is_group else np.zeros(len(few), bool)
+def _far_below(share: FloatArray, counts: BoolArray, weight: FloatArray) -> BoolArray:
+    """Rows with less than half of the median of those that count, [row]; none if less than 2 %, or under ten."""
+    low = counts & (share < _FEW_ANSWERS * np.median(share[counts])) if counts.any() else np.zeros(len(share), bool)
+    is_group = weight[low].sum() >= max(_FEWEST_ROWS, _SMALLEST * weight.sum())
+    return low if is_group else np.zeros(len(low), bool)
+
+
+def statements(column: Column, block: Block) -> Profile:
+    """What can be said of the answers to a question: both of two, and the ends of ordered ones ("at least some")."""
+    lines, texts = column.form.profile(block), column.answer_texts
+    if lines.to_user is not None:
+        return lines
+    if lines.several or not column.is_one_label:
+        return lines._replace(answers=without_stem(lines.answers))
+    if len(lines.answers) == 1 and len(texts) == 2:
+        return Profile(texts, np.concatenate([1 - lines.values, lines.values], axis=1))
+    inner = range(1, len(texts) - 1) if column.has_order and lines.answers == texts else range(0)
+    words, values = list(lines.answers), [lines.values]
+    for word, parts in (("at least", [slice(k, None) for k in inner]), ("at most", [slice(k + 1) for k in inner])):
+        words += [f"{word} {texts[k]}" for k in inner]
+        values += [lines.values[:, part].sum(axis=1, keepdims=True) for part in parts]
+    return Profile(tuple(words), np.concatenate(values, axis=1))
 
 
 def _clusters(
@@ -399,12 +441,17 @@ def _best(tried: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _answers(
-    schema: Schema, blocks: Mapping[str, Block], labels: IntArray, weight: FloatArray, n: int
+    schema: Schema,
+    blocks: Mapping[str, Block],
+    labels: IntArray,
+    weight: FloatArray,
+    n: int,
+    profile: Callable[[str], Callable[[Block], Profile]],
 ) -> Iterator[dict[str, Any]]:
-    """Every answer in every segment, compared with all rows."""
+    """Every answer, as `profile` of its question says it, in every segment, compared with all rows."""
     member = (labels[:, None] == np.arange(n)) * weight[:, None]
     for name in schema.modelled:
-        lines = schema[name].form.profile(blocks[name])
+        lines = profile(name)(blocks[name])
         observed = ~np.isnan(lines.values)
         value = np.where(observed, lines.values, 0.0)
         total, total_here = weight @ observed, member.T @ observed  # [answer], [segment, answer]
@@ -440,17 +487,28 @@ def _compared(answer: str, value: float, overall: float, z: float, to_user: Any)
     return {**shown, **figures, "z": z if np.isfinite(z) else 0.0}
 
 
-def _sides(answers: Sequence[Mapping[str, Any]], n_rows: int, segment: int) -> dict[str, list[dict[str, Any]]]:
-    """The answers of a segment that differ most from those of all rows, "over"- and "under"-represented."""
-    least = min(_FEWEST_ROWS, 0.5 * n_rows)  # a share of few answers says little about the segment
-    own = [record for record in answers if record["segment"] == segment + 1 and record["n"] >= least]
+def _sides(
+    schema: Schema, stated: Sequence[Mapping[str, Any]], n_rows: int, segment: int
+) -> dict[str, list[dict[str, Any]]]:
+    """The statements of a segment that differ most from those of all rows, "over"- and "under"-represented.
+
+    Who gives one answer to a question less often gives another one more often: only options and numbers are "under".
+    """
+    least = min(_LEAST_ANSWERS, 0.5 * n_rows)  # a share of few answers says little about the segment
+    own = [record for record in stated if record["segment"] == segment + 1 and record["n"] >= least]
+    own = [record for record in own if schema.sources.get(record["column"], record["column"]) == record["column"]]
     sides = {}
     for side, sign in (("over", 1), ("under", -1)):
         kept: dict[tuple[str, str], dict[str, Any]] = {}
+        of_grid = Counter[int]()
         for record in sorted(own, key=lambda each: -sign * each["z"]):
             # One answer per question, unless a respondent can give several answers.
-            question = (record["column"], record["answer"] if record["several"] else "")
-            if sign * record["z"] >= _LEAST_Z and question not in kept and len(kept) < _LINES:
+            name, grid = record["column"], schema.grids.get(record["column"], -1)
+            question = (name, record["answer"] if record["several"] else "")
+            is_full = question in kept or len(kept) == _LINES or of_grid[grid] == _OF_ONE_GRID
+            can_be = sign > 0 or record["several"] or not record["is_share"]
+            if sign * record["z"] >= _LEAST_Z and can_be and not is_full:
                 kept[question] = {**record, "words": f"{record['question']}: {record['words']}"}
+                of_grid[grid] += grid >= 0
         sides[side] = list(kept.values())
     return sides

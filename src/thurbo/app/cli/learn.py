@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from thurbo.app.cli import options, tables
+from thurbo.app.cli import options, show, tables
 from thurbo.app.cli.app import CommandInterrupted, command, counted, say
 from thurbo.errors import ThurboError
 
@@ -21,18 +21,33 @@ def check(
     output: Path | None = None,
     missing: str | None = None,
     details: bool = False,
+    edit: bool = False,
+    port: int = 0,
+    browser: bool = True,
     names: options.LongNames,
 ) -> None:
-    """Show how a file is read: what is modelled, what to check and why, what is left out, and all problems."""
+    """Show how a file is read: what is modelled, what to check and why, what is left out, and all problems.
+
+    With --edit, correct it in the browser.
+    """
     from thurbo.app.cli import results
     from thurbo.app.cli.results import problems
     from thurbo.table.io.frames import as_table
 
+    if edit:
+        output = output or schema or _unwritten(data.with_suffix(".toml"))
     if output is not None:
         tables.check_output_as(output, ".toml")
     frame, found = with_schema(data, schema, names, missing)
     if not as_table(frame).n_rows:
         raise ThurboError(f'"{data}" has no rows; give at least one row')
+    if edit and output is not None:
+        from thurbo.app.editor import Editor
+
+        editor = Editor(found, frame, output, title=data.name, is_saved=output == schema)
+        show.serve(editor, port=port, browser=browser)
+        say(f"The schema is in {output}." if editor.is_saved else "The last changes were not saved.")
+        return
     errors = problems(found, frame)
     results.show_summary(found, frame, data, errors)
     if schema is None and names.row is None and (advice := tables.hint(frame)):
@@ -44,6 +59,13 @@ def check(
         typer.echo(f"\nSchema written to {output}")
     if errors:
         raise ThurboError(f"{results.count_problems(errors)} in {data}; correct the cells or the schema")
+
+
+def _unwritten(path: Path) -> Path:
+    """The file that is to be written, if nobody said which; an existing one is not replaced."""
+    if path.exists():
+        raise ThurboError(f"{path} exists; give -s {path} to go on with it, or -o for another file")
+    return path
 
 
 def with_schema(data: Path, path: Path | None, names: options.LongNames, missing: str | None = None) -> tuple[Any, Any]:

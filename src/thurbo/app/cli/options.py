@@ -94,6 +94,7 @@ OPTIONS: dict[str, Declared] = {
     "missing": _option(
         "Values that mean no answer in every column, separated by commas, with a name if you like: -9=refused,-8"
     ),
+    "edit": _option("Correct the schema in the browser; saved as OUTPUT, or beside DATA."),
     "details": _option("Also show every column with its type and the reason, and every problem."),
     # Long tables and lists of items.
     "row": _option("For a long table (one line per score): the column of row identifiers."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -88,7 +89,14 @@ def explore(
         say("Drawing the map")
     session = explorer.Session(fitted, frame, title=data.stem, seed=seed, max_points=points)
     session.pinned([])  # compiles what the first question would wait for
-    server = explorer.Server(session, host, port)
+    serve(session, host, port, browser)
+
+
+def serve(session: Any, host: str = "127.0.0.1", port: int = 0, browser: bool = True) -> None:
+    """Show a page until Ctrl+C."""
+    from thurbo.app.server import Server
+
+    server = Server(session, host, port)
     typer.echo(f"Open {server.address}\nEnd with Ctrl+C.")
     if browser:
         import webbrowser

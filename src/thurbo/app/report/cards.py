@@ -21,6 +21,7 @@ from thurbo.app.report import wording
 from thurbo.app.report.wording import (
     FloatArray,
     Texts,
+    base,
     brief_of,
     listing,
     percent,
@@ -33,7 +34,7 @@ from thurbo.table.columns import values
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema.naming import capital, clipped
-from thurbo.table.schema.routing import NOT_APPLICABLE
+from thurbo.table.schema.routing import NOT_APPLICABLE, not_applicable
 
 MOST_BARS = 12  # labels of a question that have a bar
 N_BINS = 12  # of a histogram
@@ -49,6 +50,11 @@ class Described:
         self.texts = wording.texts_of(self.schema, self.answers)
         self.weight: FloatArray | None = self.schema.weights(self.table, missing_columns="ignore")  # [row]
         self.relative_weight = None if self.weight is None else self.weight / self.weight.mean()
+        self.is_weighted = self.weight is not None
+
+    def stands_for_others(self, name: str) -> bool:
+        """Whether a question does not follow from another one that is shown in its place."""
+        return self.schema.sources.get(name, name) == name
 
     @cached_property
     def log_odds(self) -> FloatArray:
@@ -61,9 +67,14 @@ class Described:
         return scaled(self.log_odds, self.model.weights_.shape[1], self.weight)
 
     @cached_property
+    def not_asked(self) -> dict[str, BoolArray]:
+        """Rows that were not asked a question, [row], by question."""
+        return not_applicable(self.schema, self.schema.skips, self.table)
+
+    @cached_property
     def segments(self) -> Segments:
         """The segments that `model.segments` gives: the same number, and the same rows in each."""
-        return segments(self.schema, self.blocks, self.points, self.weight)
+        return segments(self.schema, self.blocks, self.points, self.weight, not_asked=self.not_asked)
 
     @cached_property
     def segment_records(self) -> dict[str, Any]:
@@ -74,7 +85,8 @@ class Described:
         """One record per hidden unit: see `describe_units`."""
         weights, sites = np.asarray(self.model.weights_, float), list(self.model.site_names_)
         on = expit(self.log_odds[:, : weights.shape[1]])
-        return describe_units(self.answers, on, weights, sites, rows=self.relative_weight, texts=self.texts)
+        answers = [each for each in self.answers if self.stands_for_others(each.name)]
+        return describe_units(answers, on, weights, sites, rows=self.relative_weight, texts=self.texts)
 
 
 def question_record(column: Answers, weight: FloatArray | None, missing: Mapping[str, float]) -> dict[str, Any]:
@@ -176,82 +188,94 @@ def shares_in_words(labels: Sequence[str], shares: Sequence[float], most: int) -
     return words + (", …" if len(order) > most else "")
 
 
-_LINES, _OPTIONS = 6, 2  # answers of a segment, and options of one question among them
+_LINES, _OPTIONS = 4, 2  # answers of a segment, and options of one question among them
 _SIDES = {"over": 1, "under": -1}
 _SOLID, _LOOSE = 0.85, 0.6  # stability (Jaccard index)
-_ANSWER = 60  # letters of an answer in a sentence
+_ANSWER = 40  # characters of an answer in a sentence
+_TOLD = 2  # answers in the name of a segment, and in the sentence about it
+_NAME = 80  # characters of a name with two answers
 
 
 def segment_records(found: Any, texts: Texts, skips: Sequence[Any] = ()) -> dict[str, Any]:
-    """Plain values of the segments; gates of `skips` set apart only the rows with few answers, who were not asked."""
+    """Plain values of the segments; the gates of `skips` describe only rows that were not asked."""
     names, profiles, gates = list[str](), [], {skip.asked_if for skip in skips}
     for record in found.profiles:
-        few, stability = record["segment"] == found.few_answers, record["stability"]
-        lines = _lines(record, texts, () if few or found.few_answers is None else gates)
-        name = "Few answers" if few else _name(lines)
+        few, out = (record["segment"] == own for own in (found.few_answers, found.not_asked))
+        lines, stability = _lines(record, texts, gates, out), record["stability"]
+        name = "Few answers" if few else f"Not asked: {_name(lines[:1])}" if out and lines else _name(lines)
         names.append(f"{name} ({record['segment']})" if name in names else name)
         profiles.append({
-            **{key: record[key] for key in ("segment", "n", "share", "stability", "answered")},
+            **{key: record[key] for key in ("segment", "n", "share", "stability", "asked", "answered")},
             "name": names[-1],
             "few_answers": few,
+            "not_asked": out,
             "lines": lines,
             "steady": "stable" if stability >= _SOLID else "fairly stable" if stability >= _LOOSE else "not stable",
             **{side: [{key: each[key] for key in ("column", "words")} for each in record[side]] for side in _SIDES},
         })  # fmt: skip
     figures = {name: plain(getattr(found, name)) for name in ("agreement", "silhouette", "reference_silhouette")}
-    about = {name: getattr(found, name) for name in ("n", "few_answers", "stand_apart", "verdict")}
+    about = {name: getattr(found, name) for name in ("n", "not_asked", "few_answers", "stand_apart", "verdict")}
     return {**about, **figures, "profiles": profiles}
 
 
-def _lines(record: Mapping[str, Any], texts: Texts, left_out: Collection[str]) -> list[dict[str, Any]]:
-    """The answers that differ most from all rows, more common and less common ones, strongest first."""
+def _lines(record: Mapping[str, Any], texts: Texts, gates: Collection[str], is_out: bool) -> list[dict[str, Any]]:
+    """The answers that differ most from all rows: first what most rows of the segment say, then the strongest.
+
+    The gate comes first where it decides that rows are not asked, and does not count elsewhere.
+    """
     several = [{**each, "sign": sign} for side, sign in _SIDES.items() for each in record[side]]
+    several = [each for each in several if is_out or each["column"] not in gates]
     lines, seen = list[dict[str, Any]](), Counter[str]()
-    for each in sorted(several, key=lambda one: -abs(one["z"])):
+    for each in sorted(several, key=lambda one: (is_out and one["column"] not in gates, -abs(one["z"]))):
         name = each["column"]
-        if name in left_out or seen[name] >= (_OPTIONS if each["several"] else 1) or len(lines) >= _LINES:
-            continue
-        seen[name] += 1
-        kept = ("column", "answer", "value", "overall", "is_share", "sign", "z", "words")
-        lines.append({**texts[name], **{key: each[key] for key in kept}})
-    return lines
+        if seen[name] < (_OPTIONS if each["several"] else 1) and len(lines) < _LINES:
+            seen[name] += 1
+            kept = ("column", "answer", "value", "overall", "is_share", "sign", "z", "n", "words")
+            lines.append({**texts[name], **{key: each[key] for key in kept}})
+    return (
+        lines
+        if is_out
+        else sorted(
+            lines, key=lambda one: (one["is_share"] and one["sign"] < 0, one["is_share"] and one["value"] < MOSTLY)
+        )
+    )
+
+
+MOSTLY = 0.5  # share from which an answer is what a segment says
 
 
 def _name(lines: Sequence[Mapping[str, Any]]) -> str:
-    """The answers that a segment gives most distinctively, two of them from different questions."""
+    """The answers that a segment gives most distinctively, of different questions."""
     first = dict[str, Mapping[str, Any]]()
     for line in lines:
         first.setdefault(line["column"], line)
-    return capital("; ".join(phrase(line) for line in list(first.values())[:2]) or "No clear differences")
+    has = [line for line in first.values() if line["sign"] > 0 or not line["is_share"]] or list(first.values())
+    solid = [line for line in has if not line["is_share"] or line["value"] >= MOSTLY] or has
+    words = [phrase(line) for line in solid[:_TOLD]]
+    return "; ".join(words if sum(map(len, words)) <= _NAME else words[:1]) or "No clear differences"
 
 
 def phrase(line: Mapping[str, Any]) -> str:
-    """An answer in a few words: "fan: Yes", "gender: mostly not Female", "higher age"."""
-    question, answer = line["brief"], clipped(line["answer"], 30)
-    less = line["sign"] < 0
+    """An answer in a few words: "fan: Yes", "pies: more often Pecan", "higher age"."""
+    question, answer = line["brief"], clipped(line["answer"], _ANSWER)
     if not line["is_share"]:
-        return f"{'lower' if less else 'higher'} {question}{f' ({answer})' if answer else ''}"
-    often = "" if not less else "mostly not " if line["value"] < 0.5 else "less often "
+        return f"{'lower' if line['sign'] < 0 else 'higher'} {question}{f' ({answer})' if answer else ''}"
+    often = "less often " if line["sign"] < 0 else "" if line["value"] >= MOSTLY else "more often "
     return with_answer(question, f"{often}{answer}")
 
 
-def sentence(profile: Mapping[str, Any], rows_are: str) -> str:
+def sentence(profile: Mapping[str, Any], rows_are: str, columns_are: str, is_weighted: bool) -> str:
     """What sets a segment apart, with shares."""
+    size = f"{percent(profile['share'])} ({base(profile['n'], rows_are, is_weighted)})"
     parts = []
-    for line in [line for line in profile["lines"] if line["is_share"]][:3] or profile["lines"][:2]:
+    for line in profile["lines"][: 1 if profile["not_asked"] else _TOLD]:
         answer = quoted(with_answer(line["brief"], clipped(line["answer"], _ANSWER)))
-        if line["is_share"]:
-            parts.append(f"{percent(line['value'])} answered {answer} ({percent(line['overall'])} of all)")
-        else:
-            parts.append(f"{answer} {line['value']:.4g} on average ({line['overall']:.4g} of all)")
-    differ = (
-        f"Of these, {', '.join(parts)}." if parts else "Their answers do not differ clearly from those of the others."
-    )
-    size = f"{percent(profile['share'])} of the {rows_are} ({profile['n']:,})"
-    if profile["few_answers"]:
-        answered = f"{percent(profile['answered'])} of the questions on average"
-        return f"{size} gave few answers (segment {profile['segment']}): {answered}. {differ}"
-    return f"{size} are segment {profile['segment']}, {quoted(profile['name'])}. {differ}"
+        ends = [percent(line[key]) if line["is_share"] else f"{line[key]:.4g}" for key in ("value", "overall")]
+        parts.append(answer if profile["not_asked"] else f"{answer} {ends[0]} (all: {ends[1]})")
+    told = "; ".join(parts) or "no clear differences from the others"
+    if profile["not_asked"]:
+        return f"{size} were not asked {percent(1 - profile['asked'])} of the {columns_are}: {told}."
+    return f"{size} are segment {profile['segment']}: {told}."
 
 
 _FEWEST = 5.0  # respondents in each group, by weight, for a difference to be reported

@@ -25,7 +25,7 @@ from thurbo.table.io.files import destination, write_atomically
 
 # Limits of the page: units and factors shown, and questions whose cards are open.
 _MOST_UNITS, _MOST_FACTORS = 3, 3
-MOST_OPEN = 40
+MOST_OPEN = 12
 
 
 def render(summary: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from thurbo.app.report.wording import FloatArray
 # From the lowest level to the highest, for light and dark pages; distinguishable with colour blindness.
 _LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
 _DARK = ("#f2c879", "#ee9a77", "#dc84b4", "#ab92e6", "#7fb0f5")
-# Segments: distinct in hue and lightness; the last is that of rows with few answers.
+# Segments: distinct in hue and lightness; the last is that of rows set apart by rule.
 SEGMENT_COLOURS = (
     ("#23468f", "#8ab4f8"),
     ("#c05f1d", "#f0a060"),
@@ -41,7 +41,9 @@ def palette(n: int) -> list[dict[str, str]]:
 def segment_colours(profiles: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, str]]:
     """The colour of each segment by its number."""
     colours = cycle(SEGMENT_COLOURS)
-    pairs = {each["segment"]: FEW_COLOUR if each["few_answers"] else next(colours) for each in profiles}
+    pairs = {
+        each["segment"]: FEW_COLOUR if each["few_answers"] or each["not_asked"] else next(colours) for each in profiles
+    }
     return {number: {"light": light, "dark": dark} for number, (light, dark) in pairs.items()}
 
 

@@ -17,13 +17,24 @@ import numpy as np
 from thurbo import __version__
 from thurbo.app.report import cards
 from thurbo.app.report.cards import Described, plain
-from thurbo.app.report.wording import NOTHING, Texts, brief_of, listing, missing_kinds, percent, quoted, with_answer
+from thurbo.app.report.wording import (
+    NOTHING,
+    Texts,
+    base,
+    brief_of,
+    listing,
+    missing_kinds,
+    percent,
+    quoted,
+    with_answer,
+)
 from thurbo.errors import ConvergenceWarning
 from thurbo.predict.evaluation import are_seen
+from thurbo.predict.segments import statements
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema.descriptions import doubts, left_out
-from thurbo.table.schema.routing import NOT_APPLICABLE, not_applicable
+from thurbo.table.schema.routing import NOT_APPLICABLE
 
 HIDDEN = 0.1  # share of the answers
 MOSTLY = 0.5  # share of the rows that the model was fitted to, from which it has to be fitted once more
@@ -91,110 +102,134 @@ def as_plain(found: Any) -> dict[str, Any] | None:
     return {**found.overall, **parts, "seen": caution}
 
 
-_SEGMENTS, _RELATIONS, _SURPRISES = 3, 3, 1  # sentences of each kind
-_FEWEST = 10.0  # rows, by weight, in each group of a comparison
+_SEGMENTS, _RELATIONS, _SURPRISES = 3, 4, 1  # sentences of each kind
+_FEWEST = 30  # answers on which a finding rests, and in each group of a comparison
+_CLEAR = 4.0  # standard errors between the two groups of a comparison
 _ONE_EACH = 2  # relations that may speak of one question
 
 
 def findings(
-    described: Described, relations: Sequence[Mapping[str, Any]], held_out: Mapping[str, Any] | None, rows_are: str
+    described: Described,
+    relations: Sequence[Mapping[str, Any]],
+    held_out: Mapping[str, Any] | None,
+    rows_are: str,
+    columns_are: str = "questions",
 ) -> list[dict[str, str]]:
-    """Sentences, each with its most important number."""
+    """Sentences, each with its most important number; segments only if they stand apart."""
     segments, texts, found = described.segment_records, described.texts, []
 
     def say(kind: str, share: float, words: str) -> None:
         found.append({"kind": kind, "number": percent(share), "words": words})
 
-    if segments["n"] > 1:
-        clear = [each for each in segments["profiles"] if not each["few_answers"]][:_SEGMENTS]
-        for each in [*clear, *(each for each in segments["profiles"] if each["few_answers"])]:
-            say("segment", each["share"], cards.sentence(each, rows_are))
+    large = [each for each in segments["profiles"] if each["n"] >= _FEWEST]
+    clusters = [each for each in large if not each["few_answers"] and not each["not_asked"]]
+    told = clusters[:_SEGMENTS] if segments["stand_apart"] else []
+    for each in [*told, *(each for each in large if each["not_asked"])]:
+        say("segment", each["share"], cards.sentence(each, rows_are, columns_are, described.is_weighted))
     for each in relations[:_RELATIONS]:
         say("relation", each["share"], each["words"])
     if held_out is None:
         return found
-    if held_out.get("accuracy") is not None:
+    if held_out.get("accuracy") is not None and held_out["n_cells"] >= _FEWEST:
         words = (
-            f"{percent(held_out['accuracy'])} of {held_out['n_cells']:,} hidden answers are predicted correctly from "
+            f"{percent(held_out['accuracy'])} of {held_out['n_cells']:,} hidden answers are predicted right; the most "
         )
-        words += "the other answers of the same row; always guessing the most common answer gets "
-        words += f"{percent(held_out['accuracy_marginal'])} right"
+        words += f"common answer is right in {percent(held_out['accuracy_marginal'])}"
         if held_out.get("accuracy_logistic") is not None:
-            words += f", a regression of each question on all others {percent(held_out['accuracy_logistic'])}"
+            words += f", a regression in {percent(held_out['accuracy_logistic'])}"
         say("accuracy", held_out["accuracy"], f"{words}.")
         tested = [one for one in held_out["columns"] if one.get("accuracy") is not None and one.get("answer") != "pair"]
+        derived = described.schema.sources  # they follow from another column, or another one from them
+        tested = [one for one in tested if one["n"] >= _FEWEST and one["column"] not in derived]
         if len(tested) > 1:
             most, least = (
                 end(tested, key=lambda one: one["accuracy"] - one["accuracy_marginal"]) for end in (max, min)
             )
-            said = [
-                f"{quoted(brief_of(texts, each['column']))} ({percent(each['accuracy'])} right, "
-                f"{percent(each['accuracy_marginal'])} by the most common answer)"
+            shown = [
+                f"{percent(each['accuracy'])} right, {percent(each['accuracy_marginal'])} by the most common answer"
                 for each in (most, least)
             ]
-            say("accuracy", most["accuracy"], f"The other answers tell most about {said[0]} and least about {said[1]}.")
-    for each in [one for one in of_orders(held_out) if one.get("kind") == "ratings"][:_SURPRISES]:
+            of = [quoted(brief_of(texts, each["column"])) for each in (most, least)]
+            words = f"{of[0]} follows best from the other answers ({shown[0]}), {of[1]} worst ({shown[1]})."
+            say("accuracy", most["accuracy"], words)
+    for each in [one for one in of_orders(held_out) if one.get("kind") == "ratings" and one["n"] >= _FEWEST]:
         words = f"of {each['n']:,} pairs of hidden items of {quoted(brief_of(texts, each['column']))} are put in the "
         words += f"right order; by the mean of each item {percent(each['accuracy_marginal'])}."
         say("accuracy", each["accuracy"], f"{percent(each['accuracy'])} {words}")
-    for each in held_out.get("surprises", [])[:_SURPRISES]:
+    for each in [one for one in held_out.get("surprises", []) if one["of"] >= _FEWEST][:_SURPRISES]:
         column = each["column"].removesuffix(": favourite")
         label = str(described.schema[column].answer_texts[each["code"]])
-        question, answer = quoted(brief_of(texts, column)), quoted(label)
-        words = f"The most surprising answers. {question}: of {each['of']:,} hidden answers {answer}, {each['n']:,} "
-        words += "came from people whose other answers made this at most half as likely as usual."
-        say("surprise", each["share"], words)
+        answer = quoted(with_answer(brief_of(texts, column), label))
+        words = (
+            f"{percent(each['share'])} of {each['of']:,} hidden answers {answer} surprise: the other answers of these "
+        )
+        say("surprise", each["share"], f"{words}rows made them at most half as likely as usual.")
     return found
 
 
 def relations(dependence: Any, described: Described, most: int = 10) -> list[dict[str, Any]]:
-    """The strongest relations under the model, each with the pair of answers in the table that shows it best."""
+    """The strongest relations under the model, each with the pair of answers in the table that shows it best.
+
+    Of columns that follow from one another, one counts; items of one grid, and further items of two grids, are no news.
+    """
     found, named, texts = list[dict[str, Any]](), Counter[str](), described.texts
-    for one, other, strength in dependence.strongest(6 * most):
-        if len(found) == most or max(named[one], named[other]) >= _ONE_EACH:
+    grids, told = described.schema.grids, set[frozenset[Any]]()
+    for one, other, strength in dependence.strongest(len(dependence.names) ** 2):
+        both = frozenset(grids.get(name, name) for name in (one, other))
+        if len(found) == most or max(named[one], named[other]) >= _ONE_EACH or len(both) < 2 or both in told:
+            continue
+        if not (described.stands_for_others(one) and described.stands_for_others(other)):
             continue
         shown = _telling(described, one, other)
         if not shown:
             continue
         named.update((one, other))
+        told.add(both)
         pair = ((one, shown["answer"]), (other, shown["other_answer"]))
         answers = [quoted(with_answer(texts[name]["brief"], answer)) for name, answer in pair]
-        words = f"Of those who answered {answers[0]}, {percent(shown['share'])} answered {answers[1]}; of the others, "
-        words += f"{percent(shown['share_of_others'])}."
+        words = (
+            f"{percent(shown['share'])} ({base(shown['n_with_answer'], 'answers', described.is_weighted)}) of those "
+        )
+        words += f"who answered {answers[0]} answered {answers[1]}; {percent(shown['share_of_others'])} of the others."
         found.append({"columns": [one, other], "strength": strength, **shown, "words": words})
     return found
 
 
 def _telling(described: Described, one: str, other: str) -> dict[str, Any]:
-    """The pair of answers with the largest correlation (phi), among rows that answered both; empty without any."""
+    """The pair of answers with the largest correlation (phi), among rows that answered both; empty without any.
+
+    At least 30 rows have the first answer, and 30 do not.
+    """
     (words, holds), (other_words, other_holds) = (_statements(described, name) for name in (one, other))
     rows = np.ones(len(holds)) if described.relative_weight is None else described.relative_weight
     best, found = 0.0, dict[str, Any]()
-    for a, b in np.ndindex(holds.shape[1], other_holds.shape[1]):
-        both = ~np.isnan(holds[:, a]) & ~np.isnan(other_holds[:, b])
-        x, y, w = holds[both, a], other_holds[both, b], rows[both]
-        n_x, n_y, n = float(w @ x), float(w @ y), float(w.sum())
-        if min(n_x, n - n_x, n_y, n - n_y) < _FEWEST:
-            continue
-        share, of_others = float(w @ (x * y)) / n_x, float(w @ ((1 - x) * y)) / (n - n_x)
-        phi = (share - of_others) * np.sqrt(n_x * (n - n_x) / (n_y * (n - n_y)))
-        if phi > best:
-            best = phi
-            found = {"answer": words[a], "other_answer": other_words[b], "share": share, "share_of_others": of_others}
-            found |= {"n": int(both.sum()), "n_with_answer": n_x}
+    for a in range(holds.shape[1]):
+        for b in range(other_holds.shape[1]):
+            both = ~np.isnan(holds[:, a]) & ~np.isnan(other_holds[:, b]) & (rows > 0)
+            x, y, w = holds[both, a], other_holds[both, b], rows[both]
+            n_with = int(x.sum())
+            if min(n_with, len(x) - n_with) < _FEWEST or not 0 < y.sum() < len(y):
+                continue
+            n_x, n_y, n = float(w @ x), float(w @ y), float(w.sum())
+            share, of_others = float(w @ (x * y)) / n_x, float(w @ ((1 - x) * y)) / (n - n_x)
+            phi = (share - of_others) * np.sqrt(n_x * (n - n_x) / (n_y * (n - n_y)))
+            # Rows that count equally (Kish) in both groups give the standard error of the difference.
+            n_here, n_rest = (float(w @ part) ** 2 / float(w**2 @ part) for part in (x, 1 - x))
+            p = n_y / n
+            if share - of_others < _CLEAR * np.sqrt(p * (1 - p) * (1 / n_here + 1 / n_rest)):
+                continue
+            if phi > best + 1e-9 or (found and phi > best - 1e-9):  # of two answers the second one: "Yes"
+                best = max(best, phi)
+                found = {"answer": words[a], "other_answer": other_words[b]}
+                found |= {"share": share, "share_of_others": of_others, "n": len(x), "n_with_answer": n_with}
     return found
 
 
 def _statements(described: Described, name: str) -> tuple[list[str], np.ndarray]:
     """What can be said of an answer, and where it holds [row, statement]: 1, 0 or NaN."""
-    column = described.schema[name]
-    profile = column.form.profile(described.blocks[name])
+    profile = statements(described.schema[name], described.blocks[name])
     if profile.to_user is None:
-        words, holds = list(profile.answers), np.asarray(profile.values, np.float64)
-        if holds.shape[1] == 1:  # of two labels the profile has one
-            other = [text for text in column.texts if text not in words]
-            return [*words, *(other or ["not " + words[0]])], np.concatenate([holds, 1 - holds], axis=1)
-        return words, holds
+        return list(profile.answers), np.asarray(profile.values, np.float64)
     middle = np.nanmedian(profile.values, axis=0)
     ends = zip(profile.answers, profile.to_user(middle), strict=True)
     words = [f"{answer} above {end:.4g}".lstrip() for answer, end in ends]
@@ -222,15 +257,14 @@ def _of_fit(
 ) -> Iterator[tuple[str, str, str]]:
     """Warnings about the training and the accuracy."""
     if not fit["converged"]:
-        yield "check", "Training had not settled", "Results may change with more epochs; fit longer."
+        yield "check", "Training had not settled", "Results may change; fit longer."
     if held_out is None:
-        words = "No answers were hidden before fitting, so this page cannot say how well the model predicts new ones."
-        yield "check", "Accuracy was not tested", f"{words} Use thurbo evaluate, or thurbo report --test."
+        yield "check", "Accuracy was not tested", "Use thurbo evaluate, or thurbo report --test."
         return
     scored = [each for each in held_out["columns"] if each.get("log_score") is not None]
     worse = [each["column"] for each in scored if each["log_score"] < each["log_score_marginal"]]
     if worse:
-        words = f"{_names(worse, described.texts)}: hidden answers were predicted no better than by the overall shares."
+        words = f"{_names(worse, described.texts)}: no better than by the overall shares."
         yield "check", _counted(len(worse), "question", "cannot be predicted"), words
 
 
@@ -240,45 +274,58 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
     for each in doubts(schema):
         words = f"{_names(each.names, texts)}, read as {each.kind}: {each.why}."
         yield "check", _counted(len(each.names), "column", "read by a guess"), words
-    gone = sorted(data["columns"], key=lambda each: -each["share_missing"])
-    gone = [each for each in gone if each["share_missing"] >= _MUCH_MISSING]
+    asked = [(each, each["share_missing"] / max(1 - each["share_not_applicable"], 1e-9)) for each in data["columns"]]
+    gone = sorted(((each["name"], share) for each, share in asked if share >= _MUCH_MISSING), key=lambda one: -one[1])
     if gone:
-        shown = [f"{_names([each['name']], texts)} {percent(each['share_missing'])}" for each in gone[:_NAMES]]
+        shown = [f"{_names([name], texts)} {percent(share)}" for name, share in gone[:_NAMES]]
         more = f" and {len(gone) - _NAMES} more" if len(gone) > _NAMES else ""
-        words = f"{', '.join(shown)}{more} of the answers are missing among those who were asked."
+        words = f"{', '.join(shown)}{more} of those who were asked."
         yield "check", _counted(len(gone), "question", "with many missing answers"), words
-    kinds: dict[str, list[tuple[str, float]]] = {}  # refusals and other declared missing values, by name
+    if weight is not None:
+        effective = float(weight.sum() ** 2 / (weight**2).sum())
+        words = f"By {_names([data['weighted_by']], texts)}: {len(weight):,} rows are worth {effective:,.0f} of equal "
+        words += f"weight; the largest weight is {weight.max():.1f} times the mean."
+        yield "check" if effective < _HEAVY * len(weight) else "note", "Weighted", words
+    kinds: dict[str, list[float]] = {}  # refusals and other declared missing values, by name
     for name, shares in data["missing"].items():
         if name in schema and schema[name].role == "answer":
             for kind, share in shares.items():
                 if kind not in (NOTHING, NOT_APPLICABLE):
-                    kinds.setdefault(kind, []).append((name, share))
-    for kind, places in sorted(kinds.items(), key=lambda item: -max(share for _, share in item[1])):
-        name, most = max(places, key=lambda one: one[1])
-        words = f"{quoted(kind)} in {_counted(len(places), 'question')}, most often in {_names([name], texts)}"
-        yield "note", "Counted as missing", f"{words} ({percent(most)})."
-    for skip in schema.skips:
-        names = [name for name in skip.columns if name in schema.modelled]
-        if names:
-            shares = [data["missing"].get(name, {}).get(NOT_APPLICABLE, 0.0) for name in names]
-            words = f"{_names(names, texts)}: asked only if {_names([skip.asked_if], texts)} is {_when(schema, skip)}. "
-            words += f"{percent(max(shares))} were not asked; this is not counted as missing."
-            yield "note", _counted(len(names), "question", "not asked of everyone"), words
-    if weight is not None:
-        effective = float(weight.sum() ** 2 / (weight**2).sum())
-        words = f"Shares are weighted by {_names([data['weighted_by']], texts)}. With these weights, "
-        words += f"{len(weight):,} rows are worth {effective:,.0f} of equal weight; the largest weight is "
-        words += f"{weight.max():.1f} times the mean."
-        yield "check" if effective < _HEAVY * len(weight) else "note", "Weighted", words
-    for why, left in left_out(schema, described.table).items():
-        words = f"{_names(left, texts)}: {why}." if why else f"{_names(left, texts)}."
-        yield "note", _counted(len(left), "column", "not part of the model"), words
+                    kinds.setdefault(kind, []).append(share)
+    if kinds:
+        ranked = sorted(kinds.items(), key=lambda item: -max(item[1]))
+        shown = [
+            f"{quoted(kind)} in {_counted(len(own), 'question')} (up to {percent(max(own))})" for kind, own in ranked
+        ]
+        yield "note", "Counted as missing", f"{'; '.join(shown)}."
+    skips = [(skip, [name for name in skip.columns if name in schema.modelled]) for skip in schema.skips]
+    skips = [(skip, names) for skip, names in skips if names]
+    if skips:
+        shown = []
+        for skip, names in skips:
+            out = max(data["missing"].get(name, {}).get(NOT_APPLICABLE, 0.0) for name in names)
+            when = f"asked only if {_names([skip.asked_if], texts)} is {_when(schema, skip)}"
+            shown.append(f"{_names(names, texts, 2)}: {when} ({percent(out)} were not asked)")
+        n = len({name for _, names in skips for name in names})
+        yield "note", _counted(n, "question", "not asked of everyone"), f"{'; '.join(shown)}. This is not missing."
+    together: dict[str, list[str]] = {}
+    for name, stands in schema.sources.items():
+        together.setdefault(stands, []).extend([name] * (name != stands))
+    if together:
+        shown = [f"{_names(own, texts)} with {_names([stands], texts)}" for stands, own in together.items()]
+        words = f"{'; '.join(shown)}. Such relations are no findings."
+        yield "note", "Columns that follow from one another", words
+    outside = left_out(schema, described.table)
+    if outside:
+        shown = [f"{_names(left, texts)}{f' ({why})' if why else ''}" for why, left in outside.items()]
+        n = sum(map(len, outside.values()))
+        yield "note", _counted(n, "column", "not part of the model"), f"{'; '.join(shown)}."
 
 
-def _names(names: Sequence[str], texts: Texts) -> str:
+def _names(names: Sequence[str], texts: Texts, most: int = _NAMES) -> str:
     """A list of questions in words, the first few by name."""
-    shown = [quoted(texts[name]["brief"] if name in texts else name) for name in names[:_NAMES]]
-    return listing([*shown, f"{len(names) - _NAMES} more"] if len(names) > _NAMES else shown)
+    shown = [quoted(brief_of(texts, name)) for name in names[:most]]
+    return listing([*shown, f"{len(names) - most} more"] if len(names) > most else shown)
 
 
 def _when(schema: Any, skip: Any) -> str:
@@ -363,12 +410,13 @@ def summary(
         "columns_are": columns_are,
         "source": source,
         "thurbo_version": __version__,
-        "findings": findings(described, pairs, tested, rows_are),
+        "findings": findings(described, pairs, tested, rows_are, columns_are),
         "warnings": cautions(described, data, fit, tested),
         "segments": described.segment_records,
         "held_out": tested,
         "data": data,
         "relations": pairs,
+        "n_told": min(len(pairs), _RELATIONS),
         "dependence": dependence,
         "fit": fit,
         "items": cards.catalogue(model, seed),
@@ -389,23 +437,30 @@ def _relations(described: Described) -> tuple[list[dict[str, Any]], dict[str, An
     """The strongest relations in words, and the shares of uncertainty that questions remove from each other."""
     if described.schema.listed or len(described.schema.modelled) < 2:
         return [], None
-    found = described.model.dependence(described.table)
-    drivers = {
-        name: [{"column": other, "share": share} for other, share in found.drivers(name, DRIVERS) if share >= 0.01]
-        for name in found.names
-    }
-    share = [[plain(value) for value in row] for row in np.round(found.share, 4)]
-    return relations(found, described), {"names": list(found.names), "share": share, "drivers": drivers}
+    found, sources = described.model.dependence(described.table), described.schema.sources
+    drivers = {}
+    for name in found.names:
+        # What follows from the question, or the other way, is no news.
+        own = [(other, share) for other, share in found.drivers(name, len(found.names)) if share >= 0.01]
+        own = [pair for pair in own if sources.get(pair[0], pair[0]) != sources.get(name, name)]
+        drivers[name] = [{"column": other, "share": share} for other, share in own[:DRIVERS]]
+    kept = [k for k, name in enumerate(found.names) if described.stands_for_others(name)]
+    share = [[plain(value) for value in row] for row in np.round(found.share[np.ix_(kept, kept)], 4)]
+    shown = {"names": [found.names[k] for k in kept], "share": share, "drivers": drivers}
+    return relations(found, described), shown
 
 
 def _map(
     described: Described, coloured: list[Answers] | None, seed: int, max_points: int, rows: bool
 ) -> dict[str, Any]:
     """The map of the rows, coloured by the given questions or by those that differ most between segments."""
-    schema, answers, found = described.schema, described.answers, described.segments
-    skipped = not_applicable(schema, schema.skips, described.table)
+    schema, answers, found, skipped = described.schema, described.answers, described.segments, described.not_asked
     out = {each.name: skipped[own.name] for own in answers if own.name in skipped for each in (own, *own.parts)}
-    columns = cards.telling(answers, found) if coloured is None else coloured
+    columns = (
+        cards.telling([each for each in answers if described.stands_for_others(each.name)], found)
+        if coloured is None
+        else coloured
+    )
     place = cards.row_map(described.points, found.labels, columns, out, seed, max_points)
     names, which = schema.row_names(described.table), place.pop("rows")
     return {**place, "people": cards.row_texts(answers, described.texts, names, which) if rows else None}

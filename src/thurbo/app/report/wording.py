@@ -26,6 +26,11 @@ def percent(share: float | None) -> str:
     return f"{number}\u00a0%"
 
 
+def base(n: int, of: str, is_weighted: bool) -> str:
+    """On how many rows or answers a share rests: "709 answers", or "weighted; 709 answers"."""
+    return f"{'weighted; ' if is_weighted else ''}{n:,} {of}"
+
+
 def listing(names: Sequence[str], last: str = "and") -> str:
     """Names with commas and a final "and"."""
     return "".join(names) if len(names) < 2 else ", ".join(names[:-1]) + f" {last} " + names[-1]

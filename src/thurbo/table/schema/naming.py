@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 MOST = 40  # characters of a name
 _TAG = 13  # characters of the words that tell two grids apart
-_TAIL = 0.45  # most of a shortened text that is taken from its end
+_TAIL = 0.6  # most of a shortened text that is taken from its end
+_EVEN = 0.25  # characters that are given up for each one by which the two ends differ less in length
 _FEWEST_LEVELS = 3  # of neighbours that are a grid without a common stem
 
 _CODE = re.compile(r"(?:[A-Za-z]{0,4}[_.-]?\d+[A-Za-z_.\d]*|[A-Z]{1,3})")  # q12, V201_a, x3
@@ -27,6 +28,7 @@ _INSTRUCTION = re.compile(
     r"(?:(?<=[.?!:])\s+|\s*\(\s*)(?:please\s+)?(?:select|choose|check|tick|mark|specify|enter|provide|explain)\b[^.?!)]*[.?!)]*",
     re.IGNORECASE,
 )
+_MARKUP = re.compile(r"</?(?:br|b|i|u|p|em|strong|span|div|font)\b[^<>]{0,60}>", re.IGNORECASE)
 _SEPARATOR = re.compile(r"(?:[:?]|\.\.\.|…)\s+|\s+[-–—|]+\s+|\s*\[")
 _AUXILIARY = "do|does|did|have|has|had|are|is|was|were|will|would|can|could|should"
 _ADVERB = r"(?:(?:ever|typically|usually|personally|currently|generally|normally|also)\s+)?"
@@ -55,6 +57,7 @@ _STEPS = tuple(
         (rf"(?<=\s)(?:{_AUXILIARY}|be|been|it|that|of|to)\s+", ""),
     )
 )
+_OF_QUESTIONS = 2  # the last steps
 # Words with which a shortened text does not end or go on.
 _DANGLING = frozenset(
     f"""{_AUXILIARY.replace("|", " ")} a an and as at be by for from get how if in it of on or than that the these this
@@ -80,10 +83,16 @@ def display_names(names: Sequence[str], titles: Mapping[str, str], most: int = M
     texts = _texts(names, titles)
     parts = _divided(texts)
     tags, found = _tags(parts), dict[str, str]()
+
+    def shown(name: str, is_item: bool) -> str:
+        item, tag = parts[name].item, tags.get(parts[name].stem, "")
+        text = fitted(item, most - len(tag) - 3, is_item) + f" ({tag})" if tag else fitted(item, most, is_item)
+        return text if text == _spaced(name) else capital(text)  # a name stays as people know it
+
     for name, own in parts.items():
-        tag = tags.get(own.stem, "")
-        text = fitted(own.item, most - len(tag) - 3) + f" ({tag})" if tag else fitted(own.item, most)
-        found[name] = text if text == _spaced(name) else capital(text)  # a name stays as people know it
+        found[name] = shown(name, bool(own.stem))
+    for same in _equal(found):
+        found |= {name: shown(name, False) for name in same}
     for same in _equal(found):  # what differs between their texts
         for name, text in zip(same, _differing([parts[name] for name in same]), strict=True):
             found[name] = capital(both_ends(text, most))
@@ -109,15 +118,24 @@ def grids(columns: Mapping[str, Column], titles: Mapping[str, str]) -> dict[str,
         for name in run if answers else ():
             code = re.sub(r"[_.-]?\d+[a-z]?$", "", name) if _CODE.fullmatch(name) else ""
             stem = parts[name].stem or (full[name] if shared[full[name]] > 1 else "")
-            stem = stem or (code if re.search(r"\d", code) else "")
-            if stem or len(answers) > _FEWEST_LEVELS:
-                held[(answers, stem or place)].append(name)
+            if not stem and re.search(r"\d", code):  # q25_1 and q25_2
+                held[code].append(name)
+            elif answers[0] == "items" or stem or len(answers) > _FEWEST_LEVELS:
+                held[answers, "" if answers[0] == "items" else stem or place].append(name)
     return {name: number for number, same in enumerate(held.values()) if len(same) > 1 for name in same}
 
 
 def _answers(column: Column) -> tuple[str, ...]:
-    """The answers of a question with one answer."""
-    return (column.kind, *map(str, column.labels)) if column.is_one_label else ()
+    """The answers of a question with one answer, or the items of one with several."""
+    if column.is_one_label:
+        return (column.kind, *map(str, column.labels))
+    return ("items", *sorted(map(str, column.labels))) if column.labels and not column.is_listed else ()
+
+
+def without_stem(labels: Sequence[str]) -> tuple[str, ...]:
+    """Labels without the words before a colon or a dash that all of them begin with."""
+    parts = _divided({label: label for label in labels}).values()
+    return tuple(own.item for own in parts) if len({own.stem for own in parts}) == 1 < len(parts) else tuple(labels)
 
 
 def _texts(names: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
@@ -141,12 +159,12 @@ def _texts(names: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
 
 def _spaced(name: str) -> str:
     """The name of a column with spaces in the place of underscores and markup."""
-    return " ".join(re.sub(r"<[^<>]{1,9}>|_(?=\D)", " ", name).split()) or "column"
+    return " ".join(re.sub(r"_(?=\D)", " ", _MARKUP.sub(" ", name)).split()) or "column"
 
 
 def _without_number(name: str, title: str) -> str:
     """The text of a question without markup, and without the number or the name of the column in front of it."""
-    flat = " ".join(re.sub(r"<[^<>]{1,9}>", " ", title).split())
+    flat = " ".join(_MARKUP.sub(" ", title).split())
     own = rf"{re.escape(name)}|{re.escape(name).replace('_', '[-_. ]')}"
     return re.sub(rf"^(?:{own})\s*[.):-]\s*(?=\S)", "", _NUMBER.sub("", flat), flags=re.IGNORECASE)
 
@@ -222,31 +240,35 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def fitted(text: str, most: int) -> str:
-    """A text of at most `most` characters: without what says least, then without its middle."""
-    for pattern, instead in _STEPS:
+def fitted(text: str, most: int, is_item: bool = False) -> str:
+    """A text of at most `most` characters: without what says least, then without its middle.
+
+    Items differ at their beginning, which is kept in their own words; questions differ at their end, too.
+    """
+    for pattern, instead in _STEPS[: -_OF_QUESTIONS if is_item else None]:
         while len(text) > most:
             shorter = " ".join(pattern.sub(instead, text, count=1).split())
             if shorter == text or len(shorter.split()) < 2:
                 break
             text = capital(shorter)
-    return both_ends(text, most)
+    return clipped(text, most) if is_item else both_ends(text, most)
 
 
 def both_ends(text: str, most: int) -> str:
     """The first and the last words of a text: the questions of a battery often differ at the end."""
-    words = text.split()
+    words, best, most_said = text.split(), "", 0.0
     if len(text) <= most:
         return text
-    head, tail = list[str](), list[str]()
-    while words and len(" ".join([*tail, words[-1]])) <= _TAIL * most:
-        tail.insert(0, words.pop())
-    while tail and _bare(tail[0]) in _DANGLING:
-        tail.pop(0)
-    room = most - len(" ".join(tail)) - 3
-    while words and len(" ".join([*head, words[0]])) <= room:
-        head.append(words.pop(0))
-    return f"{_without_end(head)} … {' '.join(tail)}" if head and tail else clipped(text, most)
+    for start in range(len(words) - 1, 0, -1):
+        tail = " ".join(words[start:])
+        if len(tail) > _TAIL * most:
+            break
+        room = most - len(tail) - 3
+        head = _without_end(clipped(text, room + 2).rstrip("…").split()) if room > 0 else ""
+        if _bare(words[start]) not in _DANGLING and text.startswith(f"{head} ") and head and len(head) <= room:
+            said = len(head) + len(tail) - _EVEN * abs(len(head) - len(tail))
+            best, most_said = (f"{head} … {tail}", said) if said > most_said else (best, most_said)
+    return best or clipped(text, most)
 
 
 def clipped(text: str, most: int) -> str:

@@ -30,7 +30,7 @@ from thurbo.table.schema import corrections
 from thurbo.table.schema import determined as following
 from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_alternatives, with_scales
 from thurbo.table.schema.determined import Determined, find_determined
-from thurbo.table.schema.naming import display_names
+from thurbo.table.schema.naming import display_names, grids
 from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
 from thurbo.table.schema.routing import kept as still
 from thurbo.table.schema.units import encoded_condition, in_standard_units, not_too_far
@@ -142,26 +142,16 @@ class Schema(Mapping[str, Column]):
         sure = {name: each for name, each in self._confidence.items() if name not in other}
         skips = None if self._skips is None else still(self._skips, columns)
         determined = self._determined and (following.kept(self._determined, other, columns) or None)
-        made = Schema(columns, reasons=kept, titles=self._titles, skips=skips, determined=determined, confidence=sure)
         changed = any(each.role == "answer" and self._columns.get(name) != each for name, each in other.items())
-        return made._routed("outdated" if changed and self._routing == "found" else self._routing)
+        routing: Routing = "outdated" if changed and self._routing == "found" else self._routing
+        return self._with(columns, routing, reasons=kept, confidence=sure, skips=skips, determined=determined)
 
-    def _routed(self, routing: Routing) -> Schema:
-        """The schema, and whether its skips are given, found in a table, or found before a correction."""
-        self._routing = routing
-        return self
-
-    def _with(
-        self,
-        columns: Mapping[str, Column],
-        skips: Sequence[Skip] | None = None,
-        determined: Sequence[Determined] | None = None,
-    ) -> Schema:
-        """A copy with other columns of the same names, and with other skips and rules if they are given."""
-        determined = self._determined if determined is None else determined
-        own: dict[str, Any] = {"reasons": self._reasons, "titles": self._titles, "confidence": self._confidence}
-        made = Schema(columns, skips=self._skips if skips is None else skips, determined=determined, **own)
-        return made._routed(self._routing if skips is None else "given")
+    def _with(self, columns: Mapping[str, Column], routing: Routing | None = None, **changes: Any) -> Schema:
+        """A copy with these columns and changes; `routing` says where its skips are from, by default as before."""
+        own = {"reasons": self._reasons, "titles": self._titles, "confidence": self._confidence}
+        made = Schema(columns, **{**own, "skips": self._skips, "determined": self._determined, **changes})
+        made._routing = routing or self._routing
+        return made
 
     def __str__(self) -> str:
         return as_text(self)
@@ -196,6 +186,11 @@ class Schema(Mapping[str, Column]):
     def display_names(self) -> dict[str, str]:
         """A short name of each column that people can read, all different: the item of a grid, without its stem."""
         return display_names(self.names, self._titles)
+
+    @cached_property
+    def grids(self) -> dict[str, int]:
+        """The number of the grid of each question that is in one: neighbours with one scale or one stem."""
+        return grids({name: self._columns[name] for name in self.modelled}, self._titles)
 
     def named(self, text: str) -> str:
         """The name of the column with this name or display name; the text itself if there is none."""
@@ -235,7 +230,7 @@ class Schema(Mapping[str, Column]):
         >>> print(schema.with_skips([tb.Skip(["fan"], "seen_any", ["Yes"])]).skips[0])
         fan: asked only if seen_any = Yes
         """
-        return self._with(self._columns, skips)
+        return self._with(self._columns, "given", skips=skips)
 
     @classmethod
     def infer(cls, frame: Any, *, missing: Mapping[Any, str] | Iterable[Any] = ()) -> Schema:
@@ -252,8 +247,7 @@ class Schema(Mapping[str, Column]):
         -------
         Schema
             One entry per question; `reasons` says why, and `skips` which questions are not asked of everyone. Print it
-            to check it, and correct it with
-            `schema | {"name": tb.Ordinal([...])}`.
+            to check it, and correct it with `with_type` and the like.
 
         Examples
         --------
@@ -279,9 +273,10 @@ class Schema(Mapping[str, Column]):
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
+            rules = cls(columns)._find_determined(source)
             own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
-            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **own)._routed("found")
-            return schema._with(columns, determined=schema._find_determined(source) or None)
+            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source, rules), **own)
+            return schema._with(columns, "found", determined=rules or None)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
@@ -326,10 +321,8 @@ class Schema(Mapping[str, Column]):
         warn_of_many_levels(fitted)
         determined = () if self._determined == () else find_determined(fitted, source, weight) or None
         is_new = self._skips is None or self._routing == "outdated"
-        skips = find_skips(fitted, source) if is_new else self._skips
-        own: dict[str, Any] = {"reasons": self._reasons, "titles": self._titles, "confidence": self._confidence}
-        made = Schema(fitted, skips=skips, determined=determined, **own)
-        return made._routed("found" if is_new else self._routing)
+        skips = find_skips(fitted, source, determined or ()) if is_new else self._skips
+        return self._with(fitted, "found" if is_new else self._routing, skips=skips, determined=determined)
 
     def _find_determined(self, source: Table) -> tuple[Determined, ...]:
         """The columns that follow from another one, before a fit; none if there are cells that cannot be read."""
@@ -598,7 +591,7 @@ class Schema(Mapping[str, Column]):
         ((-9, '-9'),)
         """
         columns = {name: column.with_missing(missing) for name, column in self._columns.items()}
-        return self._with(columns)._routed("outdated" if self._routing == "found" else self._routing)
+        return self._with(columns, "outdated" if self._routing == "found" else None)
 
     def with_type(
         self, name: str | Sequence[str], kind: str | type[Column] | Column, *, table: Any = None, **settings: Any
@@ -763,7 +756,8 @@ class Schema(Mapping[str, Column]):
             columns = corrections.options_of(members, self._titles, source)
         column = corrections.grouped(columns, name, kind, by, settings)
         made = {members[0]: {name: column}} | {member: {} for member in members[1:]} if members else {}
-        titles = {name: title} if (title := corrections.stem_of(members, self._titles)) else {}
+        has_titles = all(member in self._titles for member in members)
+        titles = {name: corrections.stem_of(members, self._titles)} if has_titles else {}
         return self._corrected(made, source, titles=titles)
 
     def ungroup(self, name: str, *, table: Any = None) -> Schema:
@@ -816,14 +810,14 @@ class Schema(Mapping[str, Column]):
             if source is not None and column.role == "answer":  # which raises, if its cells cannot be read
                 cells = source.answers(columns, name)
                 column.fit(cells).encode(cells)
-        kept = {name: why for name, why in self._reasons.items() if name not in made}
+        kept = {name: why for name, why in self._reasons.items() if name not in made} | dict(reasons or {})
+        sure = {name: each for name, each in self._confidence.items() if name not in made}
         skips = None if self._skips is None else still(self._skips, columns)
-        skips = skips if source is None else find_skips(columns, source)
         determined = self._determined and (following.kept(self._determined, made, columns) or None)
-        reasons, titles = kept | dict(reasons or {}), self._titles | dict(titles or {})
-        sure = {name: each for name, each in self._confidence.items() if name in columns and name not in made}
-        found = Schema(columns, reasons=reasons, titles=titles, skips=skips, determined=determined, confidence=sure)
-        return found._routed("found" if source is not None else "given" if self._routing == "given" else "outdated")
+        skips = skips if source is None else find_skips(columns, source, determined or ())
+        notes: Any = {"reasons": kept, "confidence": sure, "titles": self._titles | dict(titles or {})}
+        routing: Routing = "found" if source is not None else "given" if self._routing == "given" else "outdated"
+        return self._with(columns, routing, skips=skips, determined=determined, **notes)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
