@@ -202,7 +202,7 @@ def _telling(described: Described, one: str, other: str) -> dict[str, Any]:
     """
     (words, holds), (other_words, other_holds) = (_statements(described, name) for name in (one, other))
     rows = np.ones(len(holds)) if described.relative_weight is None else described.relative_weight
-    best, found = 0.0, dict[str, Any]()
+    best, fewest, found = 0.0, 0, dict[str, Any]()
     for a in range(holds.shape[1]):
         for b in range(other_holds.shape[1]):
             both = ~np.isnan(holds[:, a]) & ~np.isnan(other_holds[:, b]) & (rows > 0)
@@ -218,8 +218,10 @@ def _telling(described: Described, one: str, other: str) -> dict[str, Any]:
             p = n_y / n
             if share - of_others < _CLEAR * np.sqrt(p * (1 - p) * (1 / n_here + 1 / n_rest)):
                 continue
-            if phi > best + 1e-9 or (found and phi > best - 1e-9):  # of two answers the second one: "Yes"
-                best = max(best, phi)
+            # Of a pair and its complement the shorter one, and of two answers the second one: "Yes".
+            n_words = len(f"{words[a]} {other_words[b]}".split())
+            if phi > best + 1e-9 or (phi > best - 1e-9 and n_words <= fewest):
+                best, fewest = max(best, phi), n_words
                 found = {"answer": words[a], "other_answer": other_words[b]}
                 found |= {"share": share, "share_of_others": of_others, "n": len(x), "n_with_answer": n_with}
     return found

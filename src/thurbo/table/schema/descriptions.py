@@ -106,6 +106,7 @@ def doubts(schema: Any) -> list[Doubt]:
         doubtful = [each for each in reason.split("; ") if each.startswith(OTHERWISE) or _IS_OFTEN.search(each)]
         known = reason if name in schema.confidence and not doubtful else ""
         why = "; ".join(dict.fromkeys([*filter(None, guesses), *doubtful])) or known
+        why = re.sub(r"^\d+ columns", "columns", why)  # alike in questions with different numbers of options
         if why and name in schema and schema[name].role in ("answer", "weight"):
             found.setdefault((type(schema[name]).__name__, why), []).append(name)
     ranked = sorted(found.items(), key=lambda each: -len(each[1]))

@@ -158,6 +158,21 @@ def find_determined(columns: Mapping[str, Column], table: Table, weight: FloatAr
     return tuple(found)
 
 
+def find_before_fit(columns: Mapping[str, Column], table: Table) -> tuple[Determined, ...]:
+    """The same for columns that are not fitted, with their own weights; none if there are cells that cannot be read."""
+    try:
+        weighing = [column.weights(table.cells(name)) for name, column in columns.items() if column.role == "weight"]
+        weight = weighing[0] if weighing else None
+        fitted = {
+            name: column.fit(table.answers(columns, name), weight)
+            for name, column in columns.items()
+            if column.source_columns(name) and not column.is_listed
+        }
+        return find_determined(fitted, table, weight)
+    except SchemaError:
+        return ()
+
+
 def _read(columns: Mapping[str, Column], table: Table, name: str) -> _Answers | None:
     """The answers to a question with one answer, a number or options; None of others, and of constants."""
     column = columns[name]

@@ -29,7 +29,7 @@ from thurbo.table.io.frames import MissingColumns, Table, as_table
 from thurbo.table.schema import corrections
 from thurbo.table.schema import determined as following
 from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_alternatives, with_scales
-from thurbo.table.schema.determined import Determined, find_determined
+from thurbo.table.schema.determined import Determined, find_before_fit, find_determined
 from thurbo.table.schema.naming import display_names, grids
 from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
 from thurbo.table.schema.routing import kept as still
@@ -273,7 +273,7 @@ class Schema(Mapping[str, Column]):
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
-            rules = cls(columns)._find_determined(source)
+            rules = find_before_fit(columns, source)
             own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
             schema = cls(columns, reasons=reasons, skips=find_skips(columns, source, rules), **own)
             return schema._with(columns, "found", determined=rules or None)
@@ -323,19 +323,6 @@ class Schema(Mapping[str, Column]):
         is_new = self._skips is None or self._routing == "outdated"
         skips = find_skips(fitted, source, determined or ()) if is_new else self._skips
         return self._with(fitted, "found" if is_new else self._routing, skips=skips, determined=determined)
-
-    def _find_determined(self, source: Table) -> tuple[Determined, ...]:
-        """The columns that follow from another one, before a fit; none if there are cells that cannot be read."""
-        try:
-            weight = self.weights(source)
-            columns = {
-                name: each.fit(source.answers(self._columns, name), weight)
-                for name, each in self._columns.items()
-                if each.source_columns(name) and not each.is_listed
-            }
-            return find_determined(columns, source, weight)
-        except SchemaError:
-            return ()
 
     @property
     def asked_of_all(self) -> list[str]:
