@@ -1,4 +1,4 @@
-"""Questionnaires with a known schema, answered by simulated people and exported as six survey tools would.
+"""Questionnaires with a known schema, answered by simulated people and exported as survey tools would.
 
 Idea: a questionnaire is drawn from wordings of questionnaires.toml: scales, side answers, grids, skips, boxes to tick,
 single choices, bands, codes, ranks, comments, post codes, identifiers and weights. People have a few traits, answers
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 BANK: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-TOOLS = ("surveymonkey", "qualtrics", "limesurvey", "google", "typeform", "redcap")
+TOOLS = ("surveymonkey", "qualtrics", "limesurvey", "google", "typeform", "redcap", "panel")
 SIZES = (60, 150, 400, 1000)
 N_TRAITS = 3
 OTHERS = (
@@ -391,6 +391,7 @@ def qualtrics(people: People, asked: list[Question], file: File) -> None:
     """Three header rows: short names, texts and import identifiers; labels, or codes with boxes of 1 and blank."""
     rng, n = people.rng, people.n_rows
     coded = rng.random() < 0.3
+    splits = coded or rng.random() < 0.6
 
     def head(name: str, text: str, number: str) -> tuple[str, ...]:
         return name, text, json.dumps({"ImportId": number})
@@ -414,7 +415,17 @@ def qualtrics(people: People, asked: list[Question], file: File) -> None:
             if coded
             else {}
         )
-        if question.kind == "boxes":
+        if question.kind == "boxes" and not splits:
+            cells = [
+                None
+                if row[0] is None or not any(row)
+                else ",".join(np.asarray(question.items, object)[row.astype(bool)])
+                for row in question.answers
+            ]
+            ticked = [option for option, own in parts(question) if any(own)]
+            at = [file.add(head(f"Q{number}", f"{question.text} - Selected Choice", f"QID{number}"), cells)]
+            file.expected.append(expected_boxes(question, at, ticked, more=True))
+        elif question.kind == "boxes":
             at = []
             for place, (option, ticked) in enumerate(parts(question), 1):
                 cells = [(1 if coded else option) if each else None for each in ticked]
@@ -513,7 +524,7 @@ def google(people: People, asked: list[Question], file: File) -> None:
     file.aside(("Timestamp",), stamps(rng, n, "%Y/%m/%d %I:%M:%S %p GMT+1"))
     if rng.random() < 0.4:
         file.aside(("Email Address",), [f"person{rng.integers(10**6)}.{row}@example.org" for row in range(n)])
-    separator = pick(rng, (", ", ";"))
+    separator, writes = pick(rng, (", ", ";")), rng.random() < 0.3
     for question in asked:
         if question.kind == "boxes":
             cells = [
@@ -522,6 +533,11 @@ def google(people: People, asked: list[Question], file: File) -> None:
                 else separator.join(np.asarray(question.items, object)[row.astype(bool)])
                 for row in question.answers
             ]
+            if writes:  # "Other" is what people wrote
+                cells = [
+                    f"{each}{separator}{more}" if each and more else each
+                    for each, more in zip(cells, other_texts(rng, n), strict=True)
+                ]
             ticked = [option for option, own in parts(question) if any(own)]
             file.expected.append(expected_boxes(question, [file.add((question.text,), cells)], ticked, more=True))
         elif question.kind == "ranks":
@@ -603,9 +619,74 @@ def redcap(people: People, asked: list[Question], file: File) -> None:
     file.aside(("intake_complete" if raw else "Complete?",), [2 if raw else "Complete"] * n)
 
 
+# How a panel marks a box: what is chosen, from its option and the name of its column, and what is not.
+MARKS: dict[str, tuple[Callable[[str, str], Any], Any]] = {
+    "text": (lambda option, name: option, "Not selected"),
+    "selected": (lambda option, name: "Selected", "Not selected"),
+    "checked": (lambda option, name: "Checked", "Unchecked"),
+    "numbers": (lambda option, name: 1, 0),
+    "ones": (lambda option, name: 1, None),
+    "words": (lambda option, name: "Yes", "No"),
+    "crosses": (lambda option, name: "X", None),
+    "names": (lambda option, name: name, None),
+}
+
+
+def panel(people: People, asked: list[Question], file: File) -> None:
+    """One header row of codes or texts; boxes and single choices in columns, in any marks; blocks that repeat."""
+    rng, n = people.rng, people.n_rows
+    by_code, (mark, no), file.separator = rng.random() < 0.4, MARKS[pick(rng, [*MARKS])], pick(rng, (",", ";", "\t"))
+    spreads, dash = rng.random() < 0.5, pick(rng, (" - ", ": ", " \u2013 "))
+    file.aside(("respondent_id" if by_code else "RespondentID",), (10**6 + rng.permutation(5 * n)[:n]).tolist())
+
+    def column(head: str, place: int, option: str, chosen: Sequence[Any]) -> int:
+        name = f"{head}_{place:04d}" if by_code else f"{head}{dash}{option}"
+        return file.add((name,), [None if each is None else mark(option, name) if each else no for each in chosen])
+
+    for number, question in enumerate(asked, 1):
+        head = f"q{number:04d}" if by_code else question.text
+        own = question.answers[:, 0]
+        says = not by_code or mark("option", "") == "option"  # the options can be known
+        if question.kind == "boxes":
+            at = [column(head, place, option, ticked) for place, (option, ticked) in enumerate(parts(question), 1)]
+            sure = says or no not in (0, "No")
+            found = expected_boxes(question, at, question.items if says else None)
+            # Codes of 0 and 1 or of yes and no may be questions of their own.
+            file.expected += (
+                [found] if sure else [replace(found, at=(place,), kinds=("binary",), labels=None) for place in at]
+            )
+        elif spreads and says and question.kind in ("scale", "choice", "bands") and not question.items:
+            labels = (*question.labels, *([question.side] if question.side else ()))
+            at = [
+                column(head, place, label, [None if each is None else each == label for each in own])
+                for place, label in enumerate(labels, 1)
+            ]
+            found = expected_of(question, at, [*own, *labels])
+            file.expected.append(replace(found, answers=found.answers[:n] if found.answers else None))
+        elif question.kind == "ranks":
+            at = [
+                file.add((f"{head}_{place}" if by_code else f"{head}{dash}{item}",), each)
+                for place, (item, each) in enumerate(parts(question), 1)
+            ]
+            kinds = ("ranking",) if not by_code else ("ranking", "ordinal")
+            file.expected.append(Expected(tuple(at), kinds, None if by_code else question.items, missing=None))
+        else:
+            for place, (item, each) in enumerate(parts(question), 1):
+                name = (f"{head}_{place:04d}" if item else head) if by_code else f"{head}{dash}{item}" if item else head
+                file.expected.append(expected_of(question, [file.add((name,), list(each))], list(each)))
+    for place in range(1, int(rng.integers(2, 5)) if rng.random() < 0.4 else 1):  # the same questions of each child
+        age = np.where(rng.random(n) < 0.5**place, rng.integers(0, 18, n).astype(object), None)
+        sex = np.where(age == None, None, rng.choice(["Girl", "Boy"], n))  # noqa: E711
+        for name, cells, kinds in (
+            (f"child{place}_age", age, ("continuous", "ordinal")),
+            (f"child{place}_sex", sex, ("binary",)),
+        ):
+            file.expected.append(Expected((file.add((name,), cells),), kinds, answers=tuple(cells)))
+
+
 WRITERS: dict[str, Callable[[People, list[Question], File], None]] = {
     "surveymonkey": surveymonkey, "qualtrics": qualtrics, "limesurvey": limesurvey,
-    "google": google, "typeform": typeform, "redcap": redcap,
+    "google": google, "typeform": typeform, "redcap": redcap, "panel": panel,
 }  # fmt: skip
 
 

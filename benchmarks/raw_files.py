@@ -2,10 +2,10 @@
 
     python -m benchmarks.raw_files [--quick] [--files N] [--tool NAME] [--wrong]
 
-Two hundred files by six survey tools (`benchmarks.questionnaires`), read with `tb.read` and nothing else. A column is
-right if its question has the expected type, the same columns, the levels in order, the ends of the bands and the
-missing answers. `substantive_missing` counts answers on the scale that the schema counts as missing. --quick: 12 files;
---wrong prints every question that is wrong. The last line is JSON.
+Two hundred files by six survey tools and a panel (`benchmarks.questionnaires`), read with `tb.read` and nothing else. A
+column is right if its question has the expected type, the same columns, the levels in order, the ends of the bands and
+the missing answers. `substantive_missing` counts answers on the scale that the schema counts as missing. --quick reads
+12 files; --wrong prints every question that is wrong. The last line is JSON.
 """
 
 from __future__ import annotations

@@ -160,3 +160,90 @@ def test_everyone_of_a_survey_with_exclusive_columns_has_one_gender_age_and_inco
         for name in wanted:
             marks = table[list(schema[name].source_columns(name))].notna().to_numpy().sum(axis=1)
             assert set(marks.tolist()) == {1}, name
+
+
+# ---- header rows
+
+
+def table_of(path: Path, rows: list[list[str]]) -> tuple[list[str], int, tb.Schema]:
+    path.write_text("\n".join(",".join(f'"{cell}"' if cell else "" for cell in row) for row in rows) + "\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SchemaWarning)
+        frame, schema = tb.read(path)
+    return list(map(str, frame.columns)), len(frame), schema
+
+
+def test_a_question_that_is_repeated_over_its_options_is_one_heading(tmp_path: Path) -> None:
+    rng, body = np.random.default_rng(1), []
+    for row in range(60):
+        ticks = [each if rng.random() < 0.5 else "" for each in ("Radio", "TV", "Paper")]
+        body.append([str(1000 + row), *ticks, ["good", "bad"][row % 2]])
+    head = [["Id", "Which media?", "Which media?", "Which media?", "Rating"], ["", "Radio", "TV", "Paper", "Response"]]
+    names, n_rows, schema = table_of(tmp_path / "t.csv", [*head, *body])
+    assert (names, n_rows) == (["Id", "Radio", "TV", "Paper", "Rating"], 60)
+    assert schema["Which media?"].labels == ("Radio", "TV", "Paper")
+
+
+def test_a_row_that_says_response_below_some_names_is_a_header(tmp_path: Path) -> None:
+    meta = ["Respondent ID", "Collector ID", "Start Date", "End Date", "IP Address", "Custom Data 1"]
+    body = [
+        [str(10 + row), "77", "01/02/2023", "01/02/2023", "10.0.0.1", "", ["Yes", "No"][row % 2], str(row)]
+        for row in range(30)
+    ]
+    rows = [[*meta, "Do you smoke?", "How old are you?"], [""] * 6 + ["Response", "Open-Ended Response"], *body]
+    names, n_rows, schema = table_of(tmp_path / "t.csv", rows)
+    assert (names[-2:], n_rows) == (["Do you smoke?", "How old are you?"], 30)
+    assert schema["Do you smoke?"].kind == "binary"
+    assert {schema[name].kind for name in meta[1:]} == {"ignore"}
+
+
+def test_texts_below_codes_are_titles_with_metadata_beside_them(tmp_path: Path) -> None:
+    body = [
+        [f"R_{row}", "2023-01-02", "0", str(20 + row % 50), ["Never", "Often"][row % 2], ["Tea", ""][row % 2]]
+        for row in range(40)
+    ]
+    codes = ["V1", "V8", "V10", "Q1", "Q2", "Q3_1"]
+    texts = [
+        "ResponseID",
+        "StartDate",
+        "Finished",
+        "How old are you today?",
+        "How often do you exercise?",
+        "Drinks you like - Tea",
+    ]
+    names, n_rows, schema = table_of(tmp_path / "t.csv", [codes, texts, *body])
+    assert (names, n_rows) == (codes, 40)
+    assert schema.titles["Q1"] == "How old are you today?"
+
+
+def test_answers_below_names_are_no_header(tmp_path: Path) -> None:
+    body = [
+        ["a long sentence here", "another long sentence", "12", "x"],
+        ["one more of these", "yet another of these", "13", "y"],
+    ]
+    names, n_rows, _ = table_of(tmp_path / "t.csv", [["q1", "q2", "q3", "q4"], *body * 20])
+    assert (names, n_rows) == (["q1", "q2", "q3", "q4"], 40)
+
+
+def test_columns_of_a_tool_are_no_answers_where_several_of_them_are_there() -> None:
+    rng = np.random.default_rng(2)
+    table: dict[str, Any] = {"lastpage": rng.integers(1, 5, N), "startlanguage": one_of(rng, ("en", "de"), 0)}
+    table |= {"seed": rng.integers(1, 9, N), "ending": one_of(rng, ("good", "bad"), 0)}
+    kinds = {name: column.kind for name, column in infer(table).items()}
+    assert kinds == {"lastpage": "ignore", "startlanguage": "ignore", "seed": "ignore", "ending": "binary"}
+    assert infer({"status": one_of(rng, ("single", "married", "divorced"))})["status"].kind == "categorical"
+    assert infer({"seed": rng.integers(1, 9, N)})["seed"].kind == "ordinal"
+
+
+# ---- ranks
+
+
+def test_ranks_are_found_by_titles_and_by_names_of_places() -> None:
+    rng = np.random.default_rng(3)
+    items = ("Safety", "Comfort", "Speed", "Design")
+    order = np.stack([rng.permutation(4) for _ in range(N)])
+    places = {f"Rank these [Rank {place + 1}]": [items[each] for each in order[:, place]] for place in range(4)}
+    (column,) = infer(places).values()
+    assert (column.kind, sorted(column.labels)) == ("ranking", sorted(items))
+    ranks = {f"child{number}_age": rng.integers(0, 18, N) for number in range(1, 5)}  # a block that is repeated
+    assert {column.kind for column in infer(ranks).values()} <= {"continuous", "ordinal"}

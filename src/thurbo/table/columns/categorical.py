@@ -70,6 +70,13 @@ class Categorical(SpreadChoice, UtilityColumn):
     >>> table = {"party": ["Green", ["Red", "Blue"], tb.one_of("Green", "Red"), None]}
     >>> tb.Schema({"party": tb.Categorical()}).fit(table)["party"].categories
     ('Blue', 'Green', 'Red')
+
+    One answer in exclusive columns:
+
+    >>> table = {"is_red": [1, 0, 0], "is_blue": [0, 1, 0]}
+    >>> schema = tb.Schema({"party": tb.Categorical(columns={"Red": "is_red", "Blue": "is_blue"})}).fit(table)
+    >>> schema["party"].describe(), schema.compile(table)["party"].answered.tolist()
+    ('Red | Blue', [True, True, False])
     """
 
     kind: ClassVar[str] = "categorical"

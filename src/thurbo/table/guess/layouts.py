@@ -225,8 +225,9 @@ def _ordinal(name: str) -> _Part:
 
 
 def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnGroup]:
-    ticks = [(part, tick) for part in parts if (tick := columns.tick(part.name)) is not None]
     others = [part for part in parts if columns.is_other(part.name, part.rest)]
+    own = [part for part in parts if part not in others]
+    ticks = [(part, tick) for part in own if (tick := columns.tick(part.name)) is not None]
     if len(ticks) + len(others) == len(parts) and _are_options(head, ticks):
         members = tuple((part.name, part.rest) for part, _ in ticks)
         yield ColumnGroup(head, "grid", (*members, *((part.name, "") for part in others)), title=head)
@@ -380,7 +381,7 @@ def _end_of_choice(run: list[_Tick], start: int) -> int:
 
 
 _TWICE, _OWN_TWICE = 0.005, 0.1  # largest share of rows with two marks: of all rows with one, and of those of a column
-_FEWEST_PAIRS = 10  # rows with two marks that independent options would have at least; a half if there are none
+_FEWEST_PAIRS = 10, 4  # rows with two marks that independent options would have at least; and where there are none
 
 
 def exclusive(ticks: Sequence[_Tick]) -> bool:
@@ -394,8 +395,7 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
     n_rows, n_one, twice = len(table), int((n_marks > 0).sum()), n_marks > 1
     counts = table.sum(axis=0).astype(np.float64)
     expected = (counts.sum() ** 2 - (counts**2).sum()) / 2 / n_rows
-    fewest = _FEWEST_PAIRS if twice.any() else _FEWEST_PAIRS / 2
-    if expected < fewest or twice.sum() > _TWICE * n_one or n_one < 0.9 * asked.sum():
+    if expected < _FEWEST_PAIRS[not twice.any()] or twice.sum() > _TWICE * n_one or n_one < 0.9 * asked.sum():
         return False
     return bool((table[twice].sum(axis=0) <= _OWN_TWICE * counts).all())
 
