@@ -363,10 +363,10 @@ def test_texts_without_an_answer_are_missing(text: str) -> None:
     assert codes_of(infer({"q": answers(["red", "green", "blue", text])})["q"]) == [text]
 
 
-@pytest.mark.parametrize("code", ["-9", "99", "-1.0", "997"])
+@pytest.mark.parametrize("code", ["-9", "99", "-1", "997"])
 def test_a_lone_number_among_words_is_a_code(code: str) -> None:
     assert codes_of(infer({"q": answers(["red", "green", "blue", code])})["q"]) == [code]
-    assert codes_of(infer({"q": answers(["1", "2", "3", "red"])})["q"]) == []
+    assert codes_of(infer({"q": answers(["1", "2", "3", "red", "green"])})["q"]) == []
 
 
 def test_plus_and_minus_are_answers() -> None:

@@ -402,7 +402,7 @@ def broken(tmp_path: Path) -> list[tuple[Path, str]]:
         ("ragged.csv", b"a,b\n1,2\n3\n", "row 2 below the header .* has 1 cells, but the header has 2; give every row"),
         ("wide.csv", b"a,b\n1,2,3\n1,2,3\n", "row 1 below the header .* has 3 cells, but the header has 2"),
         ("binary.csv", bytes(range(256)) * 40, "binary data"),
-        ("table.xlsx", b"PK", r"not a table format; use one of \.sav"),
+        ("table.txt", b"a,b", r"not a table format; use one of \.sav"),
         ("table", b"a,b\n", "has no extension"),
         ("mark.csv", b"\xff\xfea", "byte-order mark says utf-16"),
     ]

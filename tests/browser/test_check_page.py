@@ -168,6 +168,32 @@ def test_columns_are_grouped_and_divided(address: str, editor: Editor, watched: 
     assert editor.schema.names == schema().names
 
 
+def test_what_is_selected_while_the_server_answers_stays_selected(
+    address: str, editor: Editor, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, quick = threading.Event(), Editor._after
+
+    def slow(self: Editor, *asked: Any) -> dict[str, Any]:
+        answer.wait(30)
+        return quick(self, *asked)
+
+    monkeypatch.setattr(Editor, "_after", slow)
+    page = watched.open(address)
+    tick = "#list li:has(button[data-name='{}']) input"
+    for name in ("reads: books", "reads: news"):
+        page.locator(tick.format(name)).check()
+    page.locator("#together button", has_text="Group").click()
+    page.locator(tick.format("hours")).check()
+    answer.set()
+    status(page, "2 columns are one question")
+    assert page.locator("#n-selected").inner_text() == "1 selected"
+    assert page.locator(tick.format("hours")).is_checked()
+    page.locator("#together button", has_text="Group").click()  # of one column, which is refused
+    status(page, "give the column two values")
+    sync.expect(page.locator("#n-selected")).to_have_text("1 selected")
+    watched.problems = [each for each in watched.problems if "400" not in each]  # the refused request
+
+
 def test_a_doubtful_type_is_changed_or_confirmed_with_one_click(address: str, editor: Editor, watched: Watched) -> None:
     page = watched.open(address)
     sync.expect(page.locator("#question")).to_have_text("hours")  # the one to check is on show

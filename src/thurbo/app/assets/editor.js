@@ -19,10 +19,12 @@
     if (!state.order.includes(current)) current = null;
   };
   const send = async (what, body) => {
+    document.body.setAttribute("aria-busy", "true");
     const before = new Set(state.order), answer = await ask(what, { version: state.version, ...body });
+    document.body.removeAttribute("aria-busy");
     if (!answer) { show(); return false; }
     take(answer);
-    if (what === "group") { current = state.order.find((name) => !before.has(name)) || current; selected = new Set(); }
+    if (what === "group") current = state.order.find((name) => !before.has(name)) || current;
     current = current || state.order[0];
     show(); say(answer.said);
     return true;
@@ -303,11 +305,20 @@
   $("save").addEventListener("click", () => act("save"));
   $("back").addEventListener("click", () => { document.body.dataset.view = "list"; const open = $("list").querySelector("[aria-current]"); if (open) { open.focus(); open.scrollIntoView({ block: "center" }); } });
   $("clear").addEventListener("click", () => { selected = new Set(); list(); });
-  $("right").addEventListener("click", () => { const own = [...selected]; selected = new Set(); act("confirm", { names: own }); });
-  $("leave-out").addEventListener("click", () => { const own = [...selected]; selected = new Set(); act("type", { names: own, kind: "ignore" }); });
+  // What is selected while the server answers belongs to the next correction.
+  const ofSelected = async (what, body) => {
+    const own = state.order.filter((name) => selected.has(name));
+    selected = new Set(); list();
+    if (await act(what, body(own))) return true;
+    own.forEach((name) => selected.add(name)); list();
+    return false;
+  };
+  $("right").addEventListener("click", () => ofSelected("confirm", (own) => ({ names: own })));
+  $("leave-out").addEventListener("click", () => ofSelected("type", (own) => ({ names: own, kind: "ignore" })));
   $("together").addEventListener("submit", (event) => {
     event.preventDefault();
-    act("group", { columns: state.order.filter((name) => selected.has(name)), kind: $("group-kind").value, name: $("group-name").value }).then(() => { $("group-name").value = ""; });
+    ofSelected("group", (own) => ({ columns: own, kind: $("group-kind").value, name: $("group-name").value }));
+    $("group-name").value = "";
   });
   addEventListener("keydown", (event) => {
     const typing = /INPUT|SELECT|TEXTAREA/.test(document.activeElement.tagName) && document.activeElement.type !== "checkbox", key = event.key.toLowerCase();

@@ -61,7 +61,7 @@ def items_to_rank(schema: Any, frame: Any, path: Path | None, text: str | None) 
     # A table of rows and items has the texts of its rows if the ranked table has texts ("007").
     names = [name for name, column in schema.items() if column.role == "id" and name in source]
     is_text = any(source.cells(name).values.dtype.kind == "O" for name in names)
-    if path.suffix.lower() not in read_write.TEXT or not is_text or len(own) < 2:
+    if read_write.format_of(path) not in read_write.TEXT or not is_text or len(own) < 2:
         return table
     held = [name for name in names if name in own] or [own[0]]
     return read_write.with_texts(table, path, held, always=True)[0]

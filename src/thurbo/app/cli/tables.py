@@ -60,7 +60,7 @@ def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str, Any]
     from thurbo.table.io import read_write
     from thurbo.table.io.read_write import TEXT
 
-    if data.suffix.lower() not in TEXT:
+    if read_write.format_of(data) not in TEXT:
         return frame, {}
     sources = {name: schema[name].source_columns(name) for name in schema.modelled if not schema[name].is_listed}
     names = [name for name, column in schema.items() if column.role == "id"]

@@ -1,14 +1,14 @@
 """Detect the type of every column of a table: questions of several columns first, then the other columns.
 
-Idea: what belongs together is found first (layouts.py); columns with the same answers are decided together; at most one
-Id and one Weight; codes such as −9 and 99 beside 1 to 5 mean "no answer".
+from thurbo.table.guess.layouts import questions, stem
+from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
+from thurbo.table.guess.roles import TO_CHECK, Decision
 Guarantees the order of the table, a reason and a confidence for every choice, and the title of every question that has
 one.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,9 +23,8 @@ from thurbo.table.columns.column import Column, Role
 from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.values import listing, spellings
 from thurbo.table.guess.grids import Grid, grid
-from thurbo.table.guess.layouts import questions
-from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
-from thurbo.table.guess.roles import TO_CHECK, Decision
+from thurbo.table.guess.layouts import questions, stem
+from thurbo.table.guess.one_column import NO_ANSWER, TO_CHECK, Decision, guess, sort_codes
 from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
@@ -216,7 +215,7 @@ def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Distinct | No
 
 def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers: Mapping[str, Distinct]) -> bool:
     """Whether columns with fewer answers have the scale of others with similar names, and lack answers by chance."""
-    if not {_stem(name) for name in members} & {_stem(name) for name in larger}:
+    if not {stem(name) for name in members} & {stem(name) for name in larger}:
         return False
     counts: Counter[str] = Counter()
     for name in larger:
@@ -225,25 +224,6 @@ def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers:
     lacking = sum(n for text, n in counts.items() if text not in few and unanswered(text) not in NO_ANSWER)
     most = max(int((answers[name].which >= 0).sum()) for name in members)
     return most * lacking / max(sum(counts.values()), 1) <= _UNSEEN
-
-
-_STEMS = tuple(
-    re.compile(pattern, re.DOTALL)
-    for pattern in (
-        r"^(?P<head>.*\S)\s+[-\u2013\u2014|]\s+\S",
-        r"^(?P<head>.*\S)\s*\[.+\](?: \(\d+\))?$",
-        r"^(?P<head>.*\S):\s+\S",
-        r"^(?P<head>.*[^\d_.\- ])[_.\- ]?\d+$",
-        r"^(?P<head>[^_]+)_.+$",
-        r"^(?P<head>.*\d)[A-Za-z]$",
-    )
-)
-
-
-def _stem(name: str) -> str:
-    """The first part of a name that several columns may share; the name itself if it has no parts."""
-    heads = (match["head"] for pattern in _STEMS if (match := pattern.match(name)))
-    return next(heads, name)
 
 
 class Inferred(NamedTuple):
@@ -288,16 +268,17 @@ def infer(
 
     together = questions(names, cells_of, notes, groups)
     first = {question.members[0]: question for question in together.questions}
-    inside = {member for question in together.questions for member in question.members}
-    alone = [name for name in names if name not in inside and name not in together.apart]
+    inside = {member for question in together.questions for member in question.members} | together.apart.keys()
+    alone = [name for name in names if name not in inside]
     grids, recodes = ({}, {}) if is_array else shared_answers(alone, cells_of, notes, codes)
     found = Inferred({}, {}, {}, {}, {})
     for name in names:
         if name in first:
             question = first[name]
-            found.add(question.name, Decision(_with(question.column, declared), question.reason), question.title)
+            decided = question.found._replace(column=_with(question.found.column, declared))
+            found.add(question.name, decided, question.title)
         elif name in together.apart:
-            found.add(name, Decision(Ignore("it is free text"), together.apart[name]), notes[name].title)
+            found.add(name, Decision(Ignore("it is no answer"), together.apart[name]), notes[name].title)
         elif name not in inside:
             cells = cells_of(name)
             decided = _guessed(cells, is_array, notes[name], codes.get(name, {}), grids.get(name), recodes.get(name))

@@ -26,12 +26,14 @@ from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
-from thurbo.table.guess.words import NAMES
+from thurbo.table.guess.roles import Decision, Found
+from thurbo.table.guess.words import NAMES, TOOLS
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
 _MOST_ITEMS = 100
 _BY_CHANCE = 0.2  # most repeated items, relative to independent columns
+_GLANCE = 200  # rows of a column that show whether it may be a box to tick
 _MOST_NAME = 60  # characters of a name that is made of options
 _ORDINAL_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _ORDINAL = re.compile(
@@ -45,6 +47,7 @@ _SPLITS = (
     re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
     re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
 )
+_NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
 _SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
 _ASKS = re.compile(r"\b(which|what|select|check|tick|choose|mark|apply|any of|following)\b")
 _LAST = re.compile(
@@ -53,10 +56,25 @@ _LAST = re.compile(
     re.IGNORECASE,
 )
 _OTHER = re.compile(r"(\d+[_ ])?other\b.{0,60}|.*\bother[]_ :(-]*(\(?please\b.*|specify.*|text.*|describe.*)?", re.I)
+_BESIDE = re.compile(r"other|.*\[other\]", re.IGNORECASE)
+_BOX_NAME = re.compile(r"___|\(choice=|\[SQ\d+\]$")  # names that survey tools give to boxes
 _CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
 _BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
 
+_FEWEST_TOOL = 3  # columns of a survey tool that show that it wrote the file
+
 Read = Callable[[str], Cells]
+
+
+def technical(names: Collection[str], titles: Mapping[str, str]) -> dict[str, str]:
+    """Columns that the survey tool added, such as the progress of a respondent, with the reason."""
+    texts = {name: {name.casefold().strip(), titles.get(name, "").casefold().strip()} for name in names}
+    found: dict[str, str] = {}
+    for pattern in TOOLS.values():
+        own = [name for name, written in texts.items() if any(map(pattern.fullmatch, written))]
+        if len(own) >= _FEWEST_TOOL:
+            found |= dict.fromkeys(own, "its name is that of a column which a survey tool adds")
+    return found
 
 
 class _Part(NamedTuple):
@@ -85,6 +103,8 @@ def _tick(cells: Cells) -> _Tick | None:
     if cells.values.dtype.kind not in "OTUbiuf":
         return None
     try:
+        if len(cells.take(np.arange(min(len(cells), _GLANCE))).factorise()[0]) > 3:  # with the empty text
+            return None
         distinct, which = cells.factorise()
     except SchemaError:
         return None
@@ -125,7 +145,13 @@ class _Columns:
         """Whether a column holds what people wrote beside an option, such as "Other, please specify"."""
         title = self.notes.get(name, Note()).title
         asks = any(NAMES["own_words"].search(text.casefold()) for text in (name, title))
-        return self.tick(name) is None and (asks or bool(_OTHER.fullmatch(_plain(label or name))))
+        is_named = bool(_OTHER.fullmatch(_plain(label or name)))
+        tick = self.tick(name)
+        if tick is None:
+            return asks or is_named
+        # Nobody wrote anything, or one person did.
+        is_text = tick.style == "text" and _plain(tick.text) not in (_plain(label), _plain(name))
+        return is_named and (is_text or not tick.said.any())
 
 
 # ---- columns whose names begin alike
@@ -152,7 +178,18 @@ def _split(name: str, text: str, pattern: re.Pattern[str]) -> _Part:
     if not match:
         return _Part(name, "", "", None)
     head, rest = match["head"], match["rest"]
-    return _Part(name, " ".join(head.split()), rest.strip(), int(rest) if rest.isdecimal() else None)
+    place = _NUMBERED.fullmatch(rest.strip())
+    return _Part(name, " ".join(head.split()), rest.strip(), int(place[1]) if place else None)
+
+
+_LETTERED = re.compile(r"^(?P<head>.*\d)(?P<rest>[A-Za-z])$", re.DOTALL)
+
+
+def stem(name: str) -> str:
+    """The first part of a name that several columns may share; the name itself if it has no parts."""
+    cuts = [name[: match.start()].strip() for match in _DASH.finditer(name)]
+    heads = (part.head for pattern in (*_SPLITS, _LETTERED) if (part := _split(name, name, pattern)).head)
+    return cuts[-1] if cuts and cuts[-1] else next(heads, name)
 
 
 def _dashes(text: Mapping[str, str]) -> list[_Part]:
@@ -228,8 +265,8 @@ def _are_options(head: str, ticks: list[tuple[_Part, _Tick]]) -> bool:
         return False
     labels = [part.rest for part, _ in ticks]
     asks = len(ticks) > 2 and (_ASKS.search(head.casefold()) or any(map(_LAST.fullmatch, labels)))
-    redcap = any("___" in part.name or "(choice=" in part.name for part, _ in ticks)
-    return bool(asks or redcap or _SELECT.search(head.casefold())) or exclusive(known)
+    by_tool = any(_BOX_NAME.search(part.name) for part, _ in ticks)
+    return bool(asks or by_tool or _SELECT.search(head.casefold())) or exclusive(known)
 
 
 def _plain(text: str) -> str:
@@ -247,11 +284,13 @@ def unnamed_groups(columns: _Columns, taken: Collection[str]) -> Iterator[Column
     runs: list[tuple[list[_Tick], list[str]]] = [([], [])]
     for name in columns.names:
         tick, (run, others) = None if name in taken else columns.tick(name), runs[-1]
-        if tick is not None and (tick.style in ("text", "box") or (tick.style == "none" and not tick.said.any())):
+        is_other = name not in taken and columns.is_other(name)
+        is_box = tick is not None and (tick.style in ("text", "box") or (tick.style == "none" and not tick.said.any()))
+        if tick is not None and is_box and not is_other:
             if others:
                 runs.append(([], []))
             runs[-1][0].append(tick)
-        elif run and name not in taken and columns.is_other(name):
+        elif run and is_other:
             others.append(name)
         else:
             runs.append(([], []))
@@ -308,32 +347,40 @@ _COVERS = 0.7  # share of the rows with any mark of the run that exclusive colum
 
 def _exclusive_parts(run: list[_Tick]) -> Iterator[list[_Tick]]:
     """Exclusive columns among others, each time as many as possible; and what is between them."""
-    if len(run) < 2 or exclusive(run):
-        if run:
-            yield run
-        return
-    rows = np.any([tick.chosen for tick in run], axis=0).sum()
     rest: list[_Tick] = []
     start = 0
     while start < len(run):
-        end = next((end for end in range(len(run), start + 1, -1) if exclusive(run[start:end])), start)
-        while end > start and run[end - 1].style == "none":  # a column that nobody chose belongs to what follows
-            end -= 1
-        covered = np.any([tick.chosen for tick in run[start:end]], axis=0).sum() if end > start else 0
-        if end - start > 1 and covered >= _COVERS * rows:
-            if rest:
-                yield rest
-            yield run[start : end if end < len(run) and any(t.style != "none" for t in run[end:]) else len(run)]
-            rest, start = [], end if any(t.style != "none" for t in run[end:]) else len(run)
+        end = _end_of_choice(run, start)
+        if end and rest:
+            yield rest
+            rest = []
+        if end:
+            yield run[start:end]
         else:
             rest.append(run[start])
-            start += 1
+        start = end or start + 1
     if rest:
         yield rest
 
 
+def _end_of_choice(run: list[_Tick], start: int) -> int:
+    """Where exclusive columns that begin at a place end; 0 if there are none."""
+    rows = np.any([tick.chosen for tick in run], axis=0).sum()
+    for end in range(len(run), start + 1, -1):
+        part = run[start:end]
+        others = [tick for tick in part if not _LAST.fullmatch(tick.text or tick.name)]  # "None" excludes all of them
+        if not exclusive(part) or not (len(others) == len(part) or exclusive(others)):
+            continue
+        if end < len(run):  # a column that nobody chose belongs to what follows
+            while part[-1].style == "none":
+                part.pop()
+        covered = np.any([tick.chosen for tick in part], axis=0).sum()
+        return start + len(part) if len(part) > 1 and covered >= _COVERS * rows else 0
+    return 0
+
+
 _TWICE, _OWN_TWICE = 0.005, 0.1  # largest share of rows with two marks: of all rows with one, and of those of a column
-_FEWEST_PAIRS = 10  # rows with two marks that independent options would have at least
+_FEWEST_PAIRS = 10  # rows with two marks that independent options would have at least; a half if there are none
 
 
 def exclusive(ticks: Sequence[_Tick]) -> bool:
@@ -347,7 +394,8 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
     n_rows, n_one, twice = len(table), int((n_marks > 0).sum()), n_marks > 1
     counts = table.sum(axis=0).astype(np.float64)
     expected = (counts.sum() ** 2 - (counts**2).sum()) / 2 / n_rows
-    if expected < _FEWEST_PAIRS or twice.sum() > _TWICE * n_one or n_one < 0.9 * asked.sum():
+    fewest = _FEWEST_PAIRS if twice.any() else _FEWEST_PAIRS / 2
+    if expected < fewest or twice.sum() > _TWICE * n_one or n_one < 0.9 * asked.sum():
         return False
     return bool((table[twice].sum(axis=0) <= _OWN_TWICE * counts).all())
 
@@ -356,11 +404,10 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
 
 
 class GroupedQuestion(NamedTuple):
-    """A question that consists of several columns, with the reason."""
+    """A question that consists of several columns."""
 
     name: str
-    column: Column
-    reason: str
+    found: Decision
     title: str
     members: tuple[str, ...]
 
@@ -376,13 +423,17 @@ def questions(
     names: Collection[str], read: Read, notes: Mapping[str, Note], groups: Sequence[ColumnGroup]
 ) -> GroupedColumns:
     """Questions that consist of several columns; a column belongs to at most one of them."""
-    columns, found = _Columns(names, read, notes), GroupedColumns([], {})
-    taken: set[str] = set()
-    held = set(names)
+    apart = technical(names, {name: note.title for name, note in notes.items()})
+    columns, found = _Columns(names, read, notes), GroupedColumns([], apart)
+    taken, held = set(apart), set(names)
     for group in (*groups, *_places(notes), *named_groups(columns)):
         _take(group, columns, found, taken, held)
     for group in unnamed_groups(columns, taken):
         _take(group, columns, found, taken, held)
+    beside = (
+        name for name in columns.names if name not in taken and _BESIDE.fullmatch(name) and columns.is_other(name)
+    )
+    found.apart.update(dict.fromkeys(beside, "what people wrote beside an option"))
     return found
 
 
@@ -395,19 +446,19 @@ def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: s
         others = {name: label for name, label in group.members if columns.is_other(name, label)}
         group = replace(group, members=tuple(each for each in group.members if each[0] not in others))
     members = tuple(column for column, _ in group.members)
-    made = _made(group, columns) if members else None
+    made = Decision(*own) if members and (own := _made(group, columns)) else None
     if made is None:
         return
     # The name must be new: a table column with the name of the question would replace its members.
     used = {*columns.names, *(question.name for question in found.questions)}
     alternatives = (f"{group.name} ({number})" for number in count(2))
     name = next(each for each in chain([group.name], alternatives) if each not in used)
-    found.questions.append(GroupedQuestion(name, made[0], made[1], group.title, members))
+    found.questions.append(GroupedQuestion(name, made, group.title, members))
     found.apart.update(dict.fromkeys(others, f'what people wrote beside an option of "{name}"'))
     taken |= {*members, *others}
 
 
-def _made(group: ColumnGroup, columns: _Columns) -> tuple[Column, str] | None:
+def _made(group: ColumnGroup, columns: _Columns) -> Found | None:
     parts = {member: columns.read(member) for member, _ in group.members}
     notes = columns.notes
     if group.kind == "ticks":
@@ -423,7 +474,7 @@ def _made(group: ColumnGroup, columns: _Columns) -> tuple[Column, str] | None:
     return _ranked(parts, notes) if group.kind == "places" else _grid(group, columns)
 
 
-def _grid(group: ColumnGroup, columns: _Columns) -> tuple[Column, str] | None:
+def _grid(group: ColumnGroup, columns: _Columns) -> Found | None:
     """Columns under one heading: one answer or options if each is a box to tick, ranks if places differ in each row."""
     ticks = [columns.tick(name) for name, _ in group.members]
     heading = f"a guess: {len(group.members)} columns under one heading"
@@ -438,8 +489,9 @@ def _grid(group: ColumnGroup, columns: _Columns) -> tuple[Column, str] | None:
         heads = f"{group.name} {group.title}"
         if _are_options(heads, pairs):
             selects = _SELECT.search(heads.casefold())
-            if not selects and exclusive(own):
-                return _choice(group, own, labels)
+            choice = None if selects or _are_twice(own) else _choice(group, own, labels)
+            if choice is not None and (exclusive(own) or choice.column.has_order):  # options of boxes are no scale
+                return choice
             styles = {tick.style for tick in own}
             what = "yes or no" if "yes" in styles else "with a single text" if "text" in styles else "a box to tick"
             return MultiSelect(columns=options), f"{heading}{' that says to select' if selects else ''}, each {what}"
@@ -462,7 +514,13 @@ def _labels(group: ColumnGroup, ticks: Sequence[_Tick], notes: Mapping[str, Note
     ]
 
 
-def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -> tuple[Column, str] | None:
+def _are_twice(ticks: Sequence[_Tick]) -> bool:
+    """Whether several rows have two marks, or hardly any row has one."""
+    n_marks = np.sum([tick.chosen for tick in ticks], axis=0)
+    return bool((n_marks > 1).sum() > _TWICE * (n_marks > 0).sum() or (n_marks > 0).sum() < len(ticks))
+
+
+def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -> Decision:
     """Exclusive columns as one question, of the type that their labels in one column would have."""
     table = np.stack([tick.chosen for tick in ticks], axis=1)
     twice = bool((table.sum(axis=1) > 1).any())
@@ -471,17 +529,18 @@ def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -
     which[-len(labels) :] = np.arange(len(labels))  # each label occurs, also if nobody chose it
     values = np.asarray([*labels, None], object)[:-1][which]
     cells = Cells(group.title or group.name, values, np.zeros(len(values), bool), np.arange(len(values)))
-    column, reason, *_ = guess(cells, False, Note(title=cells.name))
+    decided = guess(cells, False, Note(title=cells.name))
+    column = decided.column
     if not column.is_one_label or all(label.isdecimal() for label in labels):  # codes have no order that is known
-        column, reason = Categorical(tuple(labels)), f"{len(labels)} different texts without a known order"
+        column = Categorical(tuple(labels))
+        decided = Decision(column, f"{len(labels)} different texts without a known order")
     if column.kind == "categorical" and set(column.labels) <= set(labels):
         column = Categorical(tuple(label for label in labels if label in column.labels), missing=column.missing)
-    pairs = {label: tick.name for label, tick in zip(labels, ticks, strict=True)}
-    unseen: Any = "missing" if twice else "error"
-    settings: Any = {"columns": pairs, "recode": (), "unseen": unseen}
-    found = replace(column, **settings)
-    more = "; rows with two marks count as missing" if twice else ""
-    return found, f"a guess: {len(labels)} exclusive columns, of which each row has one{more}; {reason}"
+    settings: Any = {"columns": {label: tick.name for label, tick in zip(labels, ticks, strict=True)}, "recode": ()}
+    column = replace(column, unseen="missing" if twice else "error", **settings)
+    more = ", a guess: rows with two marks count as missing" if twice else ""
+    reason = f"{len(labels)} exclusive columns, of which each row has at most one{more}; {decided.reason}"
+    return decided._replace(column=column, reason=reason, otherwise=decided.otherwise or "MultiSelect")
 
 
 def _ranks(group: ColumnGroup, columns: _Columns, heading: str) -> tuple[Column, str] | None:

@@ -346,6 +346,7 @@ _MOST_KEPT = 60  # most categories or options; the others are joined
 _LEAST_SHARE, _LEAST_COUNT = 0.005, 3  # of a category that is kept, if there are many
 _COVERED = 0.6  # share of answers that the kept categories must cover
 _COVERED_BY_CODES = 0.2  # the same where the answers are codes, which somebody has sorted already
+_CHOSEN = 0.05  # share of answers in words beside few numbers that are none of their codes
 _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
@@ -443,7 +444,7 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     return Texts([text for text, _ in pairs], [count for _, count in pairs], gone, sum(counts))
 
 
-_LONE = re.compile(r"-\d{1,4}(\.0)?|(77|88|99)9*|99[789]|9[789]")
+_LONE = re.compile(r"-\d{1,4}|(77|88|99)9*|99[789]|9[789]")
 _NEGATIVE, _CODE = re.compile(r"\s*[(\[]?-\d+[)\]]?\s*[.:)=\s]"), re.compile(r"\s*[(\[]?-?\d+")
 
 
@@ -551,6 +552,10 @@ def _amounts(texts: Texts) -> Found | None:
     numbers = {number for number in read.values() if number is not None}
     if covered < _NUMBERS * texts.n_answers or len(numbers) < 3 or len(units) > _MOST_UNITS:
         return None
+    chosen = {text for text in odd if not unanswered(text) and not STRONG.fullmatch(as_phrase(text))}
+    n_chosen = sum(count for text, count in zip(texts.kept, texts.counts, strict=True) if text in chosen)
+    if len(numbers) <= MOST_STEPS and n_chosen >= _CHOSEN * texts.n_answers:
+        return None  # beside few numbers, what many chose is an answer
     missing: dict[Any, str] = texts.missing | {text: text for text in odd[:_MOST_ODD]}
     example = max((text for text in texts.kept if read[text] is not None), key=len)
     reason = f"numbers written as text ({notation}), {len(numbers)} distinct values, such as {show(example)}"

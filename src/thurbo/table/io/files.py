@@ -1,4 +1,4 @@
-"""Files as bytes: atomic writing, and model files of arrays with a description, without code (no pickle).
+"""Files as bytes: atomic writing, archives of one file, and model files of arrays with a description (no pickle).
 
 Tables, models and reports use `write_atomically`, so that a full disk or an interrupt leaves no partial file. A model
 file is safetensors, with schema, settings and history as JSON in its header and a checksum of both: the same model
@@ -7,12 +7,17 @@ gives the same bytes. Files that are truncated, changed, of another program or o
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
 import hashlib
 import json
+import lzma
 import os
 import re
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -35,6 +40,45 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
     except OSError as error:
         raise ThurboError(f'cannot write "{target}": {error.strerror or error}') from error
     return target
+
+
+ARCHIVES = (".gz", ".xz", ".bz2", ".zip")
+
+
+def inside(path: str | os.PathLike[str]) -> str:
+    """The name of the file that is packed in an archive of one file; of any other file, its own name."""
+    where = Path(path)
+    if where.suffix.lower() not in ARCHIVES:
+        return where.name
+    if where.suffix.lower() != ".zip":
+        return where.stem
+    try:
+        with zipfile.ZipFile(where) as archive:
+            names = [each for each in archive.namelist() if not each.endswith("/") and "__MACOSX/" not in each]
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ThurboError(f'cannot read "{path}": {error}; it may be truncated: copy it again') from None
+    if len(names) != 1:
+        raise ThurboError(f'"{path}" has {len(names)} files; unpack it, and give one of them')
+    return names[0]
+
+
+def content(path: str | os.PathLike[str], most: int = -1) -> bytes:
+    """The content of a file, or its first bytes; of an archive of one file, what is packed in it."""
+    where, kind = Path(path), Path(path).suffix.lower()
+    try:
+        if kind == ".zip":
+            with zipfile.ZipFile(where) as archive, archive.open(inside(path)) as stream:
+                return stream.read(most)
+        opener: Any = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}.get(kind, open)
+        with opener(where, "rb") as stream:
+            data: bytes = stream.read(most)
+            return data
+    except OSError as error:
+        problem = error.strerror or str(error)
+        remedy = "check its permissions" if error.strerror else "it may be truncated: copy it again"
+        raise ThurboError(f'cannot read "{path}": {problem}; {remedy}') from None
+    except (EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise ThurboError(f'cannot unpack "{path}": {error}; copy it again, or unpack it') from None
 
 
 def destination(path: str | os.PathLike[str]) -> Path:

@@ -1,4 +1,4 @@
-"""Read and write table files: .sav .zsav .por .dta .csv .tsv .parquet .feather.
+"""Read and write table files: .sav .zsav .por .dta .csv .tsv .parquet .feather; read .xlsx .ods and archives of one.
 
 Idea: the extension selects the reader or writer, and the code book goes with the frame. A completed table is compared
 with the file that it came from, and only the cells that differ are replaced.
@@ -8,9 +8,12 @@ unchanged if writing fails.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import os
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,8 +24,9 @@ from thurbo.table.columns.cells import Cells
 from thurbo.table.columns.values import frozen
 from thurbo.table.io import frames
 from thurbo.table.io.codebook import KEY, Codebook, read_statistical, statistical_error, write_error, write_statistical
-from thurbo.table.io.files import destination, replacing
+from thurbo.table.io.files import ARCHIVES, content, destination, inside, replacing
 from thurbo.table.io.frames import Table, as_table, library_of
+from thurbo.table.io.sheets import as_delimited
 from thurbo.table.io.text import (
     EMPTY,
     NOT_APPLICABLE,
@@ -37,6 +41,7 @@ from thurbo.table.io.text import (
 STATISTICAL = (".sav", ".zsav", ".por", ".dta")
 TEXT = (".csv", ".tsv")
 COLUMNAR = (".parquet", ".feather")
+SHEETS = (".xlsx", ".xlsm", ".ods")
 # First bytes of each file format, its extensions, and its name in messages.
 _BEGINS = (
     (b"$FL2", (".sav", ".zsav"), "an SPSS file"),
@@ -45,27 +50,38 @@ _BEGINS = (
     (b"PAR1", (".parquet",), "a parquet file"),
     (b"ARROW1", (".feather",), "a feather file"),
     (b"FEA1", (".feather",), "a feather file"),
-    (b"PK\x03\x04", (), "a spreadsheet or zip archive"),
+    (b"PK\x03\x04", (".xlsx", ".xlsm", ".ods"), "a spreadsheet or zip archive"),
     (b"\xd0\xcf\x11\xe0", (), "an old spreadsheet"),
     (b"\x1f\x8b", (), "a gzip archive"),
     (b"%PDF", (), "a PDF"),
 )
 
 
-def read_frame(path: str | os.PathLike[str], *, separator: str | None = None, encoding: str | None = None) -> Any:
+def read_frame(
+    path: str | os.PathLike[str],
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> Any:
     """Read a file as a pandas frame, with its code book in `frame.attrs`."""
     where, suffix = _checked(path)
-    if suffix in TEXT:
-        need("pandas", "pyarrow")
+    if sheet is not None and suffix not in SHEETS:
+        raise ThurboError(f'sheet="{sheet}" needs a spreadsheet, and "{path}" is a {suffix} file; leave it out')
+    need("pandas", "pyreadstat" if suffix in STATISTICAL else "pyarrow")
+    if suffix in SHEETS:
+        need("python_calamine")
+        data = as_delimited(content(where), str(path), sheet)
+        frame, book = read_text(data, str(path), ",", "utf-8")
+    elif suffix in TEXT:
         separator = separator or ("\t" if suffix == ".tsv" else None)
-        frame, book = read_text(read_bytes(where), str(path), separator, encoding)
+        frame, book = read_text(content(where), str(path), separator, encoding)
     elif suffix in COLUMNAR:
-        need("pandas", "pyarrow")
         frame, book = _read_columnar(where, str(path))
     else:
-        need("pandas", "pyreadstat")
         try:
-            frame, book = read_statistical(str(where), suffix, encoding)
+            with _unpacked(where, suffix) as plain:
+                frame, book = read_statistical(str(plain), suffix, encoding)
         except ThurboError:
             raise
         except MemoryError:
@@ -78,6 +94,18 @@ def read_frame(path: str | os.PathLike[str], *, separator: str | None = None, en
     return frame
 
 
+@contextlib.contextmanager
+def _unpacked(where: Path, suffix: str) -> Iterator[Path]:
+    """The file itself, or what is packed in an archive as a temporary file: some readers need a path."""
+    if where.suffix.lower() not in ARCHIVES:
+        yield where
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / f"table{suffix}"
+        plain.write_bytes(content(where))
+        yield plain
+
+
 def need(*packages: str) -> None:
     """Raise an error with the install command if a package for reading and writing files is not installed."""
     for package in packages:
@@ -87,11 +115,19 @@ def need(*packages: str) -> None:
             )
 
 
-def known(path: str | os.PathLike[str], kinds: tuple[str, ...]) -> str:
-    """The extension of a path; raises if it is not one of `kinds`."""
-    suffix = Path(path).suffix.lower()
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The extension of a file, or of the file that an archive holds."""
+    where = Path(path)
+    return Path(inside(where) if where.exists() else where).suffix.lower()
+
+
+def known(path: str | os.PathLike[str], kinds: tuple[str, ...], suffix: str | None = None) -> str:
+    """The extension of a path, unless it is given; raises if it is not one of `kinds`."""
+    suffix = Path(path).suffix.lower() if suffix is None else suffix
     if suffix not in kinds:
         problem = f'"{suffix}" is not a table format' if suffix else "the name has no extension"
+        if suffix in (*SHEETS, *ARCHIVES):
+            problem = f'"{suffix}" files are read, but not written'
         raise ThurboError(f'unknown format of "{path}": {problem}; use one of {" ".join(kinds)}')
     return suffix
 
@@ -103,11 +139,12 @@ def _checked(path: str | os.PathLike[str]) -> tuple[Path, str]:
         raise ThurboError(f'cannot read "{path}": it is a directory; give the name of a file')
     if not where.exists():
         raise ThurboError(f'cannot read "{path}": there is no such file; check its name')
-    suffix = known(path, (*STATISTICAL, *TEXT, *COLUMNAR))
-    start = read_bytes(where, 16)
+    suffix = known(path, (*STATISTICAL, *TEXT, *COLUMNAR, *SHEETS), format_of(path))
+    start = content(where, 16)
     for begins, kinds, what in _BEGINS:
         if start.startswith(begins) and suffix not in kinds:
-            remedy = f"rename it to {kinds[0]}" if kinds else "unpack it, or save it as .csv"
+            sure = [kind for kind in kinds if kind not in SHEETS]
+            remedy = f"rename it to {sure[0]}" if sure else "unpack it, or save it as .csv"
             raise ThurboError(f'"{path}" is {what}, not {suffix}; {remedy}')
     if not start and suffix not in TEXT:
         raise ThurboError(f'cannot read "{path}": it is empty; copy it again')
@@ -117,20 +154,12 @@ def _checked(path: str | os.PathLike[str]) -> tuple[Path, str]:
     return where, suffix
 
 
-def read_bytes(where: Path, most: int = -1) -> bytes:
-    """The content of a file, or its first bytes."""
-    try:
-        with where.open("rb") as stream:
-            return stream.read(most)
-    except OSError as error:
-        raise ThurboError(f'cannot read "{where}": {error.strerror or error}; check its permissions') from None
-
-
 def read_arrow(where: Path) -> Any:
     """A parquet or feather file as an arrow table."""
     from pyarrow import feather, parquet
 
-    return parquet.read_table(where) if where.suffix.lower() == ".parquet" else feather.read_table(where)
+    source: Any = io.BytesIO(content(where)) if where.suffix.lower() in ARCHIVES else where
+    return parquet.read_table(source) if format_of(where) == ".parquet" else feather.read_table(source)
 
 
 def _read_columnar(where: Path, path: str) -> tuple[Any, Codebook]:
@@ -170,8 +199,8 @@ STACKED = (".imp", ".id")  # columns of multiple imputations
 
 def verbatim(like: Path, old: Table) -> Verbatim:
     """The text of a file that was read as this table."""
-    separator = "\t" if like.suffix.lower() == ".tsv" else None
-    return open_verbatim(read_bytes(like), str(like), old.n_rows, len(old.names), separator)
+    separator = "\t" if format_of(like) == ".tsv" else None
+    return open_verbatim(content(like), str(like), old.n_rows, len(old.names), separator)
 
 
 def with_texts(
@@ -350,7 +379,7 @@ def write_frame(
     need("pandas", "pyarrow" if suffix in COLUMNAR + TEXT else "pyreadstat")
     own = frame
     if like is not None:
-        old, new, kind = as_table(read_frame(like)), as_table(frame), Path(like).suffix.lower()
+        old, new, kind = as_table(read_frame(like)), as_table(frame), format_of(like)
         parts = _parts(old, new)
         if kind in COLUMNAR:
             own = _replaced_in_arrow(read_arrow(Path(like)), old, parts, new)

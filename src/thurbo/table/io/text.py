@@ -1,6 +1,6 @@
 """Delimited text files (.csv and .tsv of any program): as values, and as they are, cell by cell.
 
-Idea: detect encoding, separator, decimal comma and a second header row, then read strictly. To write a file again, its
+Idea: detect encoding, separator and decimal comma, then read strictly. To write a file again, its
 records are found, and split into raw cells only where one of their cells is replaced.
 Guarantees an error with the row if rows differ in length, and the same bytes for every cell that is not replaced; a
 file that cannot be reproduced exactly is refused before anything is written.
@@ -12,8 +12,6 @@ import codecs
 import csv
 import io
 import re
-import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,16 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from thurbo.errors import SchemaWarning, ThurboError
-from thurbo.table.columns.values import is_number_text
-from thurbo.table.io.codebook import Codebook, ColumnGroup, Note
+from thurbo.errors import ThurboError
+from thurbo.table.io.codebook import Codebook
+from thurbo.table.io.headers import read_header
 
 _SEPARATORS = (",", ";", "\t", "|")
 # "None" is not in the list, because it is an answer in many surveys.
 _NULLS = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "."]
-_MOST_TOLD = 3  # changed names in one warning
 _MOST_BYTES = 2**31 - 1  # limit of pyarrow for one block of text
-_ANSWER = re.compile(r"(open.ended )?(response|answer)s?", re.IGNORECASE)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -56,7 +52,7 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
     if "\0" in text[:10_000]:
         raise ThurboError(f'cannot read "{path}" as text: it contains binary data; check its extension')
     separator = separator or find_separator(text)
-    names, skip, book = _header(text, separator, path)
+    names, skip, book = read_header(_first_rows(text, separator, path), path)
     data, bad = text.encode("utf-8"), list[Any]()
     if len(data) >= _MOST_BYTES:
         raise ThurboError(f'"{path}" has more than 2 GB of text; save it as .parquet')
@@ -120,28 +116,6 @@ def _with_leading_zeros(text: str, separator: str, names: list[str], skip: int) 
     return found
 
 
-def _unique(names: list[str], header: list[str], path: str) -> list[str]:
-    """Column names with a number behind the second, third, ... of one name; warns about these and about empty names."""
-    found: list[str] = []
-    called = enumerate(zip(names, header, strict=False), 1)
-    unnamed = [(place, name) for place, (name, above) in called if not above and name == f"column {place}"]
-    changed = [f'column {place} has no name and is called "{name}"' for place, name in unnamed]
-    for name in names:
-        free, number = name, 1
-        while free in found or (number > 1 and free in names):
-            number += 1
-            free = f"{name} ({number})"
-        if number > 1:
-            short = name if len(name) <= 60 else f"{name[:28]}...{name[-28:]}"
-            changed.append(f'a further column "{short}" is called "... ({number})"')
-        found.append(free)
-    if changed:
-        more = f"; and {len(changed) - _MOST_TOLD} more" if len(changed) > _MOST_TOLD else ""
-        message = f'names of "{path}" were changed: {"; ".join(changed[:_MOST_TOLD])}{more}'
-        warnings.warn(message, SchemaWarning, stacklevel=6)  # where tb.read was called
-    return found
-
-
 def decode(data: bytes, path: str, encoding: str | None = None) -> tuple[str, bytes, str]:
     """The text of a file, its byte-order mark and its encoding: the given one, or by the mark, or UTF-8, Windows-1252
     or Latin-1."""
@@ -184,75 +158,19 @@ def _lines(text: str, most: int) -> str:
     return "".join(line for line, _ in zip(io.StringIO(text, newline=""), range(most), strict=False))
 
 
-def _header(text: str, separator: str, path: str) -> tuple[list[str], int, Codebook]:
-    """Column names, number of header rows, and the titles and groups in a second header row."""
+def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
+    """The cells of the first rows that are not empty, as many as a header can have and one more."""
     rows: list[list[str]] = []
     csv.field_size_limit(max(csv.field_size_limit(), 1 << 30))
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
             if row:
                 rows.append([cell.strip() for cell in row])
-            if len(rows) == 3:
+            if len(rows) == 4:
                 break
     except csv.Error as error:
         raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
-    first, second, third = (*rows, [], [])[:3]
-    names, n_header, book = [name or f"column {place}" for place, name in enumerate(first, 1)], 1, Codebook()
-    said = [cell for cell in second if cell]
-    if third and sum(cell.startswith('{"ImportId"') for cell in third) > len(third) // 2:  # Qualtrics format
-        notes = {name: Note(title=title) for name, title in zip(first, second, strict=False) if title != name}
-        n_header, book = 3, Codebook(notes)
-    elif _is_second_header(first, second, third):
-        names, n_header, book = _two_rows(first, second)
-    elif len(second) == len(first) > 1 and len(said) >= len(first) / 2 and all(map(_ANSWER.fullmatch, said)):
-        n_header = 2  # it only says "Response" below each name
-    elif _are_titles(first, second, third):
-        n_header, book = 2, Codebook({name: Note(title=title) for name, title in zip(first, second, strict=True)})
-    return _unique(names, first, path), n_header, book
-
-
-def _are_titles(first: list[str], second: list[str], third: list[str]) -> bool:
-    """Whether the second row has the text of each question below its code: q1, then "How old are you?"."""
-    is_table = 1 < len(first) == len(second) == len(third)
-    if not is_table or len(set(second)) < len(second) or any(" " in name for name in first) or not all(second):
-        return False
-    below, rows = (sum(len(cell.split()) >= 3 for cell in row) / len(row) for row in (second, third))
-    return below >= 0.8 and rows <= 0.3
-
-
-def _is_second_header(first: list[str], second: list[str], third: list[str]) -> bool:
-    """Whether the second row is a header too: options below their question, as SurveyMonkey writes them."""
-    if not first[0] or len(second) != len(first) or all(first):
-        return False
-    if not all(below for name, below in zip(first, second, strict=True) if not name):
-        return False
-    # A row of answers would contain numbers, and would not contain the word "Response".
-    says_response = any(_ANSWER.fullmatch(below) for below in second)
-    blank_below = not second[0] and bool(third and third[0])
-    return (says_response or blank_below) and not any(map(is_number_text, second))
-
-
-def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], int, Codebook]:
-    """Column names from questions and the options below them; the options of one question are a group.
-
-    The name is the option if it is unique in the table, else "question: option"; the title is the question.
-    """
-    heads: list[tuple[str, str]] = []
-    question = ""
-    for place, (above, below) in enumerate(zip(first, second, strict=True)):
-        question = " ".join(above.split()) or question
-        alone = above and (place + 1 == len(first) or bool(first[place + 1]))
-        heads.append((question, "" if alone or _ANSWER.fullmatch(below) else " ".join(below.split())))
-    times = Counter(option or question for question, option in heads)
-    names, notes = [], {}
-    grids: dict[str, list[tuple[str, str]]] = {}
-    for question, option in heads:
-        names.append(question if not option else option if times[option] == 1 else f"{question}: {option}")
-        if option:
-            grids.setdefault(question, []).append((names[-1], option))
-            notes[names[-1]] = Note(title=question)
-    groups = tuple(ColumnGroup(name, "grid", tuple(members)) for name, members in grids.items() if len(members) > 1)
-    return names, 2, Codebook(notes, groups)
+    return rows
 
 
 NewTexts = Mapping[int, Mapping[int, tuple[str, bool]]]  # by row and column: a text, and whether it may replace another

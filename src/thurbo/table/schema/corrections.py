@@ -167,7 +167,7 @@ def options_of(members: Sequence[str], titles: Mapping[str, str], table: Table |
             return dict(zip(map(str, said), members, strict=True))
     texts = [" ".join(titles.get(name, name).split()) for name in members]
     texts = texts if len(set(texts)) == len(texts) else list(members)
-    stem = len(_stem(texts))
+    stem = len(_stem(texts)) if texts[1:] else 0
     rests = [text[stem:].strip(" []()_-–:.,") for text in texts]
     labels = rests if all(rests) and len(set(rests)) == len(rests) else texts
     return dict(zip(labels, members, strict=True))

@@ -74,6 +74,9 @@ def with_alternatives(
     return {name: f"{why}; {OTHERWISE}{also[name]}" if name in also else why for name, why in reasons.items()}
 
 
+_IS_OFTEN = re.compile(r"missing.*\d%")  # what counts as missing although it is frequent
+
+
 class Doubt(NamedTuple):
     """Columns whose type or reading is not certain, for the same reason."""
 
@@ -100,8 +103,9 @@ def doubts(schema: Any) -> list[Doubt]:
                 guesses.append(clause)
             else:
                 taken = False
-        other = [clause for clause in reason.split("; ") if clause.startswith(OTHERWISE)]
-        why = "; ".join([*filter(None, guesses), *other]) if guesses else reason if name in schema.confidence else ""
+        doubtful = [each for each in reason.split("; ") if each.startswith(OTHERWISE) or _IS_OFTEN.search(each)]
+        known = reason if name in schema.confidence and not doubtful else ""
+        why = "; ".join(dict.fromkeys([*filter(None, guesses), *doubtful])) or known
         why = re.sub(r"^\d+ columns", "columns", why)  # alike in questions with different numbers of options
         if why and name in schema and schema[name].role in ("answer", "weight"):
             found.setdefault((type(schema[name]).__name__, why), []).append(name)

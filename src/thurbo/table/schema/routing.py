@@ -306,11 +306,13 @@ class Gate(NamedTuple):
     which: Integers  # [row]
 
 
-def find_skips(columns: Mapping[str, Column], table: Table) -> tuple[Skip, ...]:
+def find_skips(columns: Mapping[str, Column], table: Table, follows: Iterable[Any] = ()) -> tuple[Skip, ...]:
     """All skips of a table: questions of one gate and the same answers are one block, in order of the schema.
 
     A missing code that says something, such as "refused" or "I have no job", was answered, so the question was asked.
+    A column that follows from another one, by a record of `follows`, is not asked at all.
     """
+    pairs = {(each.column, each.by) for each in follows}
     order = [name for name, each in columns.items() if each.role == "answer" and not each.is_listed]
     order = [name for name in order if all(part in table for part in columns[name].source_columns(name))]
     gone = {name: unanswered(columns, table, name) & ~_said(columns[name], table, name) for name in order}
@@ -329,6 +331,7 @@ def find_skips(columns: Mapping[str, Column], table: Table) -> tuple[Skip, ...]:
     chosen: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name, pattern in zip(missing, number.ravel().tolist(), strict=True):
         own = {other: each[pattern] for other, each in found.items() if other != name and pattern in each}
+        own = {other: each for other, each in own.items() if (name, other) not in pairs}
         # Gates before the question first, then those that explain its gaps best.
         ranked = sorted((place[other] > place[name], cost, place[other], other) for other, (cost, _) in own.items())
         first = next((other for *_, other in ranked if not _depends(other, name, chosen)), None)

@@ -273,9 +273,10 @@ class Schema(Mapping[str, Column]):
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
         if source.owner is None:
             columns = {**found.columns, **lists}
+            rules = following.find_before_fit(columns, source)
             own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
-            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source), **own)
-            return schema._with(columns, "found", determined=following.find_before_fit(columns, source) or None)
+            schema = cls(columns, reasons=reasons, skips=find_skips(columns, source, rules), **own)
+            return schema._with(columns, "found", determined=rules or None)
         others = {
             name: Ignore("a second row identifier") if column.role == "id" else column
             for name, column in found.columns.items()
@@ -320,7 +321,7 @@ class Schema(Mapping[str, Column]):
         warn_of_many_levels(fitted)
         determined = () if self._determined == () else find_determined(fitted, source, weight) or None
         is_new = self._skips is None or self._routing == "outdated"
-        skips = find_skips(fitted, source) if is_new else self._skips
+        skips = find_skips(fitted, source, determined or ()) if is_new else self._skips
         return self._with(fitted, "found" if is_new else self._routing, skips=skips, determined=determined)
 
     @property
@@ -799,8 +800,8 @@ class Schema(Mapping[str, Column]):
         kept = {name: why for name, why in self._reasons.items() if name not in made} | dict(reasons or {})
         sure = {name: each for name, each in self._confidence.items() if name not in made}
         skips = None if self._skips is None else still(self._skips, columns)
-        skips = skips if source is None else find_skips(columns, source)
         determined = self._determined and (following.kept(self._determined, made, columns) or None)
+        skips = skips if source is None else find_skips(columns, source, determined or ())
         notes: Any = {"reasons": kept, "confidence": sure, "titles": self._titles | dict(titles or {})}
         routing: Routing = "found" if source is not None else "given" if self._routing == "given" else "outdated"
         return self._with(columns, routing, skips=skips, determined=determined, **notes)

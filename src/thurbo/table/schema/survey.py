@@ -31,6 +31,7 @@ def read(
     *,
     separator: str | None = None,
     encoding: str | None = None,
+    sheet: str | None = None,
     missing: Mapping[Any, str] | Iterable[Any] = (),
 ) -> tuple[Any, Schema]:
     """Read a survey file as a pandas frame, and infer its schema.
@@ -38,11 +39,14 @@ def read(
     Parameters
     ----------
     path : str or path
-        A .sav, .zsav, .por (SPSS), .dta (Stata), .csv, .tsv, .parquet or .feather file.
+        A .sav, .zsav, .por (SPSS), .dta (Stata), .csv, .tsv, .parquet, .feather, .xlsx or .ods file, or a .gz, .xz,
+        .bz2 or .zip archive of one such file ("survey.csv.gz").
     separator : str, optional
         Separator of a text file; detected by default.
     encoding : str, optional
         Encoding of a text, SPSS or Stata file; detected by default.
+    sheet : str, optional
+        Sheet of a spreadsheet that has several tables.
     missing : dict or list, optional
         Values that mean "no answer" in every column, such as [-9, -8] or {-9: "refused"}.
 
@@ -69,7 +73,7 @@ def read(
     >>> [type(column).__name__ for column in schema.values()]
     ['Binary', 'Continuous']
     """
-    frame = read_frame(path, separator=separator, encoding=encoding)
+    frame = read_frame(path, separator=separator, encoding=encoding, sheet=sheet)
     return frame, Schema.infer(frame, missing=missing)
 
 
@@ -94,7 +98,8 @@ def write(
         `read` puts it.
     like : str or path, optional
         The file that the table was read from. Cells that did not change since are copied from it: byte for byte from
-        a text file, with the types of the columns from .parquet and .feather. In other formats, cells of a text file
+        a text file, with the types of the columns from .parquet and .feather; spreadsheets and archives are read, but
+        not written. In other formats, cells of a text file
         stay as they are written ("02139", "n/a", dates).
     formulas : {"keep", "escape"}, default="keep"
         "escape" puts an apostrophe in front of every text cell and column name of a .csv or .tsv file that starts with
