@@ -413,8 +413,9 @@ def test_a_difference_knows_that_answers_of_a_row_belong_together() -> None:
     once = difference(value, np.ones(50), row)
     twice = difference(np.repeat(value, 2), np.ones(100), np.repeat(row, 2))
     assert twice == pytest.approx(once)
-    assert once.error == pytest.approx(value.std(ddof=1) / np.sqrt(50))
-    assert once.high - once.low == pytest.approx(2 * student.ppf(0.975, 49) * once.error)  # type: ignore[operator]
+    _, error, low, high = once
+    assert error == pytest.approx(value.std(ddof=1) / np.sqrt(50))
+    assert high - low == pytest.approx(2 * student.ppf(0.975, 49) * error)  # type: ignore[operator]
     weight = np.where(row < 30, 1.0, 0.0)
     assert difference(value, weight, row) == pytest.approx(difference(value[:30], np.ones(30), row[:30]))
     assert difference(value, np.ones(50), np.zeros(50, int))[1:] == (None, None, None)

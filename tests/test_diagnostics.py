@@ -99,9 +99,9 @@ def test_stuck_and_saturated_units():
         ],
         axis=1,
     )
-    health = diagnostics.unit_health(activations)
-    assert np.flatnonzero(health.stuck).tolist() == [0, 1]
-    assert np.flatnonzero(health.saturated).tolist() == [2, 3]
+    stuck, saturated = diagnostics.unit_health(activations)
+    assert np.flatnonzero(stuck).tolist() == [0, 1]
+    assert np.flatnonzero(saturated).tolist() == [2, 3]
 
 
 def test_chains_of_rows_follow_their_posterior():

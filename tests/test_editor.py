@@ -311,7 +311,7 @@ def run(*arguments: str) -> Any:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Editor]:
     """The editors that the command puts on the network, which it leaves after one correction."""
-    from thurbo.app.cli import show
+    from thurbo.app.cli import commands
 
     found: list[Editor] = []
 
@@ -319,7 +319,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Editor]:
         found.append(session)
         do(session, "type", names=["do you sing"], kind="ignore")
 
-    monkeypatch.setattr(show, "serve", serve)
+    monkeypatch.setattr(commands, "serve", serve)
     return found
 
 

@@ -282,7 +282,7 @@ def test_one_member_if_anything_is_chosen() -> None:
     for chosen in ({"n_hidden": 2}, {"n_factors": 1}, {"objective": "likelihood"}, smoothed, {"max_epochs": 0}):
         model = tb.TBM(SCHEMA, **chosen)
         settings = model._settings(tb.Schema(SCHEMA))
-        assert population.count(model.get_params(deep=False), settings, tb.Schema(SCHEMA), 10_000) == 1
+        assert population.count(settings, tb.Schema(SCHEMA), 10_000) == 1
 
 
 def test_a_single_column_is_fitted_by_its_exact_likelihood() -> None:
@@ -300,10 +300,10 @@ def test_many_rows_have_fewer_members_and_lists_have_their_own() -> None:
     for n_rows, n in ((199, 1), (200, 4), (5_000, 2)):
         model = tb.TBM(SCHEMA)
         settings = model._settings(tb.Schema(SCHEMA))
-        assert population.count(model.get_params(deep=False), settings, tb.Schema(SCHEMA), n_rows) == n
+        assert population.count(settings, tb.Schema(SCHEMA), n_rows) == n
     lists = tb.Schema({"films": tb.Ratings(["a", "b"])})
     settings = tb.TBM(lists)._settings(lists)
-    assert population.count(tb.TBM(lists).get_params(deep=False), settings, lists, 300) == members.AUTO_OF_LISTS
+    assert population.count(settings, lists, 300) == members.AUTO_OF_LISTS
     wanted = members.population(settings, 3, 300, False, False, has_lists=True)
     assert [each[:2] for each in wanted] == [(0, 12), (30, 9), (0, 12)]
 
@@ -342,9 +342,9 @@ def test_exponents_of_older_files_are_by_family() -> None:
 def test_tables_of_tasks_count_their_tasks_and_choose_their_shrinkage() -> None:
     """A few judges can make many comparisons, and how far they differ is decided by held-out tasks."""
     pairs = tb.Schema({"games": tb.Pairs(["a", "b", "c"])})
-    parameters, settings = tb.TBM(pairs).get_params(deep=False), tb.TBM(pairs)._settings(pairs)
+    settings = tb.TBM(pairs)._settings(pairs)
     n = len(members.USUAL_OF_TASKS)
-    assert [population.count(parameters, settings, pairs, 20, tasks) for tasks in (199, 200)] == [1, n]
+    assert [population.count(settings, pairs, 20, tasks) for tasks in (199, 200)] == [1, n]
     blocks = pairs.fit({"games": ["a > b; b > c", None, "c > a"]}).compile({"games": ["a > b; b > c", None, "c > a"]})
     assert population.n_tasks(blocks, np.ones(3)) == 3
     assert population.n_tasks(blocks, np.asarray([0.5, 1.0, 2.0])) == 3

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, kendalltau
+from scipy.stats import binomtest
 from sklearn.metrics import ndcg_score
 
 from thurbo import metrics
@@ -66,17 +66,6 @@ def test_err_is_the_mean_over_the_orders_of_ties(given_lists: Any, k: int | None
     assert metrics.err(relevance, scores, most, k) == pytest.approx(wanted, abs=1e-12)
 
 
-@given(lists(most=9))
-def test_pairs_are_counted(given_lists: Any) -> None:
-    relevance, scores = given_lists
-    wanted = kendalltau(relevance, np.clip(scores, -9, 9)).statistic if len(scores) > 1 else np.nan
-    assert metrics.kendall_tau(relevance, scores) == pytest.approx(wanted, abs=1e-12, nan_ok=True)
-    pairs = [(a, b) for a, b in itertools.permutations(range(len(scores)), 2) if relevance[a] > relevance[b]]
-    right = [1.0 if scores[a] > scores[b] else 0.5 if scores[a] == scores[b] else 0.0 for a, b in pairs]
-    share = np.mean(right) if right else np.nan
-    assert metrics.pairwise_accuracy(relevance, scores) == pytest.approx(share, nan_ok=True)
-
-
 def made(n_users: int = 40, n_items: int = 12) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     return rng.integers(0, 5, (n_users, n_items)).astype(float), rng.integers(0, 4, (n_users, n_items)) / 3
@@ -93,8 +82,6 @@ def test_ndcg_agrees_with_scikit_learn(k: int | None) -> None:
 FIGURES: dict[str, Callable[..., Any]] = {
     "ndcg": lambda *lists, **more: metrics.ndcg(*lists, 5, **more),
     "err": lambda *lists, **more: metrics.err(*lists, 4, **more),
-    "kendall_tau": metrics.kendall_tau,
-    "pairwise_accuracy": metrics.pairwise_accuracy,
 }
 
 
@@ -116,12 +103,6 @@ def test_every_form_of_input_gives_the_same_figures(name: str) -> None:
     groups = np.repeat([f"user {number:02}" for number in range(len(relevance))], relevance.shape[1])
     flat = (relevance.ravel()[shuffled], scores.ravel()[shuffled])
     np.testing.assert_allclose(figure(*flat, groups=groups[shuffled]), table, rtol=1e-12)
-
-
-def test_partial_lists_compare_what_both_have() -> None:
-    relevance, scores = [3, 1, np.nan, 2], [0.5, np.nan, 0.9, 0.7]
-    assert metrics.kendall_tau(relevance, scores) == -1
-    assert metrics.pairwise_accuracy(relevance, scores) == 0
 
 
 def test_a_tie_of_thousands_is_exact() -> None:

@@ -122,7 +122,8 @@ def begun(own: Table) -> tuple[Padding, trainer.TrainState, start.Layout, Plan]:
     chosen = replace(_chosen(), n_chains=4)
     data, padding = Data(own.schema, own.blocks, own.evidence, np.ones(own.evidence.n_rows)), padding_of(own.evidence)
     key = jax.random.key(0)
-    return padding, *members._begun(key, chosen, data, (3, 2), model.MemberSettings(3, 1, 0.1), padding)
+    shared = members.Shared(chosen, data, (3, 2), padding)
+    return padding, *shared.start(key, model.MemberSettings(3, 1, 0.1)), shared.plan
 
 
 def _chosen() -> FitSettings:

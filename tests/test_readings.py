@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.fit import members, population
+from thurbo.fit import fitting, members, population
 from thurbo.latent import packing
 from thurbo.predict import model
 from thurbo.predict import moments as distributions
@@ -81,9 +81,10 @@ def test_without_dependence_all_rows_are_predicted_like_one() -> None:
 def test_a_reading_without_hidden_answers_has_the_shape_of_one_with_some() -> None:
     """Members go on training with all answers by the program that they were trained with."""
     whole, rng = question(1), np.random.default_rng(1)
-    read = population.EncodedTable(whole.schema, dict(whole.blocks), whole.evidence)
+    read = {"given": fitting.Data(whole.schema, whole.blocks, whole.evidence, np.ones(N))}
     masked = {name: rng.random(N) < 0.5 for name in ("q0", "party")}
-    some, none = (read.hide(each, "marginalize").evidence.buckets for each in (masked, {}))
+    rests = [population.without_answers(read, each, "marginalize") for each in (masked, {})]
+    some, none = (each["given"].evidence.buckets for each in rests)
     assert jax.tree.structure(some) == jax.tree.structure(none)
     np.testing.assert_array_equal(none[0].observed, whole.evidence.buckets[0].observed)
     assert some[0].observed.sum() < none[0].observed.sum()

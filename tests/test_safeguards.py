@@ -61,13 +61,13 @@ def test_settings_out_of_range_are_named(name, value):
 
 
 def test_sizes_of_a_single_model_follow_a_rule():
-    assert fitting.by_rule(chosen(), 300, 40) == (15, 0)
-    assert fitting.by_rule(chosen(), 5000, 40) == (40, 0)
-    assert fitting.by_rule(chosen(), 5000, 400) == (50, 0)
-    assert fitting.by_rule(chosen(n_factors=3), 5000, 40) == (40, 3)
-    assert fitting.by_rule(chosen(n_hidden=20), 5000, 40) == (20, 0)
-    assert fitting.by_rule(chosen(n_hidden=20, n_factors=3), 5000, 40) == (20, 3)
-    few, _ = fitting.by_rule(chosen(objective="exact"), 5000, 40)
+    assert fitting.sizes(chosen(), 300, 40) == (15, 0)
+    assert fitting.sizes(chosen(), 5000, 40) == (40, 0)
+    assert fitting.sizes(chosen(), 5000, 400) == (50, 0)
+    assert fitting.sizes(chosen(n_factors=3), 5000, 40) == (40, 3)
+    assert fitting.sizes(chosen(n_hidden=20), 5000, 40) == (20, 0)
+    assert fitting.sizes(chosen(n_hidden=20, n_factors=3), 5000, 40) == (20, 3)
+    few, _ = fitting.sizes(chosen(objective="exact"), 5000, 40)
     assert few == (fitting.ENUMERATED_ON_CPU if jax.default_backend() == "cpu" else fitting.ENUMERATED)
 
 

@@ -207,10 +207,10 @@ def test_many_hidden_units_of_a_table_are_sparse_and_trained_longer(
     assert table.learning_rate == pytest.approx(rate)
     assert planning.plan(table, given["n_hidden"], 0).sparsity_weight == pytest.approx(sparsity)
     is_longer = given["n_hidden"] > 100 and "objective" not in given and "n_factors" not in given
-    assert planning.lengths(table, 60_000)[1] == (56 if is_longer else 21)
+    assert planning.lengths(table, 60_000, 60_000)[1] == (56 if is_longer else 21)
     if "learning" not in given:  # lists are as with fewer units
         assert planning.plan(lists, given["n_hidden"], 0).sparsity_weight == 0
-        assert planning.lengths(lists, 60_000)[1] == 21
+        assert planning.lengths(lists, 60_000, 60_000)[1] == 21
 
 
 def test_likelihood_with_many_units_has_no_settings_of_features():

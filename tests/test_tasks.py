@@ -298,6 +298,22 @@ def test_part_worths_shares_and_new_profiles_of_a_conjoint_study():
         model.simulate_market({"x": {"colour": "red"}})
 
 
+@pytest.mark.parametrize("noise", ["normal", "gumbel"])
+def test_shares_in_an_exact_model_are_those_of_a_new_choice(noise: str) -> None:
+    """Of two profiles that are items, the share of one is how probable it is that a row prefers it."""
+    tasks = conjoint(np.random.default_rng(8), 40, 6)
+    how = {"attributes": ["brand", "price"], "constants": False, "noise": noise}
+    table = tb.from_choices(tasks, row="who", task="task", chosen="pick", **how)
+    model = tb.TBM(n_hidden=3, max_epochs=30, learning_rate=0.1, random_state=0).fit(table)
+    assert model.method_ == "exact"
+    assert np.abs(model.weights_).max() > 0.2
+    one, two = "brand=A, price=1.0", "brand=C, price=3.0"
+    profiles = {one: {"brand": "A", "price": 1}, two: {"brand": "C", "price": 3}}
+    rows = np.arange(40)
+    found = model.simulate_market(profiles, table, by=rows)["share"]
+    np.testing.assert_allclose(found[::2], model.prefers(table, one, two), atol=1e-5)
+
+
 def test_attributes_and_tasks_survive_a_model_file(tmp_path):
     table = tb.from_choices(
         conjoint(np.random.default_rng(7), 30, 4), row="who", task="task", chosen="pick", attributes=["brand", "price"]

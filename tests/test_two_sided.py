@@ -227,11 +227,8 @@ def test_a_level_that_nobody_gave_is_no_problem(tmp_path: Path):
 def test_more_members_are_trained_where_nothing_is_drawn(n_members: int):
     table = {"item": [{"a": 1, "b": 2}, {"b": 1, "c": 3}] * 150}
     schema = tb.Schema({"item": tb.Ratings()}).fit(table)
-    model = tb.TBM(schema)
     has_draws = n_members == members.AUTO_BESIDE_DRAWS
-    assert (
-        population.count(model.get_params(deep=False), model._settings(schema), schema, 300, 0, has_draws) == n_members
-    )
+    assert population.count(tb.TBM(schema)._settings(schema), schema, 300, 0, has_draws) == n_members
 
 
 def test_a_bad_number_of_draws_is_refused():

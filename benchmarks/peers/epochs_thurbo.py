@@ -40,7 +40,7 @@ class Epochs:
         evidence = packing.pack(blocks.values(), chosen.unobserved, most_widths=0).on_device()
         self.data = fitting.Data(schema, blocks, evidence, np.ones(evidence.n_rows))
         self.layout, self.weight = self.data.layout, jnp.ones(evidence.n_rows, jnp.float32)
-        size = fitting.size_of(chosen, self.data)
+        size = fitting.sizes(chosen, self.data.n_counted, schema.n_sites, bool(schema.listed))
         self.plan = planning.plan(chosen, *size)
         self.cells, n_epochs = fitting.lengths(chosen, self.data)
         self.work = float(evidence.n_cells * n_epochs)  # programs are compiled for that of a whole fit

@@ -12,60 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
 
-# Module of each public name.
-_HOME = {
-    "TBM": "thurbo.tbm",
-    "TBMImputer": "thurbo.imputer",
-    "masked_cell_scorer": "thurbo.imputer",
-    "evaluate": "thurbo.cross_evaluation",
-    "Learning": "thurbo.fit.settings",
-    "Prediction": "thurbo.fit.settings",
-    "Likelihood": "thurbo.fit.settings",
-    "Exact": "thurbo.fit.settings",
-    "Schema": "thurbo.table.schema.schema",
-    "Skip": "thurbo.table.schema.routing",
-    "read": "thurbo.table.schema.survey",
-    "write": "thurbo.table.schema.survey",
-    "from_long": "thurbo.table.io.long",
-    "from_pairs": "thurbo.table.io.long",
-    "from_choices": "thurbo.table.io.long",
-    "read_preferences": "thurbo.table.schema.survey",
-    "write_preferences": "thurbo.table.schema.survey",
-    "pool": "thurbo.pooling",
-    "stack": "thurbo.pooling",
-    "Column": "thurbo.table.columns",
-    "Continuous": "thurbo.table.columns",
-    "Bounded": "thurbo.table.columns",
-    "Banded": "thurbo.table.columns",
-    "Censored": "thurbo.table.columns",
-    "Binary": "thurbo.table.columns",
-    "Ordinal": "thurbo.table.columns",
-    "Categorical": "thurbo.table.columns",
-    "MultiSelect": "thurbo.table.columns",
-    "Ranking": "thurbo.table.columns",
-    "Ratings": "thurbo.table.columns",
-    "Pairs": "thurbo.table.columns",
-    "Choice": "thurbo.table.columns",
-    "BestWorst": "thurbo.table.columns",
-    "ListSettings": "thurbo.table.columns",
-    "Inequality": "thurbo.table.columns",
-    "Ignore": "thurbo.table.columns",
-    "Id": "thurbo.table.columns",
-    "Weight": "thurbo.table.columns",
-    "between": "thurbo.table.columns",
-    "at_least": "thurbo.table.columns",
-    "at_most": "thurbo.table.columns",
-    "one_of": "thurbo.table.columns",
-    "top_set": "thurbo.table.columns",
-    "prefers": "thurbo.table.columns",
-    "ThurboError": "thurbo.errors",
-    "SchemaError": "thurbo.errors",
-    "InfeasibleEvidence": "thurbo.errors",
-    "NotTrusted": "thurbo.errors",
-    "ConvergenceWarning": "thurbo.errors",
-    "NumericalWarning": "thurbo.errors",
-    "SchemaWarning": "thurbo.errors",
+# Public names, by the module that has them.
+_NAMES = {
+    "thurbo.tbm": "TBM",
+    "thurbo.imputer": "TBMImputer masked_cell_scorer",
+    "thurbo.cross_evaluation": "evaluate",
+    "thurbo.fit.settings": "Learning Prediction Likelihood Exact",
+    "thurbo.table.schema.schema": "Schema",
+    "thurbo.table.schema.routing": "Skip",
+    "thurbo.table.schema.survey": "read write read_preferences write_preferences",
+    "thurbo.table.io.long": "from_long from_pairs from_choices",
+    "thurbo.pooling": "pool stack",
+    "thurbo.table.columns": "Column Continuous Bounded Banded Censored Binary Ordinal Categorical MultiSelect Ranking "
+    "Ratings Pairs Choice BestWorst ListSettings Inequality Ignore Id Weight "
+    "between at_least at_most one_of top_set prefers",
+    "thurbo.errors": "ThurboError SchemaError InfeasibleEvidence NotTrusted "
+    "ConvergenceWarning NumericalWarning SchemaWarning",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 # Public submodules and their full names.
 _SUBMODULES = {
     "columns": "thurbo.table.columns",

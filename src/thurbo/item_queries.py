@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo.latent.inference.posterior import Belief
 from thurbo.predict import items as ranking
-from thurbo.predict.model import Member, Rows
+from thurbo.predict.model import Rows
 from thurbo.predict.moments import features
 from thurbo.queries import Queries
 from thurbo.table.io import frames
@@ -86,24 +85,22 @@ class ItemQueries(Queries):
 
         return ranking.rank(self.schema_, name, rows, ask, top, items, exclude_seen, self.frame_kind_)
 
-    def _by_member(self, X: Rows | None, name: str, answer: Callable[[Member, Belief], np.ndarray]) -> np.ndarray:
-        """The mean over members of what they answer given the hidden layer of each row; without rows, of its mean."""
+    def _by_member(self, rows: Rows | None, answer: Callable[..., np.ndarray], name: str, *more: Any) -> np.ndarray:
+        """The mean over members of what they answer about a column, given each row; without rows, one answer."""
         model = self.model_
-        read = [None] * len(model.members) if X is None else model.encoded(X)
-        how, found = model.how("mean-field"), []
-        for each, own in zip(model.members, read, strict=True):
-            found.append(answer(each, ranking.beliefs(each.params, None if own is None else own.evidence, how)))
+        read = [None] * len(model.members) if rows is None else [each.evidence for each in model.encoded(rows)]
+        how = model.how("auto")
+        found = [
+            answer(each.params, each.schema, name, *more, own, how)
+            for each, own in zip(model.members, read, strict=True)
+        ]
         return np.tensordot(model.weights_of(name), np.stack(found), axes=1)
-
-    def _worths(self, rows: Rows | None, name: str) -> np.ndarray:
-        """Part-worths of each row, [row, feature]; the utility of a profile is their product with its features."""
-        return self._by_member(rows, name, lambda each, own: ranking.worths(each.params, each.schema, name, own))
 
     def _rank_profiles(self, rows: Rows, name: str, items: Any, top: int) -> Any:
         """Items that are known only by their attributes, the best for each row."""
         ranking.column_with_attributes(self.schema_, name)  # raises an error if items have no attributes
         names, features = ranking.coded(self.schema_, name, items)
-        utility = self._worths(rows, name) @ features.T
+        utility = self._by_member(rows, ranking.worths, name) @ features.T
         n_rows, n_best = len(utility), min(int(top), len(names))
         order = np.argsort(-utility, axis=1, kind="stable")[:, :n_best]
         found = {
@@ -192,7 +189,7 @@ class ItemQueries(Queries):
         check_is_fitted(self, "model_")
         name = ranking.column_with_attributes(self.schema_, column)
         rows = None if X is None else self._read(X)
-        worth = self._worths(rows, name)
+        worth = self._by_member(rows, ranking.worths, name)
         groups, errors = ranking.groups(by, len(worth)), None
         if rows is not None and self.schema_[name].has_tasks:
             errors = ranking.errors(self.params_, self.schema_, name, rows.blocks[name], worth, groups.values())
@@ -234,12 +231,7 @@ class ItemQueries(Queries):
         name = ranking.column_with_attributes(self.schema_, column)
         names, features = ranking.coded(self.schema_, name, profiles)
         rows = None if X is None else self._read(X)
-        noise = getattr(self.schema_[name], "noise", "normal")
-
-        def of_member(each: Member, own: Belief) -> np.ndarray:
-            return ranking.chances(ranking.with_profiles(each.params, each.schema, name, features), own, noise)
-
-        chance = self._by_member(rows, name, of_member)
+        chance = self._by_member(rows, ranking.chances, name, features)
         groups = ranking.groups(by, len(chance))
         found = {
             "group": np.asarray([group for group in groups for _ in names], object),

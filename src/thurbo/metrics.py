@@ -1,4 +1,4 @@
-"""§7 Ranking metrics per user: NDCG, ERR, Kendall's tau and pairwise accuracy.
+"""§7 Ranking metrics per user: NDCG and ERR.
 
 Idea: scores order the items of a user, and relevance is the value of each item. With tied scores, a metric is its
 exact expectation over all orders of the tied items.
@@ -90,7 +90,7 @@ def ndcg(
         best = (-np.sort(-gains, axis=1) * discount).sum(axis=1)
         return np.divide(found, best, out=np.zeros(len(found)), where=best > 0)
 
-    return _by_user(lists, figure, empty=0.0)
+    return _by_user(lists, figure)
 
 
 def err(relevance: Any, scores: Any, max_relevance: float, k: int | None = None, *, groups: Any = None) -> Any:
@@ -134,73 +134,7 @@ def err(relevance: Any, scores: Any, max_relevance: float, k: int | None = None,
         stop = (reach[:, :-1] - reach[:, 1:])[:, :k]
         return (stop / np.arange(1, stop.shape[1] + 1)).sum(axis=1)
 
-    return _by_user(lists, figure, empty=0.0)
-
-
-def kendall_tau(relevance: Any, scores: Any, *, groups: Any = None) -> Any:
-    """Kendall's tau-b: concordant minus discordant pairs, with correction for ties.
-
-    Parameters
-    ----------
-    relevance, scores : array-like
-        One list of items, a 2-D array or list of lists with one row per user, or one long list with `groups`.
-        Only items without NaN in both are compared.
-    groups : array-like, optional
-        User of each item, if `relevance` and `scores` are one long list.
-
-    Returns
-    -------
-    float or array
-        A number for one list; else one number per user, in the order of `np.unique(groups)` if there are groups.
-        NaN if all values of one side are tied.
-
-    Examples
-    --------
-    >>> from thurbo import metrics
-    >>> round(metrics.kendall_tau([1, 2, 3], [1.0, 3.0, 2.0]), 4)
-    0.3333
-    """
-    lists = _read(relevance, scores, groups, partial=True)
-
-    def figure(worth: FloatArray, score: FloatArray) -> FloatArray:
-        same, opposite, tied_scores, tied_worth = _count_pairs(worth, score)
-        differ = (same + opposite + tied_scores) * (same + opposite + tied_worth)
-        return np.divide(same - opposite, np.sqrt(differ), out=np.full(len(worth), np.nan), where=differ > 0)
-
-    return _by_user(lists, figure, empty=np.nan)
-
-
-def pairwise_accuracy(relevance: Any, scores: Any, *, groups: Any = None) -> Any:
-    """Share of the pairs with different relevance that the scores order correctly; tied scores count as one half.
-
-    Parameters
-    ----------
-    relevance, scores : array-like
-        One list of items, a 2-D array or list of lists with one row per user, or one long list with `groups`.
-        Only items without NaN in both are compared.
-    groups : array-like, optional
-        User of each item, if `relevance` and `scores` are one long list.
-
-    Returns
-    -------
-    float or array
-        A number for one list; else one number per user, in the order of `np.unique(groups)` if there are groups.
-        NaN if all relevances are equal.
-
-    Examples
-    --------
-    >>> from thurbo import metrics
-    >>> round(metrics.pairwise_accuracy([1, 2, 3], [1.0, 3.0, 2.0]), 4)
-    0.6667
-    """
-    lists = _read(relevance, scores, groups, partial=True)
-
-    def figure(worth: FloatArray, score: FloatArray) -> FloatArray:
-        same, opposite, tied_scores, _ = _count_pairs(worth, score)
-        number = same + opposite + tied_scores
-        return np.divide(same + 0.5 * tied_scores, number, out=np.full(len(worth), np.nan), where=number > 0)
-
-    return _by_user(lists, figure, empty=np.nan)
+    return _by_user(lists, figure)
 
 
 def paired_bootstrap(
@@ -289,25 +223,9 @@ def _symmetric_means(p_continue: FloatArray) -> FloatArray:
     return means
 
 
-def _count_pairs(worth: FloatArray, score: FloatArray) -> FloatArray:
-    """Pairs of items of each user, [4, user]: same order, opposite, tied scores alone, tied relevance alone."""
-    counts = np.zeros((4, len(worth)))
-    for shift in range(1, worth.shape[1]):  # all pairs at this distance, of all users at once
-        by_worth, by_score = (
-            (side[:, shift:] > side[:, :-shift]).astype(np.int8) - (side[:, shift:] < side[:, :-shift])
-            for side in (worth, score)
-        )
-        product = by_worth * by_score
-        counts[0] += (product > 0).sum(axis=1)
-        counts[1] += (product < 0).sum(axis=1)
-        counts[2] += ((by_score == 0) & (by_worth != 0)).sum(axis=1)
-        counts[3] += ((by_worth == 0) & (by_score != 0)).sum(axis=1)
-    return counts
-
-
-def _by_user(lists: _Lists, figure: Callable[[FloatArray, FloatArray], FloatArray], empty: float) -> Any:
-    """The metric of every user, computed for users with the same number of items together; `empty` without items."""
-    found = np.full(lists.n_users, empty)
+def _by_user(lists: _Lists, figure: Callable[[FloatArray, FloatArray], FloatArray]) -> Any:
+    """The metric of every user, computed for users with the same number of items together; 0 without items."""
+    found = np.zeros(lists.n_users)
     order = np.argsort(lists.user, kind="stable")
     number = np.bincount(lists.user, minlength=lists.n_users)
     first = np.concatenate([[0], np.cumsum(number)[:-1]])
@@ -318,10 +236,10 @@ def _by_user(lists: _Lists, figure: Callable[[FloatArray, FloatArray], FloatArra
     return float(found[0]) if lists.is_one else found
 
 
-def _read(relevance: Any, scores: Any, groups: Any, partial: bool = False) -> _Lists:
-    """All forms of input as flat lists of items; with `partial` a score may be missing."""
+def _read(relevance: Any, scores: Any, groups: Any) -> _Lists:
+    """All forms of input as flat lists of items."""
     if groups is None and _is_ragged(relevance):
-        return _judged(_from_ragged(relevance, scores), partial)
+        return _judged(_from_ragged(relevance, scores))
     worth, score = _numbers(relevance, "relevance"), _numbers(scores, "scores")
     if groups is not None:
         whose = np.asarray(groups)
@@ -329,13 +247,13 @@ def _read(relevance: Any, scores: Any, groups: Any, partial: bool = False) -> _L
             shapes = f"{worth.shape}, {score.shape} and {whose.shape}"
             raise ThurboError(f"relevance, scores and groups have shapes {shapes}; give three lists of the same length")
         names, user = np.unique(whose, return_inverse=True)
-        return _judged(_Lists(user.astype(np.int64), worth, score, len(names), False), partial)
+        return _judged(_Lists(user.astype(np.int64), worth, score, len(names), False))
     if worth.shape != score.shape or worth.ndim not in (1, 2):
         problem = f"relevance and scores have shapes {worth.shape} and {score.shape}"
         raise ThurboError(f"{problem}; give one number per item in both, for one user or with one row per user")
     n_users = 1 if worth.ndim == 1 else len(worth)
     user = np.repeat(np.arange(n_users), worth.shape[-1])
-    return _judged(_Lists(user, worth.ravel(), score.ravel(), n_users, worth.ndim == 1), partial)
+    return _judged(_Lists(user, worth.ravel(), score.ravel(), n_users, worth.ndim == 1))
 
 
 def _is_ragged(values: Any) -> bool:
@@ -360,13 +278,11 @@ def _from_ragged(relevance: Any, scores: Any) -> _Lists:
     return _Lists(user_of, np.concatenate(worths), np.concatenate(given), len(worths), False)
 
 
-def _judged(lists: _Lists, partial: bool) -> _Lists:
-    """The items with relevance; raises for one without a score unless `partial`."""
+def _judged(lists: _Lists) -> _Lists:
+    """The items with relevance; raises for one without a score."""
     keep = ~np.isnan(lists.relevance)
     unscored = keep & np.isnan(lists.scores)
-    if partial:
-        keep &= ~unscored
-    elif unscored.any():
+    if unscored.any():
         item = int(unscored.argmax())
         remedy = "give every judged item a score, such as -inf for the last place"
         raise ThurboError(

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import ThurboError
-from thurbo.table.columns.cells import Cells
-from thurbo.table.columns.values import frozen
+from thurbo.table.columns.values import blanked
 from thurbo.table.io import frames
 from thurbo.table.io.frames import as_table
+from thurbo.table.io.read_write import changed
 
 FloatArray = NDArray[np.float64]
 
@@ -192,27 +192,10 @@ def stack(draws: Sequence[Any], incomplete: Any) -> Any:
         before, after = source.cells(name), [draw.cells(name) for draw in tables]
         gap = before.missing.copy()
         for cells in after:
-            gap[_changed(before, cells)] = True
-        parts = [_with_gaps(before.values, gap), *(_with_gaps(each.values, each.missing) for each in after)]
+            gap |= changed(before, cells) & ~cells.missing
+        parts = [blanked(before.values, gap), *(blanked(each.values, each.missing) for each in after)]
         columns[name] = _joined(parts)
     return frames.like(source, columns, rows=np.arange(len(columns[".imp"])))
-
-
-def _changed(before: Cells, after: Cells) -> NDArray[np.intp]:
-    """Rows in which both cells are observed and differ."""
-    rows = np.flatnonzero(~before.missing & ~after.missing)
-    if before.values.dtype.kind in "biufmM" and after.values.dtype.kind in "biufmM":
-        return rows[before.values[rows] != after.values[rows]]
-    pairs = zip(rows, before.values[rows].tolist(), after.values[rows].tolist(), strict=True)
-    return np.asarray([row for row, old, new in pairs if frozen(old) != frozen(new)], np.intp)
-
-
-def _with_gaps(values: NDArray[Any], gap: NDArray[np.bool_]) -> NDArray[Any]:
-    if not gap.any():
-        return values
-    filled = values.astype(np.float64 if values.dtype.kind in "iuf" else object)
-    filled[gap] = np.nan if filled.dtype.kind == "f" else None
-    return filled
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thurbo import _runtime, model_file
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
-from thurbo.fit import course, fitting, planning, population
+from thurbo.fit import course, fitting, lists, planning, population
 from thurbo.fit.fitting import Unfinished
 from thurbo.fit.members import Interrupted
 from thurbo.fit.settings import Learning
@@ -329,8 +329,8 @@ class TBM(ItemQueries, BaseEstimator):
         data = fitting.Data(schema, blocks, evidence, weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         _, max_epochs = fitting.lengths(chosen, data)
-        counts = data.n_counted, population.n_tasks(blocks, weight), population.can_draw(chosen, data)
-        n_members = population.count(self.get_params(deep=False), chosen, schema, *counts)
+        counts = data.n_counted, population.n_tasks(blocks, weight), lists.column(chosen, data) is not None
+        n_members = population.count(chosen, schema, *counts)
         self._training, plan, learned_from = None, None, np.zeros(0, np.int64)
         with course.progress(max_epochs, self.verbose) as on_epoch:
             if n_members > 1:

@@ -229,7 +229,9 @@ def fit(
     key_score = jax.random.fold_in(key, 2**30)
     problem, before, unfinished = None, run.seconds, None
     started = time.perf_counter()
-    whole, ahead = run, _Ahead(_together(rows, length, limit))  # the run as it was between two epochs
+    # Several epochs are started together if starting one takes as long as the epoch, and there are many.
+    is_small = rows.evidence.n_cells <= FEW_CELLS and length.max_epochs >= MANY_EPOCHS and limit is None
+    whole, ahead = run, _Ahead(AHEAD if is_small else 1)  # the run as it was between two epochs
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
             whole = replace(run, history=list(run.history))
@@ -300,15 +302,6 @@ def _disagreement(key: PRNGKey, params: Params, run: Run, plan: Plan) -> str | N
     more = "more chains or steps of them, tb.Likelihood(n_chains=..., n_negative_steps=...)"
     remedy = f"give a lower rate, such as learning_rate={0.3 * run.rate:.2g}, or {more}"
     return f"the chains without evidence and the data do not agree at the end of training: {apart}; {remedy}"
-
-
-def _together(rows: WeightedRows, length: Length, limit: TimeLimit | None) -> int:
-    """How many epochs to start together: several if starting one takes as long as the epoch, and there are many.
-
-    A limited time is divided by what a single epoch takes.
-    """
-    is_small = rows.evidence.n_cells <= FEW_CELLS and length.max_epochs >= MANY_EPOCHS
-    return AHEAD if is_small and limit is None else 1
 
 
 @dataclass

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
 from thurbo.fit import members
@@ -45,13 +46,13 @@ class Labels(NamedTuple):
 
     def slope(self, now: FloatArray) -> tuple[FloatArray, FloatArray]:
         """First and minus second derivatives of the log score by the predictions, [answer, label]."""
-        chance = np.exp(_log_chance(now))
+        chance = softmax(now, axis=-1)
         first = -chance
         first[np.arange(len(now)), self.code] += 1.0
         return self.weight[:, None] * first, self.weight[:, None] * chance * (1.0 - chance)
 
     def score(self, now: FloatArray) -> float:
-        return float(self.weight @ _log_chance(now)[np.arange(len(now)), self.code])
+        return float(self.weight @ log_softmax(now, axis=-1)[np.arange(len(now)), self.code])
 
 
 class _Fits:
@@ -66,7 +67,7 @@ class _Fits:
         (n, n_labels), n_fits = answers.start.shape, len(weight)
         self.features = np.ascontiguousarray(features.T)
         self.squares, self.weight = self.features * self.features, weight
-        self.chance = np.repeat(np.exp(_log_chance(answers.start)).T[:, None, :], n_fits, axis=1)
+        self.chance = np.repeat(softmax(answers.start, axis=-1).T[:, None, :], n_fits, axis=1)
         self.true = np.zeros_like(self.chance)  # weights at the true labels
         self.true[answers.code, :, np.arange(n)] = weight.T
         self.slope, self.other = np.empty_like(self.chance), np.empty_like(self.chance)
@@ -101,7 +102,8 @@ class _Fits:
 def fit(features: FloatArray, answers: Labels, fold: IndexArray) -> tuple[IndexArray, FloatArray]:
     """Features with effects, and what each adds to the log-probabilities: [effect], [effect, label].
 
-    `fold` numbers the parts of the answers, [answer], which are predicted from the others to choose how many rounds.
+    `fold` numbers the parts of the answers, [answer]. There are as many rounds as have the best cross-validated log
+    score: the same rounds are made without one part of the answers each.
     """
     n_labels = answers.start.shape[1]
     nothing = np.zeros(0, np.int64), np.zeros((0, n_labels))
@@ -111,29 +113,10 @@ def fit(features: FloatArray, answers: Labels, fold: IndexArray) -> tuple[IndexA
     if len(chosen) > MOST_FEATURES:
         chosen = screened(_Fits(features, answers, answers.weight[None]).steps()[0][:, 0])
         features = features[:, chosen]
-    rounds = _rounds(features, answers, fold)
-    coefficients = np.zeros((len(chosen), n_labels))
-    for feature, own in rounds:
-        coefficients[feature] += own
-    kept = np.flatnonzero(coefficients.any(axis=1))
-    return chosen[kept], coefficients[kept]
-
-
-def screened(gain: FloatArray) -> IndexArray:
-    """The features with the largest gains, in their order."""
-    return np.sort(np.argsort(-gain, kind="stable")[:MOST_FEATURES])
-
-
-def _rounds(features: FloatArray, answers: Labels, fold: IndexArray) -> list[tuple[int, FloatArray]]:
-    """The rounds of a fit of all answers: features, and what is added to their coefficients.
-
-    There are as many as have the best cross-validated log score: the same rounds are made without one part of the
-    answers each.
-    """
     numbers, part = np.unique(fold, return_inverse=True)
     n_parts, row = len(numbers), np.arange(len(fold))
     if n_parts < 2:
-        return []
+        return nothing
     without = part[None, :] != np.arange(n_parts + 1)[:, None]  # [fit, answer]; the last one has all of them
     fits = _Fits(features, answers, answers.weight * without)
     best, at, rounds = LEAST_GAIN + answers.score(answers.start), 0, []
@@ -146,12 +129,16 @@ def _rounds(features: FloatArray, answers: Labels, fold: IndexArray) -> list[tup
             best, at = found, number
         elif number - at >= PATIENCE:
             break
-    return rounds[:at]
+    coefficients = np.zeros((len(chosen), n_labels))
+    for used, step in rounds[:at]:
+        coefficients[used] += step
+    kept = np.flatnonzero(coefficients.any(axis=1))
+    return chosen[kept], coefficients[kept]
 
 
-def _log_chance(logits: FloatArray) -> FloatArray:
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+def screened(gain: FloatArray) -> IndexArray:
+    """The features with the largest gains, in their order."""
+    return np.sort(np.argsort(-gain, kind="stable")[:MOST_FEATURES])
 
 
 N_PASSES = 4  # in each of them, this share of the answers is predicted
@@ -293,22 +280,6 @@ def _predict(
     return {place: _Predicted(*map(np.concatenate, zip(*own, strict=True))) for place, own in parts.items()}
 
 
-def _as_routed(
-    question: MemberQuery, name: str, rows: np.ndarray, own: np.ndarray, names: Sequence[str], turn: np.ndarray
-) -> np.ndarray:
-    """Whether each answer was predicted with what its row says about routing, [answer]; only a gate's may not be.
-
-    If all follow-up questions that the row answered were hidden with the answer, it looked as if it had none of them.
-    """
-    kept = np.ones(len(own), bool)
-    for route in question.routes.get(name, ()):
-        columns = [names.index(each) for each in route.columns]
-        answered = np.stack([question.blocks[each].answered[rows[own]] for each in route.columns], axis=1)
-        hidden = (turn[own][:, columns] == turn[own, names.index(name)][:, None]) | (turn[own][:, columns] < 0)
-        kept &= answered.any(axis=1) == (answered & ~hidden).any(axis=1)
-    return kept
-
-
 def _features(
     question: MemberQuery,
     rows: np.ndarray,
@@ -369,11 +340,20 @@ def _target(
     place: tuple[str, int],
     own: _Predicted,
 ) -> _Target:
-    """The answers of one question that were predicted with what their rows say about routing."""
-    kept = np.flatnonzero(_as_routed(first, place[0], rows, own.row, names, turn))
+    """The answers of one question that were predicted with what their rows say about routing.
+
+    Only a gate's may not be: if all follow-up questions that the row answered were hidden with the answer, it looked as
+    if it had none of them.
+    """
+    number, kept = names.index(place[0]), np.ones(len(own.row), bool)
+    for route in first.routes.get(place[0], ()):
+        columns = [names.index(each) for each in route.columns]
+        answered = np.stack([first.blocks[each].answered[rows[own.row]] for each in route.columns], axis=1)
+        hidden = (turn[own.row][:, columns] == turn[own.row, number][:, None]) | (turn[own.row][:, columns] < 0)
+        kept &= answered.any(axis=1) == (answered & ~hidden).any(axis=1)
     logs = np.log(np.maximum(own.chance, 1e-9)).astype(np.float32)
     answers = Labels(logs, own.code, weight[rows[own.row]].astype(np.float32))
-    return _Target(names.index(place[0]), own.row[kept], answers.rows(kept))
+    return _Target(number, own.row[kept], answers.rows(np.flatnonzero(kept)))
 
 
 def _screened(targets: Sequence[_Target], found: _Features, turn: np.ndarray) -> list[np.ndarray]:

@@ -46,12 +46,16 @@ LARGEST = 50  # largest number of hidden units that the rule gives
 ENUMERATED, ENUMERATED_ON_CPU = 10, 5  # the same for exact fits
 
 
-def by_rule(chosen: FitSettings, n_rows: int, n_sites: int) -> tuple[int, int]:
-    """Sizes of a single model: one unit per site, at most one unit per twenty rows, no factors.
+def sizes(chosen: FitSettings, n_rows: int, n_sites: int, has_lists: bool = False) -> tuple[int, int]:
+    """Hidden units and factors of a single model: one unit per site, at most one unit per twenty rows, no factors.
 
-    If all states are enumerated, as many units as this takes about a minute for: one more doubles the time.
+    If all states are enumerated, as many units as this takes about a minute for: one more doubles the time. Lists of
+    items have a rule of their own.
     """
     n_hidden, n_factors = chosen.n_hidden, chosen.n_factors
+    if has_lists:
+        rule = planning.LIST_UNITS if n_hidden == "auto" else (int(n_hidden), 0)
+        return rule[0], rule[1] if n_factors == "auto" else int(n_factors)
     if n_hidden == "auto":
         most = LARGEST
         if chosen.objective == "exact":
@@ -80,13 +84,6 @@ def active_only(layout: Layout, size: tuple[int, int], n_hidden: int, n_factors:
     units, factors = (np.arange(most) < n for most, n in zip(size, (n_hidden, n_factors), strict=True))
     units, factors = jax.device_put((units, factors))
     return layout._replace(active_hidden=units, active_factors=factors)
-
-
-def only_real(padding: Padding, state: TrainState) -> TrainState:
-    """An initial state in the common shape without what was drawn for sites that are added."""
-    real, start = padding.sites(np.ones((len(padding.place), 1), np.float32), 0.0), state.learnable
-    weights, loadings = jax.device_put((np.asarray(start.weights) * real, np.asarray(start.loadings) * real))
-    return state._replace(learnable=start._replace(weights=weights, loadings=loadings))
 
 
 def pad(padding: Padding, layout: Layout) -> Layout:
@@ -243,15 +240,6 @@ class Data(NamedTuple):
         return tuple(jax.device_put(each.astype(np.float32)) for each in (design, constants, effects))
 
 
-class FitOutcome(NamedTuple):
-    """A fit: its result, its plan, the training rows, and the rest of an interrupted fit."""
-
-    fitted: course.Fitted
-    plan: Plan
-    rows: np.ndarray
-    unfinished: Unfinished | None
-
-
 def start(
     key: PRNGKey,
     data: Data,
@@ -308,7 +296,12 @@ def start(
     if plan.objective == "likelihood":
         every = np.arange(data.evidence.n_rows) if rows is None else rows
         state = state._replace(rows=_row_chains(jax.random.fold_in(key, 1), state, data, every))
-    return state if padding is None else only_real(padding, state)
+    if padding is None:
+        return state
+    # Without what was drawn for sites that are added.
+    real, drawn = padding.sites(np.ones((len(padding.place), 1), np.float32), 0.0), state.learnable
+    weights, loadings = jax.device_put((np.asarray(drawn.weights) * real, np.asarray(drawn.loadings) * real))
+    return state._replace(learnable=drawn._replace(weights=weights, loadings=loadings))
 
 
 def _row_chains(key: PRNGKey, state: TrainState, data: Data, rows: np.ndarray) -> RowChains:
@@ -367,19 +360,33 @@ def chains_of(chosen: FitSettings) -> int:
     return planning.CHAINS_BESIDE_PREDICTION if chosen.n_chains == "auto" else int(chosen.n_chains)
 
 
-def size_of(chosen: FitSettings, data: Data) -> tuple[int, int]:
-    """Numbers of hidden units and factors."""
-    if data.schema.listed:
-        return planning.sizes_of_lists(chosen)
-    return by_rule(chosen, data.n_counted, data.schema.n_sites)
+def train(
+    path: str | PathLike[str] | None,
+    inputs: tuple[Any, ...],
+    key: PRNGKey,
+    state: TrainState,
+    *rest: Any,
+    **options: Any,
+) -> tuple[course.Fitted, Unfinished | None]:
+    """`course.fit` with a checkpoint at `path`, if it is given; `inputs` are what a fit depends on, besides its key."""
+    mark = partial(fingerprint, *inputs)
+    checkpoint = None if path is None else Checkpoint(path, mark())
+    resume, on_run = (checkpoint.load(state), checkpoint.save) if checkpoint else (None, None)
+    fitted = course.fit(key, state, *rest, resume=resume, on_run=on_run, **options)
+    unfinished = None if fitted.unfinished is None else Unfinished(mark(), fitted.unfinished)
+    if checkpoint is not None and unfinished is not None:
+        checkpoint.write(unfinished.run)
+    return fitted, unfinished
 
 
-def fit(chosen: FitSettings, data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]) -> FitOutcome:
-    """Train from initial values, or from a checkpoint of the same fit."""
+def fit(
+    chosen: FitSettings, data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]
+) -> tuple[course.Fitted, Plan, np.ndarray, Unfinished | None]:
+    """Train from initial values, or from a checkpoint of the same fit; also its plan and the training rows."""
     began = time.perf_counter()
     n_rows = data.evidence.n_rows
     key_start, key_fit, key_split = _keys(np.int32(seed))
-    size = size_of(chosen, data)
+    size = sizes(chosen, data.n_counted, data.schema.n_sites, bool(data.schema.listed))
     chosen = planning.of_likelihood(chosen, n_rows, data.evidence.n_cells // n_rows, size[0])
     plan = planning.plan(chosen, *size)
     n_held = planning.held_out(chosen, n_rows)
@@ -390,35 +397,16 @@ def fit(chosen: FitSettings, data: Data, seed: int, on_epoch: Callable[[dict[str
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
     seen = seen._replace(evidence=seen.evidence.on_device())
     length = course.Length(cells, max_epochs, float(chosen.learning_rate))
-    mark = partial(fingerprint, every, state, data.layout, plan, length, n_held)
-    checkpoint = None if chosen.checkpoint is None else Checkpoint(chosen.checkpoint, mark())
-    fitted = course.fit(
-        key_fit,
-        state,
-        seen,
-        data.layout,
-        plan,
-        length,
-        held_out=held,
-        on_epoch=on_epoch,
-        resume=checkpoint.load(state) if checkpoint else None,
-        on_run=checkpoint.save if checkpoint else None,
-        limit=None if chosen.max_time is None else course.TimeLimit(float(chosen.max_time), began),
-    )
-    unfinished = None if fitted.unfinished is None else Unfinished(mark(), fitted.unfinished)
-    if checkpoint is not None and unfinished is not None:
-        checkpoint.write(unfinished.run)
-    return FitOutcome(fitted, plan, order[n_held:], unfinished)
+    limit = None if chosen.max_time is None else course.TimeLimit(float(chosen.max_time), began)
+    inputs, about = (every, state, data.layout, plan, length, n_held), (data.layout, plan, length)
+    more: dict[str, Any] = {"held_out": held, "on_epoch": on_epoch, "limit": limit}
+    fitted, unfinished = train(chosen.checkpoint, inputs, key_fit, state, seen, *about, **more)
+    return fitted, plan, order[n_held:], unfinished
 
 
 def lengths(chosen: FitSettings, data: Data) -> tuple[int, int]:
     """Cells in a batch, and epochs."""
-    n_rows, n_cells = data.evidence.n_rows, data.evidence.n_cells
-    chosen = planning.of_likelihood(chosen, n_rows, n_cells // n_rows, 1)  # the number of units only changes the rate
-    if data.schema.listed:
-        return planning.lengths_of_lists(chosen, n_rows, n_cells)
-    batch_size, max_epochs = planning.lengths(chosen, n_rows)
-    return batch_size * (n_cells // n_rows), max_epochs
+    return planning.lengths(chosen, data.evidence.n_rows, data.evidence.n_cells, bool(data.schema.listed))
 
 
 def go_on(chosen: FitSettings, data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:

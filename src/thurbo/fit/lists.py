@@ -63,7 +63,8 @@ class Draw(NamedTuple):
 class _Link:
     """What is known about rows or items, X, and its effects B on their factors: N(X B, Λ⁻¹), B ~ N(0, (μ Λ)⁻¹)."""
 
-    def __init__(self, features: list[sparse.csr_matrix], n: int, fixed: int) -> None:
+    def __init__(self, features: list[sparse.csr_matrix], n: int, fixed: int, before: _Link | None) -> None:
+        """Effects and precisions are those of an earlier link, if there is one."""
         ones = sparse.csr_matrix(np.ones((n, 1), np.float32))
         self.features = sparse.hstack([ones, *features], format="csr").astype(np.float32)
         self.transposed = self.features.T.tocsr()
@@ -73,14 +74,10 @@ class _Link:
         self.fixed = fixed  # factors whose precision is 1: the scale of the others tells
         self.ridge = FIRST_RIDGE  # μ
         self.mean = np.zeros((n, N_FACTORS), np.float32)
-        self._diagonal = np.asarray(self.features.multiply(self.features).sum(axis=0)).ravel()
-
-    def continuing(self, before: _Link | None) -> _Link:
-        """The same with the effects and precisions of an earlier link."""
         if before is not None:
             self.effects, self.precision, self.ridge = before.effects, before.precision, before.ridge
             self.mean = before.mean
-        return self
+        self._diagonal = np.asarray(self.features.multiply(self.features).sum(axis=0)).ravel()
 
     def draw(self, rng: np.random.Generator, factors: np.ndarray) -> None:
         """Draw B, μ and Λ given the factors of all rows or items."""
@@ -151,10 +148,9 @@ class Sampler:
         self.by_item = self.by_row.T.tocsr()
         self.order_of_items = np.lexsort((entries.row, entries.item))
         listed, raters = ([_in_proportion(each)] * self.presence for each in (self.by_row, self.by_item))
-        rows, items = _Link(listed, entries.n_rows, N_FACTORS - 1), _Link([*raters, *self.known], entries.n_items, 0)
-        self.of_rows, self.of_items = (
-            new.continuing(getattr(self, name, None)) for name, new in (("of_rows", rows), ("of_items", items))
-        )
+        before = getattr(self, "of_rows", None), getattr(self, "of_items", None)
+        self.of_rows = _Link(listed, entries.n_rows, N_FACTORS - 1, before[0])
+        self.of_items = _Link([*raters, *self.known], entries.n_items, 0, before[1])
 
     def sweep(self) -> None:
         """Draw x, the factors of rows, those of items, and the effects and precisions of both."""
@@ -224,11 +220,11 @@ class Sampler:
         share = USUAL_ENTRIES / max(len(self.entries.row), 1)
         return int(np.clip(BURN_IN * share**0.5, BURN_IN, MOST_BURN_IN))
 
-    def draws(self, n: int, burn_in: int, between: int = BETWEEN) -> Iterator[Draw | None]:
+    def draws(self, n: int, burn_in: int) -> Iterator[Draw | None]:
         """`n` draws after a burn-in; None after every other sweep, for progress."""
-        for number in range(1, burn_in + n * between + 1):
+        for number in range(1, burn_in + n * BETWEEN + 1):
             self.sweep()
-            is_kept = number > burn_in and (number - burn_in) % between == 0
+            is_kept = number > burn_in and (number - burn_in) % BETWEEN == 0
             yield self.draw() if is_kept else None
 
 
@@ -265,16 +261,15 @@ def column(chosen: FitSettings, data: Data) -> str | None:
 
 
 class Drawing:
-    """A sampler at work; `first` are draws without the held-out answers, `last` those with all answers."""
+    """A sampler at work: `result` are draws without the held-out answers, `last` those with all answers."""
 
     def __init__(self, chosen: FitSettings, data: Data, name: str, hidden: np.ndarray, seed: int) -> None:
         self.chosen, self.data, self.name = chosen, data, name
         block = data.blocks[name]
-        assert block.entries is not None
         own = data.schema[name]
         known = block.code[:, 0] >= 0
-        numbers = block.entries.n_rows, len(own.labels), own.n_cuts + 1
-        lines = (block.entries.row, block.entries.site, block.code[:, 0], block.code_high[:, 0])
+        numbers = block.n_rows, len(own.labels), own.n_cuts + 1
+        lines = (block.lists.row, block.lists.site, block.code[:, 0], block.code_high[:, 0])
         row, item, low, high = (np.asarray(each)[known].astype(np.int64) for each in lines)
         order = np.lexsort((item, row))
         self.entries = ListedEntries(row[order], item[order], low[order], high[order], *numbers)
@@ -298,7 +293,8 @@ class Drawing:
                 break
         return found
 
-    def _wait(self, on_epoch: Callable[[dict[str, Any]], None]) -> list[Params]:
+    def result(self, on_epoch: Callable[[dict[str, Any]], None]) -> list[Params]:
+        """The draws, when they are there; fewer, or none, if the sampler had to stop."""
         try:
             while True:
                 figure = f"posterior draws of the parameters of {self.name}"
@@ -311,10 +307,6 @@ class Drawing:
             self.stopped.set()
             return [self._params(each) for each in self._work.result()]
 
-    def first(self, on_epoch: Callable[[dict[str, Any]], None]) -> list[Params]:
-        """Draws without the held-out answers; fewer, or none, if the sampler had to stop."""
-        return self._wait(on_epoch)
-
     def last(self, on_epoch: Callable[[dict[str, Any]], None]) -> list[Params]:
         """Draws with all answers; none if the sampler had to stop."""
         if self.stopped.is_set() or self.seconds is not None:
@@ -323,7 +315,7 @@ class Drawing:
         n = int(self.data.schema[self.name].learning_settings["draws"])
         self.done, self.of = 0, AGAIN + n * BETWEEN
         self._work = self._pool.submit(self._run, n, AGAIN)
-        return self._wait(on_epoch)
+        return self.result(on_epoch)
 
     def stop(self) -> None:
         """End the sampler after its sweep."""

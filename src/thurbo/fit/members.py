@@ -23,7 +23,7 @@ import numpy as np
 from thurbo import _runtime
 from thurbo._typing import Array, Int, PRNGKey
 from thurbo.fit import course, fitting, planning
-from thurbo.fit.fitting import Checkpoint, Data, Unfinished, active_only, cut, fingerprint, pad
+from thurbo.fit.fitting import Data, Unfinished, active_only, cut, pad
 from thurbo.fit.planning import FitSettings, Plan
 from thurbo.fit.start import Layout, folded
 from thurbo.fit.trainer import TrainState
@@ -158,15 +158,31 @@ def checkpoint_of(path: str | PathLike[str], place: int) -> Path:
     return Path(f"{os.fspath(path)}.{place + 1}") if place else Path(path)
 
 
-class _Training(NamedTuple):
-    """What the members of one reading share; `rows` are in the common shape of `padding`, if there is one."""
+class Shared(NamedTuple):
+    """What the members of one reading share; with `padding`, states and layouts are in a common shape."""
 
     chosen: FitSettings
     data: Data
-    rows: course.WeightedRows
     size: tuple[int, int]
-    length: course.Length
     padding: Padding | None
+
+    @property
+    def plan(self) -> Plan:
+        return planning.plan(replace(self.chosen, weight_decay=0.0), *self.size)
+
+    def layout(self, member: MemberSettings) -> Layout:
+        """The layout of a member, with unused units."""
+        decay = (member.weight_decay * shrinkage(self.data)).astype(np.float32)
+        found = active_only(self.data.layout, self.size, member.n_hidden, member.n_factors)
+        factor = jax.device_put(np.float32(member.shrinkage)) if self.data.schema.listed else None
+        found = found._replace(decay=jax.device_put(decay), shrinkage=factor)
+        return found if self.padding is None else pad(self.padding, found)
+
+    def start(self, key: PRNGKey, member: MemberSettings) -> tuple[TrainState, Layout]:
+        """The initial state of a member, and its layout."""
+        layout, n_chains = self.layout(member), fitting.chains_of(self.chosen)
+        state = fitting.start(key, self.data, self.size, n_chains, self.plan, padding=self.padding)
+        return cut(state, layout, *member[:2])[0], layout
 
     def params(self, found: Params) -> Params:
         """The parameters of the table's own sites."""
@@ -183,7 +199,7 @@ def train(
     """Train all members, as many at a time as there are cores; an interrupt ends them all after their epoch."""
     shared, n_workers = _prepared(chosen, data, members), at_once(len(members))
     stop, lock, done = threading.Event(), threading.Lock(), 0
-    total = len(members) * max(each.length.max_epochs for each in shared.values())
+    total = len(members) * max(own_length.max_epochs for *_, own_length in shared.values())
 
     def told(record: dict[str, Any]) -> None:
         nonlocal done
@@ -194,17 +210,21 @@ def train(
             figure = f"{len(members)} members, mean log-likelihood per answer (nats): {record['objective']:.4f}"
             on_epoch({"stage": "fitting", "done": done, "of": total, "figure": figure})
 
-    if chosen.max_time is not None:
-        seconds = float(chosen.max_time) / -(-len(members) // n_workers)
-        limits: float | None = seconds
-    else:
-        limits = None
+    def one(place: int) -> Trained:
+        member = members[place]
+        own, rows, own_length = shared[member.reading]
+        _, key_start, key_fit = _keys(np.int32(seed), np.int32(place))
+        (state, layout), plan = own.start(key_start, member), own.plan
+        where = None if chosen.checkpoint is None else checkpoint_of(chosen.checkpoint, place)
+        limit = None if seconds is None else course.TimeLimit(seconds, time.perf_counter())
+        inputs, about = (rows, state, layout, plan, own_length), (layout, plan, own_length)
+        fitted, unfinished = fitting.train(where, inputs, key_fit, state, rows, *about, on_epoch=told, limit=limit)
+        return Trained(member, own.params(fitted.params), fitted, unfinished)
+
+    seconds = None if chosen.max_time is None else float(chosen.max_time) / -(-len(members) // n_workers)
     on_epoch({"stage": "fitting", "done": 0, "of": total, "figure": f"{len(members)} members, compiling"})
     with ThreadPoolExecutor(n_workers) as pool:
-        waiting: list[Future[Trained]] = [
-            pool.submit(_train, shared[each.reading], each, place, seed, told, limits)
-            for place, each in enumerate(members)
-        ]
+        waiting: list[Future[Trained]] = [pool.submit(one, place) for place in range(len(members))]
         try:
             return [each.result() for each in waiting]
         except KeyboardInterrupt:
@@ -214,7 +234,8 @@ def train(
 
 def _prepared(
     chosen: FitSettings, data: Mapping[Reading, Data], members: Sequence[MemberSettings]
-) -> dict[Reading, _Training]:
+) -> dict[Reading, tuple[Shared, course.WeightedRows, course.Length]]:
+    """What members of each reading share, their rows and the length of their training."""
     size = max(each.n_hidden for each in members), max(each.n_factors for each in members)
     found = {}
     for reading in {each.reading for each in members}:
@@ -223,9 +244,8 @@ def _prepared(
         if padding is not None:
             evidence = padding.table(evidence)
             weight = np.resize(weight, evidence.buckets[0].n_rows)
-        own_length = length(chosen, own._replace(evidence=evidence))
         rows = course.WeightedRows(evidence.on_device(), weight)
-        found[reading] = _Training(chosen, own, rows, size, own_length, padding)
+        found[reading] = Shared(chosen, own, size, padding), rows, length(chosen, own._replace(evidence=evidence))
     return found
 
 
@@ -238,29 +258,6 @@ def in_threads(one: Callable[[K], V], tasks: Collection[K]) -> list[V]:
 def at_once(n_members: int) -> int:
     """How many members are trained, or asked, at a time; on an accelerator two, which are compiled side by side."""
     return min(n_members, n_cores() if jax.default_backend() == "cpu" else 2)
-
-
-def _layout(data: Data, size: tuple[int, int], member: MemberSettings, padding: Padding | None) -> Layout:
-    decay = (member.weight_decay * shrinkage(data)).astype(np.float32)
-    found = active_only(data.layout, size, member.n_hidden, member.n_factors)
-    factor = jax.device_put(np.float32(member.shrinkage)) if data.schema.listed else None
-    found = found._replace(decay=jax.device_put(decay), shrinkage=factor)
-    return found if padding is None else pad(padding, found)
-
-
-def _begun(
-    key: PRNGKey,
-    chosen: FitSettings,
-    data: Data,
-    size: tuple[int, int],
-    member: MemberSettings,
-    padding: Padding | None,
-) -> tuple[TrainState, Layout, Plan]:
-    """The initial state of a member, with unused units; its layout and its plan."""
-    plan = planning.plan(replace(chosen, weight_decay=0.0), *size)
-    layout = _layout(data, size, member, padding)
-    state = fitting.start(key, data, size, fitting.chains_of(chosen), plan, padding=padding)
-    return cut(state, layout, *member[:2])[0], layout, plan
 
 
 def shrinkage(data: Data) -> np.ndarray:
@@ -284,38 +281,6 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _train(
-    shared: _Training,
-    member: MemberSettings,
-    place: int,
-    seed: int,
-    on_epoch: Callable[[dict[str, Any]], None],
-    seconds: float | None,
-) -> Trained:
-    chosen, data, rows, size, own_length, padding = shared
-    _, key_start, key_fit = _keys(np.int32(seed), np.int32(place))
-    state, layout, plan = _begun(key_start, chosen, data, size, member, padding)
-    mark, checkpoint = fingerprint(rows, state, layout, plan, own_length), None
-    if chosen.checkpoint is not None:
-        checkpoint = Checkpoint(checkpoint_of(chosen.checkpoint, place), mark)
-    fitted = course.fit(
-        key_fit,
-        state,
-        rows,
-        layout,
-        plan,
-        own_length,
-        on_epoch=on_epoch,
-        resume=checkpoint.load(state) if checkpoint else None,
-        on_run=checkpoint.save if checkpoint else None,
-        limit=None if seconds is None else course.TimeLimit(seconds, time.perf_counter()),
-    )
-    if checkpoint is not None and fitted.unfinished is not None:
-        checkpoint.write(fitted.unfinished)
-    unfinished = None if fitted.unfinished is None else Unfinished(mark, fitted.unfinished)
-    return Trained(member, shared.params(fitted.params), fitted, unfinished)
-
-
 def finish(
     chosen: FitSettings,
     data: Mapping[Reading, Data],
@@ -328,14 +293,13 @@ def finish(
 
     def one(place: int) -> Trained:
         each = trained[place]
-        own, state = shared[each.member.reading], each.fitted.state
-        plan = planning.plan(replace(chosen, weight_decay=0.0), *own.size)
-        layout = _layout(own.data, own.size, each.member, own.padding)
-        epochs, rate = max(1, round(LAST_SHARE * own.length.max_epochs)), LAST_RATE * own.length.learning_rate
-        short = own.length._replace(max_epochs=epochs, learning_rate=rate)
+        own, rows, whole = shared[each.member.reading]
+        epochs, rate = max(1, round(LAST_SHARE * whole.max_epochs)), LAST_RATE * whole.learning_rate
+        short = whole._replace(max_epochs=epochs, learning_rate=rate)
         key = _keys(np.int32(seed), np.int32(len(trained) + place))[0]
-        again, work = state._replace(step=jax.device_put(np.int32(0))), course.work_of(own.rows, own.length)
-        found = course.fit(key, again, own.rows, layout, plan, short, on_epoch=on_epoch, work=work)
+        again, work = each.fitted.state._replace(step=jax.device_put(np.int32(0))), course.work_of(rows, whole)
+        how: dict[str, Any] = {"on_epoch": on_epoch, "work": work}
+        found = course.fit(key, again, rows, own.layout(each.member), own.plan, short, **how)
         return each if found.problem and not is_unsettled(found) else each._replace(params=own.params(found.params))
 
     with ThreadPoolExecutor(at_once(len(trained))) as pool:
@@ -349,10 +313,9 @@ def is_unsettled(fitted: course.Fitted) -> bool:
 
 def independent(chosen: FitSettings, data: Data, size: tuple[int, int]) -> Params:
     """The model without dependence, at the frequencies of the answers: as large as the other members."""
-    key, padding = _keys(np.int32(0), np.int32(0))[0], data.padding
-    state, layout, _ = _begun(key, chosen, data, size, MemberSettings(0, 0, 0.0), padding)
-    found = folded(state.learnable, state.centre, layout)
-    return found if padding is None else padding.own_params(found, data.n_cuts)
+    own = Shared(chosen, data, size, data.padding)
+    state, layout = own.start(_keys(np.int32(0), np.int32(0))[0], MemberSettings(0, 0, 0.0))
+    return own.params(folded(state.learnable, state.centre, layout))
 
 
 def active(params: Params, member: MemberSettings) -> Params:

@@ -150,7 +150,11 @@ def check(settings: Settings) -> None:
     for name, smallest in SMALLEST.items():
         value = settings[name]
         if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= smallest:
-            _check_size(name, int(value))
+            if name in LARGEST and int(value) > LARGEST[name]:
+                memory = int(value) * BYTES_PER_UNIT / 1e9
+                problem = f"{name}={value} is more than {LARGEST[name]:,}; for a table with 100 columns, training would"
+                remedy = 'tables rarely need more than 100, give fewer or "auto"'
+                raise ThurboError(f"{problem} need about {memory:,.0f} GB of memory; {remedy}")
             continue
         if name not in MAY_BE_AUTO or value != "auto":
             auto = ' or "auto"' if name in MAY_BE_AUTO else ""
@@ -172,16 +176,6 @@ def check(settings: Settings) -> None:
         may_be_zero = name in NOT_NEGATIVE
         if not isinstance(value, Real) or not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
             raise ThurboError(f"{name}={value!r} is not a number {'of at least' if may_be_zero else 'above'} 0")
-
-
-def _check_size(name: str, value: int) -> None:
-    """Refuse numbers of units that would fill the memory of the machine."""
-    if value > LARGEST.get(name, value):
-        memory = value * BYTES_PER_UNIT / 1e9
-        raise ThurboError(
-            f"{name}={value} is more than {LARGEST[name]:,}; for a table with 100 columns, training would need about "
-            f'{memory:,.0f} GB of memory; tables rarely need more than 100, give fewer or "auto"'
-        )
 
 
 def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
@@ -221,12 +215,18 @@ def plan(settings: FitSettings, n_hidden: int, n_factors: int) -> Plan:
         # With factors it reduced the log-likelihood per masked answer of a survey by 0.03 nats.
         mixed = settings.objective_is_auto and objective == "multi-prediction" and n_factors == 0
         share = 0.1 * _thinned(n_hidden) if mixed else 0.0
+    excludes, marginal = settings.unobserved == "exclude", settings.marginal_weight
+    if marginal == "auto":
+        marginal = 0.0 if excludes else AUTO_MARGINAL_WEIGHT * _thinned(n_hidden)
+    if marginal and excludes:
+        problem = f'marginal_weight={marginal} needs cells that are variables of every row, and unobserved="exclude"'
+        raise ThurboError(f'{problem} has none in an empty row; use marginal_weight=0, or unobserved="marginalize"')
     optimizer = settings.optimizer
     return Plan(
         objective=objective,
         unobserved=settings.unobserved,
         likelihood_weight=float(share),
-        marginal_weight=_marginal_weight(settings, n_hidden),
+        marginal_weight=float(marginal),
         masking=NAMED[settings.masking] if isinstance(settings.masking, str) else settings.masking,
         n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
         n_negative_steps=int(settings.n_negative_steps),
@@ -244,16 +244,6 @@ def plan(settings: FitSettings, n_hidden: int, n_factors: int) -> Plan:
     )
 
 
-def _marginal_weight(settings: FitSettings, n_hidden: int) -> float:
-    excludes, chosen = settings.unobserved == "exclude", settings.marginal_weight
-    if chosen == "auto":
-        return 0.0 if excludes else AUTO_MARGINAL_WEIGHT * _thinned(n_hidden)
-    if chosen and excludes:
-        problem = f'marginal_weight={chosen} needs cells that are variables of every row, and unobserved="exclude"'
-        raise ThurboError(f'{problem} has none in an empty row; use marginal_weight=0, or unobserved="marginalize"')
-    return float(chosen)
-
-
 def held_out(settings: FitSettings, n_rows: int) -> int:
     """Rows to hold out from training; "auto" is a tenth, and none of a small table or for the likelihood.
 
@@ -267,13 +257,19 @@ def held_out(settings: FitSettings, n_rows: int) -> int:
     return min(round(share * n_rows), n_rows - 1)
 
 
-def lengths(settings: FitSettings, n_rows: int) -> tuple[int, int]:
-    """Rows in a batch, and epochs."""
-    usual = int(np.clip(n_rows // 140, 100, 500))
-    batch_size = min(usual if settings.batch_size == "auto" else int(settings.batch_size), n_rows)
-    n_batches = -(-n_rows // batch_size)
-    usual = int(np.clip(settings.auto_updates // n_batches, 20, 300))
-    return batch_size, usual if settings.max_epochs == "auto" else int(settings.max_epochs)
+def lengths(settings: FitSettings, n_rows: int, n_cells: int, has_lists: bool = False) -> tuple[int, int]:
+    """Cells in a batch, and epochs; of lists, a `batch_size` in rows is converted by their mean length."""
+    settings = of_likelihood(settings, n_rows, n_cells // n_rows, 1)  # the number of units only changes the rate
+    size = settings.batch_size
+    if has_lists:
+        cells = int(np.clip(n_cells // 8, *LIST_CELLS))
+        cells = cells if size == "auto" else max(1, round(int(size) * n_cells / n_rows))
+        usual = np.clip(LIST_UPDATES * cells // max(n_cells, 1), 5, 200)
+    else:
+        n_batch = min(int(np.clip(n_rows // 140, 100, 500)) if size == "auto" else int(size), n_rows)
+        cells = n_batch * (n_cells // n_rows)
+        usual = np.clip(settings.auto_updates // -(-n_rows // n_batch), 20, 300)
+    return cells, int(usual) if settings.max_epochs == "auto" else int(settings.max_epochs)
 
 
 # Plain steps on the likelihood: the rate for up to 30 weights, and how it falls with their number; the number of
@@ -305,57 +301,29 @@ def of_likelihood(settings: FitSettings, n_rows: int, n_slots: int, n_hidden: in
 
 
 def of_columns(settings: FitSettings, of_items: Settings, is_exact: bool) -> FitSettings:
-    """The settings for a table: `of_items` are those that columns of lists bring.
+    """The settings for a table: with those that columns of lists bring, or with "exact" for "auto" if `is_exact`.
 
-    "auto" `is_exact` for a single column, and with rankings that only the exact likelihood can learn.
+    Items that a row does not list are no variables of it, and "auto" uses no chains. "auto" `is_exact` for a single
+    column, which no other cell predicts, and with rankings that only the exact likelihood can learn. Otherwise many
+    hidden units without factors are chosen with every rule of an objective.
     """
+    share, n_hidden = settings.likelihood_weight, settings.n_hidden
     if of_items:
-        return of_lists(settings, of_items)
-    return by_exact_likelihood(settings) if is_exact else _of_features(settings)
-
-
-def _of_features(settings: FitSettings) -> FitSettings:
-    """The settings for a table, where many hidden units without factors are chosen with every rule of an objective."""
+        weight = 0.0 if share == "auto" else share
+        return replace(settings, **of_items, unobserved="exclude", likelihood_weight=weight)
+    no_factors, own = settings.n_factors in ("auto", 0), dict[str, Any]()
+    if is_exact:
+        is_possible = n_hidden == "auto" or can_enumerate(n_hidden, 0, "objective")
+        if settings.objective == "auto" and no_factors and is_possible:
+            own = {name: value for name, value in AUTO_EXACT.items() if getattr(settings, f"{name}_is_auto")}
+            own |= {"objective": "exact", "n_factors": 0}
+        return replace(settings, **own)
     is_free = settings.objective_is_auto and settings.objective in ("auto", "multi-prediction")
-    is_free = is_free and settings.n_factors in ("auto", 0) and settings.n_hidden != "auto"
-    share = _thinned(int(settings.n_hidden)) if is_free else 1.0
-    if share == 1.0:
-        return settings
-    rate, sparsity = settings.learning_rate, settings.sparsity_weight
-    return replace(
-        settings,
-        learning_rate=rate * share**-0.25 if settings.learning_rate_is_auto else rate,
-        sparsity_weight=AUTO_SPARSITY * (1.0 - share) if sparsity == "auto" else sparsity,
-        auto_updates=UPDATES_OF_MANY_UNITS,
-    )
-
-
-def of_lists(settings: FitSettings, own: Settings) -> FitSettings:
-    """The settings for lists, with those of the column: unlisted items are not variables; "auto" uses no chains."""
-    share = settings.likelihood_weight
-    return replace(settings, **own, unobserved="exclude", likelihood_weight=0.0 if share == "auto" else share)
-
-
-def by_exact_likelihood(settings: FitSettings) -> FitSettings:
-    """The settings with "exact" for "auto": with one column, there is no other cell to predict it from."""
-    is_free = settings.objective == "auto" and settings.n_factors in ("auto", 0)
-    if not is_free or not (settings.n_hidden == "auto" or can_enumerate(settings.n_hidden, 0, "objective")):
-        return settings
-    own: dict[str, Any] = {name: value for name, value in AUTO_EXACT.items() if getattr(settings, f"{name}_is_auto")}
-    return replace(settings, **own, objective="exact", n_factors=0)
-
-
-def sizes_of_lists(settings: FitSettings) -> tuple[int, int]:
-    """Hidden units and factors for lists of items."""
-    n_hidden, n_factors = settings.n_hidden, settings.n_factors
-    rule = LIST_UNITS if n_hidden == "auto" else (int(n_hidden), 0)
-    return rule[0], rule[1] if n_factors == "auto" else int(n_factors)
-
-
-def lengths_of_lists(settings: FitSettings, n_rows: int, n_cells: int) -> tuple[int, int]:
-    """Cells in a batch, and epochs; a `batch_size` in rows is converted by their mean length."""
-    size = settings.batch_size
-    usual = int(np.clip(n_cells // 8, *LIST_CELLS))
-    cells = usual if size == "auto" else max(1, round(int(size) * n_cells / max(n_rows, 1)))
-    usual = int(np.clip(LIST_UPDATES * cells // max(n_cells, 1), 5, 200))
-    return cells, usual if settings.max_epochs == "auto" else int(settings.max_epochs)
+    thinned = _thinned(int(n_hidden)) if is_free and no_factors and n_hidden != "auto" else 1.0
+    if thinned < 1.0:
+        own["auto_updates"] = UPDATES_OF_MANY_UNITS
+        if settings.learning_rate_is_auto:
+            own["learning_rate"] = settings.learning_rate * thinned**-0.25
+        if settings.sparsity_weight == "auto":
+            own["sparsity_weight"] = AUTO_SPARSITY * (1.0 - thinned)
+    return replace(settings, **own)

@@ -24,7 +24,6 @@ from thurbo.fit import course, direct_effects, lists, members
 from thurbo.fit.fitting import Data
 from thurbo.fit.planning import FitSettings
 from thurbo.latent import packing
-from thurbo.latent.evidence import Buckets
 from thurbo.latent.inference.meanfield import PREDICTION_STEPS
 from thurbo.latent.rbm import Params
 from thurbo.predict import evaluation as masking
@@ -36,7 +35,6 @@ from thurbo.predict.model import MemberSettings, Query, Reading
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
 from thurbo.table.columns import Block
-from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Lines
 from thurbo.table.columns.forms.form import Tested, line_weight
 from thurbo.table.io.frames import Table
@@ -44,52 +42,35 @@ from thurbo.table.schema.routing import with_answered
 from thurbo.table.schema.schema import Schema
 
 
-class EncodedTable(NamedTuple):
-    """A table in one reading."""
-
-    schema: Schema
-    blocks: dict[str, Block]
-    evidence: Buckets
-
-    def hide(self, masked: Mapping[str, np.ndarray], unobserved: Any) -> EncodedTable:
-        """The same without some answers. Also without any, so that it compiles to the same programs."""
-        rest = without(self.schema, self.blocks, self.evidence, masked, unobserved, always=True)
-        return self._replace(evidence=rest)
-
-
 def read_encodings(
     wanted: Sequence[MemberSettings], table: Table, data: Data, informed: Schema, unobserved: Any
-) -> dict[Reading, EncodedTable]:
+) -> dict[Reading, Data]:
     """The table as each member reads it; `data` is as it is given, and `informed` the schema with what was answered."""
     every: set[Reading] = {"given", *(each.reading for each in wanted)}
     schemas = {reading: informed if "missing" in reading else data.schema for reading in every}
     schemas |= {each: own.read_ordinals("utilities") for each, own in schemas.items() if each.startswith("utilities")}
     schemas["given"] = data.schema
 
-    def one(schema: Schema) -> EncodedTable:
+    def one(schema: Schema) -> Data:
         if schema is data.schema:
-            return EncodedTable(schema, dict(data.blocks), data.evidence.on_host())
+            return data._replace(evidence=data.evidence.on_host())
         blocks = schema.compile(table)
         names = packing.MergeLabels(schema.names, schema.site_names, schema.row_names(table))
         evidence = packing.pack(blocks.values(), unobserved, reading=names, most_widths=0)
-        return EncodedTable(schema, blocks, evidence.on_host())
+        return Data(schema, blocks, evidence.on_host(), data.weight)
 
-    return _for_each(one, schemas)
+    return dict(zip(schemas, members.in_threads(one, schemas.values()), strict=True))
 
 
 def without_answers(
-    every: Mapping[Reading, EncodedTable], masked: Mapping[str, np.ndarray], unobserved: Any
-) -> dict[Reading, EncodedTable]:
-    """All readings without some answers."""
-    return _for_each(lambda own: own.hide(masked, unobserved), every)
+    every: Mapping[Reading, Data], masked: Mapping[str, np.ndarray], unobserved: Any
+) -> dict[Reading, Data]:
+    """All readings without some answers; also without none, so that it compiles to the same programs."""
 
+    def one(own: Data) -> Data:
+        rest = without(own.schema, own.blocks, own.evidence, masked, unobserved, always=True)
+        return own._replace(evidence=rest)
 
-def training_data(every: Mapping[Reading, EncodedTable], weight: np.ndarray) -> dict[Reading, Data]:
-    """What members are trained on."""
-    return {reading: Data(own.schema, own.blocks, own.evidence, weight) for reading, own in every.items()}
-
-
-def _for_each(one: Callable[[Any], EncodedTable], every: Mapping[Reading, Any]) -> dict[Reading, EncodedTable]:
     return dict(zip(every, members.in_threads(one, every.values()), strict=True))
 
 
@@ -97,8 +78,7 @@ def _for_each(one: Callable[[Any], EncodedTable], every: Mapping[Reading, Any]) 
 def asked_ahead(
     chosen: FitSettings,
     wanted: Sequence[MemberSettings],
-    read: Mapping[Reading, EncodedTable],
-    data: Mapping[Reading, Data],
+    read: Mapping[Reading, Data],
     how: How,
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
@@ -109,10 +89,12 @@ def asked_ahead(
     begun = False
 
     def ask(reading: Reading) -> None:
-        question = MemberQuery(members.independent(chosen, data[reading], largest_size(wanted)), *read[reading], how)
+        question = MemberQuery(
+            members.independent(chosen, read[reading], largest_size(wanted)), *read[reading][:3], how
+        )
         question.moments(question.evidence.rows(np.zeros(1, np.int64)))
 
-    if data["given"].schema.listed or members.at_once(len(wanted)) >= members.n_cores():
+    if read["given"].schema.listed or members.at_once(len(wanted)) >= members.n_cores():
         yield on_epoch
         return
     with ThreadPoolExecutor(len(read)) as pool:
@@ -155,12 +137,16 @@ def credible_anchors(
     `trials` are these answers, put to each member. A question without any has the mean credibility of the others.
     Rankings stay as they are.
     """
-    first = next(iter(trials[0].values())).rest
+    schema = next(iter(trials[0].values())).rest.schema
     known, found = dict[str, np.ndarray](), dict(shares)
-    wanted = {name: own for name, own in shares.items() if own is not None and _has_labels(first.schema[name])}
+    wanted = {
+        name: own
+        for name, own in shares.items()
+        if own is not None and (schema[name].is_one_label or calibration_family(schema[name]) == "levels")
+    }
     for name, anchor in wanted.items():
         if name in trials[0]:
-            asks, column = cast(list[MemberAnswers], [each[name].ask for each in trials]), first.schema[name]
+            asks, column = cast(list[MemberAnswers], [each[name].ask for each in trials]), schema[name]
             kind = calibration_family(column)
             chance = Predictive(column, asks, column_weights[name], anchor=anchor).labels(kind)
             n_free = anchor.shares.shape[1] - 1 if kind == "utility" else 1  # utilities, or one place on a scale
@@ -170,11 +156,6 @@ def credible_anchors(
     for name, anchor in wanted.items():
         found[name] = anchor._replace(credibility=known.get(name, np.full(len(anchor.shares), usual)))
     return found
-
-
-def _has_labels(column: Column) -> bool:
-    """Whether an answer is one of a few labels, or several options."""
-    return calibration_family(column) == "levels" or column.is_one_label
 
 
 CALIBRATED = ("levels", "utility")
@@ -202,30 +183,18 @@ def n_tasks(blocks: Mapping[str, Block], weight: np.ndarray) -> int:
     return round(float(sum(found)))
 
 
-def can_draw(chosen: FitSettings, data: Data) -> bool:
-    """Whether the parameters of a list can be drawn from their posterior distribution."""
-    return lists.column(chosen, data) is not None
-
-
-def count(
-    parameters: Mapping[str, Any],
-    chosen: FitSettings,
-    schema: Schema,
-    n_rows: int,
-    tasks: int = 0,
-    has_draws: bool = False,
-) -> int:
+def count(chosen: FitSettings, schema: Schema, n_rows: int, tasks: int = 0, has_draws: bool = False) -> int:
     """How many members to fit: "auto" is one if the user chose a size or another objective, or if there is little data.
 
     Where all lists are tasks, these are counted: a few judges can make many comparisons.
     """
-    asked = parameters["members"]
-    if asked != "auto":
-        if int(asked) > 1 and chosen.objective in ("likelihood", "exact"):
-            problem = f'members={asked}: members are trained by prediction, not with objective="{chosen.objective}"'
+    wanted = chosen.members
+    if wanted != "auto":
+        if int(wanted) > 1 and chosen.objective in ("likelihood", "exact"):
+            problem = f'members={wanted}: members are trained by prediction, not with objective="{chosen.objective}"'
             raise ThurboError(f"{problem}; leave one of them out")
-        return int(asked)
-    is_free = parameters["n_hidden"] == parameters["n_factors"] == "auto" and chosen.max_epochs != 0
+        return int(wanted)
+    is_free = chosen.n_hidden == chosen.n_factors == "auto" and chosen.max_epochs != 0
     is_predicted = chosen.objective in ("auto", "multi-prediction")
     is_predicted = is_predicted and chosen.posterior_smoothing is None and chosen.validation_fraction == "auto"
     is_whole = bool(schema.listed) or chosen.unobserved == "marginalize"
@@ -254,25 +223,28 @@ def fit(
     wanted = members.population(chosen, n, data.n_counted, *has, bool(listed), has_tasks(data.schema))
     n_answers = sum(int(column_answers(data, name).sum()) for name in data.schema.modelled)
     most = members.MOST_OF_LISTS if listed else members.MOST_HELD_OUT
-    share = min(_share_held_out(data), most / max(n_answers, 1))
+    share = members.SHARE_HELD_OUT
+    if has_tasks(data.schema):  # of few tasks a larger one
+        part = members.TASKS_HELD_OUT / max(n_tasks(data.blocks, data.weight), 1)
+        share = float(np.clip(part, members.SHARE_HELD_OUT, members.MOST_OF_TASKS))
+    share = min(share, most / max(n_answers, 1))
     masked = masking.choose(data.schema, data.blocks, share, rng, data.weight > 0)
     chosen = replace(chosen, objective="multi-prediction", validation_fraction=0.0)
     how = How(method="mean-field", n_steps=PREDICTION_STEPS, unobserved=chosen.unobserved)
     complete = read_encodings(wanted, table, data, informed, chosen.unobserved)
     read = without_answers(complete, masked, chosen.unobserved)
-    to_train = training_data(read, data.weight)
     drawing, ending = lists.start(chosen, data, masked, seed), None
     try:
-        with asked_ahead(chosen, wanted, read, to_train, how, on_epoch) as told:
-            trained = members.train(chosen, to_train, wanted, seed, told)
-        found = _groups(chosen, to_train["given"], trained)
+        with asked_ahead(chosen, wanted, read, how, on_epoch) as told:
+            trained = members.train(chosen, read, wanted, seed, told)
+        found = _groups(chosen, read["given"], trained)
         parts = tuple(each.unfinished for each in trained)
         if not any(parts) and chosen.max_time is None:
-            ending = Beside(partial(_finish, chosen, complete, data.weight, trained, seed))
-        if drawing is not None and not any(parts) and (drawn := drawing.first(on_epoch)):
+            ending = Beside(partial(_finish, chosen, complete, trained, seed))
+        if drawing is not None and not any(parts) and (drawn := drawing.result(on_epoch)):
             found.append(_Group(lists.MEMBER, drawn))
         routes = {} if missing == "ignorable" else learn_routes(data.schema, data.blocks, data.weight)
-        questions = [[MemberQuery(one, *read[each.reading], how, routes) for one in each.params] for each in found]
+        questions = [[MemberQuery(one, *read[each.reading][:3], how, routes) for one in each.params] for each in found]
         weighed = _weigh(data, found, questions, masked)
         effects: Effects = {}
         if not any(parts) and not listed and not data.evidence.spans_cells:
@@ -301,7 +273,11 @@ def fit(
         for params in each.params
     )
     fits = [each.fitted for each in trained]
-    problem = next((text for each in fits if (text := _problem(each))), None) or _too_short(chosen, data, fits[lead])
+    # That a short training has not settled is no reason not to trust a member: weights know it.
+    problem = next((each.problem for each in fits if each.problem and not members.is_unsettled(each)), None)
+    n, usual = len(fits[lead].history), members.length(replace(chosen, max_epochs="auto"), data).max_epochs
+    if problem is None and chosen.max_epochs != "auto" and 0 < n < min(2 * course.LEAST, usual):
+        problem = course.too_few(n)  # nothing can be told of the training, and there were fewer epochs than usual
     leader = fits[lead]._replace(problem=problem, converged=problem is None)
     rest = members.Interrupted(parts) if any(parts) else None
     by_column = {name: divided(weight, sizes) for name, weight in weighed.by_column.items()}
@@ -324,14 +300,13 @@ class _Group(NamedTuple):
 
 def _finish(
     chosen: FitSettings,
-    complete: Mapping[Reading, EncodedTable],
-    weight: np.ndarray,
+    complete: Mapping[Reading, Data],
     trained: list[members.Trained],
     seed: int,
     on_epoch: Callable[[dict[str, Any]], None],
 ) -> list[_Group]:
     """The members, trained with all answers at the end; meanwhile the held-out answers weigh them."""
-    data = training_data(without_answers(complete, {}, chosen.unobserved), weight)
+    data = without_answers(complete, {}, chosen.unobserved)
     return _groups(chosen, data["given"], members.finish(chosen, data, trained, seed, on_epoch))
 
 
@@ -352,17 +327,19 @@ class _Weighed(NamedTuple):
     shares: dict[str, Anchor | None]
     exponents: dict[str, float]
 
-    @property
-    def correction(self) -> Correction:
-        """The calibration alone."""
-        return Correction(exponents=self.exponents)
-
 
 def _weigh(
     data: Data, found: list[_Group], questions: list[list[MemberQuery]], masked: Mapping[str, np.ndarray]
 ) -> _Weighed:
     """Weights of the groups and calibration, from the held-out answers."""
-    trials = [[_trials(question, masked, data.weight) for question in own] for own in questions]
+    lines = {name: line_weight(data.blocks[name], data.weight) for name, hidden in masked.items() if hidden.any()}
+    trials = [
+        [
+            {n: ColumnTrial(n, each, each.blocks[n], masked[n], own, None, ()) for n, own in lines.items()}
+            for each in group
+        ]
+        for group in questions
+    ]
     with ThreadPoolExecutor(members.at_once(len(questions))) as pool:  # two readings compile at the same time
         scores = list(pool.map(lambda own: [_scores(each) for each in own], trials))
     _, answer_weight, column = scores[0][0]
@@ -377,7 +354,10 @@ def _weigh(
     for name in data.schema.modelled:
         is_own = column == name
         by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
-    shares = {name: _shares(data, name) for name in data.schema.modelled}
+    found_shares = {n: data.schema[n].form.shares(data.blocks[n], data.weight) for n in data.schema.modelled}
+    shares = {
+        n: own if own is None else Anchor(own, np.zeros_like(own), np.ones(len(own))) for n, own in found_shares.items()
+    }
     single = {name: divided(own, sizes) for name, own in by_column.items()}
     of_members = [each for p in kept for each in trials[p]]
     if not data.schema.listed:
@@ -408,7 +388,7 @@ def _mixed(
         column,
         [each.about(name, lines, own=False) for each in queries],
         weighed.by_column[name],
-        exponent=weighed.correction.exponent(column),
+        exponent=Correction(exponents=weighed.exponents).exponent(column),
         anchor=anchor,
         routing=whole.routing(name, np.asarray(lines.row)),
     )
@@ -424,38 +404,9 @@ def _able(trained: list[MemberSettings], has_lists: bool) -> list[int]:
     return able if has_lists else [place for place in able if trained[place].n_hidden] or able
 
 
-def _share_held_out(data: Data) -> float:
-    """Share of the answers that weigh the members; of few tasks a larger one."""
-    if not has_tasks(data.schema):
-        return members.SHARE_HELD_OUT
-    wanted = members.TASKS_HELD_OUT / max(n_tasks(data.blocks, data.weight), 1)
-    return float(np.clip(wanted, members.SHARE_HELD_OUT, members.MOST_OF_TASKS))
-
-
-def _problem(fitted: course.Fitted) -> str | None:
-    """Why a member should not be trusted; that its short training has not settled is no reason: weights know it."""
-    return None if members.is_unsettled(fitted) else fitted.problem
-
-
-def _too_short(chosen: FitSettings, data: Data, fitted: course.Fitted) -> str | None:
-    """That `max_epochs` was set to so few that nothing can be told of the training, and to fewer than usual."""
-    n, usual = len(fitted.history), members.length(replace(chosen, max_epochs="auto"), data).max_epochs
-    return course.too_few(n) if 0 < n < min(2 * course.LEAST, usual) and chosen.max_epochs != "auto" else None
-
-
 def column_answers(data: Data, name: str) -> np.ndarray:
     column = data.schema[name]
     return column.form.scorable(data.blocks[name])
-
-
-def _trials(question: MemberQuery, masked: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, ColumnTrial]:
-    """The held-out answers of each column, put to one member."""
-    found = {}
-    for name, own in masked.items():
-        if own.any():
-            block = question.blocks[name]
-            found[name] = ColumnTrial(name, question, block, own, line_weight(block, weight), None, ())
-    return found
 
 
 def _scores(trials: Mapping[str, ColumnTrial]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -473,13 +424,6 @@ def _scores(trials: Mapping[str, ColumnTrial]) -> tuple[np.ndarray, np.ndarray, 
             weights.append(tested.weight)
             columns.append(np.full(len(tested.weight), name, object))
     return np.concatenate(scores), np.concatenate(weights), np.concatenate(columns)
-
-
-def _shares(data: Data, name: str) -> Anchor | None:
-    """The shares of a column's labels, without a correction of rows that have no answers."""
-    column = data.schema[name]
-    found = column.form.shares(data.blocks[name], data.weight)
-    return None if found is None else Anchor(found, np.zeros_like(found), np.ones(len(found)))
 
 
 def divided(weight: np.ndarray, sizes: Sequence[int]) -> np.ndarray:

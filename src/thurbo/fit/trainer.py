@@ -15,7 +15,7 @@ import numpy as np
 import optax
 
 from thurbo._programs import Program
-from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey, RowsMask
+from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey
 from thurbo.fit import objective
 from thurbo.fit.objective import DataPhase, RowChains
 from thurbo.fit.planning import Plan
@@ -84,14 +84,6 @@ def initial_state(
     return TrainState(learnable, centre, optimiser, chains, rows, posteriors, jnp.zeros((), jnp.int32))
 
 
-class _Batch(NamedTuple):
-    """A batch of evidence with the weight of each row and the weighted number of observed cells."""
-
-    evidence: Evidence
-    weight: PerRow
-    cells: Float[Array, ""]
-
-
 class _Loss(NamedTuple):
     """Output of the loss: posteriors, new states of the chains, and the objective to report."""
 
@@ -105,8 +97,9 @@ class _Loss(NamedTuple):
     flips: Float[Array, ""]
 
 
-def _count(weight: PerRow, slots: RowsMask) -> Float[Array, ""]:
-    return jnp.maximum((weight * slots.sum(-1).astype(weight.dtype)).sum(), 1.0)
+def _total(weight: PerRow, number: Array) -> Float[Array, ""]:
+    """The weighted sum of some numbers of the rows, at least 1."""
+    return jnp.maximum((weight * number.astype(weight.dtype)).sum(), 1.0)
 
 
 def _loss(
@@ -122,71 +115,56 @@ def _loss(
 ) -> tuple[Float[Array, ""], _Loss]:
     """Minus the objective per slot, or per row for the likelihood; what is reported is per answer."""
     params = fold(learnable, centre, layout)
-    batch = _Batch(evidence, weight, _count(weight, evidence.observed))
-    n_answers = _answers(weight, evidence)
+    cells, n_answers = _total(weight, evidence.observed.sum(-1)), _total(weight, evidence.n_answers(evidence.observed))
     key_mask, key_contrast = jax.random.split(key)
     gap = flips = jnp.zeros((), weight.dtype)
     if plan.objective == "likelihood":
-        batch = batch._replace(cells=jnp.maximum(weight.sum(), 1e-12))  # the rate of plain steps is per row
+        cells = jnp.maximum(weight.sum(), 1e-12)  # the rate of plain steps is per row
         value, phases = objective.two_phases(key_contrast, params, evidence, weight, chains, rows, plan)
-        loss, state, chains, rows = -value / batch.cells, phases.data, phases.chains, phases.rows
+        loss, state, chains, rows = -value / cells, phases.data, phases.chains, phases.rows
         gap, flips, model_hidden = phases.gap, phases.flips, phases.model_hidden
-        report = _reconstruction(params, batch, state)
+        # log P(e | q) is only reported, so some rows are enough: the first ones, since their order is random.
+        some = slice(-(-evidence.n_rows // REPORTED))
+        shown, at = evidence.rows(some), DataPhase(state.hidden[some], state.factors[some], None, state.felt)
+        report = (weight[some] * objective.reconstruction(params, shown, at)).sum()
+        report = report / _total(weight[some], shown.n_answers(shown.observed))
     else:
         if plan.objective == "exact":
-            told, state = _exact(params, batch, plan)
-            loss = told
+            told = loss = -(weight * objective.exact(params, evidence)).sum() / cells
+            # Mean-field only gives the activations of the hidden units.
+            frozen = jax.lax.stop_gradient(params)
+            q = mean_field(frozen, evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
+            state = DataPhase(q.hidden, q.factors, None, q.felt)
         else:
-            told, loss, state = _prediction(key_mask, params, batch, plan)
-        report = -told * batch.cells / n_answers  # a masked share of slots is that share of answers, on average
+            told, loss, state = _prediction(key_mask, params, evidence, weight, plan)
+        report = -told * cells / n_answers  # a masked share of slots is that share of answers, on average
         if plan.likelihood_weight:
             value, chains = objective.share_of_likelihood(key_contrast, params, evidence, weight, chains, plan)
-            loss = loss - plan.likelihood_weight * value / batch.cells
+            loss = loss - plan.likelihood_weight * value / cells
         model_hidden = chains.mean(axis=0) if plan.keeps_chains else jnp.zeros_like(params.hidden_bias)
     if plan.sparsity_weight:
         pull = objective.sparsity(params, evidence, state, plan.sparsity_target)
-        loss = loss - plan.sparsity_weight * (weight * pull).sum() / batch.cells
+        loss = loss - plan.sparsity_weight * (weight * pull).sum() / cells
     return loss, jax.lax.stop_gradient(_Loss(state.hidden, chains, rows, report, state.felt, model_hidden, gap, flips))
 
 
-def _reconstruction(params: Params, batch: _Batch, state: DataPhase) -> Float[Array, ""]:
-    """log P(e | q) per answer, of the first rows only, whose order is random: the gradient has no use for it."""
-    some = slice(-(-batch.evidence.n_rows // REPORTED))
-    evidence, weight = batch.evidence.rows(some), batch.weight[some]
-    state = DataPhase(state.hidden[some], state.factors[some], None, state.felt)
-    return (weight * objective.reconstruction(params, evidence, state)).sum() / _answers(weight, evidence)
-
-
-def _answers(weight: PerRow, evidence: Evidence) -> Float[Array, ""]:
-    return jnp.maximum((weight * evidence.n_answers(evidence.observed).astype(weight.dtype)).sum(), 1.0)
-
-
-def _exact(params: Params, batch: _Batch, plan: Plan) -> tuple[Float[Array, ""], DataPhase]:
-    """Minus log P(e), by enumeration; mean-field only gives the activations of the hidden units."""
-    value = objective.exact(params, batch.evidence)
-    frozen = jax.lax.stop_gradient(params)
-    q = mean_field(frozen, batch.evidence, plan.n_mean_field_steps, plan.damping, latent_bound=plan.latent_bound)
-    return -(batch.weight * value).sum() / batch.cells, DataPhase(q.hidden, q.factors, None, q.felt)
-
-
 def _prediction(
-    key: PRNGKey, params: Params, batch: _Batch, plan: Plan
+    key: PRNGKey, params: Params, evidence: Evidence, weight: PerRow, plan: Plan
 ) -> tuple[Float[Array, ""], Float[Array, ""], DataPhase]:
     """Minus log P(masked cells | the others), per masked cell, without and with minus log P(cell | no other cell).
 
     The latter is of a quarter of the batch, whose rows are in random order.
     """
-    evidence, weight = batch.evidence, batch.weight
     masked = plan.masking(key, evidence)
     if plan.marginal_weight:
         value, alone, q = objective.prediction_and_marginal(params, evidence, masked, plan)
         some = alone.shape[0]
-        marginal = -(weight[:some] * alone).sum() / _count(weight[:some], evidence.observed[:some])
+        marginal = -(weight[:some] * alone).sum() / _total(weight[:some], evidence.observed[:some].sum(-1))
     else:
         value, q = objective.multi_prediction(params, evidence, masked, plan)
         marginal = jnp.zeros((), weight.dtype)
     state = DataPhase(jax.lax.stop_gradient(q.hidden), jax.lax.stop_gradient(q.factors), None, q.felt)
-    loss = -(weight * value).sum() / _count(weight, masked)
+    loss = -(weight * value).sum() / _total(weight, masked.sum(-1))
     return loss, loss + plan.marginal_weight * marginal, state
 
 
@@ -228,10 +206,9 @@ def update(
         )
     learnable = jax.tree.map(lambda p, d: p - rate * d, state.learnable, direction)
     if plan.max_norm is not None:
-        norm = jnp.sqrt((learnable.weights**2).sum(axis=0, keepdims=True))
-        learnable = learnable._replace(
-            weights=learnable.weights * jnp.minimum(1.0, plan.max_norm / jnp.maximum(norm, 1e-12))
-        )
+        length = jnp.sqrt((learnable.weights**2).sum(axis=0, keepdims=True))
+        shorter = jnp.minimum(1.0, plan.max_norm / jnp.maximum(length, 1e-12))
+        learnable = learnable._replace(weights=learnable.weights * shorter)
     activation = (weight @ seen.hidden) / jnp.maximum(weight.sum(), 1e-12)
     follow = slowing * plan.centring_rate
     # E[x] is a where E[h] is c, so the centred bias is its own centre. Utilities are only known by comparisons: in a
@@ -253,14 +230,11 @@ def update(
             old + (1.0 - plan.posterior_smoothing) * (seen.hidden - old), mode="drop"
         )
     kept = seen.rows if places is None or rows is None else state.rows.put(places, seen.rows)
-    info = Info(seen.report, activation, seen.model_hidden, _norm(grad), seen.density_gap, seen.flips)
+    # XLA sums the rows of a matrix thrice as fast by a product as by a reduction.
+    squares = [(leaf * leaf).reshape(-1, leaf.shape[-1]) for leaf in jax.tree.leaves(grad) if leaf.size]
+    norm = jnp.sqrt(sum((each @ jnp.ones(each.shape[-1], each.dtype)).sum() for each in squares))
+    info = Info(seen.report, activation, seen.model_hidden, norm, seen.density_gap, seen.flips)
     return TrainState(learnable, centre, optimiser, seen.chains, kept, posteriors, state.step + 1), info
-
-
-def _norm(tree: Any) -> Float[Array, ""]:
-    """Euclidean norm of all leaves; XLA sums the rows of a matrix thrice as fast by a product as by a reduction."""
-    squares = [(leaf * leaf).reshape(-1, leaf.shape[-1]) for leaf in jax.tree.leaves(tree) if leaf.size]
-    return jnp.sqrt(sum((each @ jnp.ones(each.shape[-1], each.dtype)).sum() for each in squares))
 
 
 def _towards_others(
@@ -356,12 +330,11 @@ def epoch(
     return state, jax.tree.map(lambda *leaves: jnp.stack(leaves).mean(axis=0), *infos)
 
 
-def _like(key: PRNGKey, state: TrainState, *_: Any) -> Any:
-    """A tree like what an epoch returns."""
-    return state, Info(*[state.step] * len(Info._fields))
-
-
-@partial(Program, outputs=_like, static_argnames=("plan", "batch_size"))
+@partial(
+    Program,
+    outputs=lambda key, state, *_: (state, Info(*[state.step] * len(Info._fields))),
+    static_argnames=("plan", "batch_size"),
+)
 def _epoch_of_one(
     key: PRNGKey,
     state: TrainState,
@@ -389,8 +362,8 @@ def _epoch_of_one(
         state, total = so_far
         place = number * batch_size + jnp.arange(batch_size, dtype=n_rows.dtype)
         index, key_i = jnp.take(order, place % n_rows), jax.random.fold_in(key_step, number)
-        where = place < n_rows, jnp.take(places, index)
-        state, info = _step(key_i, state, evidence.rows(index), row_weight, *where, layout, peak_rate, fall, plan)
+        where = index, place < n_rows, jnp.take(places, index)
+        state, info = _one_update(key_i, state, evidence, row_weight, *where, layout, peak_rate, fall, plan)
         return state, jax.tree.map(jnp.add, total, info)
 
     zero = jnp.zeros((), row_weight.dtype)
@@ -400,8 +373,7 @@ def _epoch_of_one(
     return state, jax.tree.map(lambda leaf: leaf / n_batches.astype(leaf.dtype), total)
 
 
-@partial(Program, static_argnames=("plan",), donate_argnames=("state",))
-def _one_batch(
+def _one_update(
     key: PRNGKey,
     state: TrainState,
     bucket: Evidence,
@@ -414,23 +386,7 @@ def _one_batch(
     fall: Fall,
     plan: Plan,
 ) -> tuple[TrainState, Info]:
-    """One update on some rows of a bucket; the input state is overwritten."""
-    return _step(key, state, bucket.rows(index), row_weight, real, places, layout, peak_rate, fall, plan)
-
-
-def _step(
-    key: PRNGKey,
-    state: TrainState,
-    batch: Evidence,
-    row_weight: PerRow,
-    real: Bool[Array, " batch"],
-    places: Int[Array, " batch"],
-    layout: Layout,
-    peak_rate: Float[Array, ""],
-    fall: Fall,
-    plan: Plan,
-) -> tuple[TrainState, Info]:
-    """One update at the current rate; rows that only pad the batch have weight zero."""
+    """One update on some rows of a bucket at the current rate; rows that only pad the batch have weight zero."""
     weight = jnp.take(row_weight, places) * real.astype(row_weight.dtype)
     left = fall.last - state.step.astype(peak_rate.dtype)
     slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
@@ -440,4 +396,8 @@ def _step(
         rising = jnp.clip(SHARE_OF_WARM_UP * fall.last, 1.0, WARM_UP)
         rate = rate * jnp.minimum(1.0, (state.step.astype(rate.dtype) + 1.0) / rising)
     rows = state.rows.at(places) if state.rows.h.shape[0] else None
-    return update(key, state, batch, weight, layout, rate, slowing, plan, kept, rows)
+    return update(key, state, bucket.rows(index), weight, layout, rate, slowing, plan, kept, rows)
+
+
+# The state that it is given is overwritten.
+_one_batch = Program(_one_update, static_argnames=("plan",), donate_argnames=("state",))

@@ -290,8 +290,6 @@ class Buckets:
         """The same rows with other evidence of the same shape."""
         return replace(self, buckets=tuple(map(change, self.buckets)))
 
-    # ---- slots
-
     def entry_slots(self, first_site: int) -> np.ndarray:
         """Slot of every entry of a listed column, [entry]."""
         own = next(each for each in self.lists if each.first_site == first_site)
@@ -315,8 +313,6 @@ class Buckets:
                 bucket = bucket.hide(mask, unobserved) if bucket.is_on_host else _hide(bucket, mask, unobserved)
             buckets.append(bucket)
         return replace(self, buckets=tuple(buckets))
-
-    # ---- batches of training, chunks of queries
 
     def batches(self, order: Sequence[np.ndarray], cells: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """(bucket, its rows, which of these are real) for every batch; the last one is padded with repeated rows."""

@@ -195,8 +195,7 @@ class _Listed(NamedTuple):
 
     @classmethod
     def of(cls, block: Block, first_site: int, first_slot: int, width: int, rows: np.ndarray) -> _Listed:
-        assert block.entries is not None
-        start, slot = block.entries.start, np.arange(width)[None, :]
+        start, slot = block.lists.start, np.arange(width)[None, :]
         real = slot < (start[rows + 1] - start[rows])[:, None]
         return cls(block, first_site, first_slot, real, (start[rows][:, None] + slot)[real])
 
@@ -247,7 +246,7 @@ def pack(
         places.append(rows)
         firsts.append([each.first_slot for each in own])
     where = tuple(
-        ListSlots(site, block.entries.start, tuple(each[number] for each in firsts))  # type: ignore[union-attr]
+        ListSlots(site, block.lists.start, tuple(each[number] for each in firsts))
         for number, (block, site) in enumerate(lists)
     )
     return Buckets(tuple(buckets), tuple(places), slot, where)
@@ -292,11 +291,10 @@ def _by_width(blocks: list[Block], n_rows: int, most: int) -> Iterator[tuple[np.
     """Rows whose lists have the same padded widths, with these widths."""
     sizes, numbers = [], []
     for block in blocks:
-        assert block.entries is not None
-        allowed = most or widths_to_fit(len(block.entries.site))
+        allowed = most or widths_to_fit(len(block.lists.site))
         if len(blocks) > 1:  # every combination of widths is compiled separately
             allowed = max(1, round(allowed ** (1 / len(blocks))))
-        lengths = np.diff(block.entries.start)
+        lengths = np.diff(block.lists.start)
         steps = list_widths(lengths, allowed)
         sizes.append(steps)
         numbers.append(np.searchsorted(steps, lengths))
@@ -356,8 +354,7 @@ def _evidence(
     sites = [np.broadcast_to(shared.sites, (len(rows), len(shared.sites)))]
     listed = [np.zeros(sites[0].shape, bool)]
     for each in lists:
-        assert each.block.entries is not None
-        sites.append(each.padded(each.first_site + each.block.entries.site, 0, np.int64))
+        sites.append(each.padded(each.first_site + each.block.lists.site, 0, np.int64))
         listed.append(each.real & (each.block.tasks is None))  # what was shown is no signal
     slots: Any = np.concatenate(sites, axis=1).astype(np.int32)
     marked: Any = np.concatenate(listed, axis=1)

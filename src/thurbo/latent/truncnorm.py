@@ -462,8 +462,6 @@ def _narrow_tilt(kappa: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
     return kappa * horner(rows, square), horner([(2 * i + 1) * row for i, row in enumerate(rows)], square)
 
 
-# ---- Half-lines
-
 FAR = 1e4  # a distance beyond which nothing is left outside
 
 

@@ -31,7 +31,7 @@ from thurbo.table.columns.cells import Block, Cells
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Certainty, Lines
 from thurbo.table.columns.listed import from_table
-from thurbo.table.columns.values import listing, plain, show, suggestion
+from thurbo.table.columns.values import blanked, listing, plain, show, suggestion
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema import routing
 from thurbo.table.schema.routing import NOT_APPLICABLE, in_order
@@ -43,9 +43,6 @@ ALL, ALWAYS_KNOWN = "all", ("all", "no answer", "n/a")
 
 Gaps = dict[str, dict[str, np.ndarray]]  # by question, by column of the table: which rows [row]
 Flags = dict[str, np.ndarray]  # new columns by name
-
-
-# ---- predictions
 
 
 def sites_of(schema: Schema, name: str, items: Any) -> np.ndarray:
@@ -163,9 +160,6 @@ def from_latent(schema: Schema, params: Params, x: np.ndarray, shared: np.ndarra
     return found
 
 
-# ---- gaps
-
-
 def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
     """The kinds of declared missing values that `fill` names: by name or by value, or "all" of them."""
     known: dict[str, set[str]] = {}
@@ -257,9 +251,6 @@ def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapp
     return found
 
 
-# ---- questions that were not asked
-
-
 def applicable(
     schema: Schema, table: Table, gaps: Gaps, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
 ) -> Gaps:
@@ -270,7 +261,7 @@ def applicable(
     if not schema.skips or NOT_APPLICABLE in kinds:
         return gaps
     where = {source: missing for gone in gaps.values() for source, missing in gone.items()}
-    imputed = None if cells is None else as_table({s: routing.emptied(cells[s], ~gap) for s, gap in where.items()})
+    imputed = None if cells is None else as_table({s: blanked(cells[s], ~gap) for s, gap in where.items()})
     out, found = routing.not_asked(schema, schema.skips, table, imputed), {}
     for name, gone in gaps.items():
         if name in out:
@@ -328,11 +319,8 @@ def emptied(schema: Schema, cells: dict[str, np.ndarray], given: Collection[str]
             says = routing.says(schema[gate], skip, held.gathered(schema, gate, "ignore"))
             out = routing.unanswered(schema, held, gate) | (says == routing.NOT_ASKED)
             for source in schema[name].source_columns(name):
-                found[source] = routing.emptied(found[source], out)
+                found[source] = blanked(found[source], out)
     return found
-
-
-# ---- items that a row rates or ranks
 
 
 class GivenItems(NamedTuple):
@@ -404,9 +392,6 @@ def slot_means(params: Params, evidence: Evidence, how: How, smooth: bool = True
     given, q = gibbs.clamp(params, evidence), mean_field(params, evidence, how.n_steps)
     mean = rbm.latent_mean(given.params, q.hidden) + rbm.factor_shift(given.params, q.factors)
     return (given.region.smooth() if smooth else given.region).mean(mean)
-
-
-# ---- items added to lists and orders
 
 
 def orders_as_tables(schema: Schema, items: Any) -> list[str]:

@@ -17,9 +17,8 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
-from thurbo.latent.evidence import Evidence
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Model, Query, Rows
 from thurbo.predict.predictive import Predictive, drawn_codes
@@ -33,9 +32,6 @@ N_ORDERS, MOST_PASSES = 8, 256  # orders of the answers; fewer if there are many
 FEW = 3  # answers of which all orders are averaged
 STRENGTH = 20.0  # drawn rows by which the correction of shares is pulled to none
 N_ROUNDS = 30  # of the search for this correction
-
-
-# ---- orders
 
 
 def gates_of(schema: Schema) -> dict[str, list[str]]:
@@ -73,15 +69,6 @@ def orders_of(schema: Schema) -> list[list[str]]:
     return found
 
 
-def all_orders(names: Sequence[str], schema: Schema) -> list[list[str]]:
-    """All orders of a few questions in which gates come first."""
-    gates = gates_of(schema)
-    return [list(order) for order in permutations(names) if gates_first(order, gates) == list(order)]
-
-
-# ---- scores
-
-
 def log_prob(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """log P(all answers of each row), in the user's units, and the standard error of the mean over orders."""
     if rows.gaps != "ignorable":  # answers that are not yet known say nothing
@@ -92,10 +79,11 @@ def log_prob(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     value, error = np.zeros(n_rows), np.zeros(n_rows)
     answered = np.stack([query.blocks[name].answered for name in schema.modelled], axis=1)
     few = np.zeros(n_rows, bool) if schema.listed else answered.sum(axis=1) <= FEW
-    parts = [(np.flatnonzero(~few), orders_of(schema))]
+    parts, gates = [(np.flatnonzero(~few), orders_of(schema))], gates_of(schema)
     for pattern in np.unique(answered[few], axis=0):
         names = [name for name, has in zip(schema.modelled, pattern, strict=True) if has]
-        parts.append((np.flatnonzero(few & (answered == pattern).all(axis=1)), all_orders(names, schema)))
+        every = [list(order) for order in permutations(names) if gates_first(order, gates) == list(order)]
+        parts.append((np.flatnonzero(few & (answered == pattern).all(axis=1)), every))
     for index, orders in parts:
         if len(index):
             logs = np.stack([_by_order(query, order, index, number) for number, order in enumerate(orders)])
@@ -149,8 +137,7 @@ def _same_program(old: MemberQuery, new: MemberQuery) -> MemberQuery:
 
 def _turns(block: Block, number: int) -> np.ndarray:
     """Position of each entry, or of its task, among those of its row: [entry]. Odd orders reverse the ones before."""
-    entries = block.entries
-    assert entries is not None
+    entries = block.lists
     key = np.random.default_rng(number // 2).random(len(block.sites))[entries.site]
     if block.tasks is not None:
         first = np.arange(len(key)) // block.tasks.size * block.tasks.size
@@ -164,8 +151,7 @@ def _turns(block: Block, number: int) -> np.ndarray:
 
 def _add_list(query: Query, name: str, later: Sequence[str], number: int, total: np.ndarray) -> None:
     """Add log P(entry | entries before it) of every entry of a list to the totals of the rows."""
-    block, entries = query.blocks[name], query.blocks[name].entries
-    assert entries is not None
+    block, entries = query.blocks[name], query.blocks[name].lists
     is_order = block.family == "utility" and block.tasks is None
     turn = np.zeros(len(entries.site), np.int64) if is_order else _turns(block, number)
     for step in range(int(turn.max(initial=-1)) + 1):
@@ -196,8 +182,8 @@ def before_entries(query: Query, name: str, hidden: np.ndarray, later: Sequence[
 
 def _all_entries(query: Query, names: Sequence[str]) -> dict[str, np.ndarray]:
     """All entries of those questions that are lists, [entry] by list."""
-    entries = {name: query.blocks[name].entries for name in names if query.schema[name].is_listed}
-    return {name: np.ones(len(own.site), bool) for name, own in entries.items() if own is not None}
+    listed = [name for name in names if query.schema[name].is_listed]
+    return {name: np.ones(len(query.blocks[name].lists.site), bool) for name in listed}
 
 
 def _without(
@@ -213,27 +199,21 @@ def _without(
         row = [np.repeat(np.arange(evidence.n_rows), len(shared))]
         slot = [np.tile(shared, evidence.n_rows)]
         for name, gone in hidden.items():
-            entries = each.blocks[name].entries
-            assert entries is not None
-            row.append(entries.row[gone])
+            row.append(each.blocks[name].lists.row[gone])
             slot.append(evidence.entry_slots(each.schema.slices[name].start)[gone])
         how = "exclude" if rows is None else each.how.unobserved
         rest = evidence.hide(np.concatenate(row), np.concatenate(slot), how, always=True).on_host()
-        rest = rest if rows is not None else rest.replaced(_listed_if_present)
+        if rows is None:
+            rest = rest.replaced(
+                lambda own: (
+                    own if own.listed is None or own.present is None else own._replace(listed=own.listed & own.present)
+                )
+            )
         members.append(_same_program(each, replace(each, evidence=rest)))
     if rows is None:
         return replace(query, members=tuple(members))
     places = rows if query.places is None else query.places[rows]
     return replace(query, members=tuple(members), informative=query.informative[rows], places=places)
-
-
-def _listed_if_present(evidence: Evidence) -> Evidence:
-    if evidence.listed is None or evidence.present is None:
-        return evidence
-    return evidence._replace(listed=evidence.listed & evidence.present)
-
-
-# ---- draws
 
 
 class Draws:
@@ -382,8 +362,7 @@ def sharpened(chance: np.ndarray, start: np.ndarray, power: float) -> np.ndarray
     """
     first = np.log(np.maximum(start, 1e-30))
     logs = first + power * (np.log(np.maximum(chance, 1e-30)) - first)
-    raised = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+    return np.asarray(softmax(logs, axis=1))
 
 
 def with_shares(chance: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -395,9 +374,7 @@ def with_shares(chance: np.ndarray, target: np.ndarray) -> np.ndarray:
     wanted, logs = target.mean(axis=0), np.log(np.maximum(chance, 1e-30))
     offset = np.zeros(chance.shape[1])
     for _ in range(N_ROUNDS):
-        moved = np.exp(logs + offset)
-        mean = (moved / moved.sum(axis=1, keepdims=True)).mean(axis=0)
+        mean = softmax(logs + offset, axis=1).mean(axis=0)
         offset = offset + np.log(np.maximum(wanted, 1e-12)) - np.log(np.maximum(mean, 1e-12))
     offset *= len(chance) / (len(chance) + STRENGTH)
-    moved = np.exp(logs + offset - (logs + offset).max(axis=1, keepdims=True))
-    return np.asarray(moved / moved.sum(axis=1, keepdims=True))
+    return np.asarray(softmax(logs + offset, axis=1))

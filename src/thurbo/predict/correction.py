@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from thurbo.table.columns.cells import Block, FloatArray
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import NARROWEST
 from thurbo.table.schema.schema import Schema
-
-# ---- direct effects
 
 ANSWERED = -1  # the part of a column that says whether it has an answer: 1 or 0
 
@@ -74,8 +73,6 @@ def effect_tilt(effects: Sequence[Effect], known: Callable[[str, int], FloatArra
     return np.stack(strengths, axis=1) @ np.asarray([each.tilt for each in effects])
 
 
-# ---- direct effects on numbers
-
 LEAST_CHANCE = 1e-30
 SLACK = 1e-6  # in standard units: an end this close to an edge is the edge
 
@@ -93,8 +90,7 @@ class TiltedNumbers(NamedTuple):
         """From P(z ≤ edge), [line, edge], and what is added to the log-probabilities of the bands, [line, band]."""
         ends = np.concatenate([np.zeros((len(below), 1)), below, np.ones((len(below), 1))], axis=1)
         logs = np.log(np.maximum(np.diff(ends, axis=1), LEAST_CHANCE))
-        raised = np.exp(logs + tilt - (logs + tilt).max(axis=1, keepdims=True))
-        chance = raised / raised.sum(axis=1, keepdims=True)
+        chance = softmax(logs + tilt, axis=1)
         ratio = chance / np.exp(logs)
         before = np.concatenate([np.zeros((len(below), 1)), np.cumsum(chance, axis=1)[:, :-1]], axis=1)
         return cls(edges, ratio, before - ratio * ends[:, :-1], before)
@@ -127,8 +123,6 @@ def bands_of(block: Block, edges: np.ndarray) -> np.ndarray:
     found = band_codes(block.lower[:, 0], block.upper[:, 0], edges)
     return np.where(block.observed[:, 0], found, -1)
 
-
-# ---- routing
 
 ROUTE_PRIOR = 0.5  # rows of each kind that are added to the counts
 
@@ -170,9 +164,6 @@ def learn_routes(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray
             chance[leads == side] = share
         found[skip.asked_if] = (*found.get(skip.asked_if, ()), Route(columns, tuple(chance.tolist())))
     return found
-
-
-# ---- shares of labels
 
 
 class Anchor(NamedTuple):

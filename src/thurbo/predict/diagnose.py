@@ -209,15 +209,15 @@ def diagnose(
     drawn = some.by_chunks(lambda part: _row_chains(key_rows, params, part, int(n_chains), int(n_draws)))
     drawn = np.moveaxis(drawn, 0, 2)  # [chain, draw, row, hidden]
     prior = np.asarray(_prior_chains(key_prior, params, int(n_chains), int(n_draws)))
-    health = diagnostics.unit_health(evidence.by_chunks(lambda part: features(params, part, how).hidden))
+    stuck, saturated = diagnostics.unit_health(evidence.by_chunks(lambda part: features(params, part, how).hidden))
     return Diagnostics(
         rows=np.asarray(labels)[chosen],
         rhat=diagnostics.rhat(drawn),
         ess=diagnostics.ess(drawn),
         prior_rhat=diagnostics.rhat(prior),
         prior_ess=diagnostics.ess(prior),
-        stuck=np.flatnonzero(health.stuck),
-        saturated=np.flatnonzero(health.saturated),
+        stuck=np.flatnonzero(stuck),
+        saturated=np.flatnonzero(saturated),
         converged=converged,
         n_chains=int(n_chains),
         n_draws=int(n_draws),

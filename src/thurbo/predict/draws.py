@@ -63,9 +63,6 @@ def shares(n: Any, refits: Any, n_rows: int, rng: np.random.RandomState) -> list
     return found
 
 
-# ---- new rows
-
-
 def sample(
     model: Model, n: int, given: Mapping[str, Any], method: str, items: Any, seed: int
 ) -> tuple[dict[str, np.ndarray], str]:
@@ -140,10 +137,9 @@ def draw_items(
     """
     column: Any = model.schema[name]
     block = rows.blocks[name]
-    assert block.entries is not None
     n_rows, query = block.n_rows, model.query(rows)
     has = np.zeros((n_rows, len(column.labels)), bool)
-    has[block.entries.row, block.entries.site] = block.tasks is None
+    has[block.lists.row, block.lists.site] = block.tasks is None
     row, place = np.nonzero(~has[:, sites])
     site = sites[place]
     if column.family == "utility":  # mean and deviation of a member that is drawn for each row
@@ -153,10 +149,9 @@ def draw_items(
         mean, deviation = np.moveaxis(moments, 1, 0)[:, member, np.arange(len(row))]
         return row, site, np.asarray(mean + deviation * rng.standard_normal(len(row)))
     longer = with_free_items(block, row, site)
-    assert longer.entries is not None
     blocks = [dict(own.blocks) for own in model.encoded(rows)]
     is_new = ~longer.observed[:, 0] if column.family == "measured" else longer.code[:, 0] < 0
-    entry_row, entry_site = longer.entries.row, longer.entries.site
+    entry_row, entry_site = longer.lists.row, longer.lists.site
     turn, new = np.full(len(is_new), -1), np.flatnonzero(is_new)
     order = new[np.lexsort((rng.random(len(new)), entry_row[new]))]
     turn[order] = np.arange(len(order)) - np.searchsorted(entry_row[order], entry_row[order])
@@ -193,11 +188,9 @@ def draw_items(
 
 def with_free_items(block: Block, row: np.ndarray, site: np.ndarray) -> Block:
     """A list with more items without scores, which are to be drawn: (row, site) pairs."""
-    assert block.entries is not None
-    rows = np.concatenate([block.entries.row, row])
-    sites = np.concatenate([block.entries.site, site]).astype(np.int32)
+    rows, sites = np.concatenate([block.lists.row, row]), np.concatenate([block.lists.site, site]).astype(np.int32)
     order = np.argsort(rows, kind="stable")
-    n_old, n_new = len(block.entries.site), len(row)
+    n_old, n_new = len(block.lists.site), len(row)
     nothing = {"lower": -np.inf, "upper": np.inf, "code": -1, "code_high": -1, "tier": -1}
     parts: dict[str, Any] = {}
     for each, own in ((each, getattr(block, each)) for each in ARRAYS):
@@ -223,9 +216,7 @@ def _sample_joint(model: Model, rows: Rows, n_rows: int, method: str, items: Any
         name = schema.site_columns[each.first_site]
         column, where = schema[name], schema.slices[name]
         slots = given.entry_slots(each.first_site)  # type: ignore[union-attr]
-        assert own is not None
-        assert own.sites is not None
-        sites = np.tile(np.asarray(own.sites)[0, slots] - each.first_site, n_rows)
+        sites = np.tile(np.asarray(own.sites)[0, slots] - each.first_site, n_rows)  # type: ignore[union-attr]
         lines, values = np.repeat(np.arange(n_rows), len(slots)), x[:, slots].reshape(-1)
         said = column.form.from_latent(values, sites, cuts[where], scale[where])
         found[name] = column.list_cells(lines, sites, said, n_rows)
@@ -239,20 +230,16 @@ def _one_row(model: Model, rows: Rows, items: Any) -> Buckets:
     blocks = dict(rows.blocks)
     for name in model.schema.listed:
         block, sites = blocks[name], asked_items(model.schema, name, items)
-        assert block.entries is not None
         if block.tasks is not None:  # one order of all items, in place of tasks with noise of their own
             _refuse_tasks(block)
             entries = Entries(np.asarray([0, len(sites)]), np.asarray(sites, np.int32))
             blocks[name] = Block.orders(np.full((len(sites), 1), -1, np.int32), None, block.sites, entries=entries)
         else:
-            new = np.setdiff1d(sites, block.entries.site)
+            new = np.setdiff1d(sites, block.lists.site)
             blocks[name] = with_free_items(block, np.zeros(len(new), np.int64), new)
     cuts = np.asarray(model.params.gauge.cuts, np.float64)
     reading = MergeLabels(model.schema.names, model.schema.site_names, [0], cuts)
     return pack(blocks.values(), "exclude", reading=reading, free_lists=True)
-
-
-# ---- completed tables
 
 
 class _Filling(NamedTuple):
@@ -326,10 +313,8 @@ def _complete_chain(model: Model, rows: Rows, share: Share, wanted: _Filling) ->
 
 def _longer(query: Query, table: Table, name: str, row: np.ndarray, site: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The cells of a list with items added: (row, site) pairs and their scores."""
-    entries = query.blocks[name].entries
-    assert entries is not None
     stated = predicted.stated_utilities(query.lead, name)
-    return query.schema[name].extended(table.cells(name), row, site, values, entries, stated)
+    return query.schema[name].extended(table.cells(name), row, site, values, query.blocks[name].lists, stated)
 
 
 def is_exact(params: Params, method: str) -> bool:
@@ -360,7 +345,12 @@ def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted:
         return [frames.replace_cells(table, {}) for _ in range(share.n)]
     rng, tiled, query = np.random.default_rng(share.seed), np.tile(own, share.n), model.query(rows)
     drawn = joint.latent_given_rows(jax.random.key(share.seed), params, evidence.on_host().rows(tiled), exact)
-    drawn = _with_choices(rng, model, evidence, drawn)
+    if params.gauge.context is not None:  # missing rankings that are choices one after another are drawn as such
+        mean, shared = rbm.latent_mean(params, jnp.asarray(drawn.h, params.weights.dtype)), evidence.shared
+        by_site = np.where(shared[None, :] >= 0, drawn.x[:, np.maximum(shared, 0)], 0.0)
+        fresh = joint.with_choices(rng, params, schema, by_site, np.asarray(mean, np.float64))
+        drawn = drawn._replace(x=drawn.x.copy())
+        drawn.x[:, shared[shared >= 0]] = fresh[:, shared >= 0]
     completed = []
     for number in range(share.n):
         each = Drawn(*(leaf.reshape(share.n, len(own), -1)[number] for leaf in drawn))
@@ -390,20 +380,6 @@ def _completed(
         values = column.form.from_latent(x, site.astype(np.int32), cuts[where], scale[where])
         lists[name] = _longer(query, table, name, row, site, values)
     return frames.replace_cells(table, cells, filled, lists)
-
-
-def _with_choices(rng: np.random.Generator, model: Model, evidence: Buckets, drawn: Drawn) -> Drawn:
-    """Missing rankings that are choices one after another, drawn as such given the hidden layer."""
-    params = model.params
-    if params.gauge.context is None:
-        return drawn
-    mean = np.asarray(rbm.latent_mean(params, jnp.asarray(drawn.h, params.weights.dtype)), np.float64)
-    shared = evidence.shared
-    by_site = np.where(shared[None, :] >= 0, drawn.x[:, np.maximum(shared, 0)], 0.0)
-    fresh = joint.with_choices(rng, params, model.schema, by_site, mean)
-    x = drawn.x.copy()
-    x[:, shared[shared >= 0]] = fresh[:, shared >= 0]
-    return drawn._replace(x=x)
 
 
 def _confined(schema: Schema, evidence: Buckets, open_cells: Gaps) -> tuple[int, str] | None:

@@ -3,8 +3,7 @@
 The utility of an item is the mean of its x given the row, minus the item's first cut if scores are levels, in units of
 the noise. Items that are in no list of the training table stay at the mean of all items. What a row itself says of an
 item is kept. The parameters of a profile f of attributes are B f, so any profile of known levels has utilities, fitted
-or not: part-worths, importances and shares of choice are given the evidence of each row, by mean-field, and averaged
-over the rows of a group.
+or not: part-worths, importances and shares of choice are given what each row says, and averaged over a group of rows.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from scipy.special import ndtri
 from thurbo._typing import Array, Factors, Float, Hidden
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError
 from thurbo.latent.constraints import Gauge
-from thurbo.latent.evidence import Evidence
-from thurbo.latent.inference.posterior import Belief, summary
+from thurbo.latent.evidence import Buckets, Evidence
+from thurbo.latent.inference.posterior import Belief, expectation, summary
 from thurbo.latent.rbm import Params
 from thurbo.predict import moments
 from thurbo.predict.answers import GivenItems, given_items, named_items, sites_of, stated_utilities
@@ -96,9 +95,6 @@ def of_pairs(ask: Ask, n_rows: int, row: np.ndarray, item: np.ndarray) -> Ranked
     order = np.lexsort((-utility, row))
     row, item, utility = row[order], item[order], utility[order]
     return row, item, utility, np.arange(len(row)) - np.searchsorted(row, row) + 1
-
-
-# ---- rank and prefers
 
 
 NONE_HELD = "fit a Ranking column, or a long table (from_long; on the command line --row and --item)"
@@ -297,9 +293,6 @@ def similar_items(
     return {"item": _plain_array(labels[order]), "similarity": value[order]}
 
 
-# ---- items by their attributes
-
-
 def column_with_attributes(schema: Schema, name: str | None) -> str:
     """The column whose items have attributes: the given one, or the only one there is."""
     held = [each for each, kind in schema.items() if kind.design is not None]
@@ -339,47 +332,48 @@ def with_profiles(params: Params, schema: Schema, name: str, features: np.ndarra
 
 
 @partial(jax.jit, static_argnames=("how",))
-def _beliefs(params: Params, evidence: Evidence, how: How) -> tuple[Array, ...]:
-    found = summary(params, evidence, how.n_steps)
-    return (found.hidden, found.factors, *(() if found.whitener is None else (found.whitener,)))
+def _moments(params: Params, evidence: Evidence | None, profiles: Params, how: How) -> moments.Moments:
+    """Mean and deviation of utilities of profiles, relative to their mean: given each row, or of an average person."""
+    n_factors, dtype = params.n_factors, params.weights.dtype
+    whitener = jnp.eye(n_factors, dtype=dtype)[None] if n_factors else None
+    belief = Belief(params.hidden_mean[None, :], jnp.zeros((1, n_factors), dtype), None, whitener)
+    belief = belief if evidence is None else summary(params, evidence, how.n_steps)
+    return belief.at(profiles, jnp.arange(profiles.site_bias.shape[0]), together=True)
 
 
-def beliefs(params: Params, evidence: Any, how: How) -> Belief:
-    """The hidden layer given each row; without evidence one row, at the means over the training table."""
-    if evidence is None:
-        hidden, n_factors = np.asarray(params.hidden_mean)[None, :], params.n_factors
-        whitener = np.eye(n_factors, dtype=np.float32)[None] if n_factors else None
-        return Belief(hidden, np.zeros((1, n_factors), np.float32), None, whitener)  # type: ignore[arg-type]
-    hidden, factors, *whitener = evidence.by_chunks(lambda rows: _beliefs(params, rows, how))
-    return Belief(hidden, factors, None, whitener[0] if whitener else None)
+@partial(jax.jit, static_argnames=("how", "function"))
+def _expected(params: Params, evidence: Evidence, profiles: Params, how: How, function: moments.Function) -> Array:
+    def chance(belief: Belief) -> Array:
+        return function(*belief.at(profiles, jnp.arange(profiles.site_bias.shape[0]), together=True))[0]
+
+    return expectation(chance, params, evidence, how.method, n_steps=how.n_steps)
 
 
-@jax.jit
-def _moments(params: Params, *belief: Array) -> tuple[Array, Array]:
-    hidden, factors, *whitener = belief
-    sites = jnp.arange(params.site_bias.shape[0])
-    return Belief(hidden, factors, None, whitener[0] if whitener else None).at(params, sites, together=True)
-
-
-def chances(params: Params, belief: Belief, noise: str) -> np.ndarray:
-    """P(profile is chosen from all of them), [row, profile]; `params` are those of `with_profiles`."""
-    leaves = [leaf for leaf in (belief.hidden, belief.factors, belief.whitener) if leaf is not None]
-    mean, deviation = moments.in_portions(partial(_moments, params), *map(np.asarray, leaves))
-    if noise == "gumbel":
-        wide = np.sqrt(1.0 + 6.0 / np.pi**2 * np.maximum(deviation**2 - 1.0, 0.0).mean(axis=1, keepdims=True))
-        chance = np.exp(mean / wide - (mean / wide).max(axis=1, keepdims=True))
+def chances(
+    params: Params, schema: Schema, name: str, features: np.ndarray, evidence: Buckets | None, how: How
+) -> np.ndarray:
+    """P(profile is chosen from all of them), [row, profile]: given each row, or of an average person, one row."""
+    profiles = with_profiles(params, schema, name, features)
+    function = moments.gumbel_choice if getattr(schema[name], "noise", "normal") == "gumbel" else moments.largest
+    if evidence is not None and how.method == "exact":
+        found = evidence.by_chunks(lambda rows: _expected(params, rows, profiles, how, function))
+    elif evidence is not None:
+        both = evidence.by_chunks(lambda rows: _moments(params, rows, profiles, how))
+        found = moments.at_moments(function, (), *both)[0]
     else:
-        chance = np.asarray(moments.at_moments(moments.largest, (), mean, deviation)[0], np.float64)
-    return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+        found = moments.at_moments(function, (), *map(np.asarray, _moments(params, None, profiles, how)))[0]
+    return np.asarray(found / found.sum(axis=1, keepdims=True), np.float64)
 
 
-def worths(params: Params, schema: Schema, name: str, belief: Belief) -> np.ndarray:
+def worths(params: Params, schema: Schema, name: str, evidence: Buckets | None, how: How) -> np.ndarray:
     """Part-worths of each row, [row, feature]: B_α + B_W q + B_V z, in units of the noise, per standardised feature."""
     assert params.effects is not None
     effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
+    hidden, factors = np.asarray(params.hidden_mean)[None, :], np.zeros((1, params.n_factors))
+    if evidence is not None:
+        hidden, _, factors = evidence.by_chunks(lambda rows: moments.features(params, rows, how))
     first = 1 + params.n_hidden
-    found = effects[:, 0][None, :] + np.asarray(belief.hidden, np.float64) @ effects[:, 1:first].T
-    return np.asarray(found + np.asarray(belief.factors, np.float64) @ effects[:, first:].T)
+    return np.asarray(effects[:, 0][None, :] + hidden @ effects[:, 1:first].T + factors @ effects[:, first:].T)
 
 
 def _places(design: Design) -> list[tuple[Any, slice]]:
@@ -409,7 +403,6 @@ def errors(
     """
     design = schema[name].design
     assert params.effects is not None
-    assert block.entries is not None
     assert block.tasks is not None
     assert design is not None
     effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
@@ -418,8 +411,8 @@ def errors(
     spread = weights @ weights.T + loadings @ loadings.T
     size, unit = block.tasks.size, 1.0 if block.tasks.noise == "gumbel" else np.pi / np.sqrt(6.0)
     tier = block.tier[:, 0].reshape(-1, size)
-    row = block.entries.row.reshape(-1, size)[:, 0]
-    features = design.matrix[block.entries.site].reshape(len(tier), size, -1)
+    row = block.lists.row.reshape(-1, size)[:, 0]
+    features = design.matrix[block.lists.site].reshape(len(tier), size, -1)
     utility = np.where(tier >= 0, unit * np.einsum("tsf,tf->ts", features, worth[row]), -np.inf)
     chance = np.exp(utility - utility.max(axis=1, keepdims=True, initial=-1e300))
     chance = chance / np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)

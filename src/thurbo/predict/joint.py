@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Hidden, Int, PerRow, PRNGKey, Rows
+from thurbo._typing import Array, Int, PerRow, PRNGKey, Rows
 from thurbo.errors import ConvergenceWarning, ThurboError, check_choice
 from thurbo.latent import rbm
 from thurbo.latent.constraints import Context
@@ -110,7 +110,11 @@ def score(params: Params, evidence: Buckets, method: str = "auto", seed: int = 0
 
     Linear inequalities add the error of their own probabilities, which enumeration of h does not remove.
     """
-    if _resolved(params, method) == "annealed":
+    check_choice("method", method, METHODS)
+    if method == "exact" and not can_enumerate(params):
+        sizes = f"{params.n_hidden} hidden units and {params.n_factors} factors"
+        raise ThurboError(f'{sizes} are too many to enumerate; use method="annealed"')
+    if method == "annealed" or (method == "auto" and not is_exact(params)):
         return _score_annealed(params, evidence, seed)
     value = evidence.by_chunks(partial(_exact, params)).astype(np.float64)
     error = np.zeros(len(value))
@@ -132,7 +136,10 @@ def _score_annealed(params: Params, evidence: Buckets, seed: int) -> Scores:
     if not len(says):
         return found
     rows = evidence.rows(says)
-    normaliser = _normalisers(params, rows, seed) if rows.has_own_models else _normaliser_of_all(params, seed)
+    if rows.has_own_models:
+        normaliser = _normalisers(params, rows, seed)
+    else:  # log Σ_h Ω(h) of the model that all rows share
+        normaliser = log_partition(params, seed).plus(-0.5 * params.site_bias.shape[0] * LOG_2PI)
 
     def anneal(key: PRNGKey, n_temperatures: Any, knots: np.ndarray, some: np.ndarray) -> Bracket:
         return by_rows(lambda own, at: _annealed(key, params, own, n_temperatures, at), rows.rows(some), knots)
@@ -141,13 +148,16 @@ def _score_annealed(params: Params, evidence: Buckets, seed: int) -> Scores:
     own = narrowed(anneal, len(says), params.weights.dtype, most, seed, lambda value: width_of_narrow(value - about))
     for every, part in zip(found, own.less(normaliser), strict=True):
         every[says] = part
-    _warn_of_wide(found)
+    wide = found.width > 1.5 * width_of_narrow(found.value)
+    if wide.any():
+        warnings.warn(
+            f"annealing has not pinned down the log-likelihood of {wide.sum()} of {len(wide)} rows: their bounds are "
+            f"{np.median(found.width[wide]):.2g} nats apart (median), see return_bounds=True. A model of fewer hidden "
+            'units is scored exactly; method="sequential" is the chain rule over predictions',
+            ConvergenceWarning,
+            stacklevel=3,
+        )
     return found
-
-
-def _normaliser_of_all(params: Params, seed: int) -> Scores:
-    """log Σ_h Ω(h) of the model that all rows share."""
-    return log_partition(params, seed).plus(-0.5 * params.site_bias.shape[0] * LOG_2PI)
 
 
 def _normalisers(params: Params, rows: Buckets, seed: int) -> Scores:
@@ -164,35 +174,6 @@ def _normalisers(params: Params, rows: Buckets, seed: int) -> Scores:
     for bucket, place in zip(rows.buckets, rows.places, strict=True):
         typical[place] = NATS_PER_SITE * n_slots(bucket)
     return narrowed(anneal, rows.n_rows, params.weights.dtype, most, seed + 1, lambda _: width_of_narrow(typical))
-
-
-def _warn_of_wide(found: Scores) -> None:
-    width = found.width
-    wide = width > 1.5 * width_of_narrow(found.value)
-    if wide.any():
-        warnings.warn(
-            f"annealing has not pinned down the log-likelihood of {wide.sum()} of {len(width)} rows: their bounds are "
-            f"{np.median(width[wide]):.2g} nats apart (median), see return_bounds=True. A model of fewer hidden units "
-            'is scored exactly; method="sequential" is the chain rule over predictions',
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-
-
-def _resolved(params: Params, method: str) -> str:
-    """The method to use; raises an error if it is not possible."""
-    check_choice("method", method, METHODS)
-    if method == "auto":
-        return "exact" if is_exact(params) else "annealed"
-    if method == "exact" and not can_enumerate(params):
-        raise ThurboError(
-            f"{params.n_hidden} hidden units and {params.n_factors} factors are too many to enumerate; "
-            'use method="annealed"'
-        )
-    return method
-
-
-# ---- draws
 
 
 def draw(key: PRNGKey, params: Params, n_rows: int, schema: Schema | None = None) -> np.ndarray:
@@ -252,27 +233,20 @@ def _latent_given(key: PRNGKey, params: Params, evidence: Evidence, n_steps: int
     return gibbs.run(jax.random.fold_in(key, 1), state, given, n_steps).x
 
 
-@partial(jax.jit, static_argnames=("n_rows", "n_steps"))
-def latent(key: PRNGKey, params: Params, n_rows: int, n_steps: int = 500) -> tuple[Rows, Rows]:
+@partial(jax.jit, static_argnames=("n_rows",))
+def latent(key: PRNGKey, params: Params, n_rows: int) -> tuple[Rows, Rows]:
     """x ~ P(x) and its mean given h and z: `n_rows` draws of all sites."""
     key_h, key_run, key_x, key_z = jax.random.split(key, 4)
     dtype = params.weights.dtype
-    h = draw_hidden(key_h, key_run, params, n_rows, n_steps)
+    if params.n_hidden <= EXACT_HIDDEN:
+        states = hidden_states(params.n_hidden, 0, dtype).h
+        h = states[jax.random.categorical(key_h, rbm.log_omega(params, states), shape=(n_rows,))]
+    else:  # the last states of as many chains
+        dice = jax.random.uniform(key_h, (n_rows, params.n_hidden), dtype)
+        h = gibbs.prior_run(key_run, (dice < params.hidden_mean[None, :]).astype(dtype), params, 500)
     z = jax.random.normal(key_z, (n_rows, params.n_factors), dtype)
     mean = rbm.latent_mean(params, h) + rbm.factor_shift(params, z)
     return mean + jax.random.normal(key_x, mean.shape, dtype), mean
-
-
-def draw_hidden(key_h: PRNGKey, key_run: PRNGKey, params: Params, n_rows: int, n_steps: int) -> Hidden:
-    """h ~ P(h) ∝ Ω(h), independent draws: exact for few hidden units, otherwise the last states of as many chains."""
-    dtype = params.weights.dtype
-    if params.n_hidden <= EXACT_HIDDEN:
-        states = hidden_states(params.n_hidden, 0, dtype).h
-        omega = rbm.log_omega(params, states)
-        return states[jax.random.categorical(key_h, omega, shape=(n_rows,))]
-    shape = (n_rows, params.n_hidden)
-    h = (jax.random.uniform(key_h, shape, dtype) < params.hidden_mean[None, :]).astype(dtype)
-    return gibbs.prior_run(key_run, h, params, n_steps)
 
 
 def draw_items(params: Params, h: np.ndarray, z: np.ndarray, site: np.ndarray, rng: np.random.Generator) -> np.ndarray:

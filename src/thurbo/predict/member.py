@@ -103,16 +103,12 @@ class MemberQuery:
 
         chunks = evidence.on_host().replaced(rest)
         ask = lambda rows: moments.all_moments(params, rows, sites, self.how, keep)  # noqa: E731
-        found = chunks.by_chunks(ask, rows=self._rows_at_once)
-        return Known(*(found if padding is None else (each[:, padding.place] for each in found)))
-
-    @property
-    def _rows_at_once(self) -> int | None:
-        """Rows of one chunk. Some rows of a table are asked like all of them, so that they share a program."""
+        # Some rows of a table are asked like all of them, so that they share a program.
         on_cpu = jax.default_backend() == "cpu"
-        if self.evidence.n_rows > (SMALL if on_cpu else FEW_ROWS):
-            return ROW_BUCKETS[-1]
-        return FEW_ROWS if on_cpu else None
+        is_large = self.evidence.n_rows > (SMALL if on_cpu else FEW_ROWS)
+        at_once = ROW_BUCKETS[-1] if is_large else FEW_ROWS if on_cpu else None
+        found = chunks.by_chunks(ask, rows=at_once)
+        return Known(*(found if padding is None else (each[:, padding.place] for each in found)))
 
     @cached_property
     def _patterned(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -149,9 +145,7 @@ class MemberQuery:
             rows = np.arange(self.evidence.n_rows) if lines is None else np.asarray(lines.row)
             return SharedAnswers(self, name, Lines(rows, np.zeros(len(rows), np.int64)), own, first)
         if lines is None:
-            entries = self.blocks[name].entries
-            assert entries is not None
-            lines = Lines(entries.row, entries.site)
+            lines = Lines(self.blocks[name].lists.row, self.blocks[name].lists.site)
         return (TaskAnswers if column.has_tasks else ListedAnswers)(self, name, lines, own, first)
 
     def rows(self, index: np.ndarray) -> MemberQuery:
@@ -277,8 +271,9 @@ class MemberAnswers(Ask):
     def bands(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         return between(self.below(np.concatenate([lower, upper])))
 
-    def number(self) -> Distribution:
-        """The distribution on a grid that covers all means that the model can predict there."""
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Beyond all numbers of the answers, in standard units: ends of a grid."""
         sites = np.unique(self._sites()) if len(self.lines.row) else np.asarray([self.first])
         bias, weights, loadings = (
             np.asarray(each, np.float64)[sites]
@@ -287,9 +282,16 @@ class MemberAnswers(Ask):
         reach = GRID_REACH * np.sqrt(1.0 + (loadings**2).sum(axis=1))
         low = (bias + weights.clip(max=0).sum(axis=1) - reach).min()
         high = (bias + weights.clip(min=0).sum(axis=1) + reach).max()
-        grid = self._scale * np.linspace(low, high, GRID_POINTS)
-        mean = self.utility()[0] * self._scale
-        return Distribution(mean, grid, np.maximum.accumulate(self.below(grid), axis=1))
+        return float(self._scale * low), float(self._scale * high)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of each number, in standard units."""
+        return self.utility()[0] * self._scale
+
+    def number(self) -> Distribution:
+        grid = np.linspace(*self.ends, GRID_POINTS)
+        return Distribution(self.mean, grid, np.maximum.accumulate(self.below(grid), axis=1))
 
     def density(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         density, below = self._expect(moments.density, self._sites(), (), (self._standard(z),))
@@ -403,8 +405,7 @@ class ListedAnswers(MemberAnswers):
 
     @cached_property
     def entry(self) -> np.ndarray:
-        entries = self.query.blocks[self.name].entries
-        assert entries is not None
+        entries = self.query.blocks[self.name].lists
         if not self.own or not len(entries.site):
             return np.full(len(self.lines.row), -1)
         n_sites = len(self._column.sites)

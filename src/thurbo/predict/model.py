@@ -267,8 +267,6 @@ class Model:
         n_steps = PREDICTION_STEPS if self.objective == "multi-prediction" else CONVERGED_STEPS
         return How(method=method, n_steps=n_steps, unobserved=self.missing)  # type: ignore[arg-type]
 
-    # ---- tables
-
     def read(
         self,
         table: Table,
@@ -379,8 +377,6 @@ class Query:
     def how(self) -> How:
         return self.lead.how
 
-    # ---- what is known of the rows
-
     @cached_property
     def _known_answers(self) -> np.ndarray:
         """Number of answers of each row that are part of the evidence, [row]."""
@@ -439,8 +435,6 @@ class Query:
     @cached_property
     def _values(self) -> dict[tuple[str, int], np.ndarray]:
         return {}
-
-    # ---- other rows, other methods
 
     def rows(self, index: np.ndarray) -> Query:
         """Some rows of the same table."""

@@ -131,9 +131,6 @@ def in_portions(program: Callable[..., Any], *rowwise: np.ndarray) -> Any:
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
-# ---- functions of the mean and deviation of x, [row, asked], in NumPy and in JAX
-
-
 def _ndtr(x: Any) -> Any:
     return (on_host if isinstance(x, np.ndarray) else on_device).ndtr(x)
 
@@ -183,6 +180,13 @@ def first_choice(mean: Any, deviation: Any) -> tuple[Any, Any]:
     """P(each of these items is chosen first) by choices with Gumbel noise, and the mean utilities."""
     softmax = on_host.softmax if isinstance(mean, np.ndarray) else jax.nn.softmax
     return softmax(mean / (GUMBEL_SCALE * deviation.mean(axis=1, keepdims=True)), axis=1), mean
+
+
+def gumbel_choice(mean: Any, deviation: Any) -> tuple[Any, Any]:
+    """P(each item is chosen) with Gumbel noise, by a logit whose slope allows for the other variance; the means."""
+    softmax = on_host.softmax if isinstance(mean, np.ndarray) else jax.nn.softmax
+    other = ((deviation**2 - 1.0).clip(min=0.0)).mean(axis=1, keepdims=True)
+    return softmax(mean / (1.0 + 6.0 / float(np.pi) ** 2 * other) ** 0.5, axis=1), mean
 
 
 def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
@@ -291,7 +295,7 @@ def largest_by_quadrature(mean: np.ndarray, deviation: np.ndarray) -> tuple[np.n
     return chance, mean
 
 
-ON_HOST = {each: each for each in (levels, below, density, mass, two_moments, pair, first_choice)}
+ON_HOST = {each: each for each in (levels, below, density, mass, two_moments, pair, first_choice, gumbel_choice)}
 ON_HOST |= {largest: largest_by_quadrature}
 
 
@@ -300,9 +304,6 @@ def at_moments(function: Function, shared: tuple, mean: np.ndarray, deviation: n
     if function not in ON_HOST or (function is largest and not quadrature_suits(mean, deviation)):
         return in_portions(partial(of_moments, function, shared), mean, deviation, *rowwise)
     return ON_HOST[function](*(np.asarray(each, np.float64) for each in (mean, deviation, *shared, *rowwise)))
-
-
-# ---- programs
 
 
 def _rest(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:

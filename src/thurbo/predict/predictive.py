@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from thurbo._concurrency import cached_property
 from thurbo.predict.correction import LEAST_CHANCE, Anchor, TiltedNumbers, band_codes
@@ -65,8 +65,6 @@ class Predictive:
         self.bands_at: np.ndarray | None = None  # ends of the bands in which a number is drawn
         self._levels: dict[tuple[int, int], np.ndarray] = {}
 
-    # ---- what queries ask
-
     def probabilities(self) -> np.ndarray:
         """P(label), [line, label]: see `Form.probabilities`."""
         return self.column.form.probabilities(self)
@@ -82,8 +80,6 @@ class Predictive:
     def cells(self, name: str, statistic: str) -> dict[str, np.ndarray]:
         """The same as cells of the columns of the table that hold the answers, of a column that is no list."""
         return self.column.form.cells(name, self, statistic)
-
-    # ---- what forms ask: see `table.columns.forms.Ask`
 
     @property
     def entry(self) -> np.ndarray:
@@ -108,8 +104,7 @@ class Predictive:
         logs = logs + self.tilt.get(site, 0.0)
         if self.routing is not None and self.routing.shape == logs.shape:
             logs = logs + np.log(np.maximum(self.routing, 1e-30))
-        raised = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(logs, axis=1))
 
     def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
         """Members may have a utility for each level: then the probability that it is the largest."""
@@ -149,11 +144,10 @@ class Predictive:
         return between(self._below(np.concatenate([ends[:-1], ends[1:]])))
 
     def number(self) -> Distribution:
-        own = [each.number() for each in self.parts]
-        if len(own) == 1 and self._numbers is None:
-            return own[0]
-        grid = np.linspace(min(each.grid[0] for each in own), max(each.grid[-1] for each in own), GRID_POINTS)
-        mean = self._mean([each.mean for each in own])
+        if len(self.parts) == 1 and self._numbers is None:
+            return self.parts[0].number()
+        low, high = zip(*(each.ends for each in self.parts), strict=True)
+        grid, mean = np.linspace(min(low), max(high), GRID_POINTS), self._mean([each.mean for each in self.parts])
         found = Distribution(mean, grid, np.maximum.accumulate(self.below(grid), axis=1))
         return found if self._numbers is None else found._replace(mean=found.average(lambda z: z))
 

@@ -96,8 +96,18 @@ def counted(n: int, what: str) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with status 0, or 2 after a one-sentence error for bad input."""
     atexit.register(gc.freeze)  # the process ends: to search for garbage among all that was loaded would take .6 s
-    with warnings.catch_warnings():
-        _warn_in_sentences()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = in_toml(_flat(str(message))).replace("max_epochs=", "--epochs ")  # in the words of the command line
+        say(f"thurbo: warning: {text}")
+
+    with warnings.catch_warnings():  # thurbo's warnings in one line each, and none of other libraries
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", ConvergenceWarning)
+        warnings.simplefilter("always", NumericalWarning)
+        warnings.filterwarnings("ignore", "interrupted after", ConvergenceWarning)  # commands say it themselves
+        warnings.simplefilter("default", SchemaWarning)  # once per message, because a table may be read several times
+        warnings.showwarning = show
         status = _run(arguments)
     sys.exit(status)
 
@@ -126,21 +136,6 @@ def _run(arguments: list[str] | None) -> int:
     if status == 130:  # typer converts an interrupt to this status
         _fail("interrupted", status)
     return status if isinstance(status, int) else 0
-
-
-def _warn_in_sentences() -> None:
-    """Print thurbo's warnings in one line, and hide the warnings of other libraries."""
-
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = in_toml(_flat(str(message))).replace("max_epochs=", "--epochs ")  # in the words of the command line
-        say(f"thurbo: warning: {text}")
-
-    warnings.simplefilter("ignore")
-    warnings.simplefilter("always", ConvergenceWarning)
-    warnings.simplefilter("always", NumericalWarning)
-    warnings.filterwarnings("ignore", "interrupted after", ConvergenceWarning)  # commands say it themselves
-    warnings.simplefilter("default", SchemaWarning)  # once per message, because a table may be read several times
-    warnings.showwarning = show
 
 
 def _usage_sentence(error: Any, arguments: list[str]) -> str:

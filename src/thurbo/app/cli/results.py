@@ -20,6 +20,7 @@ from thurbo.app.cli.app import counted
 from thurbo.app.cli.tables import columns_of
 from thurbo.errors import ThurboError, in_toml
 from thurbo.table.columns.listed import read_lists, tiers
+from thurbo.table.columns.values import blanked
 from thurbo.table.io import frames, read_write
 from thurbo.table.io.frames import Table, as_table, library_of
 from thurbo.table.schema.descriptions import doubts, left_out
@@ -35,10 +36,7 @@ def identity(schema: Any, frame: Any) -> Columns:
     for name in names if source.owner is None else [source.owner]:
         if name in source:
             cells = source.cells(name)
-            found[name] = cells.values
-            if cells.missing.any():
-                found[name] = cells.values.astype(object)
-                found[name][cells.missing] = None
+            found[name] = blanked(cells.values.astype(object), cells.missing) if cells.missing.any() else cells.values
     return found
 
 

@@ -6,5 +6,3 @@ tests the accuracy. The page loads nothing from the network.
 
 from thurbo.app.report.page import render, write
 from thurbo.app.report.summary import summary
-
-__all__ = ["render", "summary", "write"]

@@ -6,19 +6,3 @@ from thurbo.latent.constraints.linear import Linear
 from thurbo.latent.constraints.order import OneOf, Order
 from thurbo.latent.constraints.pairwise import Pairwise
 from thurbo.latent.constraints.repeated_choice import RepeatedChoice
-
-__all__ = [
-    "Box",
-    "BoxRegion",
-    "Constraint",
-    "Context",
-    "Gauge",
-    "Levels",
-    "Linear",
-    "OneOf",
-    "Order",
-    "Pairwise",
-    "Region",
-    "RepeatedChoice",
-    "SomeBoxes",
-]

@@ -6,7 +6,7 @@ imported on first use. All else is plain NumPy on the host.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,6 @@ from thurbo.errors import ThurboError
 STUCK = 1e-3  # a unit whose mean activation is this close to 0 or 1 no longer distinguishes rows
 SATURATED = 1e-3  # a posterior this close to 0 or 1 is a hard bit
 SATURATED_SHARE = 0.95  # of rows, from which a unit counts as saturated
-
-
-class UnitHealth(NamedTuple):
-    """Which hidden units are constant, and which are on or off without uncertainty; no unit is both."""
-
-    stuck: np.ndarray  # [hidden] on, or off, for all rows
-    saturated: np.ndarray  # [hidden] on for some rows, off for others, never in between
 
 
 def array_stats() -> Any:
@@ -76,9 +69,12 @@ def is_stuck(rate: np.ndarray) -> np.ndarray:
     return (rate < STUCK) | (rate > 1 - STUCK)
 
 
-def unit_health(activations: np.ndarray | Array) -> UnitHealth:
-    """Stuck and saturated units of activations[row, hidden] = P(h_k = 1 | e)."""
+def unit_health(activations: np.ndarray | Array) -> tuple[np.ndarray, np.ndarray]:
+    """Stuck and saturated units of activations[row, hidden] = P(h_k = 1 | e), [hidden] each; no unit is both.
+
+    Stuck: on, or off, for all rows. Saturated: on for some rows, off for others, hardly ever in between.
+    """
     activations = np.asarray(activations, np.float64)
     stuck = is_stuck(activations.mean(axis=0))
     hard = (activations < SATURATED) | (activations > 1 - SATURATED)
-    return UnitHealth(stuck, ~stuck & (hard.mean(axis=0) >= SATURATED_SHARE))
+    return stuck, ~stuck & (hard.mean(axis=0) >= SATURATED_SHARE)

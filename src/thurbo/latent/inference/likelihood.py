@@ -53,45 +53,24 @@ def log_joint(
 ) -> tuple[Float[Array, "state row"], Float[Array, "state rows_or_one"]]:
     """log Ω(h) + log P(e | h, z) and log Ω(h), each with its node's weight, for every state and row."""
     seen = evidence.seen(params)
-    if evidence.sites_shared:
-        return _log_joint_of_table(seen, evidence, states)
+    if evidence.sites_shared:  # each state has one mean for all rows
+        mean = rbm.latent_mean(seen, states.h)
+        linear = (states.h @ seen.hidden_bias + states.log_weight)[:, None]
+        if evidence.present is None:
+            prior = linear + 0.5 * (mean * mean).sum(-1, keepdims=True)
+        else:
+            prior = linear + 0.5 * (mean * mean) @ evidence.present.astype(mean.dtype).T
+        return prior + evidence.log_mass_of_states(mean + rbm.factor_shift(seen, states.z), seen.gauge), prior
     region = evidence.region(seen.gauge)
 
     def one(state: HiddenStates) -> tuple[PerRow, PerRow]:
         h = jnp.broadcast_to(state.h, (evidence.n_rows, state.h.shape[0]))
-        z = jnp.broadcast_to(state.z, (evidence.n_rows, state.z.shape[0])) + _prior(seen)
+        z = jnp.broadcast_to(state.z, (evidence.n_rows, state.z.shape[0]))
+        z = z if seen.factor_prior is None else z + seen.factor_prior
         prior = rbm.log_omega(seen, h, evidence.present) + state.log_weight
         return prior + region.log_mass(rbm.latent_mean(seen, h) + rbm.factor_shift(seen, z)), prior
 
     return jax.lax.map(jax.checkpoint(one), states, batch_size=min(_STATES_AT_ONCE, states.h.shape[0]))
-
-
-def _prior(seen: Params) -> Float[Array, "#row factor"]:
-    """Mean of z before any evidence."""
-    if seen.factor_prior is None:
-        return jnp.zeros((1, seen.n_factors), seen.weights.dtype)
-    return seen.factor_prior
-
-
-def _log_joint_of_table(
-    seen: Params, evidence: Evidence, states: HiddenStates
-) -> tuple[Float[Array, "state row"], Float[Array, "state rows_or_one"]]:
-    """The same where rows share their sites: each state has one mean for all rows."""
-    mean = rbm.latent_mean(seen, states.h)
-    linear = (states.h @ seen.hidden_bias + states.log_weight)[:, None]
-    if evidence.present is None:
-        prior = linear + 0.5 * (mean * mean).sum(-1, keepdims=True)
-    else:
-        prior = linear + 0.5 * (mean * mean) @ evidence.present.astype(mean.dtype).T
-    return prior + _log_mass_of_table(seen, evidence, states.h, states.z), prior
-
-
-def _log_mass_of_table(
-    seen: Params, evidence: Evidence, h: Float[Array, "state hidden"], z: Float[Array, "state factor"]
-) -> Float[Array, "state row"]:
-    """log P(e | h, z) for every state and row, where rows share their sites."""
-    mean = rbm.latent_mean(seen, h) + rbm.factor_shift(seen, z)
-    return evidence.log_mass_of_states(mean, seen.gauge)
 
 
 def log_evidence_exact(params: Params, evidence: Evidence) -> PerRow:

@@ -51,9 +51,6 @@ def rule(dtype: Any, depth: int = 2, width: int = 1) -> Rule:
     return Rule(points=64, drop=38.0, panels=panels, nodes=8, inner=6 if width == 1 else 10)
 
 
-# ---- Φ and its complement, both in logs, from one polynomial
-
-
 @jax.custom_jvp
 def log_both(z: Array) -> tuple[Array, Array]:
     """log Φ(z) and log Φ(−z), each to full relative precision in its own tail."""
@@ -101,9 +98,6 @@ def bend_below(z: Array, hazard: Array) -> Array:
 
 def log_phi(z: Array) -> Array:
     return -0.5 * z * z - HALF_LOG_2PI
-
-
-# ---- Where an integrand is not negligible
 
 
 class Split(NamedTuple):

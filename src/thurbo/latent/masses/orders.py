@@ -401,8 +401,6 @@ WIDEST = 4
 ON_ACCELERATOR = 128
 OF_CHOICES, OF_CHAINS = 256, 64  # the same where only some orders are needed: the last portion is partly waste
 
-# ---- Middle tiers: panels of Gauss nodes
-
 
 class Panels(NamedTuple):
     """Nodes of a panel [−1, 1] and all that follows from them, the same for every panel, row and tier."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import Block, BoolArray, Cells, Entries, FloatArray, IntArray, LinearRow, as_numbers
+from thurbo.table.columns.cells import Block, Cells, Entries, FloatArray, IntArray, as_numbers
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.utilities import OrderForm
 from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, check_names, check_pairs, mentioned
@@ -199,7 +199,15 @@ class Ranking(UtilityColumn):
             others = self._from_places(cells) if self.places else self._from_numbers(cells)
             tier[cells.missing] = others[cells.missing]
         if self.context:
-            self._refuse_ties(cells, tier, one_of, linear)
+            # Choices one after another need to be known one by one, until the last.
+            bad = one_of | ((tier > 0).sum(axis=1) > np.maximum(tier.max(axis=1), 0))
+            bad[[line.row for line in linear]] = True
+            if bad.any():
+                problem = (
+                    "the cell does not say which item was chosen first, second, ...: items above the last are tied"
+                )
+                remedy = "give an order without ties, or use Ranking(context=False)"
+                raise cells.error(int(bad.argmax()), problem, remedy)
             return replace(Block.orders(tier, one_of, self.sites), is_repeated=True)
         if not self.is_listed:
             return Block.orders(tier, one_of, self.sites, linear)
@@ -209,14 +217,6 @@ class Ranking(UtilityColumn):
             raise cells.error(row, problem, "give an order, or fewer items")
         entries, place = from_table(tier)
         return Block.orders(place[:, None], None, self.sites, entries=entries)
-
-    def _refuse_ties(self, cells: Cells, tier: IntArray, one_of: BoolArray, linear: list[LinearRow]) -> None:
-        """Choices one after another need to be known one by one, until the last."""
-        bad = one_of | ((tier > 0).sum(axis=1) > np.maximum(tier.max(axis=1), 0))
-        bad[[line.row for line in linear]] = True
-        if bad.any():
-            problem = "the cell does not say which item was chosen first, second, ...: items above the last are tied"
-            raise cells.error(int(bad.argmax()), problem, "give an order without ties, or use Ranking(context=False)")
 
     def silent(self, n_rows: int) -> Block:
         if not self.is_listed:

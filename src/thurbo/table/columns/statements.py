@@ -262,7 +262,12 @@ def parse_given(text: str, schema: Mapping[str, Column] | None = None) -> tuple[
         match = _OPERATOR.match(text.strip(), len(shown))
         if match:
             name = known[shown]
-            return name, _cell(match["sign"], text.strip()[match.end() :], text, _spelt(schema[name]) if schema else {})
+            column: Any = dict(schema or {})[name]
+            # A label may be written as it is, or by its name if that is unambiguous.
+            spelt = {word: column.labels[place] for word, place in getattr(column, "lookup", dict)().items()}
+            spelt |= {str(label).casefold(): label for label in column.labels if isinstance(label, bool)}
+            spelt |= {str(label): label for label in column.labels}
+            return name, _cell(match["sign"], text.strip()[match.end() :], text, spelt)
     match = _OPERATOR.search(text.strip())
     if match is None or match.start() == 0:
         remedy = "write for example 'age >= 30', 'income in [20000, 40000]', 'party = Green | Red' or 'films: A > B'"
@@ -314,13 +319,6 @@ def combined(name: str, cells: list[Any]) -> Any:
             return between(lower, upper)
     problem = f"the conditions {' and '.join(map(show, map(str, cells)))} cannot be combined"
     raise SchemaError(problem, column=name, remedy="give one condition for each column")
-
-
-def _spelt(column: Column) -> dict[str, Any]:
-    """How each label may be written in a condition: as it is, or by its name if that is unambiguous."""
-    spelt = {text: column.labels[place] for text, place in getattr(column, "lookup", dict)().items()}
-    spelt |= {str(label).casefold(): label for label in column.labels if isinstance(label, bool)}
-    return spelt | {str(label): label for label in column.labels}
 
 
 def _cell(sign: str, rest: str, text: str, spelt: Mapping[str, Any]) -> Any:

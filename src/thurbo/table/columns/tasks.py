@@ -160,7 +160,11 @@ class TaskColumn(ItemColumn, LabelledColumn):
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
         """Utilities of items as cells: one task, the items from best to worst."""
-        cells = as_orders(self.labels, *_once(row, site, values), n_rows)
+        # Each item of a row once: it may be in several tasks.
+        key = np.asarray(row, np.int64) * (int(np.max(site, initial=0)) + 1) + site
+        first = np.sort(np.unique(key, return_index=True)[1])
+        row, site, values = (np.asarray(each)[first] for each in (row, site, values))
+        cells = as_orders(self.labels, row, site, values, n_rows)
         for place, items in enumerate(cells):
             cells[place] = self._written(items)
         return cells
@@ -186,13 +190,6 @@ def _is_item(value: Any) -> bool:
     if isinstance(value, str):
         return ">" not in value and "=" not in value
     return is_label(plain(value))
-
-
-def _once(row: NDArray[Any], site: NDArray[Any], values: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Each item of a row once: it may be in several tasks."""
-    key = np.asarray(row, np.int64) * (int(np.max(site, initial=0)) + 1) + site
-    first = np.sort(np.unique(key, return_index=True)[1])
-    return np.asarray(row)[first], np.asarray(site)[first], np.asarray(values)[first]
 
 
 def truths(part: Cells) -> BoolArray:

@@ -108,6 +108,17 @@ def is_number_text(text: str) -> bool:
     return True
 
 
+def blanked(values: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
+    """A copy of cells with some of them empty: NaN among numbers, None among others."""
+    if not where.any():
+        return values
+    if values.dtype.kind in "iuf":
+        return np.where(where, np.nan, values.astype(np.float64))
+    found = values.astype(object)
+    found[where] = None
+    return found
+
+
 def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
     """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
     codes = np.asarray(codes)

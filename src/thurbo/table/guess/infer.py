@@ -1,8 +1,7 @@
 """Detect the type of every column of a table: questions of several columns first, then the other columns.
 
-from thurbo.table.guess.layouts import questions, stem
-from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
-from thurbo.table.guess.roles import TO_CHECK, Decision
+Idea: questions of several columns are found first (layouts.py); columns with the same answers are decided together; at
+most one Id and one Weight; codes such as −9 and 99 beside 1 to 5 mean "no answer".
 Guarantees the order of the table, a reason and a confidence for every choice, and the title of every question that has
 one.
 """
@@ -24,7 +23,8 @@ from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.values import listing, spellings
 from thurbo.table.guess.grids import Grid, grid
 from thurbo.table.guess.layouts import questions, stem
-from thurbo.table.guess.one_column import NO_ANSWER, TO_CHECK, Decision, guess, sort_codes
+from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
+from thurbo.table.guess.roles import TO_CHECK, Decision
 from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 

@@ -146,17 +146,14 @@ def save(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], descriptio
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     stamp = f"thurbo {FORMAT}"
     header = {"format": stamp, "description": text, "sha256": _checksum(plain, stamp, text)}
-    write_atomically(path, _with_sorted_header(to_bytes(plain, metadata=header)))
-
-
-def _with_sorted_header(data: bytes) -> bytes:
-    """The same file with a header in one order: safetensors writes its metadata in random order."""
+    data = to_bytes(plain, metadata=header)
+    # The header in one order: safetensors writes its metadata in random order.
     size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # arrays begin at multiples of eight bytes
-    return len(text).to_bytes(8, "little") + text + data[8 + size :]
+    written = json.loads(data[8 : 8 + size])
+    written["__metadata__"] = dict(sorted(written["__metadata__"].items()))
+    start = json.dumps(written, ensure_ascii=False, separators=(",", ":")).encode()
+    start += b" " * (-len(start) % 8)  # arrays begin at multiples of eight bytes
+    write_atomically(path, len(start).to_bytes(8, "little") + start + data[8 + size :])
 
 
 def load(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -263,12 +263,10 @@ def _read_series(native: Any) -> _Column:
     has_structs = isinstance(series.dtype, nw.List) and isinstance(series.dtype.inner, nw.Struct)
     if values.ndim != 1 or has_structs:  # fixed-size arrays and structs would become a 2-D array
         values = np.fromiter(series.to_list(), object, len(series))
-    if values.dtype.kind == "f":
-        missing |= np.isnan(values)
-    elif values.dtype.kind == "O" and series.dtype == nw.Object:
+    if values.dtype.kind == "f" or series.dtype == nw.Object:
         # Object columns can hold NaN or NA that the library does not count as null, or only numbers.
-        missing |= np.fromiter(map(_is_missing, values.tolist()), bool, len(values))
-        values = _narrowed(values, missing)
+        values, gone, _ = read_array(values)
+        missing |= gone
     ordered = tuple(series.dtype.categories) if isinstance(series.dtype, nw.Enum) else None
     arrow = series.to_native()
     if getattr(getattr(arrow, "type", None), "ordered", False) and arrow.num_chunks:

@@ -23,7 +23,7 @@ from thurbo.errors import SchemaError, ThurboError
 from thurbo.table.columns.cells import BoolArray, Listed
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.tasks import BestWorst, Choice, Pairs, truths
-from thurbo.table.columns.values import listing, plain, show, suggestion
+from thurbo.table.columns.values import blanked, listing, plain, show, suggestion
 from thurbo.table.io import frames
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import Table, as_table
@@ -250,13 +250,7 @@ def joined(source: Table, row: str, owners: NDArray[Any]) -> dict[str, NDArray[A
         if name == row:
             continue
         cells = source.cells(name)
-        gone = (at < 0) | cells.missing[at]
-        taken = cells.values[at]
-        if gone.any():
-            taken = np.where(gone, np.nan, taken.astype(float)) if taken.dtype.kind in "iuf" else taken.astype(object)
-            if taken.dtype.kind == "O":
-                taken[gone] = None
-        found[name] = taken
+        found[name] = blanked(cells.values[at], (at < 0) | cells.missing[at])
     return found
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.table.columns.cells import Cells
-from thurbo.table.columns.values import frozen
+from thurbo.table.columns.values import blanked, frozen, is_number_text
 from thurbo.table.io import frames
 from thurbo.table.io.codebook import KEY, Codebook, read_statistical, statistical_error, write_error, write_statistical
 from thurbo.table.io.files import ARCHIVES, content, destination, inside, replacing
@@ -181,16 +181,9 @@ STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 def escaped_text(text: str) -> str:
     """The text, with an apostrophe in front if it looks like a formula."""
-    return f"'{text}" if text.startswith(STARTS) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    """Whether a text is a signed number, also with a decimal comma: a spreadsheet program reads it as such."""
-    try:
-        float(text.replace(",", ""))
-    except ValueError:
-        return False
-    return "_" not in text
+    # A spreadsheet program reads a signed number as such, also with a decimal comma.
+    is_number = is_number_text(text.replace(",", "")) and "_" not in text
+    return f"'{text}" if text.startswith(STARTS) and not is_number else text
 
 
 MOST_SPELLINGS = 1000  # values of a column whose text in the file is looked up
@@ -218,8 +211,7 @@ def with_texts(
             texts, cells = source.column(old.places[name]), old.cells(name)
             told = [text for text, gone in zip(texts, cells.missing, strict=True) if not gone]
             if always or cells.values.dtype.kind not in "iuf" or not all(map(is_plain_number, told)):
-                columns[name] = np.asarray([*texts, None], object)[:-1]
-                columns[name][cells.missing] = None
+                columns[name] = blanked(np.asarray([*texts, None], object)[:-1], cells.missing)
     if "n/a" in source.text or "N/A" in source.text:
         for name in answers:
             if name not in old:
@@ -228,8 +220,7 @@ def with_texts(
             empty = {row: source.value(row, old.places[name]) for row in np.flatnonzero(cells.missing).tolist()}
             said = {row: text.strip() for row, text in empty.items() if NOT_APPLICABLE.fullmatch(text)}
             if said:
-                columns[name] = cells.values.astype(object)
-                columns[name][cells.missing] = None
+                columns[name] = blanked(cells.values.astype(object), cells.missing)
                 columns[name][list(said)] = list(said.values())
                 found[name] = tuple(dict.fromkeys(said.values()))
     return frames.with_columns(frame, columns) if columns else frame, found

@@ -274,17 +274,6 @@ def deduced(columns: Mapping[str, Column], skips: Sequence[Skip], table: Table) 
     return found
 
 
-def emptied(values: NDArray[Any], where: BoolArray) -> NDArray[Any]:
-    """A copy of cells with some of them empty: NaN among numbers, None among others."""
-    if not where.any():
-        return values
-    if values.dtype.kind in "iuf":
-        return np.where(where, np.nan, values.astype(np.float64))
-    found = values.astype(object)
-    found[where] = None
-    return found
-
-
 # Largest share of rows that were not asked and answered anyway, also relative to the share of answers of those asked.
 # One row more may be such an exception.
 EXCEPTIONS, RELATIVE = 0.08, 0.1

@@ -5,5 +5,3 @@ in every row, or lists of few sites out of many. NumPy only; predictive distribu
 """
 
 from thurbo.table.columns.forms.form import Answers, Ask, Certainty, Form, Lines, Profile, Start, Trial
-
-__all__ = ["Answers", "Ask", "Certainty", "Form", "Lines", "Profile", "Start", "Trial"]

@@ -343,15 +343,6 @@ RIVALS = ("", "_marginal", "_logistic", "_boosting")
 ByRival = dict[str, NDArray[Any]]  # the model's under "", the baselines' under "_marginal", "_logistic", "_boosting"
 
 
-class ScoreDifference(NamedTuple):
-    """A mean difference of log scores, model − baseline, its standard error and 95 % interval; None with one row."""
-
-    mean: float
-    error: float | None
-    low: float | None
-    high: float | None
-
-
 class Tested(NamedTuple):
     """The masked answers of one type, and what the model and each baseline gave for each of them, [answer].
 
@@ -439,22 +430,22 @@ def gains(tests: list[Tested]) -> dict[str, float | None]:
     return found
 
 
-def difference(value: FloatArray, weight: FloatArray, row: NDArray[Any]) -> ScoreDifference:
-    """Weighted mean of the differences; answers of one row are not independent, so the error is that of rows.
+def difference(value: FloatArray, weight: FloatArray, row: NDArray[Any]) -> tuple[float | None, ...]:
+    """Weighted mean of the differences, and, with two rows or more, its standard error and both ends of its interval.
 
-    With r_i the sum of w (value − mean) over row i, the variance is Σ r_i² / (Σ w)² · n / (n − 1); the interval is that
-    of Student's t with n − 1 degrees of freedom, n the number of rows with an answer.
+    Answers of one row are not independent: with r_i the sum of w (value − mean) over row i, the variance is Σ r_i² /
+    (Σ w)² · n / (n − 1); the interval is that of Student's t with n − 1 degrees of freedom, n rows with an answer.
     """
     total = weight.sum()
     mean = float(value @ weight / total)
     rows, place = np.unique(row[weight > 0], return_inverse=True)
     n = len(rows)
     if n < 2:
-        return ScoreDifference(mean, None, None, None)
+        return mean, None, None, None
     sums = np.bincount(place, (weight * (value - mean))[weight > 0], minlength=n)
     error = float(np.sqrt((sums @ sums) * n / (n - 1)) / total)
     reach = float(stdtrit(n - 1, 0.5 + 0.5 * LEVEL)) * error
-    return ScoreDifference(mean, error, mean - reach, mean + reach)
+    return mean, error, mean - reach, mean + reach
 
 
 def median_level(chances: FloatArray) -> NDArray[Any]:

@@ -1,20 +1,190 @@
-"""Commands that use a fitted model: transform, rank, impute, score, predict, evaluate, segments, sample.
+"""The commands: `check` and `fit`; those that use a fitted model; `report`, `demo` and `explore`.
 
-Each reads a model and a table, and writes a table with one line per row; answers about lists have one line per item.
+Most read a model and a table, and write a table with one line per row; answers about lists have one line per item.
 Value labels are kept.
 """
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from thurbo.app.cli import options, tables
-from thurbo.app.cli.app import command, counted, say
-from thurbo.app.cli.learn import with_schema
+from thurbo.app.cli.app import CommandInterrupted, command, counted, say
 from thurbo.errors import ThurboError
+
+
+@command
+def check(
+    data: Path,
+    *,
+    schema: Path | None = None,
+    output: Path | None = None,
+    missing: str | None = None,
+    details: bool = False,
+    edit: bool = False,
+    port: int = 0,
+    browser: bool = True,
+    names: options.LongNames,
+) -> None:
+    """Show how a file is read: what is modelled, what to check and why, what is left out, and all problems.
+
+    With --edit, correct it in the browser.
+    """
+    from thurbo.app.cli import results
+    from thurbo.app.cli.results import problems
+    from thurbo.table.io.frames import as_table
+
+    if edit and output is None:
+        output = schema or data.with_suffix(".toml")
+        if schema is None and output.exists():
+            raise ThurboError(f"{output} exists; give -s {output} to go on with it, or -o for another file")
+    if output is not None:
+        tables.check_output_as(output, ".toml")
+    frame, found = with_schema(data, schema, names, missing)
+    if not as_table(frame).n_rows:
+        raise ThurboError(f'"{data}" has no rows; give at least one row')
+    if edit and output is not None:
+        from thurbo.app.editor import Editor
+
+        editor = Editor(found, frame, output, title=data.name, is_saved=output == schema)
+        serve(editor, port=port, browser=browser)
+        say(f"The schema is in {output}." if editor.is_saved else "The last changes were not saved.")
+        return
+    errors = problems(found, frame)
+    results.show_summary(found, frame, data, errors)
+    if schema is None and names.row is None and (advice := tables.hint(frame)):
+        typer.echo(advice)
+    if details:
+        results.show_details(found, frame, errors, is_inferred=schema is None)
+    if output is not None:
+        found.to_toml(output)
+        typer.echo(f"\nSchema written to {output}")
+    if errors:
+        raise ThurboError(f"{results.count_problems(errors)} in {data}; correct the cells or the schema")
+
+
+def with_schema(data: Path, path: Path | None, names: options.LongNames, missing: str | None = None) -> tuple[Any, Any]:
+    """A table with its schema, from the schema file if there is one; `missing` are codes such as "-9=refused,-8"."""
+    from thurbo.table.schema.schema import Schema
+
+    codes: dict[str, str] = {}
+    for part in filter(None, map(str.strip, (missing or "").split(","))):
+        value, _, name = (word.strip() for word in part.partition("="))
+        if not value:
+            raise ThurboError(f'--missing has no value before "={name}"; write for example --missing -9=refused,-8')
+        codes[value] = name or value
+    if missing is not None and not codes:
+        raise ThurboError("--missing names no value; write for example --missing -9,-8")
+    chosen = None if path is None else Schema.from_toml(path)  # first, because reading a large table takes longer
+    return tables.read_long(data, names, chosen, codes)
+
+
+@command
+def fit(
+    data: Path,
+    output: Path,
+    *,
+    schema: Path | None = None,
+    missing: str | None = None,
+    names: options.LongNames,
+    hidden: int | None = None,
+    factors: int | None = None,
+    epochs: int | None = None,
+    max_time: float | None = None,
+    objective: options.Objective = options.Objective.AUTO,
+    unobserved: options.Unobserved = options.Unobserved.MARGINALIZE,
+    ordinals: options.Ordinals | None = None,
+    masking: options.Masking | None = None,
+    hold_out: float | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    run: options.Work,
+) -> None:
+    """Fit a model to a table and save it."""
+    began = time.perf_counter()
+    tables.check_output_as(output)
+    state = checkpoint or (_beside(output) if resume else None)
+    if state is not None and state.absolute() == output.absolute():
+        raise ThurboError("--checkpoint and --output name the same file; give --checkpoint another name")
+    frame, found = with_schema(data, schema, names, missing)
+    if not run.quiet and schema is None and names.row is None and (advice := tables.hint(frame)):
+        say(advice)
+    from thurbo.fit.settings import Learning, Prediction
+    from thurbo.tbm import TBM
+
+    share: Any = "auto" if hold_out is None else hold_out
+    learning: Any = None if hold_out is None else Learning(validation_fraction=share)
+    if masking is not None:
+        learning = Prediction(masking=masking.value, validation_fraction=share)
+    model = TBM(
+        found if ordinals is None else found.read_ordinals(ordinals.value),
+        n_hidden="auto" if hidden is None else hidden,
+        n_factors="auto" if factors is None else factors,
+        max_epochs="auto" if epochs is None else epochs,
+        objective=objective.value,
+        unobserved=unobserved.value,
+        learning=learning,
+        max_time=max_time,
+        checkpoint=state,
+        random_state=seed,
+        verbose=not run.quiet,
+    )
+    before = time.perf_counter() - began  # reading the file
+    model.fit(frame)
+    model.time_spent_ = {name: s + before * (name in ("reading", "total")) for name, s in model.time_spent_.items()}
+    if model._unfinished is not None:
+        raise _interrupted(model, output, state)
+    model.save(output)
+    if state is not None and (not model.history_ or "settled" in model.history_[-1]):
+        for each in (state, *state.parent.glob(f"{state.name}.[0-9]")):  # of all members
+            each.unlink(missing_ok=True)  # kept if the fit did not run to its end, so that it can be resumed
+    for line in _summary(model, frame, output):
+        typer.echo(line)
+
+
+def _interrupted(model: Any, output: Path, state: Path | None) -> CommandInterrupted:
+    """Save the state of an interrupted fit; the model itself is not written, because it is not what was asked for."""
+    done = f"interrupted after {counted(len(model.history_), 'epoch')}; {output} was not written"
+    if not model._unfinished.run.number:
+        return CommandInterrupted(f"{done}, and there is nothing to continue from")
+    path = state or _beside(output)
+    model._unfinished.save(path)
+    command = "the same command" if state is not None else "the same command with --resume"
+    return CommandInterrupted(f"{done}. The state of training is in {path}: give {command} to continue from it")
+
+
+def _beside(output: Path) -> Path:
+    return output.with_name(f"{output.name}.checkpoint")
+
+
+def _summary(model: Any, frame: Any, output: Path) -> list[str]:
+    """What was fitted to what, line by line."""
+    from thurbo.app.report.wording import time_words
+    from thurbo.table.io.frames import as_table
+
+    n_rows, schema, history = as_table(frame).n_rows, model.schema_, model.history_
+    units = counted(model.weights_.shape[1], "hidden unit")
+    if model.loadings_.shape[1]:
+        units += f" and {counted(model.loadings_.shape[1], 'factor')}"
+    missing = "exclude" if schema.listed else model.unobserved
+    held_out = [record["held_out"] for record in history if "held_out" in record]
+    lines = [
+        f"rows        {n_rows:,}",
+        f"columns     {len(schema.modelled)} of {len(schema)} modelled, {schema.n_sites} sites",
+        f"model       {units}, objective {model.objective_}, missing cells {missing}d",
+        f"predictions {'exact' if model.method_ == 'exact' else 'approximate (mean-field)'}",
+        f"objective   {history[-1]['objective']:.4f} nats per answer" if history else "objective   none",
+        f"held out    {max(held_out):.4f} nats per answer" if held_out else "held out    no rows (see --hold-out)",
+        f"time        {time_words(model.time_spent_)}, {counted(len(history), 'epoch')}",
+    ]
+    if not model.converged_:
+        lines.append("settled     no: see the warning")
+    return [*lines, f"saved       {output}"]
 
 
 def _open(
@@ -171,6 +341,7 @@ def predict(
     from thurbo.table.io.frames import as_table
 
     column = fitted.schema_.named(column)
+    column = fitted.schema_.named(column)
     asked, items = fitted.schema_[column], tables.items_named(fitted.schema_, item_list, column)
     if asked.kind == "ratings":
         tables.write(results.predicted(fitted, frame, column, given, items), output, run)
@@ -296,3 +467,102 @@ def sample(
     tables.write(found, output, run, results.ordinary(fitted.schema_))
     if not run.quiet:
         say(f"{counted(n, 'row')} written to {output}")
+
+
+@command
+def report(
+    model: Path,
+    data: Path,
+    *,
+    output: Path = Path("report.html"),
+    title: str | None = None,
+    rows_are: str = "rows",
+    colour_by: list[str] | None = None,
+    points: int = 3000,
+    test: bool | None = None,
+    rows: bool = False,
+    names: options.LongNames,
+    seed: int = 0,
+    run: options.Work,
+) -> None:
+    """Write a page about a model and a table: findings, warnings, segments, accuracy, questions, relations, map."""
+    tables.check_output_as(output, ".html", ".htm")
+    fitted = tables.load(model)
+    frame, _ = tables.read_long(data, names, fitted.schema_)
+    from thurbo.app import report as page
+
+    if not run.quiet:
+        say("Summarising" if test is False else "Summarising, and testing the accuracy (--no-test leaves it out)")
+    page.write(
+        fitted,
+        frame,
+        output,
+        test="auto" if test is None else test,
+        title=title or f"Report on {data.stem}",
+        rows_are=rows_are,
+        colour_by=colour_by,
+        seed=seed,
+        max_points=points,
+        rows=rows,
+    )
+    typer.echo(f"Report written to {output}")
+
+
+@command
+def demo(
+    *,
+    output: Path = Path("report.html"),
+    hidden: int | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
+    run: options.Work,
+) -> None:
+    """Fit the bundled Star Wars survey, print the results, and write a report page."""
+    from thurbo.app import demo as survey
+
+    chosen = {"n_hidden": hidden or "auto", "max_epochs": epochs or "auto"}
+    found = survey.run(**chosen, seed=seed, output=output, progress=None if run.quiet else say)  # type: ignore[arg-type]
+    survey.print_results(found)
+
+
+@command
+def explore(
+    model: Path,
+    data: Path,
+    *,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    points: int = 10_000,
+    browser: bool = True,
+    names: options.LongNames,
+    seed: int = 0,
+    run: options.Work,
+) -> None:
+    """Explore a model and a table in the browser: select groups on the map, pin answers, name and export segments."""
+    fitted = tables.load(model)
+    frame, _ = tables.read_long(data, names, fitted.schema_)
+    from thurbo.app import explorer
+
+    if not run.quiet:
+        say("Drawing the map")
+    session = explorer.Session(fitted, frame, title=data.stem, seed=seed, max_points=points)
+    session.pinned([])  # compiles what the first question would wait for
+    serve(session, host, port, browser)
+
+
+def serve(session: Any, host: str = "127.0.0.1", port: int = 0, browser: bool = True) -> None:
+    """Show a page until Ctrl+C."""
+    from thurbo.app.server import Server
+
+    server = Server(session, host, port)
+    typer.echo(f"Open {server.address}\nEnd with Ctrl+C.")
+    if browser:
+        import webbrowser
+
+        webbrowser.open(server.address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        say("Ended.")
+    finally:
+        server.server_close()
