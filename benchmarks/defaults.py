@@ -301,14 +301,14 @@ def _compared(by_seed: Sequence[Sequence[Tested]], cells: Sequence[Tested], foun
     if not rivals:
         return {}
     better = max(rivals, key=lambda name: found[f"log_score{RIVALS[name]}"])
-    gap = _difference(cells, RIVALS[better])
-    by_mask = [_difference([t for t in each if t.score], RIVALS[better]).mean for each in by_seed]
+    mean, _, low, high = _difference(cells, RIVALS[better])
+    by_mask = [_difference([t for t in each if t.score], RIVALS[better])[0] for each in by_seed]
     return {
         "better": better,
-        "difference": gap.mean,
-        "difference_interval": [gap.low, gap.high],
+        "difference": mean,
+        "difference_interval": [low, high],
         "difference_by_mask": by_mask,
-        "verdict": "ahead" if gap.low > 0 else "behind" if gap.high < 0 else "level",
+        "verdict": "ahead" if low > 0 else "behind" if high < 0 else "level",
     }
 
 

@@ -17,22 +17,30 @@ class KnownAsk(Asked):
     lines: Any = None
 
     def __init__(self, weight: np.ndarray, mean: np.ndarray, deviation: np.ndarray):
-        self.weight, self.mean, self.deviation = weight, mean, deviation
+        self.weight, self.means, self.deviation = weight, mean, deviation
 
     def below(self, z: np.ndarray) -> np.ndarray:
-        distance = (np.asarray(z)[None, :, None] - self.mean[:, None]) / self.deviation[:, None]
+        distance = (np.asarray(z)[None, :, None] - self.means[:, None]) / self.deviation[:, None]
         return np.asarray((self.weight[:, None] * norm.cdf(distance)).sum(axis=2))
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        return -8.0, 8.0
+
+    @property
+    def mean(self) -> np.ndarray:
+        return np.asarray((self.weight * self.means).sum(axis=1))
+
     def number(self) -> Distribution:
-        grid = np.linspace(-8.0, 8.0, 1025)
-        return Distribution((self.weight * self.mean).sum(axis=1), grid, self.below(grid))
+        grid = np.linspace(*self.ends, 1025)
+        return Distribution(self.mean, grid, self.below(grid))
 
     def density(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        own = (self.weight * norm.pdf(z[:, None], self.mean, self.deviation)).sum(axis=1)
-        return np.log(own), (self.weight * norm.cdf(z[:, None], self.mean, self.deviation)).sum(axis=1)
+        own = (self.weight * norm.pdf(z[:, None], self.means, self.deviation)).sum(axis=1)
+        return np.log(own), (self.weight * norm.cdf(z[:, None], self.means, self.deviation)).sum(axis=1)
 
     def mass(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        low, high = ((end[:, None] - self.mean) / self.deviation for end in (lower, upper))
+        low, high = ((end[:, None] - self.means) / self.deviation for end in (lower, upper))
         own = np.where(low > 0, norm.sf(low) - norm.sf(high), norm.cdf(high) - norm.cdf(low))  # exact in both tails
         return np.asarray((self.weight * own).sum(axis=1))
 

@@ -296,10 +296,10 @@ def test_a_condition_is_no_respondent() -> None:
     empty = pd.DataFrame({name: [None] for name in frame()}, dtype=object)
     gap = Effect(Source("q0", ANSWERED, 0.5, 1.5, 0.9), (5.0, -5.0))
     told = Effect(Source("q1", 0, 0.5, 1.5, 0.4), (1.0, -1.0))
-    for query in (model._query(empty, {"q1": "low"}), model._query(empty.assign(q1="low"))):
+    for query in (model._query(empty, {"q1": "mid"}), model._query(empty.assign(q1="mid"))):
         tilt = with_effects(query, {"parent": {0: (gap, told)}}).about("parent").tilt[0]
         np.testing.assert_allclose(tilt, [[0.6, -0.6]])  # type: ignore[arg-type]
-    respondent = model._query(empty.assign(q1="low"), gaps="informative")
+    respondent = model._query(empty.assign(q1="mid"), gaps="informative")
     tilt = with_effects(respondent, {"parent": {0: (gap, told)}}).about("parent").tilt[0]
     np.testing.assert_allclose(tilt, [[0.6 - 4.5, -0.6 + 4.5]])  # type: ignore[arg-type]
 

@@ -202,7 +202,7 @@ def test_the_command_line_reads_them(tmp_path: Path, capsys: pytest.CaptureFixtu
         with pytest.raises(SystemExit) as done:
             main(["check", str(path)])
         assert done.value.code == 0
-        assert "5 columns" in capsys.readouterr()[0]
+        assert "3 questions modelled" in capsys.readouterr()[0]
 
 
 @pytest.mark.parametrize(

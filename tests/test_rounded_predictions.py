@@ -136,7 +136,7 @@ def test_places_in_the_right_distribution_are_uniform(transform: Any) -> None:
     ask, rng = asked(n, 3), np.random.default_rng(4)
     _, chance = counted(own, ask, n)
     part = (rng.random(n) > ask.weight[:, 0]).astype(int)
-    z = rng.normal(ask.mean[np.arange(n), part], ask.deviation[np.arange(n), part])
+    z = rng.normal(ask.means[np.arange(n), part], ask.deviation[np.arange(n), part])
     wide = replace(own, lowest=None, highest=None)  # truths beyond the range of the table are not moved into it
     truth = np.asarray(wide.limited(wide.to_user(z)), float)
     block = own.encode(cells_of(truth.tolist()))

@@ -29,7 +29,7 @@ def mixed(tilt: np.ndarray | None, edges: np.ndarray = EDGES) -> Predictive:
 def density_of(tilt: np.ndarray, edges: np.ndarray = EDGES) -> np.ndarray:
     """p(z) exp(tilt of the band of z), over its integral, [line, point]."""
     plain = sum(
-        share * (each.weight[:, None] * norm.pdf(FINE[:, None], each.mean[:, None], each.deviation[:, None])).sum(2)
+        share * (each.weight[:, None] * norm.pdf(FINE[:, None], each.means[:, None], each.deviation[:, None])).sum(2)
         for share, each in ((0.3, asked(5, 1)), (0.7, asked(5, 2)))
     )
     raised = np.asarray(plain) * np.exp(tilt[:, np.searchsorted(edges, FINE)])
